@@ -25,6 +25,7 @@ from reference import CPUSet
 from reference.steps import (
     AddEphemeral,
     Apply,
+    ApplyTogether,
     AskAllocatable,
     AskMetrics,
     AskPodResources,
@@ -47,6 +48,7 @@ from reference.steps import (
     Stop,
     Tamper,
     TamperQuota,
+    WriteState,
 )
 from reference.view import Phase, View
 from topologies import drawing
@@ -235,6 +237,8 @@ def call_of(step: object) -> str:
     match step:
         case Apply(pod=pod):
             return f"node.apply({code_of(pod)})"
+        case ApplyTogether(pods=pods):
+            return f"node.apply({', '.join(map(code_of, pods))})"
         case Delete(pod=name, force=force):
             return f"node.delete({name!r}{', force=True' if force else ''})"
         case Replace(gone=name, pod=pod):
@@ -253,6 +257,8 @@ def call_of(step: object) -> str:
             return f"node.reboot({f'topologies.machine({name!r})' if name else ''})"
         case Configure(config=config):
             return f"node.configure({code_of(config)})"
+        case WriteState(text=text):
+            return f"node.write_state({text!r})"
         case KillAtRename():
             return f"node.kill(at={code_of(step)})"
         case KillContainer(pod=name, container=container, exit_code=code):

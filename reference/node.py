@@ -16,7 +16,7 @@ before, such as the CPUs of its first container, stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Final, TypeAlias
 
 from reference.behaviours import Behaviour
@@ -55,6 +55,7 @@ from reference.steps import (
     FOR_EVER,
     AddEphemeral,
     Apply,
+    ApplyTogether,
     AskAllocatable,
     AskMetrics,
     AskPodResources,
@@ -212,6 +213,10 @@ class Node:
                 self._config = config
             case Apply(pod=pod):
                 self._apply(pod)
+            case ApplyTogether(pods=pods):
+                self._running(step)
+                _require_together(pods, self._config, self._release)
+                self._apply(*pods)
             case Delete(pod=name):
                 self._delete(name)
             case Replace(gone=name, pod=pod):
@@ -458,39 +463,45 @@ class Node:
             self._machine = name
         self._runtime.clear()
 
-    def _apply(self, pod: Pod) -> None:
-        if pod.name in self._manifests:
-            raise IllegalStep(f"Apply: pod {pod.name} is in place")
-        if any(pod.uid == other.uid for other in self._manifests.values()):
-            raise IllegalStep(f"Apply: another pod has the uid {pod.uid}")
-        fault = fault_of(pod) or fault_of_whole(
-            as_decoded(pod, self._config.feature_gates, release=self._release)
-        )
-        if fault:
-            raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
-        _require_same_pod(self._known.get(pod.uid), pod)
-        self._take_up(pod)
-        self._manifests[pod.name] = pod
-        self._known[pod.uid] = pod
+    def _apply(self, *pods: Pod) -> None:
+        there = dict(self._manifests)
+        for pod in pods:
+            if pod.name in there:
+                raise IllegalStep(f"Apply: pod {pod.name} is in place")
+            if any(pod.uid == other.uid for other in there.values()):
+                raise IllegalStep(f"Apply: another pod has the uid {pod.uid}")
+            fault = fault_of(pod) or fault_of_whole(
+                as_decoded(pod, self._config.feature_gates, release=self._release)
+            )
+            if fault:
+                raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
+            _require_same_pod(self._known.get(pod.uid), pod)
+            there[pod.name] = pod
+        self._take_up(*pods)
+        self._manifests |= there
+        self._known |= {pod.uid: pod for pod in pods}
         if self._kubelet is not None:
             self._save()
 
-    def _take_up(self, pod: Pod) -> None:
+    def _take_up(self, *pods: Pod) -> None:
         if self._kubelet is None or self._hangs:
             return
         kubelet = self._kubelet.copy()
-        if pod.uid in self._gone:
+        if any(pod.uid in self._gone for pod in pods):
             kubelet.note_return()
+        gates = self._config.feature_gates
         try:
-            kubelet.take_up(_decoded({pod.name: pod}, self._config, self._release))
+            kubelet.take_up([as_decoded(pod, gates, release=self._release) for pod in pods])
         except Killed as end:
             self._kubelet, self._runtime = kubelet, kubelet.runtime
             self._die(end)
             return
         except KubeletHangs as error:
+            if len(pods) > 1:
+                raise
             self._hangs = str(error)
         else:
-            _require_known_outcome(kubelet, pod, self._gone)
+            _require_known_outcome(kubelet, pods, self._gone)
         self._kubelet, self._runtime = kubelet, kubelet.runtime
 
     def _settle(self) -> None:
@@ -662,10 +673,20 @@ def _require_same_pod(known: Pod | None, pod: Pod) -> None:
         raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
 
 
-def _require_known_outcome(kubelet: Kubelet, pod: Pod, gone: Set[str]) -> None:
-    if pod.uid in gone and kubelet.pods[pod.name].phase is Phase.REJECTED:
-        # The kubelet starts it all the same, without CPUs (seen on 1.36.4).
-        raise NotModelled(
-            f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
-            "give the pod a new one"
-        )
+def _require_together(pods: Sequence[Pod], config: KubeletConfig, release: AnyRelease) -> None:
+    """Raises :class:`NotModelled` where it is not known in which order the kubelet admits them, and
+    :class:`IllegalStep` for fewer than two."""
+    if len(pods) < 2:
+        raise IllegalStep(f"ApplyTogether: {len(pods)} pods")
+    if config.api_server or not has(release, Behaviour.KEYED_BY_POD):
+        raise NotModelled(f"ApplyTogether by release {release}, or from an API server")
+
+
+def _require_known_outcome(kubelet: Kubelet, pods: Iterable[Pod], gone: Set[str]) -> None:
+    for pod in pods:
+        if pod.uid in gone and kubelet.pods[pod.name].phase is Phase.REJECTED:
+            # The kubelet starts it all the same, without CPUs (seen on 1.36.4).
+            raise NotModelled(
+                f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
+                "give the pod a new one"
+            )

@@ -201,6 +201,18 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyTogether:
+    """Apply several pods at once: a running kubelet hears of each, in this order, before the
+    containers of the first are there."""
+
+    pods: tuple[Pod, ...]
+
+    @property
+    def sentence(self) -> str:
+        return f"apply at once {', '.join(map(pod_text, self.pods))}"
+
+
+@dataclass(frozen=True, slots=True)
 class ReplaceStopping:
     """Delete a pod whose containers take their time to end, and apply another pod meanwhile. They
     end in :class:`EndStopping`, which has to be the next step."""
@@ -466,6 +478,7 @@ Step: TypeAlias = (
     | Apply
     | Delete
     | Replace
+    | ApplyTogether
     | ReplaceStopping
     | EndStopping
     | Resize
@@ -499,3 +512,14 @@ def _shortened(text: str, limit: int = 300) -> str:
     if not text:
         return "(empty)"
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+
+
+def applied(step: Step) -> tuple[Pod, ...]:
+    """The pods that a step applies, in their order."""
+    match step:
+        case Apply(pod=pod) | Replace(pod=pod) | ReplaceStopping(pod=pod):
+            return (pod,)
+        case ApplyTogether(pods=pods):
+            return pods
+        case _:
+            return ()

@@ -18,6 +18,7 @@ from reference.behaviours import Behaviour
 from reference.steps import (
     SIGKILLED,
     Apply,
+    ApplyTogether,
     AskAllocatable,
     AskMetrics,
     AskPodResources,
@@ -49,6 +50,7 @@ from reference.steps import (
     Tamper,
     TamperQuota,
     WriteState,
+    applied,
 )
 from reference.view import Phase, PodView, View
 from topologies import Machine
@@ -112,15 +114,15 @@ class Steps(Readings):
         """Stop the kubelet with SIGKILL: now, or ``at`` a later rename of its state file."""
         return self._take(at or Stop(kill=True))
 
-    def apply(self, pod: Pod, *, instead_of: str = "", stopping: bool = False) -> PodView:
-        """Apply a pod; what became of it. ``instead_of``: this pod is deleted just before, and
-        perhaps it is still ``stopping``, until the next step, which is ``EndStopping``. A subject
-        whose kubelet remembers pods of earlier scenarios gives a salt, so that the uid is
-        one that this kubelet has never seen."""
-        if self.salt:
-            pod = replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{self.salt}/{pod.uid}")))
+    def apply(self, pod: Pod, *more: Pod, instead_of: str = "", stopping: bool = False) -> PodView:
+        """Apply a pod, at once with ``more`` of them; what became of it. ``instead_of``: this pod
+        is deleted just before, and perhaps it is still ``stopping``, until the next step, which is
+        ``EndStopping``. A subject whose kubelet remembers pods of earlier scenarios gives a salt,
+        so that the uid is one that this kubelet has never seen."""
+        pod, *more_pods = (_salted(one, self.salt) for one in (pod, *more))
         replacing = ReplaceStopping if stopping else Replace
-        view = self._take(replacing(instead_of, pod) if instead_of else Apply(pod))
+        step: Step = replacing(instead_of, pod) if instead_of else Apply(pod)
+        view = self._take(ApplyTogether((pod, *more_pods)) if more_pods else step)
         return view.pods.get(pod.name, PodView(Phase.PENDING))
 
     def delete(self, pod: str, *, force: bool = False) -> View:
@@ -209,8 +211,7 @@ class Steps(Readings):
         if self._node is None:
             raise RuntimeError("a scenario boots its node first")
         self.steps.append(step.sentence)
-        if isinstance(step, Apply | Replace | ReplaceStopping):
-            self._pods[step.pod.name] = step.pod
+        self._pods |= {pod.name: pod for pod in applied(step)}
         if isinstance(step, Start):
             self._machines.discover()
         expected, seen = self._comparison.walk(self._node, step)
@@ -230,6 +231,10 @@ class Steps(Readings):
         self._tampered.clear()  # the kubelet sends every container its cpuset anew
         if seen.error:
             self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
+
+
+def _salted(pod: Pod, salt: str) -> Pod:
+    return replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{salt}/{pod.uid}"))) if salt else pod
 
 
 def _is_granted(step: Resize, seen: View) -> bool:

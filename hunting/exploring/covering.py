@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from hunting.exploring.factors import BY_NAME, TAKES, Row
+from hunting.exploring.factors import BY_NAME, TAKES, THEMES, Row
 
 #: A value of a factor.
 Level: TypeAlias = tuple[str, str]
@@ -25,8 +25,10 @@ Pair: TypeAlias = tuple[Level, Level]
 
 #: In so many rows a pair was wanted and not shown: it is not possible on this machine.
 _TRIES: Final = 2
-#: One row in so many is drawn by chance alone, so that values meet in company that no rule chose.
-_BY_CHANCE: Final = 5
+#: One row in so many is drawn by chance, so that values meet in company that no rule chose.
+_BY_CHANCE: Final = 4
+#: How likely a factor of the row's theme is not plain.
+_VARIED: Final = 0.75
 #: Of so many such rows the one is taken in which most triples meet first.
 _CHOICES: Final = 4
 
@@ -106,11 +108,12 @@ class Covering:
         return row
 
     def _by_chance(self) -> Row:
-        """Most factors plain: what meets here meets in small company too."""
+        """All factors plain but those of a theme: what meets here meets in small company too."""
+        theme = self._chance.choice(THEMES)
         row = {}
         for name, values in self._offered.items():
-            plain = self._chance.random() < 0.5
-            row[name] = values[0] if plain else self._chance.choice(values)
+            varied = name in theme and self._chance.random() < _VARIED
+            row[name] = self._chance.choice(values) if varied else values[0]
         return self._with_taken(row, {})
 
     def _best(self, name: str, row: Mapping[str, str]) -> str:

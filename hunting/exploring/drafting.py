@@ -26,6 +26,7 @@ from reference.steps import (
     SIGKILLED,
     AddEphemeral,
     Apply,
+    ApplyTogether,
     AskAllocatable,
     AskMetrics,
     AskPodResources,
@@ -46,6 +47,7 @@ from reference.steps import (
     Stop,
     Tamper,
     TamperQuota,
+    WriteState,
 )
 from reference.view import Phase, View
 
@@ -60,11 +62,13 @@ _NEEDS: Final[Mapping[type, Capability]] = {
     Reboot: Capability.REBOOT,
     Configure: Capability.CONFIGURE,
     RemoveState: Capability.EDIT_STATE,
+    WriteState: Capability.EDIT_STATE,
     KillAtRename: Capability.RENAMES,
     Tamper: Capability.TAMPER,
     TamperQuota: Capability.CFS,
     KillContainer: Capability.CONTAINERS,
     FailUpdates: Capability.CALLS,
+    ApplyTogether: Capability.CALLS,
     ReplaceStopping: Capability.CALLS,
     RestartRuntime: Capability.RUNTIME,
     RegisterDevices: Capability.DEVICES,

@@ -23,6 +23,7 @@ from reference import IllegalStep, NotModelled
 from reference.steps import (
     AddEphemeral,
     Apply,
+    ApplyTogether,
     AskAllocatable,
     AskMetrics,
     AskPodResources,
@@ -126,6 +127,8 @@ def take(node: LockstepNode, step: Step) -> None:
             node.kill(at=step)
         case Apply(pod=pod):
             node.apply(pod)
+        case ApplyTogether(pods=pods):
+            node.apply(*pods)
         case Delete(pod=name, force=force):
             node.delete(name, force=force)
         case Replace(gone=name, pod=pod):

@@ -6,6 +6,7 @@ never does: which value is drawn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -13,13 +14,18 @@ from typing import Final, TypeAlias
 from conformance.pods import best_effort, burstable, guaranteed
 from hunting.exploring.drafting import Draft
 from hunting.exploring.pods import RESTARTS_ALL, pod_of
-from reference import CPUSet
+from reference import Checkpoint, CPUSet
+from reference.behaviours import Behaviour
+from reference.cpumanager.policy_options import OPTIONS
+from reference.feature_gates import ALPHA, readiness
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.qos import pod_milli_cpus
+from reference.releases import has
 from reference.steps import (
     FOR_EVER,
     AddEphemeral,
     Apply,
+    ApplyTogether,
     AwaitReconcile,
     Configure,
     Delete,
@@ -27,6 +33,7 @@ from reference.steps import (
     FailUpdates,
     KillAtRename,
     KillContainer,
+    KubeletConfig,
     Reboot,
     RemoveState,
     Replace,
@@ -38,6 +45,7 @@ from reference.steps import (
     Stop,
     Tamper,
     TamperQuota,
+    WriteState,
 )
 
 #: Takes its steps on the draft; whether all of them were possible.
@@ -110,6 +118,12 @@ def _apply_while_down(draft: Draft) -> bool:
 def _three_while_down(draft: Draft) -> bool:
     pods = (guaranteed("late-1", 2), burstable("late-2", request="500m"), guaranteed("late-3", 1))
     return draft.restart(*map(Apply, pods))
+
+
+def _three_at_once(draft: Draft) -> bool:
+    """Each is admitted before the containers of the one before it are there."""
+    shared = burstable("at-once-2", request="500m")
+    return draft.take(ApplyTogether((guaranteed("at-once-1", 2), shared, _second(draft))))
 
 
 def _kill(draft: Draft, *kinds: Kind, exit_code: int | None = None) -> bool:
@@ -193,6 +207,81 @@ def _options_off(draft: Draft) -> bool:
     )
 
 
+def _refused(draft: Draft, *wrong: KubeletConfig) -> bool:
+    """The kubelet refuses each of these, and starts again with what it had."""
+    tries = [step for one in wrong for step in (Configure(one), Start())]
+    return draft.restart(*tries, Configure(draft.task.config))
+
+
+def _wrong_options(draft: Draft) -> bool:
+    config, release = draft.task.config, draft.task.release
+    options = [{"no-such-option": "true"}, {"full-pcpus-only": "yes"}]
+    wrong = [replace(config, policy_options={**config.policy_options, **one}) for one in options]
+    alpha = [one for one, how in OPTIONS.items() if readiness(how, release) is ALPHA]
+    closed = {**config.feature_gates, "CPUManagerPolicyAlphaOptions": False}
+    for one in alpha[:1]:
+        wrong.append(replace(config, policy_options={one: "true"}, feature_gates=closed))
+    return _refused(draft, *wrong, replace(config, policy="statik"))
+
+
+def _wrong_alignment(draft: Draft) -> bool:
+    config = replace(draft.task.config, topology_manager_policy="best-effort")
+    wrong = [
+        replace(config, topology_manager_policy_options=one)
+        for one in ({"prefer-closest-numa-nodes": "yes"}, {"no-such-option": "true"})
+        if has(draft.task.release, Behaviour.TOPOLOGY_OPTIONS)
+    ]
+    return _refused(
+        draft,
+        *wrong,
+        replace(config, topology_manager_policy="strict"),
+        replace(config, topology_manager_scope="node"),
+    )
+
+
+def _wrong_reservation(draft: Draft) -> bool:
+    """Nothing at all, and more than there is."""
+    none = replace(
+        draft.task.config, reserved_system_cpus=None, system_reserved=None, kube_reserved=None
+    )
+    size = len(draft.room.topology.cpus)
+    return _refused(draft, none, replace(none, system_reserved=str(size + 1)))
+
+
+def _wrong_state_files(draft: Draft) -> bool:
+    """One that is cut off, one with a wrong checksum, and one of fewer CPUs."""
+    config, release = draft.task.config, draft.task.release
+    fewer = Checkpoint("static", draft.room.topology.cpus - CPUSet([max(draft.room.topology.cpus)]))
+    right = fewer.dumps(release=release, feature_gates=config.feature_gates)
+    texts = right[: len(right) // 2], re.sub(r'"checksum":\d', '"checksum":7', right), right
+    tries = [step for text in texts for step in (WriteState(text), Start())]
+    return draft.restart(*tries, RemoveState())
+
+
+def _other_reservation(draft: Draft) -> bool:
+    """Pods may hold the CPUs that are reserved now; then it refuses to start."""
+    config = draft.task.config
+    other = replace(
+        config,
+        reserved_system_cpus=CPUSet([max(draft.room.topology.cpus)]),
+        system_reserved=None,
+        kube_reserved=None,
+    )
+    first = draft.take(Stop(), Configure(other), Start())
+    if draft.view.running:
+        return first and draft.register() and draft.restart(Configure(config))
+    return first and draft.take(Configure(config), Start()) and draft.register()
+
+
+def _other_alignment(draft: Draft) -> bool:
+    """Pods that hold CPUs are admitted by other rules."""
+    config = draft.task.config
+    aligned = config.topology_manager_policy == "single-numa-node"
+    policy = "none" if aligned else "single-numa-node"
+    other = replace(config, topology_manager_policy=policy, topology_manager_policy_options={})
+    return draft.restart(Configure(other)) and draft.restart(Configure(config))
+
+
 def _killed_at_write(draft: Draft, *, after: bool) -> bool:
     kill: tuple[Step, ...] = (KillAtRename(1, after=after), Apply(guaranteed("late", 1)), Start())
     return draft.take(*kill) and draft.register()
@@ -230,6 +319,7 @@ EVENTS: Final[dict[str, Event]] = {
     "delete while down": lambda draft: draft.restart(Delete(_own(draft).name)),
     "apply while down": _apply_while_down,
     "three pods while down": _three_while_down,
+    "three pods at once": _three_at_once,
     "a container restarts all": lambda draft: (
         draft.row["restart rule"] != "none" and _kill(draft, exit_code=RESTARTS_ALL)
     ),
@@ -250,6 +340,12 @@ EVENTS: Final[dict[str, Event]] = {
     "ephemeral container": _ephemeral,
     "policy none for a while": _none_for_a_while,
     "options off": _options_off,
+    "wrong options for a while": _wrong_options,
+    "wrong alignment for a while": _wrong_alignment,
+    "wrong reservations for a while": _wrong_reservation,
+    "wrong state files for a while": _wrong_state_files,
+    "another reservation for a while": _other_reservation,
+    "another topology policy for a while": _other_alignment,
     "state file removed": lambda draft: draft.restart(RemoveState()),
     "killed before a write": lambda draft: _killed_at_write(draft, after=False),
     "killed after a write": lambda draft: _killed_at_write(draft, after=True),

@@ -151,12 +151,15 @@ _OTHERS: Final = (
          "delete by force", "delete and apply again", "replaced before a round",
          "replaced while it stops",
          "delete while down", "apply while down",
-         "three pods while down", "a container restarts all",
+         "three pods while down", "three pods at once", "a container restarts all",
          "kill a container", "a container ends", "kill a container twice", "kill a sidecar",
          "tamper with a cpuset", "tamper with a quota", "refuse one update",
          "refuse twenty updates", "refuse every update for a while", "restart the runtime",
          "grow", "shrink", "grow the sidecar",
          "grow too far", "ephemeral container", "policy none for a while", "options off",
+         "wrong options for a while", "wrong alignment for a while",
+         "wrong reservations for a while", "wrong state files for a while",
+         "another reservation for a while", "another topology policy for a while",
          "state file removed", "killed before a write", "killed after a write",
          "a pod that does not fit", "smaller machine"),
         needs={
@@ -178,12 +181,22 @@ _OTHERS: Final = (
             **dict.fromkeys(("grow", "shrink", "grow the sidecar", "grow too far",
                              "ephemeral container"), Capability.API_SERVER),
             "policy none for a while": Capability.EDIT_STATE, "options off": Capability.CONFIGURE,
+            "three pods at once": Capability.CALLS,
+            **dict.fromkeys(("wrong options for a while", "wrong alignment for a while",
+                             "wrong reservations for a while"), Capability.CONFIGURE),
+            "wrong state files for a while": Capability.EDIT_STATE,
+            "another reservation for a while": Capability.CONFIGURE,
+            "another topology policy for a while": Capability.CONFIGURE,
             "state file removed": Capability.EDIT_STATE,
             "killed before a write": Capability.RENAMES,
             "killed after a write": Capability.RENAMES, "smaller machine": Capability.REBOOT,
         },
         since={**dict.fromkeys(("grow", "shrink", "grow the sidecar", "grow too far"), 33),
-               "a container restarts all": 36, "replaced while it stops": 26},
+               "a container restarts all": 36, "replaced while it stops": 26,
+               "three pods at once": 18, "wrong options for a while": 22,
+               "wrong alignment for a while": 20, "wrong reservations for a while": 18,
+               "wrong state files for a while": 18,
+               "another reservation for a while": 18, "another topology policy for a while": 18},
     ),
     Factor(
         "then", Part.EVENT,
@@ -204,6 +217,24 @@ BY_NAME: Final = {one.name: one for one in FACTORS}
 PLAIN: Final[Row] = {one.name: one.plain for one in FACTORS}
 
 _IN_CLUSTER: Final[Row] = {"pods from": "API server"}
+#: Factors that decide together what a pod gets. A row that varies those of one theme alone shows
+#: what four and five of them do in company that no other value disturbs.
+THEMES: Final = (
+    ("topology policy", "scope", "size", "apps", "other apps", "init", "sidecar", "before"),
+    ("topology policy", "scope", "memory manager", "memory", "apps", "other apps", "init",
+     "before", "event", "then"),
+    ("topology policy", "scope", "devices", "requested devices", "size", "apps", "init", "event"),
+    ("topology policy", "scope", "class", "size", "apps", "other apps", "init", "sidecar",
+     "event"),
+    (*OPTIONS, "topology policy", "reservation", "size", "before", "then"),
+    ("class", "size", "apps", "init", "sidecar", "restart policy", "event", "then", "finally"),
+    ("pods from", "gates", "class", "size", "sidecar", "before", "event", "then"),
+)  # fmt: skip
+
+#: A pod has CPUs as a whole, which its containers share.
+_POD_POOL: Final[Row] = {
+    "gates": "pod-level managers", "scope": "pod", "topology policy": "best-effort",
+}  # fmt: skip
 #: What a value takes to show: values of other factors, unless these have one that is not plain.
 TAKES: Final[Mapping[tuple[str, str], Row]] = {
     **{("event", one): _IN_CLUSTER for one in ("grow", "shrink", "grow too far",
@@ -219,10 +250,10 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
        for one in BY_NAME["requested devices"].values[1:]},
     ("requested devices", "by init and app"): {"devices": "one a NUMA node", "init": "smaller"},
     ("memory", "most of a NUMA node"): {"memory manager": "Static"},
-    **{("class", one): {"gates": "pod-level managers", "apps": "2", "other apps": "fractions"}
+    **{("class", one): {**_POD_POOL, "apps": "2", "other apps": "fractions"}
        for one in ("pod-level and shared", "pod-level without a CPU to share")},
-    **{("class", one): {"gates": "pod-level managers"}
-       for one in ("pod-level", "pod-level by limits", "pod-level of nothing")},
+    **{("class", one): _POD_POOL for one in ("pod-level", "pod-level by limits")},
+    ("class", "pod-level of nothing"): {"gates": "pod-level managers"},
     **{("other apps", one): {"apps": "2"} for one in BY_NAME["other apps"].values[1:]},
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ from hunting.exploring.factors import Row
 from hunting.exploring.settings import DEVICE, MEMORY
 from reference.machine.topology import CPUTopology
 from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
+from reference.pods.qos import memory_request, total_request
 
 #: MiB of memory that a small container asks for.
 _SMALL: Final = 32
@@ -213,8 +214,10 @@ def _as_whole(row: Row, room: Room, pod: Pod) -> Pod:
     apps = [one for one in _apps(row, size) if not shares or one >= 1000]
     at_once = sum(apps) + sum(sides)
     most = max([at_once, *(one + sum(sides) for one in _inits(row["init"], size))])
+    if row["class"] == "pod-level by limits":
+        # What its containers ask for together, so that requests which are filled in equal them.
+        limits = f"{most}m", f"{int(total_request(pod, memory_request)) >> 20}Mi"
+        return replace(pod, resources=PodResources(cpu_limit=limits[0], memory_limit=limits[1]))
     cpu = _quantity(-(-most // 1000) * 1000 + more, "plain")
     memory = f"{_SMALL * (len(pod.containers) + 1) + (_LARGE if row['memory'] != 'small' else 0)}Mi"
-    if row["class"] == "pod-level by limits":
-        return replace(pod, resources=PodResources(cpu_limit=cpu, memory_limit=memory))
     return replace(pod, resources=PodResources(cpu, cpu, memory, memory))

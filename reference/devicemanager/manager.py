@@ -63,6 +63,7 @@ class DeviceManager:
         self._last_admitted: tuple[Pod, ...] = ()
         self._all_devices: dict[str, Mapping[str, Device]] = {}
         self._to_reuse: dict[tuple[str, str], set[str]] = {}
+        self._at_start: dict[str, Hint | None] = {}
 
     def copy(self) -> DeviceManager:
         """An independent copy."""
@@ -70,6 +71,7 @@ class DeviceManager:
         twin.pod_devices = self.pod_devices.copy()
         twin._all_devices = dict(self._all_devices)
         twin._to_reuse = {key: set(ids) for key, ids in self._to_reuse.items()}
+        twin._at_start = dict(self._at_start)
         return twin
 
     def register(self, resource: str, devices: Iterable[Device]) -> None:
@@ -153,6 +155,28 @@ class DeviceManager:
             reusable.update(held)
         else:
             reusable.difference_update(held)
+
+    def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
+        """``AllocatePod``: nothing yet (1.36 and later); each container gets its devices when it
+        starts."""
+        self._at_start[pod.uid] = hint
+
+    def start_container(self, uid: str, name: str) -> None:
+        """``GetDeviceRunContainerOptions``: what a container requests and has not got is allocated
+        as it starts. Raises :class:`NotModelled` where that fails, which the kubelet tries again
+        and again."""
+        pod = next((one for one in self.active_pods() if one.uid == uid), None)
+        if pod is None or uid not in self._at_start:
+            return
+        (container,) = (one for one in pod.containers if one.name == name)
+        for resource, _ in container.devices:
+            known = resource in self.pod_devices.resources
+            if not known or self.pod_devices.container_devices(uid, name, resource) is not None:
+                continue
+            try:
+                self.allocate(pod, container, resource, self._at_start[uid])
+            except DeviceError as error:
+                raise NotModelled(f"pod {pod.name}: {name} cannot start: {error}") from error
 
     def _devices_to_allocate(
         self,
@@ -246,7 +270,8 @@ class DevicesOf:
         self._manager.allocate(pod, container, self._resource, hint)
 
     def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
-        """``AllocatePod``: a pod that gets its CPUs as a whole gets no devices."""
+        """For a pod that gets its CPUs as a whole."""
+        self._manager.allocate_pod(pod, hint)
 
 
 def _pod_device_request(pod: Pod, resource: str) -> int | None:

@@ -116,6 +116,7 @@ class ContainerManager:
         ``pkg/kubelet/cm/internal_container_lifecycle_linux.go``)."""
         cpus = self.cpu_manager.affinity(uid, container)
         self.cpu_manager.add_container(uid, container)
+        self.device_manager.start_container(uid, container)
         if self.memory_manager:
             self.memory_manager.add_container(uid, container)
         return cpus

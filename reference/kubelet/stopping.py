@@ -11,7 +11,7 @@ from typing import Final
 from reference.errors import IllegalStep, NotModelled
 from reference.kubelet.kubelet import Kubelet
 from reference.releases import AnyRelease, minor_of
-from reference.steps import EndStopping, KubeletConfig, ReplaceStopping, Step
+from reference.steps import ApplyTogether, EndStopping, KubeletConfig, ReplaceStopping, Step
 from reference.view import Phase
 
 #: The oldest release whose kubelets were seen while containers took their time to end.
@@ -34,7 +34,7 @@ def require_order(step: Step, stopping: str, *, disturbed: bool) -> None:
             raise IllegalStep(f"{name}: no pod stops")
     elif stopping:
         raise NotModelled(f"{name} while pod {stopping} still stops")
-    if disturbed and isinstance(step, ReplaceStopping | EndStopping):
+    if disturbed and isinstance(step, ApplyTogether | ReplaceStopping | EndStopping):
         raise NotModelled(f"{name} of a kubelet that hangs or is to be killed at a rename")
 
 

@@ -14,19 +14,21 @@ from reference.devicemanager.topology_hints import generate_device_topology_hint
 from reference.errors import DeviceError
 from reference.steps import (
     Apply,
+    AskPodResources,
     Container,
     Delete,
     Device,
     Kind,
     KubeletConfig,
     Pod,
+    PodResources,
     Reboot,
     RegisterDevices,
     Start,
     Stop,
 )
 from reference.topologymanager.hint import Hint
-from reference.view import Phase
+from reference.view import HeldDevice, Phase
 
 NIC = "pinproof.invalid/nic"
 ONE = {"d0": Device("d0", (0,)), "d1": Device("d1", (1,)), "d2": Device("d2", (1,))}
@@ -192,6 +194,27 @@ def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(releas
         made.do(Delete("a"))
     made.do(Apply(small))
     assert made.view().pods["b"].phase is Phase.RUNNING
+
+
+POOLED = KubeletConfig(
+    reserved_system_cpus=CPUSet([0]),
+    topology_manager_policy="single-numa-node",
+    topology_manager_scope="pod",
+    feature_gates={"PodLevelResourceManagers": True},
+)
+
+
+def test_a_pod_with_cpus_as_a_whole_gets_its_devices_as_its_containers_start() -> None:
+    """Near to the hint of its admission, and no others after a restart; seen on 1.36.4."""
+    made = Node(lambda name: topologies.machine(name).tree, "2s-2n-16c-smt2", POOLED)
+    devices = RegisterDevices(NIC, (Device("d0", (0,)), Device("d1", (1,))))
+    whole = replace(Pod("a", (container(),)), resources=PodResources("2", "2", "1Gi", "1Gi"))
+    for step in (Start(), devices, Apply(guaranteed("fills-node-0", 15)), Apply(whole)):
+        made.do(step)
+    for restart in ((), (Stop(), Start(), devices)):
+        for step in (*restart, AskPodResources()):
+            made.do(step)
+        assert made.view().devices["a"] == {"c": {HeldDevice(NIC, "d1", (1,))}}
 
 
 def test_steps_that_cannot_be_taken() -> None:

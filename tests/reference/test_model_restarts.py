@@ -8,9 +8,10 @@ import pytest
 
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from hunting.exploring.settings import machine_of
-from reference import CPUSet, Node, NotModelled
+from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.steps import (
     Apply,
+    ApplyTogether,
     AskMetrics,
     AskPodResources,
     AwaitReconcile,
@@ -113,6 +114,21 @@ def test_a_static_pod_that_was_refused_as_it_ran_may_have_ended_for_good() -> No
     for step in (Stop(), Configure(CONFIG), Start()):
         fresh.do(step)
     assert fresh.view().pods["odd"].phase is Phase.RUNNING
+
+
+def test_pods_that_come_at_once_get_what_they_would_one_after_the_other() -> None:
+    """In the order of the step; of static pods alone it is known."""
+    pods = (guaranteed("b", 2), guaranteed("a", 1), best_effort("idle"))
+    together, in_turn = node(ApplyTogether(pods)), node(*map(Apply, pods))
+    assert together.view() == in_turn.view()
+    assert together.view().cpusets["idle"] == {"c": together.view().shared_pool}
+    with pytest.raises(NotModelled, match="from an API server"):
+        node(ApplyTogether(pods), config=IN_CLUSTER)
+    with pytest.raises(IllegalStep, match="1 pods"):
+        node(ApplyTogether(pods[:1]))
+    with pytest.raises(IllegalStep, match="pod a is in place"):
+        together.do(ApplyTogether((guaranteed("c", 1), guaranteed("a", 1))))
+    assert "c" not in together.view().pods
 
 
 def test_updates_that_are_refused_for_ever_leave_every_container_as_it_was() -> None:

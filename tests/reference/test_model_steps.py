@@ -10,6 +10,7 @@ from conformance.pods import best_effort, burstable, exclusive, guaranteed, guar
 from reference import CPUSet
 from reference.steps import (
     Apply,
+    ApplyTogether,
     AwaitReconcile,
     Configure,
     Container,
@@ -83,6 +84,10 @@ from reference.steps import (
         (
             Apply(guaranteed("a", 1, "500m")),
             "apply Guaranteed pod a (c1: 1 CPU; c2: 500m CPU)",
+        ),
+        (
+            ApplyTogether((guaranteed("a", 1), best_effort("b"))),
+            "apply at once Guaranteed pod a (c: 1 CPU), BestEffort pod b (c: no cpu request)",
         ),
         (Apply(best_effort("a")), "apply BestEffort pod a (c: no cpu request)"),
         (

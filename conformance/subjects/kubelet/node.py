@@ -42,6 +42,7 @@ from reference.cpuset import CPUSet
 from reference.steps import (
     RECONCILE_PERIOD,
     AddEphemeral,
+    ApplyTogether,
     AskAllocatable,
     AskMetrics,
     AskPodResources,
@@ -186,6 +187,9 @@ class KubeletNode(SteppedNode):
                 if not self._is_up():
                     raise SubjectLostError("RegisterDevices: the kubelet does not run")
                 self._plugins.register(resource, devices)
+            case ApplyTogether(pods=pods):
+                for pod in pods:
+                    self._apply(pod)
             case ReplaceStopping(gone=name, pod=pod):
                 if not self._is_up():
                     raise SubjectLostError(f"pod {name} cannot stop: the kubelet does not run")
