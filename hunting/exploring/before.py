@@ -5,9 +5,11 @@ What belongs here: what the values of the factor ``before`` mean.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conformance.pods import best_effort, exclusive, guaranteed_of
 from hunting.exploring.drafting import Draft
-from hunting.exploring.pods import pod_of
+from hunting.exploring.pods import LARGE, pod_of
 from reference.steps import Apply, Delete, Kind
 
 
@@ -44,6 +46,10 @@ def prepare(draft: Draft) -> bool:
         case "a pod with an init container":
             init = [exclusive("init1", 2, kind=Kind.INIT), exclusive("app1", 1)]
             return draft.take(Apply(guaranteed_of("first", init)))
+        case "a pod with much memory":
+            much = f"{LARGE}Mi"
+            one = replace(exclusive("c", 1), memory_request=much, memory_limit=much)
+            return draft.take(Apply(guaranteed_of("first", [one])))
         case _:
             return draft.another("first", half // 2) and draft.another("third", half)
 

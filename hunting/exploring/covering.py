@@ -113,7 +113,7 @@ class Covering:
         row = {}
         for name, values in self._offered.items():
             varied = name in theme and self._chance.random() < _VARIED
-            row[name] = self._chance.choice(values) if varied else values[0]
+            row[name] = self._chance.choice(values[1:] or values) if varied else values[0]
         return self._with_taken(row, {})
 
     def _best(self, name: str, row: Mapping[str, str]) -> str:

@@ -90,7 +90,8 @@ _OTHERS: Final = (
         ),
         of_cpus=True,
     ),
-    Factor("memory manager", Part.SETTINGS, ("None", "Static"), since={"*": 26},
+    Factor("memory manager", Part.SETTINGS, ("None", "Static", "None with reserved memory"),
+           since={"*": 26},
            needs={"*": Capability.MEMORY}),
     Factor("pods from", Part.SETTINGS, ("manifests", "API server"),
            needs={"*": Capability.API_SERVER}),
@@ -105,16 +106,20 @@ _OTHERS: Final = (
     Factor(
         "before", Part.NODE,
         ("nothing", "one pod", "a hole", "a thread taken", "a sidecar's pod", "a shared pod",
-         "nearly full", "a refused namesake", "a pod with an init container", "two large pods"),
-        since={"a sidecar's pod": _SIDECARS}, of_cpus=True,
+         "nearly full", "a refused namesake", "a pod with an init container", "two large pods",
+         "a pod with much memory"),
+        needs={"a pod with much memory": Capability.MEMORY},
+        since={"a sidecar's pod": _SIDECARS, "a pod with much memory": 26}, of_cpus=True,
     ),
     Factor(
         "class", Part.POD,
         ("Guaranteed", "Guaranteed by limits", "Burstable by memory", "Burstable by CPU",
          "Burstable without limits", "BestEffort", "pod-level", "pod-level and shared",
-         "pod-level without a CPU to share", "pod-level by limits", "pod-level of nothing"),
+         "pod-level without a CPU to share", "pod-level of unequal containers",
+         "pod-level by limits", "pod-level of nothing"),
         since=dict.fromkeys(("pod-level", "pod-level and shared",
-                             "pod-level without a CPU to share", "pod-level by limits",
+                             "pod-level without a CPU to share",
+                             "pod-level of unequal containers", "pod-level by limits",
                              "pod-level of nothing"), 34),
     ),
     Factor(
@@ -130,7 +135,7 @@ _OTHERS: Final = (
     Factor(
         "init", Part.POD,
         ("none", "smaller", "as large", "larger", "small then large", "large then small",
-         "a fraction", "unlimited"), of_cpus=True,
+         "a NUMA node and one", "a fraction", "unlimited"), of_cpus=True,
     ),
     Factor("sidecar", Part.POD,
            ("none", "one CPU", "before init", "two", "a fraction", "unlimited"),
@@ -249,10 +254,16 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
     **{("requested devices", one): {"devices": "one a NUMA node"}
        for one in BY_NAME["requested devices"].values[1:]},
     ("requested devices", "by init and app"): {"devices": "one a NUMA node", "init": "smaller"},
-    ("memory", "most of a NUMA node"): {"memory manager": "Static"},
+    ("memory", "most of a NUMA node"): {
+        "memory manager": "Static", "apps": "2", "other apps": "as large",
+    },
+    ("before", "a pod with much memory"): {
+        "memory manager": "Static", "memory": "most of a NUMA node",
+    },
     **{("class", one): {**_POD_POOL, "apps": "2", "other apps": "fractions"}
        for one in ("pod-level and shared", "pod-level without a CPU to share")},
-    **{("class", one): _POD_POOL for one in ("pod-level", "pod-level by limits")},
+    **{("class", one): _POD_POOL
+       for one in ("pod-level", "pod-level of unequal containers", "pod-level by limits")},
     ("class", "pod-level of nothing"): {"gates": "pod-level managers"},
     **{("other apps", one): {"apps": "2"} for one in BY_NAME["other apps"].values[1:]},
 }  # fmt: skip

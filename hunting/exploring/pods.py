@@ -16,9 +16,9 @@ from reference.machine.topology import CPUTopology
 from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
 from reference.pods.qos import memory_request, total_request
 
-#: MiB of memory that a small container asks for.
+#: MiB of memory that a container asks for: a small one, and one of which none fits beside another.
 _SMALL: Final = 32
-_LARGE: Final = MEMORY * 5 // 8
+LARGE: Final = MEMORY * 5 // 8
 #: The most characters that a container's name may have.
 _LONGEST: Final = 63
 _PREFIX: Final = "a-name-that-begins-like-the-others-"
@@ -107,25 +107,27 @@ def _containers(row: Row, room: Room) -> Iterator[Container]:
     before = row["sidecar"] == "before init"
     if before:
         yield _container(row, called("side"), 1000, Kind.SIDECAR)
-    for number, milli in enumerate(_inits(row["init"], size), start=1):
+    for number, milli in enumerate(_inits(row, room), start=1):
         yield _container(row, called(f"init{number}"), milli, Kind.INIT)
     if not before:
         for number, milli in enumerate(_sidecars(row["sidecar"]), start=1):
             yield _container(row, called(f"side{number}"), milli, Kind.SIDECAR)
     for number, milli in enumerate(_apps(row, size), start=1):
-        memory = _LARGE if milli == size and row["memory"] != "small" else _SMALL
+        memory = LARGE if milli == size and row["memory"] != "small" else _SMALL
         yield _container(row, called(f"app{number}"), milli, Kind.APP, memory)
 
 
-def _inits(how: str, size: int) -> tuple[int, ...]:
+def _inits(row: Row, room: Room) -> tuple[int, ...]:
     """Thousandths of a CPU of each init container; 0 asks for none."""
+    size = room.milli_cpus(row["size"])
     smaller, larger = max(1000, size // 2000 * 1000), size + 1000
     found: dict[str, tuple[int, ...]] = {
         "none": (), "smaller": (smaller,), "as large": (size,), "larger": (larger,),
         "small then large": (1000, larger), "large then small": (larger, 1000),
+        "a NUMA node and one": (room.milli_cpus("a NUMA node and one"),),
         "a fraction": (500,), "unlimited": (0,),
     }  # fmt: skip
-    return found[how]
+    return found[row["init"]]
 
 
 def _sidecars(how: str) -> tuple[int, ...]:
@@ -170,7 +172,7 @@ def _container(row: Row, name: str, milli: int, kind: Kind, memory: int = _SMALL
     match how:
         case "Guaranteed by limits":
             return Container(name, cpu_limit=cpu, memory_limit=amount, kind=kind)
-        case "Burstable by memory":
+        case "Burstable by memory" | "pod-level of unequal containers":
             return Container(name, cpu, cpu, amount, f"{memory + 16}Mi", kind)
         case "Burstable by CPU":
             more = _quantity(milli + 1000, row["quantity"])
@@ -213,11 +215,10 @@ def _as_whole(row: Row, room: Room, pod: Pod) -> Pod:
     more = 1000 if row["class"] == "pod-level and shared" else 0
     apps = [one for one in _apps(row, size) if not shares or one >= 1000]
     at_once = sum(apps) + sum(sides)
-    most = max([at_once, *(one + sum(sides) for one in _inits(row["init"], size))])
+    most = max([at_once, *(one + sum(sides) for one in _inits(row, room))])
+    mib = int(total_request(pod, memory_request)) >> 20
     if row["class"] == "pod-level by limits":
         # What its containers ask for together, so that requests which are filled in equal them.
-        limits = f"{most}m", f"{int(total_request(pod, memory_request)) >> 20}Mi"
-        return replace(pod, resources=PodResources(cpu_limit=limits[0], memory_limit=limits[1]))
-    cpu = _quantity(-(-most // 1000) * 1000 + more, "plain")
-    memory = f"{_SMALL * (len(pod.containers) + 1) + (_LARGE if row['memory'] != 'small' else 0)}Mi"
+        return replace(pod, resources=PodResources(cpu_limit=f"{most}m", memory_limit=f"{mib}Mi"))
+    cpu, memory = _quantity(-(-most // 1000) * 1000 + more, "plain"), f"{mib + _SMALL}Mi"
     return replace(pod, resources=PodResources(cpu, cpu, memory, memory))

@@ -79,6 +79,7 @@ def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
     settings: dict[str, Any] = _reservation(row["reservation"], topology, release)
     if row["memory manager"] == "Static":
         settings["memory_manager_policy"] = "Static"
+    if row["memory manager"] != "None":
         settings["reserved_memory"] = dict.fromkeys(_numa_nodes(machine, release), _RESERVED_MEMORY)
     if row["CFS period"] != "100 ms":
         settings["cpu_cfs_quota_period"] = 10_000
