@@ -45,9 +45,10 @@ from hunting.campaign import Shard
 from hunting.exploring import telling
 from hunting.exploring.campaign import MOST_CAUSES, Cause, Exploration, Outcome, Scope
 from hunting.exploring.causes import look_of
-from hunting.exploring.driving import Walk, walked
+from hunting.exploring.driving import Walk
 from hunting.exploring.history import History, history_at
 from hunting.exploring.plan import best_first, plan_at, write_plan
+from hunting.exploring.replaying import replayed
 from hunting.exploring.settings import keep_machine, machine_of
 from pinproof.busy import busy
 from pinproof.completing import machine_names, subject_names
@@ -284,13 +285,15 @@ def _require_walkable(path: Path | None, histories: Sequence[History]) -> None:
 
 
 def _replayed(walk: Walk, subject: Subject, release: str) -> ExitStatus:
-    result = walked(walk, subject, release)
+    result = replayed(walk, subject, release)
     if result.explanation:
         typer.echo(result.explanation)
+    elif result.verdict == Verdict.PASS.value:
+        typer.echo(f"pass: {len(result.steps)} steps as the model of {release} has them")
+        if result.reason:
+            typer.echo(result.reason)
     else:
-        typer.echo(
-            f"{result.verdict}: {len(result.steps)} steps as the model of {release} has them"
-        )
+        typer.echo(f"{result.verdict}: {result.reason}")
     return exit_status({Verdict(result.verdict): 1})
 
 

@@ -19,10 +19,15 @@ import pytest
 import conformance.scenario as registry
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
+from conformance.pods import guaranteed
 from conformance.results import Result
 from conformance.subjects import open_subject
-from hunting.exploring.history import history_at
+from hunting.exploring.history import History, history_at
 from hunting.exploring.settings import machine_of
+from hunting.exploring.telling import write_history
+from hunting.scope import Task
+from reference import CPUSet
+from reference.steps import Apply, Delete, KubeletConfig, Resize, Start, Step, Stop
 from tests.support import lacking
 
 if TYPE_CHECKING:
@@ -189,6 +194,30 @@ def _history(**changed: Any) -> str:
 def _plan(**changed: Any) -> str:
     history = json.loads(_history())
     return json.dumps({"format": 1, "release": "1.36", "histories": [history], **changed})
+
+
+#: The model does not know the resize of a pod that does not run, nor do two pods have one name.
+_TOO_LARGE: Final = guaranteed("a", 9)
+_UNKNOWN_STEPS: Final = {
+    "the model does not know: Resize: pod a does not run": Resize(guaranteed("a", 1)),
+    "it is not possible here: ": Delete("b"),
+}
+
+
+@pytest.mark.parametrize(("why", "step"), _UNKNOWN_STEPS.items())
+def test_a_replay_that_ends_early_says_so(
+    pinproof: Command, tmp_path: Path, why: str, step: Step
+) -> None:
+    """Which step it did not take, and why; the steps after it do not count."""
+    path = tmp_path / "history.json"
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0]), api_server=True)
+    steps = (Start(), Apply(_TOO_LARGE), step, Stop())
+    write_history(History.of(Task("1.36", "1s-1n-4c-smt2", config), steps), path)
+    done = pinproof("explore", "reference", "--replay", str(path))
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "pass: 3 steps as the model of 1.36 has them"
+    assert second.startswith(f"it ended before step 4 ({step.sentence}): {why}")
 
 
 @pytest.mark.parametrize(
