@@ -436,7 +436,8 @@ class _Run:
         console = Console(highlight=False)
         reports.summarise(self._stream, console, ended=int(status), stories=True)
         reports.write_all(self._stream, self._folder)
-        note(f"{self._exploration.walked} histories{self._reached()}")
+        walked = self._exploration.walked
+        note(f"{walked} {'history' if walked == 1 else 'histories'}{self._reached()}")
         if self._unsteady:
             note(
                 f"{self._unsteady} differed once and not again (a busy host, or chance): "

@@ -3,10 +3,10 @@
 What belongs here: the order of it, what counts as a difference, and what is kept. What never does:
 what is drawn (``drawing``), how one is judged (``driving``), and files (``telling``).
 
-How it works: one thread draws, and as many others walk as nodes are used at a time. A busy host is
-no fault, and a first walk waits for little, so a history that ends in a difference or without a
-verdict is walked again: alone, once the others have ended, and with all patience. What differs
-alike each time is shrunk, unless its cause is known by then.
+How it works: one thread draws. As many others walk as nodes are used at a time, if that is more
+than one. A busy host is no fault, and a first walk waits for little, so a history that ends in a
+difference or without a verdict is walked again: alone, once the others have ended, and with all
+patience. What differs alike each time is shrunk, unless its cause is known by then.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -96,6 +96,16 @@ class Outcome:
     first: bool = False
 
 
+class _Here(Executor):
+    """Walks in the thread of who asks, so that an interrupt ends a walk that is under way."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A future that is done."""
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
 class Exploration:
     """What is known so far. A ``plan`` is walked instead of what is drawn. ``replay`` gives the
     command that walks the history of a number again. ``drawn``: the histories that were, by
@@ -112,7 +122,11 @@ class Exploration:
     ) -> None:
         self._subject, self.scope, self._plan = subject, scope, plan
         self._replay = replay
-        self._pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="pinproof-explore")
+        self._pool: Executor = (
+            ThreadPoolExecutor(at_a_time, thread_name_prefix="pinproof-explore")
+            if at_a_time > 1
+            else _Here()
+        )
         self._at_a_time = at_a_time
         values = offered(scope.release, subject.capabilities)
         self.covering = {
@@ -123,6 +137,7 @@ class Exploration:
         self.causes: list[Cause] = []
         self.refusals: Counter[str] = Counter()
         self.walked = 0
+        self._is_interrupted = False
         self._progress: Callable[[str], None] = _silent
 
     def explore(
@@ -153,6 +168,8 @@ class Exploration:
                     if len(self.causes) < self.scope.most or result.verdict not in _ODD:
                         self.walked += 1
                         yield self._told(walk, result)
+                    if self._is_interrupted:
+                        raise KeyboardInterrupt
                 progress("")
 
     def close(self) -> None:
@@ -261,31 +278,45 @@ class Exploration:
         return cause
 
     def _shrunk(self, walk: Walk, result: Result) -> tuple[History, Result]:
-        """The smallest history that differs so in haste, and then with all patience, too."""
-        look, alike = look_of(result), [walk.history]
-        end = time.monotonic() + max(SHRINKS, _SHRINKING_WALKS * result.seconds)
+        """The smallest history that differs so in haste, and then with all patience, too. After an
+        interrupt it is the smallest that has done so with all patience by then."""
+        whole = (walk.history, result)
+        alike = [whole]
+        try:
+            small = self._smaller(walk, alike)
+            others = [one for one, _ in reversed(alike) if one != small]
+            for history in [small, *others][:_CONFIRMED]:
+                if history == walk.history:
+                    break
+                found = self._again(Walk(walk.name, history))
+                if _differs_like(found, result):
+                    return history, found
+        except KeyboardInterrupt:
+            self._is_interrupted = True
+            return whole if isinstance(self._subject, Hurries) else alike[-1]
+        return whole
 
-        def differs(one: Result) -> bool:
-            return one.verdict == _FAIL and is_same(look, look_of(one))
+    def _smaller(self, walk: Walk, alike: list[tuple[History, Result]]) -> History:
+        """The smallest history that is found to differ in haste as the first of ``alike``, to which
+        each that does so is added."""
+        result = alike[0][1]
+        end = time.monotonic() + max(SHRINKS, _SHRINKING_WALKS * result.seconds)
 
         def differ(histories: Sequence[History]) -> list[bool]:
             if time.monotonic() >= end:
                 return [False] * len(histories)
-            self._progress(f"shrinking {walk.name}: {len(alike[-1].steps)} steps")
+            self._progress(f"shrinking {walk.name}: {len(alike[-1][0].steps)} steps")
             walks = [Walk(walk.name, one) for one in histories]
-            same = list(map(differs, self._pool.map(self._walked, walks)))
-            alike.extend(itertools.compress(histories, same))
+            found = list(self._pool.map(self._walked, walks))
+            same = [_differs_like(one, result) for one in found]
+            alike.extend(itertools.compress(zip(histories, found, strict=True), same))
             return same
 
-        small = shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
-        others = [one for one in reversed(alike) if one != small]
-        for history in [small, *others][:_CONFIRMED]:
-            if history == walk.history:
-                break
-            found = self._again(Walk(walk.name, history))
-            if differs(found):
-                return history, found
-        return walk.history, result
+        return shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
+
+
+def _differs_like(one: Result, other: Result) -> bool:
+    return one.verdict == _FAIL and is_same(look_of(one), look_of(other))
 
 
 def _undecided(result: Result) -> Result:
