@@ -44,7 +44,7 @@ from conformance.verdict import ExitStatus, Verdict, exit_status
 from hunting.campaign import Shard
 from hunting.exploring import telling
 from hunting.exploring.campaign import MOST_CAUSES, Cause, Exploration, Outcome, Scope
-from hunting.exploring.causes import look_of
+from hunting.exploring.causes import Symptom
 from hunting.exploring.driving import Walk
 from hunting.exploring.history import History, history_at
 from hunting.exploring.plan import best_first, plan_at, write_plan
@@ -315,7 +315,9 @@ class _Run:
         self._before = _earlier(folder, subject, scope) if resume else None
         stream = prepare_folder(folder, (telling.COVERED,), resume=resume)
         if resume:
-            exploration.causes += _causes_in(folder, self._before[1] if self._before else ())
+            exploration.causes += _causes_in(
+                folder, self._before[1] if self._before else (), scope.release
+            )
         else:
             for name in (telling.CAUSES, _UNSTEADY):
                 shutil.rmtree(folder / name, ignore_errors=True)
@@ -369,17 +371,20 @@ class _Run:
         result = self._as_kept(outcome)
         self._counts[Verdict(result.verdict)] += 1
         self._writer.add(result)
-        if outcome.first:
-            telling.write_cause(
-                self._exploration.causes[outcome.cause - 1],
-                self._folder,
-                self._exploration.scope.release,
-            )
+        if outcome.shrunk:
+            self._write(outcome, *outcome.shrunk)
         if outcome.once:
             self._unsteady += 1
             kept = self._folder / _UNSTEADY / outcome.name
             telling.write_history(outcome.history, kept.with_suffix(".json"))
             kept.with_suffix(".txt").write_text(f"{outcome.once.explanation}\n")
+
+    def _write(self, outcome: Outcome, history: History, result: Result) -> None:
+        cause = self._exploration.causes[outcome.cause - 1]
+        if outcome.first:
+            telling.write_cause(cause, self._folder, self._exploration.scope.release)
+        else:
+            telling.add_history(cause, self._folder, outcome.name, history, result)
 
     def _as_kept(self, outcome: Outcome) -> Result:
         """The result with a command that walks the history again. A cause's first result has the
@@ -477,7 +482,7 @@ def _earlier(folder: Path, subject: Subject, scope: Scope) -> tuple[Header, list
     return header, list(found.results)
 
 
-def _causes_in(folder: Path, results: Sequence[Result]) -> list[Cause]:
+def _causes_in(folder: Path, results: Sequence[Result], release: str) -> list[Cause]:
     """The causes that an exploration has left in its folder, by their numbers."""
     causes: list[Cause] = []
     for number in itertools.count(1):
@@ -486,7 +491,9 @@ def _causes_in(folder: Path, results: Sequence[Result]) -> list[Cause]:
         if not met or not path.exists():
             return causes
         names = [one.scenario.rpartition("/")[2] for one in met]
-        causes.append(Cause(number, history_at(path), met[0], look_of(met[0]), names))
+        history = history_at(path)
+        symptom = Symptom.of(met[0], history, release)
+        causes.append(Cause(number, history, met[0], [symptom], names))
     raise AssertionError("itertools.count ends")
 
 

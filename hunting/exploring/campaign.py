@@ -25,7 +25,7 @@ import msgspec
 from conformance.results import Result
 from conformance.subject import Hurries, Subject, WaitsMost
 from conformance.verdict import Verdict
-from hunting.exploring.causes import Look, is_same, look_of, traits_of
+from hunting.exploring.causes import Symptom, is_same, look_of
 from hunting.exploring.covering import Covering
 from hunting.exploring.drawing import Drawn, drawn
 from hunting.exploring.driving import Walk, walked
@@ -73,12 +73,13 @@ class Scope:
 
 @dataclass(slots=True)
 class Cause:
-    """A difference, shrunk. ``met``: the names of the histories that differ so."""
+    """A difference, shrunk. ``symptoms``: those of this history, and of others that were shrunk and
+    are of the same cause. ``met``: the names of the histories that differ so."""
 
     number: int
     history: History
     result: Result
-    look: Look
+    symptoms: list[Symptom]
     met: list[str] = field(default_factory=list)
 
 
@@ -86,7 +87,8 @@ class Cause:
 class Outcome:
     """A history that was walked: under which name, and with which result. ``once``: how it differed
     once, if it did not when it was walked again. ``cause``: the number of its cause; ``first``: it
-    is the first of that."""
+    is the first of that. ``shrunk``: what it shrank to, with the result of that; ``None`` where its
+    cause was plain before."""
 
     name: str
     history: History
@@ -94,6 +96,7 @@ class Outcome:
     once: Result | None = None
     cause: int = 0
     first: bool = False
+    shrunk: tuple[History, Result] | None = None
 
 
 class _Here(Executor):
@@ -236,10 +239,13 @@ class Exploration:
         again = self._again(walk)
         if again.verdict != _FAIL or not is_same(look_of(result), look_of(again)):
             return Outcome(walk.name, walk.history, _undecided(again), once=result)
-        cause = self._cause_of(walk, again) or self._new_cause(walk, again)
+        cause, small = self._known(walk, again), None
+        if cause is None:
+            small = self._shrunk(walk, again) if self.scope.shrink else (walk.history, again)
+            cause = self._cause_of(*small)
         cause.met.append(walk.name)
         first = cause.met == [walk.name]
-        return Outcome(walk.name, walk.history, again, cause=cause.number, first=first)
+        return Outcome(walk.name, walk.history, again, None, cause.number, first, small)
 
     def _again(self, walk: Walk) -> Result:
         """The same with all patience. Nothing else is walked meanwhile."""
@@ -253,29 +259,21 @@ class Exploration:
         if isinstance(self._subject, Hurries):
             self._subject.hurry(seconds)
 
-    def _cause_of(self, walk: Walk, result: Result) -> Cause | None:
-        """The known cause of which this is: it differs alike, and the history has all that the
-        shrunk one has."""
-        look, traits = look_of(result), traits_of(walk.history, self.scope.release)
-        for cause in self.causes:
-            if is_same(cause.look, look) and (
-                traits_of(cause.history, self.scope.release) <= traits
-            ):
-                return cause
-        return None
+    def _known(self, walk: Walk, result: Result) -> Cause | None:
+        """The cause that this history shows without being shrunk."""
+        symptom = Symptom.of(result, walk.history, self.scope.release)
+        seen = (one for one in self.causes if any(s.is_seen_in(symptom) for s in one.symptoms))
+        return next(seen, None)
 
-    def _new_cause(self, walk: Walk, result: Result) -> Cause:
-        small, found = walk.history, result
-        if self.scope.shrink:
-            small, found = self._shrunk(walk, result)
-        for known in self.causes:
-            if is_same(known.look, look_of(found)) and traits_of(
-                known.history, self.scope.release
-            ) == traits_of(small, self.scope.release):
-                return known
-        cause = Cause(len(self.causes) + 1, small, found, look_of(found))
-        self.causes.append(cause)
-        return cause
+    def _cause_of(self, history: History, result: Result) -> Cause:
+        """The cause of a shrunk history: a known one, or a new one."""
+        symptom = Symptom.of(result, history, self.scope.release)
+        for cause in self.causes:
+            if any(symptom.is_of_one_cause(one) for one in cause.symptoms):
+                cause.symptoms.append(symptom)
+                return cause
+        self.causes.append(Cause(len(self.causes) + 1, history, result, [symptom]))
+        return self.causes[-1]
 
     def _shrunk(self, walk: Walk, result: Result) -> tuple[History, Result]:
         """The smallest history that differs so in haste, and then with all patience, too. After an

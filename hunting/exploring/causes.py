@@ -6,6 +6,10 @@ history again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from conformance.accounts import account
 from conformance.results import Result
 from conformance.waiting import ways
 from hunting.exploring.history import History
@@ -14,7 +18,7 @@ from reference.cpumanager.policy_options import is_true
 from reference.steps import KubeletConfig
 
 #: How a node differs: what, and from which kind of value to which, without names and numbers.
-Look = frozenset[tuple[str, str, str, str]]
+Look: TypeAlias = frozenset[tuple[str, str, str, str]]
 
 
 def look_of(result: Result) -> Look:
@@ -27,20 +31,62 @@ def is_same(one: Look, two: Look) -> bool:
     return bool(one & two) or not (one or two)
 
 
-def traits_of(history: History, release: str) -> frozenset[str]:
-    """What a history has that a cause may be about: settings, and kinds of steps and pods."""
-    config = history.task(release).config
-    return frozenset((*_settings(config), *map(kind_of, history.taken)))
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """What of a difference tells of its cause: how the node differs (``look``), which promise that
+    breaks, or else after which kind of step it is (``how``), and what the history has: the names of
+    its ``settings``, and the kinds of its steps and pods (``taken``)."""
+
+    look: Look
+    how: str
+    settings: frozenset[str]
+    taken: frozenset[str]
+
+    @classmethod
+    def of(cls, result: Result, history: History, release: str) -> Symptom:
+        """The symptom that a failed result of this history shows."""
+        steps = history.taken
+        # The first step of a story is the machine, which no history has.
+        last = steps[len(result.steps) - 2] if result.steps else steps[-1]
+        promised = account(result.failure).promised if result.failure else ""
+        return cls(
+            look_of(result),
+            promised or type(last).__name__,
+            frozenset(_settings(history.task(release).config)),
+            frozenset(map(kind_of, steps)),
+        )
+
+    def is_of_one_cause(self, other: Symptom) -> bool:
+        """Whether two shrunk histories are of one cause: the same kinds of fields differ in the
+        same way, and shrinking has left the same settings. The other steps, and the containers of
+        the pods, are ways to get there."""
+        return (self.look, self.how, self.settings) == (other.look, other.how, other.settings)
+
+    def is_seen_in(self, other: Symptom) -> bool:
+        """Whether a history that was not shrunk differs so, too, and has all that this one has."""
+        return (
+            self.how == other.how
+            and self.look <= other.look
+            and self.settings <= other.settings
+            and self.taken <= other.taken
+        )
 
 
 def _settings(config: KubeletConfig) -> list[str]:
+    """The names of what is set. Of an option that another word than "true" switches on, the word
+    counts alone: a kubelet that misreads words does so whatever the option."""
     plain = KubeletConfig()
-    found = [name for name, value in config.policy_options.items() if is_true(value)]
-    found += sorted(config.topology_manager_policy_options)
+    found = [name for name, on in config.feature_gates.items() if on]
+    for name, value in config.policy_options.items():
+        if value not in ("true", "false"):
+            found.append("another word for true or false")
+        elif is_true(value):
+            found.append(name)
+    found += config.topology_manager_policy_options
     if config.topology_manager_policy != plain.topology_manager_policy:
-        found.append(config.topology_manager_policy)
+        found.append("Topology Manager")
     if config.topology_manager_scope != plain.topology_manager_scope:
-        found.append(f"scope {config.topology_manager_scope}")
+        found.append("scope")
     if config.memory_manager_policy != plain.memory_manager_policy:
         found.append("memory manager")
     if config.api_server:

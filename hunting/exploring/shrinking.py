@@ -19,7 +19,16 @@ from hunting.exploring.drawing import drafted
 from hunting.exploring.factors import PLAIN, Row
 from hunting.exploring.history import History
 from hunting.shrinking import simpler
-from reference.steps import Configure, KillAtRename, KubeletConfig, Start, Step, Stop
+from reference.steps import (
+    Apply,
+    Configure,
+    Container,
+    KillAtRename,
+    KubeletConfig,
+    Start,
+    Step,
+    Stop,
+)
 
 #: Machines to which a history is moved, the smallest first.
 _MACHINES: Final = (
@@ -48,8 +57,11 @@ def shrunk(
         row: Row = {**PLAIN, **history.row}
         row, history = _plainer(row, history, redraft, differ)
         history = _on_smaller_machine(row, history, redraft, differ)
-    history = _fewer_steps(history, release, differ)
-    return _simpler_parts(history, release, differ)
+    while True:
+        fewer = _fewer_steps(history, release, differ)
+        history = _simpler_parts(fewer, release, differ)
+        if history == fewer:
+            return history
 
 
 def _plainer(row: Row, history: History, redraft: Redraft, differ: Differ) -> tuple[Row, History]:
@@ -148,9 +160,25 @@ def _simpler_histories(history: History, release: str) -> Iterator[History]:
             other = replace(task, config=config)
             if is_legal(other, steps):
                 yield History.of(other, steps)
-    for fewer in simpler(steps):
+    for fewer in (*_fewer_containers(steps), *simpler(steps)):
         if is_legal(task, fewer):
             yield History.of(task, fewer)
+
+
+def _fewer_containers(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+    """With one pod of half the containers, or of one less."""
+    for at, step in enumerate(steps):
+        if isinstance(step, Apply):
+            for left in _parts(step.pod.containers):
+                yield (*steps[:at], Apply(replace(step.pod, containers=left)), *steps[at + 1 :])
+
+
+def _parts(every: tuple[Container, ...]) -> Iterator[tuple[Container, ...]]:
+    half = len(every) // 2
+    if half > 1:
+        yield from (every[:half], every[half:])
+    if half:
+        yield from (every[:n] + every[n + 1 :] for n in range(len(every)))
 
 
 def _plainer_configs(config: KubeletConfig) -> Iterator[KubeletConfig]:

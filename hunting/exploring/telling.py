@@ -19,6 +19,8 @@ from hunting.telling import IMPORTS, call_of, code_of
 
 CAUSES: Final = "causes"
 HISTORY: Final = "history.json"
+_STORY: Final = "story.txt"
+_OTHERS: Final = "others"
 COVERED: Final = "coverage.json"
 #: So many of the pairs that did not meet are named.
 _NAMED: Final = 200
@@ -34,9 +36,19 @@ def write_cause(cause: Cause, folder: Path, release: str) -> Path:
     made = folder_of(cause, folder)
     made.mkdir(parents=True, exist_ok=True)
     write_history(cause.history, made / HISTORY)
-    (made / "story.txt").write_text(f"{cause.result.explanation}\n")
+    (made / _STORY).write_text(f"{cause.result.explanation}\n")
     (made / "scenario.py").write_text(scenario(cause.history, cause.result, release))
     return made
+
+
+def add_history(cause: Cause, folder: Path, name: str, history: History, result: Result) -> None:
+    """Write down one more shrunk history of a cause, and list its steps below the story."""
+    made = folder_of(cause, folder)
+    path = made / _OTHERS / f"{name}.json"
+    write_history(history, path)
+    steps = "".join(f"    {number}. {one}\n" for number, one in enumerate(result.steps, start=1))
+    with (made / _STORY).open("a") as story:
+        story.write(f"\n  It differs alike in another history, {path}:\n{steps}")
 
 
 def write_history(history: History, path: Path) -> None:
