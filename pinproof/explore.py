@@ -493,7 +493,7 @@ def _causes_in(folder: Path, results: Sequence[Result], release: str) -> list[Ca
         names = [one.scenario.rpartition("/")[2] for one in met]
         history = history_at(path)
         symptom = Symptom.of(met[0], history, release)
-        causes.append(Cause(number, history, met[0], [symptom], names))
+        causes.append(Cause(number, history, met[0], {symptom}, names))
     raise AssertionError("itertools.count ends")
 
 

@@ -79,7 +79,7 @@ class Cause:
     number: int
     history: History
     result: Result
-    symptoms: list[Symptom]
+    symptoms: set[Symptom]
     met: list[str] = field(default_factory=list)
 
 
@@ -87,8 +87,8 @@ class Cause:
 class Outcome:
     """A history that was walked: under which name, and with which result. ``once``: how it differed
     once, if it did not when it was walked again. ``cause``: the number of its cause; ``first``: it
-    is the first of that. ``shrunk``: what it shrank to, with the result of that; ``None`` where its
-    cause was plain before."""
+    is the first of that. ``shrunk``: what it shrank to, with the result of that; ``None`` where
+    another of its cause is of the same kind."""
 
     name: str
     history: History
@@ -239,10 +239,13 @@ class Exploration:
         again = self._again(walk)
         if again.verdict != _FAIL or not is_same(look_of(result), look_of(again)):
             return Outcome(walk.name, walk.history, _undecided(again), once=result)
-        cause, small = self._known(walk, again), None
+        cause, small = self._known(Symptom.of(again, walk.history, self.scope.release)), None
         if cause is None:
             small = self._shrunk(walk, again) if self.scope.shrink else (walk.history, again)
-            cause = self._cause_of(*small)
+            symptom = Symptom.of(small[1], small[0], self.scope.release)
+            cause = self._cause_of(symptom, *small)
+            small = None if symptom in cause.symptoms else small
+            cause.symptoms.add(symptom)
         cause.met.append(walk.name)
         first = cause.met == [walk.name]
         return Outcome(walk.name, walk.history, again, None, cause.number, first, small)
@@ -259,20 +262,17 @@ class Exploration:
         if isinstance(self._subject, Hurries):
             self._subject.hurry(seconds)
 
-    def _known(self, walk: Walk, result: Result) -> Cause | None:
-        """The cause that this history shows without being shrunk."""
-        symptom = Symptom.of(result, walk.history, self.scope.release)
+    def _known(self, symptom: Symptom) -> Cause | None:
+        """The cause that a history shows without being shrunk."""
         seen = (one for one in self.causes if any(s.is_seen_in(symptom) for s in one.symptoms))
         return next(seen, None)
 
-    def _cause_of(self, history: History, result: Result) -> Cause:
+    def _cause_of(self, symptom: Symptom, history: History, result: Result) -> Cause:
         """The cause of a shrunk history: a known one, or a new one."""
-        symptom = Symptom.of(result, history, self.scope.release)
         for cause in self.causes:
             if any(symptom.is_of_one_cause(one) for one in cause.symptoms):
-                cause.symptoms.append(symptom)
                 return cause
-        self.causes.append(Cause(len(self.causes) + 1, history, result, [symptom]))
+        self.causes.append(Cause(len(self.causes) + 1, history, result, set()))
         return self.causes[-1]
 
     def _shrunk(self, walk: Walk, result: Result) -> tuple[History, Result]:

@@ -6,8 +6,9 @@ history again.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from conformance.accounts import account
 from conformance.results import Result
@@ -19,6 +20,7 @@ from reference.steps import KubeletConfig
 
 #: How a node differs: what, and from which kind of value to which, without names and numbers.
 Look: TypeAlias = frozenset[tuple[str, str, str, str]]
+_NAME: Final = re.compile(r"\w+")
 
 
 def look_of(result: Result) -> Look:
@@ -33,12 +35,12 @@ def is_same(one: Look, two: Look) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """What of a difference tells of its cause: how the node differs (``look``), which promise that
-    breaks, or else after which kind of step it is (``how``), and what the history has: the names of
-    its ``settings``, and the kinds of its steps and pods (``taken``)."""
+    """What of a difference tells of its cause: how the node differs (``look``), after which kind of
+    step (``at``; ``""`` where a promise is broken, which is so from then on), the names of the
+    ``settings``, and the kinds of the steps and of the pods' containers (``taken``)."""
 
     look: Look
-    how: str
+    at: str
     settings: frozenset[str]
     taken: frozenset[str]
 
@@ -46,26 +48,23 @@ class Symptom:
     def of(cls, result: Result, history: History, release: str) -> Symptom:
         """The symptom that a failed result of this history shows."""
         steps = history.taken
+        is_promise = result.failure is not None and account(result.failure).promised
         # The first step of a story is the machine, which no history has.
-        last = steps[len(result.steps) - 2] if result.steps else steps[-1]
-        promised = account(result.failure).promised if result.failure else ""
-        return cls(
-            look_of(result),
-            promised or type(last).__name__,
-            frozenset(_settings(history.task(release).config)),
-            frozenset(map(kind_of, steps)),
-        )
+        last = type(steps[len(result.steps) - 2]).__name__
+        kinds = {name for one in steps for name in _NAME.findall(kind_of(one))}
+        settings = frozenset(_settings(history.task(release).config))
+        return cls(look_of(result), "" if is_promise else last, settings, frozenset(kinds))
 
     def is_of_one_cause(self, other: Symptom) -> bool:
         """Whether two shrunk histories are of one cause: the same kinds of fields differ in the
-        same way, and shrinking has left the same settings. The other steps, and the containers of
-        the pods, are ways to get there."""
-        return (self.look, self.how, self.settings) == (other.look, other.how, other.settings)
+        same way, after the same kind of step, and shrinking has left the same settings. The other
+        steps, and the containers of the pods, are ways to get there."""
+        return (self.look, self.at, self.settings) == (other.look, other.at, other.settings)
 
     def is_seen_in(self, other: Symptom) -> bool:
         """Whether a history that was not shrunk differs so, too, and has all that this one has."""
         return (
-            self.how == other.how
+            self.at == other.at
             and self.look <= other.look
             and self.settings <= other.settings
             and self.taken <= other.taken
