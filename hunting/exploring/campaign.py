@@ -45,6 +45,8 @@ HASTE: Final = 6.0
 _CONFIRMED: Final = 4
 #: So many causes end an exploration: what is left differs everywhere.
 MOST_CAUSES: Final = 10
+#: The title of a shrunk history: its factors are plain by then, or near to it.
+_SHRUNK: Final = "A drawn history, shrunk"
 _FAIL, _UNKNOWN = Verdict.FAIL.value, Verdict.UNKNOWN.value
 _ODD: Final = (_FAIL, _UNKNOWN)
 
@@ -286,7 +288,7 @@ class Exploration:
             for history in [small, *others][:_CONFIRMED]:
                 if history == walk.history:
                     break
-                found = self._again(Walk(walk.name, history))
+                found = self._again(Walk(walk.name, history, title=_SHRUNK))
                 if _differs_like(found, result):
                     return history, found
         except KeyboardInterrupt:
