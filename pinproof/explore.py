@@ -297,6 +297,10 @@ def _replayed(walk: Walk, subject: Subject, release: str) -> ExitStatus:
     return exit_status({Verdict(result.verdict): 1})
 
 
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
 def _so_far(text: str, done: int, total: int) -> Stage:
     """A stage of one kind, whatever its numbers."""
     stage = Stage(text, done, total, "seconds")
@@ -412,10 +416,11 @@ class _Run:
     ) -> Callable[[str], None]:
         def show(stage: str = "") -> None:
             spent = max(time.monotonic() - began, 0.01)
-            text = f"{self._told} histories, {self._told / spent:.1f} a second"
+            told = _counted(self._told, "history", "histories")
+            text = f"{told}, {self._told / spent:.1f} a second"
             text += f", {self._covered()}" if self._exploration.drawn else ""
             causes = len(self._exploration.causes)
-            text += f", {causes} {'cause' if causes == 1 else 'causes'}" if causes else ""
+            text += f", {_counted(causes, 'cause', 'causes')}" if causes else ""
             text += f"; {stage}" if stage else ""
             say(_so_far(text, int(min(spent, seconds)), int(seconds)))
 
@@ -433,7 +438,7 @@ class _Run:
         lines, refusals = self._exploration.lines, len(self._exploration.refusals)
         return (
             f"; {self._covered()}; lines of the model {lines.met} of {lines.total}; "
-            f"{refusals} kinds of refusals"
+            f"{_counted(refusals, 'kind', 'kinds')} of refusals"
         )
 
     def print(self, status: ExitStatus) -> None:
@@ -441,8 +446,7 @@ class _Run:
         console = Console(highlight=False)
         reports.summarise(self._stream, console, ended=int(status), stories=True)
         reports.write_all(self._stream, self._folder)
-        walked = self._exploration.walked
-        note(f"{walked} {'history' if walked == 1 else 'histories'}{self._reached()}")
+        note(f"{_counted(self._exploration.walked, 'history', 'histories')}{self._reached()}")
         if self._unsteady:
             note(
                 f"{self._unsteady} differed once and not again (a busy host, or chance): "

@@ -270,8 +270,9 @@ class Exploration:
         return next(seen, None)
 
     def _cause_of(self, symptom: Symptom, history: History, result: Result) -> Cause:
-        """The cause of a shrunk history: a known one, or a new one."""
-        for cause in self.causes:
+        """The cause of a history: a known one if it was shrunk, or a new one."""
+        is_shrunk = self.scope.shrink and not self._is_interrupted
+        for cause in self.causes if is_shrunk else ():
             if any(symptom.is_of_one_cause(one) for one in cause.symptoms):
                 return cause
         self.causes.append(Cause(len(self.causes) + 1, history, result, set()))
