@@ -416,8 +416,8 @@ class _Run:
     ) -> Callable[[str], None]:
         def show(stage: str = "") -> None:
             spent = max(time.monotonic() - began, 0.01)
-            told = _counted(self._told, "history", "histories")
-            text = f"{told}, {self._told / spent:.1f} a second"
+            walked = _counted(self._told, "history", "histories")
+            text = f"{walked}, {self._told / spent:.1f} a second"
             text += f", {self._covered()}" if self._exploration.drawn else ""
             causes = len(self._exploration.causes)
             text += f", {_counted(causes, 'cause', 'causes')}" if causes else ""

@@ -18,7 +18,7 @@ from hunting.exploring.history import History, history_at
 from hunting.exploring.plan import write_plan
 from hunting.scope import Task
 from reference import CPUSet
-from reference.steps import Apply, Delete, KubeletConfig, Start
+from reference.steps import Apply, Delete, KubeletConfig, Start, Step
 
 #: A subject of another package. Each of its steps takes a second, and it forgets to give back.
 #: Those of ``several`` may be taken away, as those of a kubelet in a sandbox.
@@ -103,7 +103,7 @@ def test_an_interrupt_ends_the_shrinking(
 def _long_history() -> History:
     config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
     needless = [Apply(best_effort(f"s{number}")) for number in range(_NEEDLESS)]
-    steps = (Start(), *needless, Apply(guaranteed("a", 1)), Delete("a"))
+    steps: tuple[Step, ...] = (Start(), *needless, Apply(guaranteed("a", 1)), Delete("a"))
     return History.of(Task("1.36", "1s-1n-4c-smt2", config), steps)
 
 
