@@ -30,6 +30,7 @@ from reference.steps import (
     KillContainer,
     Kind,
     KubeletConfig,
+    Pod,
     Reboot,
     RegisterDevices,
     RemoveState,
@@ -104,6 +105,8 @@ class History:
             found.add(Capability.API_SERVER)
         if any(one.memory_manager_policy != "None" for one in configs):
             found.add(Capability.MEMORY)
+        if any(one.devices for pod in self._pods for one in pod.containers):
+            found.add(Capability.DEVICES)
         if any(step.exit_code != 137 for step in self.steps if isinstance(step, KillContainer)):
             found.add(Capability.EXIT_CODES)
         return frozenset(found)
@@ -112,11 +115,7 @@ class History:
     def oldest(self) -> int:
         """The first minor whose kubelets know every word of it; for an earlier one the model may
         be asked what nobody can see."""
-        pods = [
-            step.pod
-            for step in self.steps
-            if isinstance(step, Apply | Replace | ReplaceStopping | Resize)
-        ]
+        pods = self._pods
         containers = [one for pod in pods for one in pod.containers]
         return max(
             29 if any(one.kind is Kind.SIDECAR for one in containers) else 0,
@@ -126,6 +125,11 @@ class History:
             *(_SINCE.get(type(step), 0) for step in self.steps),
             27 if self._asks_for_one else 0,
         )
+
+    @property
+    def _pods(self) -> list[Pod]:
+        kinds = Apply | Replace | ReplaceStopping | Resize
+        return [step.pod for step in self.steps if isinstance(step, kinds)]
 
     @property
     def _asks_for_one(self) -> bool:

@@ -1,8 +1,9 @@
 """The search: for each behaviour and release the shortest history that tells.
 
 How it works: every short history is tried by breadth; then whatever the scenarios of the catalogue
-do, on small machines and on those that they name. What is found is made smaller. A behaviour of a
-release that nothing tells has a reason: the best that any history came to.
+do, on small machines and on those that they name; then what explore draws on two small machines.
+What is found is made smaller. A behaviour of a release that nothing tells has a reason: the best
+that any history came to.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from conformance.identifying.telling import SEARCHED, Reason, Telling, switched
 from conformance.identifying.walking import alike, departs, tells, views
 from differential.telling.asking import asking
 from differential.telling.breadth import histories
+from differential.telling.drawn import of_explore
 from differential.telling.seeds import length, of_scenarios
 from differential.telling.shrinking import shrunk
 from reference import DiscoveryError, discover
@@ -67,9 +69,10 @@ class _Telling:
 
 
 def _every(release: str) -> Iterator[list[History]]:
-    """The short histories, then those of the scenarios."""
+    """The short histories, then those of the scenarios, then those that explore draws."""
     yield sorted(histories(release, DEPTH), key=length)
     yield of_scenarios(release)
+    yield sorted(of_explore(release), key=length)
 
 
 def _candidates(every: Iterable[History], release: str) -> Iterator[Candidate]:

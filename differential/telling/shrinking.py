@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Final
 
 import topologies
 from conformance.discovered import topology_of
@@ -11,6 +12,17 @@ from conformance.identifying.history import History
 from differential.telling.seeds import MACHINES, WITH_CACHES, WITH_NODES
 from reference import DiscoveryError
 from reference.steps import Apply, Configure, KubeletConfig, Resize
+
+_PLAIN: Final = KubeletConfig()
+#: Settings that are left out, each with what has no meaning without it.
+_TOGETHER: Final = (
+    ("topology_manager_scope",),
+    ("topology_manager_policy",),
+    ("api_server",),
+    ("memory_manager_policy", "reserved_memory"),
+    ("cpu_cfs_quota_period",),
+    ("reconcile_period",),
+)
 
 
 def shrunk(history: History, still: Callable[[History], bool]) -> History:
@@ -30,6 +42,9 @@ def _smaller(history: History) -> Iterator[History]:
     for name in (*MACHINES, WITH_CACHES, WITH_NODES):
         if _cpus(name) < _cpus(history.machine):
             yield replace(history, machine=name)
+    base, _, memory = history.machine.rpartition("-")
+    if memory.endswith("mib"):
+        yield replace(history, machine=base)
     for config in _plainer(history.config):
         yield replace(history, config=config)
     for number, step in enumerate(steps):
@@ -43,12 +58,10 @@ def _plainer(config: KubeletConfig) -> Iterator[KubeletConfig]:
         for name in given:
             rest = {key: value for key, value in given.items() if key != name}
             yield replace(config, **{field: rest})  # type: ignore[arg-type]
-    if config.topology_manager_scope != "container":
-        yield replace(config, topology_manager_scope="container")
-    if config.topology_manager_policy != "none":
-        yield replace(config, topology_manager_policy="none")
-    if config.api_server:
-        yield replace(config, api_server=False)
+    for names in _TOGETHER:
+        plain = {one: getattr(_PLAIN, one) for one in names}
+        if any(getattr(config, one) != value for one, value in plain.items()):
+            yield replace(config, **plain)
 
 
 def _less(step: object) -> Iterator[Apply | Configure | Resize]:

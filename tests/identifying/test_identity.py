@@ -42,14 +42,19 @@ from conformance.subject import (
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ModelNode, ReferenceSubject
 from differential.telling.asking import asking as asking_for
+from differential.telling.drawn import of_explore
 from differential.telling.page import PAGE, with_list
 from differential.telling.search import few
+from differential.telling.shrinking import shrunk
 from pinproof.cli import app
 from pinproof.identify import lines
 from reference import CPUSet
 from reference.behaviours import Behaviour
+from reference.releases import Release
 from reference.steps import (
+    PRODUCTION_PERIOD,
     Apply,
+    AskAllocatable,
     AwaitReconcile,
     Container,
     Delete,
@@ -180,6 +185,40 @@ def test_of_many_histories_few_are_kept() -> None:
             for name in one.of(release)} == names  # fmt: skip
     assert len(chosen) < len(kept())
     assert few(kept()[::-1], 1) == chosen  # a search must not hang on the order of a set
+
+
+@pytest.mark.parametrize("release", ["1.20", "1.36"])
+def test_what_explore_draws_is_the_same_each_time(release: str) -> None:
+    """And no step of it is unknown to kubelets of the release: 1.20 has no allocatable CPUs."""
+    made = list(of_explore(release, rows=8))
+    assert len(made) > 8
+    assert made == list(of_explore(release, rows=8))
+    assert all(one.oldest <= Release.parse(release).minor for one in made)
+    asks = any(isinstance(step, AskAllocatable) for one in made for step in one.steps)
+    assert asks is (release == "1.36")
+
+
+def test_a_history_is_made_smaller() -> None:
+    """What says nothing of the behaviour is left out: settings, memory, pods and steps."""
+    config = KubeletConfig(
+        system_reserved="1",
+        memory_manager_policy="Static",
+        reserved_memory={0: "8Mi"},
+        cpu_cfs_quota_period=10_000,
+        reconcile_period=PRODUCTION_PERIOD,
+    )
+    large = Apply(guaranteed_of("large", [exclusive("c", 9)]))
+    history = History("1s-1n-4c-smt2-1024mib", config, (Start(), Apply(best_effort("a")), large))
+    small = History("1s-1n-4c-smt2", KubeletConfig(system_reserved="1"), (Start(), large))
+    other = switched("1.36", Behaviour.NUMBERS_IN_REFUSAL)
+    assert shrunk(history, lambda one: tells(one, "1.36", other)) == small
+
+
+def test_a_pod_with_devices_needs_them() -> None:
+    """Whether or not a plugin registers them."""
+    pod = Pod("a", (Container("c", devices=(("pinproof.invalid/device", 1),)),))
+    history = History("1s-1n-4c-smt2", KubeletConfig(), (Start(), Apply(pod)))
+    assert history.needs == {Capability.DEVICES}
 
 
 def test_a_model_that_remembers_asks_all_the_same() -> None:
