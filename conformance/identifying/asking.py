@@ -126,6 +126,7 @@ class _Asking:
             )
             if one.history not in seen
         ]
+        jobs.sort(key=lambda job: not job.history.config.api_server)  # what waits longest first
         self._take(jobs, watched)
 
     def ask_more(self, watched: list[Watched], found: Identity) -> bool:

@@ -107,7 +107,8 @@ class _Beside:
     def __init__(
         self, history: History, releases: Sequence[str], subject: Subject, *, patient: bool
     ) -> None:
-        self._history, self._patient = history, patient
+        # a pod of an API server that is refused right after a start is shown ten seconds later
+        self._history, self._patient = history, patient or history.config.api_server
         self._can, self._architecture = subject.capabilities, architecture_of(subject.info)
         self._done: list[tuple[Step, View]] = []
         self._left = list(releases)
