@@ -147,6 +147,8 @@ class DeviceManager:
         requested = dict(container.devices).get(resource)
         if requested is not None:
             chosen = self._devices_to_allocate(pod, container, resource, requested, reusable, hint)
+            if chosen and resource not in self._all_devices:
+                raise NotModelled(f"pod {pod.name}: {resource} is allocated without its plugin")
             if chosen:
                 devices = {one: self._all_devices[resource][one] for one in chosen}
                 self.pod_devices.insert(pod.uid, container.name, resource, devices)

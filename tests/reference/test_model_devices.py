@@ -15,6 +15,7 @@ from reference.errors import DeviceError
 from reference.steps import (
     Apply,
     AskPodResources,
+    Configure,
     Container,
     Delete,
     Device,
@@ -194,6 +195,30 @@ def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(releas
         made.do(Delete("a"))
     made.do(Apply(small))
     assert made.view().pods["b"].phase is Phase.RUNNING
+
+
+def test_a_device_that_only_an_init_container_got_is_not_modelled_without_its_plugin() -> None:
+    """Of a pod that was refused halfway: at the next start its app container would use it again."""
+    config = KubeletConfig(
+        reserved_system_cpus=CPUSet([0]),
+        policy_options={"full-pcpus-only": "true"},
+        feature_gates={"CPUManagerPolicyOptions": True},
+    )
+    first, odd, app = (
+        replace(container(name, count, kind=kind), cpu_request=cpus, cpu_limit=cpus)
+        for name, count, kind, cpus in (
+            ("first", 1, Kind.INIT, "2"), ("odd", 0, Kind.INIT, "1"), ("app", 1, Kind.APP, "2"),
+        )
+    )  # fmt: skip
+    made = Node(
+        lambda name: topologies.machine(name).tree, "2s-2n-16c-smt2", config, release="1.22"
+    )
+    devices = RegisterDevices(NIC, (Device("d0", (1,)),))
+    plain = Configure(replace(config, policy_options={}))
+    for step in (Start(), devices, Apply(Pod("a", (first, odd, app))), Stop(), plain):
+        made.do(step)
+    with pytest.raises(NotModelled, match="without its plugin"):
+        made.do(Start())
 
 
 POOLED = KubeletConfig(
