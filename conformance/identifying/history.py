@@ -19,7 +19,7 @@ from conformance.subject import Capability
 from reference.cpuset import CPUSet
 from reference.steps import (
     AddEphemeral,
-    Apply,
+    ApplyTogether,
     AskAllocatable,
     AskMetrics,
     AskPodResources,
@@ -34,7 +34,6 @@ from reference.steps import (
     Reboot,
     RegisterDevices,
     RemoveState,
-    Replace,
     ReplaceStopping,
     Resize,
     RestartRuntime,
@@ -43,6 +42,7 @@ from reference.steps import (
     Stop,
     Tamper,
     WriteState,
+    applied,
 )
 
 _STEPS: Final[dict[str, type[Step]]] = {one.__name__: one for one in get_args(Step)}
@@ -65,6 +65,7 @@ _NEEDED: Final[dict[type[Step], Capability]] = {
     AskMetrics: Capability.METRICS,
     RestartRuntime: Capability.RUNTIME,
     FailUpdates: Capability.CALLS,
+    ApplyTogether: Capability.CALLS,
     ReplaceStopping: Capability.CALLS,
     RegisterDevices: Capability.DEVICES,
 }
@@ -75,6 +76,7 @@ _SINCE: Final[dict[type[Step], int]] = {
     AskAllocatable: 23,
     FloodPodResources: 27,
     Resize: 33,
+    ApplyTogether: 18,
     ReplaceStopping: 26,
 }
 
@@ -128,8 +130,8 @@ class History:
 
     @property
     def _pods(self) -> list[Pod]:
-        kinds = Apply | Replace | ReplaceStopping | Resize
-        return [step.pod for step in self.steps if isinstance(step, kinds)]
+        resized = [step.pod for step in self.steps if isinstance(step, Resize)]
+        return [*resized, *(pod for step in self.steps for pod in applied(step))]
 
     @property
     def _asks_for_one(self) -> bool:
