@@ -63,7 +63,8 @@ def test_a_cause_is_told_in_a_folder_of_its_own(found: Path) -> None:
     story = (folder / "story.txt").read_text()
     assert f"pinproof explore {FAULT} --replay {folder / 'history.json'}" in story
     kinds = [type(step).__name__ for step in history_at(folder / "history.json").taken]
-    assert kinds == ["Start", "Apply", "Delete"]
+    # A pod that goes gives nothing back, nor does one that is refused halfway.
+    assert kinds in (["Start", "Apply", "Delete"], ["Start", "Apply"])
 
 
 def test_the_stream_is_one_that_every_command_reads(
