@@ -110,7 +110,7 @@ def boot(
             kernel=str(kernel),
             port=port,
             accelerator=way.accelerator,
-            told=accelerators.kernel_words(way.accelerator),
+            words=accelerators.kernel_words(way.accelerator),
         )
         try:
             launch(folder, command)

@@ -109,11 +109,11 @@ def arguments(
     port: int,
     accelerator: str,
     incoming: int | None = None,
-    told: Sequence[str] = (),
+    words: Sequence[str] = (),
 ) -> list[str]:
     """QEMU's command line for one node, to be run in its folder. ``port`` is where 127.0.0.1
     forwards to its sshd; ``incoming`` is a descriptor from which to load the state of a machine
-    that ran with the same arguments; ``told`` are further words for the kernel."""
+    that ran with the same arguments; ``words`` are more for the kernel."""
     return [
         QEMU, "-nodefaults", "-no-user-config", "-display", "none",
         "-machine", _MACHINE, "-accel", accelerator,
@@ -128,7 +128,7 @@ def arguments(
         # Nothing of the world is reached from within.
         "-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22",
         "-device", "virtio-net-pci,netdev=net,romfile=",
-        "-kernel", kernel, "-initrd", INITRD, "-append", " ".join((which.kernel_words, *told)),
+        "-kernel", kernel, "-initrd", INITRD, "-append", " ".join((which.kernel_words, *words)),
         *(() if incoming is None else ("-incoming", f"fd:{incoming}")),
     ]  # fmt: skip
 

@@ -90,7 +90,7 @@ def start(which: Snapshot, wanted: Plan, folder: Path, *, port: int, watch: Watc
             port=port,
             accelerator=which.accelerator,
             incoming=memory,
-            told=kernel_words(which.accelerator),
+            words=kernel_words(which.accelerator),
         )
         boot.launch(folder, command, pass_fds=(memory,))
         _wake(which, folder, port, watch)

@@ -121,7 +121,7 @@ def test_the_kernel_is_told_how_fast_the_counter_runs() -> None:
     rate = tsc.kilohertz()
     assert kernel_words("tcg,thread=multi") == (() if rate is None else (f"tsc_early_khz={rate}",))
     wanted = machine("1s-1n-4c-smt1")
-    words = arguments(wanted, kernel="/k", port=1, accelerator="tcg", told=("tsc_early_khz=5",))
+    words = arguments(wanted, kernel="/k", port=1, accelerator="tcg", words=("tsc_early_khz=5",))
     assert _value(words, "-append") == f"{wanted.kernel_words} tsc_early_khz=5"
 
 
