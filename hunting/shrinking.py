@@ -19,7 +19,7 @@ from hunting.scope import Task, regular, uneven
 from hunting.walk import Broken
 from reference.pods.qos import whole_cpus
 from reference.releases import LATEST
-from reference.steps import Apply, Configure, Pod, Reboot, Start, Step, Stop
+from reference.steps import Apply, ApplyTogether, Configure, Pod, Reboot, Start, Step, Stop
 
 _MOST_CPUS: Final = 8
 
@@ -133,11 +133,21 @@ def _with_less(steps: tuple[Step, ...], less: int) -> Iterator[tuple[Step, ...]]
 
 
 def simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
-    """With one pod in a simpler form: of one container, without devices, or of one CPU less."""
+    """With one pod in a simpler form: of one container, without devices, or of one CPU less. Pods
+    that come at once come one after the other, or one less of them."""
     for at, step in enumerate(steps):
+        if isinstance(step, ApplyTogether):
+            for fewer in _not_together(step.pods):
+                yield (*steps[:at], *fewer, *steps[at + 1 :])
         if isinstance(step, Apply):
             for pod in _simpler_pods(step.pod):
                 yield (*steps[:at], Apply(pod), *steps[at + 1 :])
+
+
+def _not_together(pods: tuple[Pod, ...]) -> Iterator[tuple[Step, ...]]:
+    yield tuple(map(Apply, pods))
+    for gone in pods if len(pods) > 2 else ():
+        yield (ApplyTogether(tuple(one for one in pods if one != gone)),)
 
 
 def _simpler_pods(pod: Pod) -> Iterator[Pod]:

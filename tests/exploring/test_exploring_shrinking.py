@@ -19,8 +19,9 @@ from hunting.exploring.drafting import is_legal
 from hunting.exploring.driving import Walk, walked
 from hunting.exploring.history import History
 from hunting.scope import Task
+from hunting.shrinking import simpler
 from reference import CPUSet
-from reference.steps import Apply, Delete, KubeletConfig, Start
+from reference.steps import Apply, ApplyTogether, Delete, KubeletConfig, Start
 
 RELEASE: Final = "1.36"
 MACHINES: Final = ("1s-1n-4c-smt2", "2s-2n-8c-smt2")
@@ -70,6 +71,15 @@ def test_a_shrunk_history_has_no_needless_step(name: str) -> None:
         result = walked(Walk("less", History.of(task, left)), subject, RELEASE)
         same = result.verdict == "fail" and is_same(look_of(result), look_of(cause.result))
         assert not same, f"step {at + 1} of {cause.result.steps} is needless"
+
+
+def test_pods_that_come_at_once_come_one_after_the_other_where_that_differs_too() -> None:
+    """Else with one pod less."""
+    a, b, c = (guaranteed(name, 1) for name in "abc")
+    found = list(simpler((Start(), ApplyTogether((a, b, c)))))
+    assert found[0] == (Start(), Apply(a), Apply(b), Apply(c))
+    assert (Start(), ApplyTogether((a, c))) in found
+    assert list(simpler((Start(), ApplyTogether((a, b))))) == [(Start(), Apply(a), Apply(b))]
 
 
 @pytest.mark.parametrize("times", [1, 2])
