@@ -170,7 +170,8 @@ class DeviceManager:
         pod = next((one for one in self.active_pods() if one.uid == uid), None)
         if pod is None or uid not in self._at_start:
             return
-        (container,) = (one for one in pod.containers if one.name == name)
+        # An ephemeral container is none of them, and requests nothing.
+        container = next((one for one in pod.containers if one.name == name), Container(name))
         for resource, _ in container.devices:
             known = resource in self.pod_devices.resources
             if not known or self.pod_devices.container_devices(uid, name, resource) is not None:

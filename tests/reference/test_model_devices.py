@@ -13,6 +13,7 @@ from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.topology_hints import generate_device_topology_hints
 from reference.errors import DeviceError
 from reference.steps import (
+    AddEphemeral,
     Apply,
     AskPodResources,
     Configure,
@@ -240,6 +241,16 @@ def test_a_pod_with_cpus_as_a_whole_gets_its_devices_as_its_containers_start() -
         for step in (*restart, AskPodResources()):
             made.do(step)
         assert made.view().devices["a"] == {"c": {HeldDevice(NIC, "d1", (1,))}}
+
+
+def test_an_ephemeral_container_of_such_a_pod_gets_no_device() -> None:
+    config = replace(POOLED, api_server=True)
+    made = Node(lambda name: topologies.machine(name).tree, "2s-2n-16c-smt2", config)
+    whole = replace(Pod("a", (container(),)), resources=PodResources("2", "2", "1Gi", "1Gi"))
+    devices = RegisterDevices(NIC, (Device("d0", (0,)),))
+    for step in (Start(), devices, Apply(whole), AddEphemeral("a", "debugger"), AskPodResources()):
+        made.do(step)
+    assert made.view().devices["a"] == {"c": {HeldDevice(NIC, "d0", (0,))}}
 
 
 def test_steps_that_cannot_be_taken() -> None:
