@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,14 +25,18 @@ from reference.steps import (
     AwaitReconcile,
     Container,
     Delete,
+    KillContainer,
     Kind,
     KubeletConfig,
     Pod,
+    PodResources,
+    RestartPolicy,
     Start,
     Step,
     Stop,
     WriteState,
 )
+from reference.view import Phase, PodView
 
 RELEASES = ("1.22", "1.26", "1.32", "1.36", "1.37")
 MACHINE = "2s-4n-16c-smt2"
@@ -216,3 +221,16 @@ def test_what_cannot_be_taken_is_an_error_and_no_more(subject: ExecSubject) -> N
     node = _node(subject)
     node.do(Start())
     assert node.view().running
+
+
+def test_an_ended_pod_keeps_the_class_of_its_limits_as_a_whole(driver: ExecSubject) -> None:
+    gates = {"PodLevelResources": True}
+    made = pod("a", "2")
+    limits = PodResources(cpu_limit="2", memory_limit="1Mi")
+    made = replace(made, resources=limits, restart_policy=RestartPolicy.NEVER)
+    machine = topologies.machine(MACHINE)
+    node = driver.node(machine, replace(CONFIG, feature_gates=gates))
+    for step in (Start(), Apply(made), KillContainer("a", "c0", exit_code=0)):
+        node.do(step)
+    assert node.view().pods["a"] == PodView(Phase.ENDED, qos="Guaranteed")
+    node.close()

@@ -177,7 +177,7 @@ class ExecNode(SteppedNode):
         if pod is None or self._kubelet is None or not self._runtime.runs(pod.uid, container):
             return False
         (ended,) = (one for one in pod.containers if one.name == container)
-        self._kubelet.end_container(pod, ended, exit_code)
+        self._kubelet.end_container(self._decoded(pod), ended, exit_code)
         return True
 
     def _await_reconcile(self) -> None:
@@ -186,8 +186,10 @@ class ExecNode(SteppedNode):
 
     def _take_up(self, pods: list[Pod]) -> None:
         if self._kubelet is not None:
-            gates = self._config.feature_gates
-            self._kubelet.take_up([as_decoded(pod, gates, release=self._release) for pod in pods])
+            self._kubelet.take_up([self._decoded(pod) for pod in pods])
+
+    def _decoded(self, pod: Pod) -> Pod:
+        return as_decoded(pod, self._config.feature_gates, release=self._release)
 
     # --- views -------------------------------------------------------------------------------
 
