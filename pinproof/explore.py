@@ -62,6 +62,14 @@ from topologies import Machine
 MACHINES: Final = (
     "2s-2n-8c-smt2", "1s-1n-4c-smt2", "qemu-2s-4n-16c-smt2-near-l3s", "1s-1n-4c-smt1",
 )  # fmt: skip
+#: Machines of other kinds, which get some of the histories then: uneven cores and sockets, NUMA
+#: nodes without CPUs or more than a Topology Manager takes, ids with gaps, several uncore caches.
+OTHERS: Final = (
+    "1s-1n-4c-smt2-off7", "2s-2n-16c-smt2-mem2", "4s-2n-16c-smt2", "2s-2n-32c-smt2-l3x4",
+    "1s-1n-14c-smt2-near-e8-i7-1370p", "2s-2n-8c-smt2-cpustep2-pkgstep2-nodestep4",
+    "1s-2n-8c-smt4-near", "2s-2n-12c-smt2-interleaved", "qemu-8s-8n-16c-smt1",
+    "2s-2n-16c-smt2-off3,7-8,19", "2s-4n-40c-smt2-interleaved", "qemu-4s-16n-32c-smt2-near-dies",
+)  # fmt: skip
 _FOLDER: Final = Path("explored")
 _MINUTE: Final = 60.0
 _SEED: Final = "explored with seed"
@@ -82,7 +90,8 @@ def explore(
     machine: Annotated[
         list[str] | None,
         typer.Option(
-            help="On which machine; may be repeated. Default: four small ones, or the nodes.",
+            help="On which machine; may be repeated. Default: four small ones, now and then one of "
+            "another kind; or the nodes.",
             metavar="MACHINE", autocompletion=machine_names, show_default=False,
         ),
     ] = None,
@@ -167,8 +176,8 @@ def explore(
             again = shlex.join(["pinproof", "explore", subject, "--replay", str(replay)])
             raise typer.Exit(_replayed(Walk("replay", one, again), tried, judged_by))
         scope = Scope(
-            tuple(names), judged_by, seed=seed, shard=part.number, of=part.count,
-            most=1 if first else MOST_CAUSES, only=only, shrink=shrink,
+            tuple(names), judged_by, _others(tried, machine or ()), seed=seed, shard=part.number,
+            of=part.count, most=1 if first else MOST_CAUSES, only=only, shrink=shrink,
         )  # fmt: skip
         words = ["--plan", str(plan)] if plan else ["--seed", str(seed)]
         exploration = Exploration(
@@ -206,7 +215,8 @@ def explored_after(subject: str, wish: Wish, folder: Path) -> ExitStatus:
         names = _machines(tried, wish.machines)
         base = _judge_of(wish.release, tried)
         judged_by = str(base.overridden(*wish.behaviours))
-        scope = Scope(tuple(names), judged_by, shard=part.number, of=part.count)
+        others = _others(tried, wish.machines)
+        scope = Scope(tuple(names), judged_by, others, shard=part.number, of=part.count)
         exploration = Exploration(
             tried, scope, at_a_time=_at_a_time(tried),
             replay=_again(subject, wish.machines, part, ["--seed", str(scope.seed)]),
@@ -262,6 +272,11 @@ def _machines(
     for one in found:
         keep_machine(one)
     return list(dict.fromkeys(one.name for one in found))
+
+
+def _others(subject: Subject, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Machines that get some of the histories where nobody has named one."""
+    return () if patterns or isinstance(subject, HasOwnMachines) else OTHERS
 
 
 def _nodes(subject: HasOwnMachines, names: Sequence[str]) -> list[Machine]:
@@ -327,7 +342,7 @@ class _Run:
                 shutil.rmtree(folder / name, ignore_errors=True)
         self._stream = stream
         self._writer = StreamWriter(
-            stream, subject.info, list(scope.machines), _environment(scope.release),
+            stream, subject.info, list(scope.every_machine), _environment(scope.release),
             before=self._before, command=list(sys.argv),
             configuration={_SEED: str(scope.seed)},
         )  # fmt: skip
@@ -427,7 +442,8 @@ class _Run:
         return show
 
     def _covered(self) -> str:
-        every = self._exploration.covering.values()
+        exploration = self._exploration
+        every = [exploration.covering[name] for name in exploration.scope.machines]
         met, possible = sum(one.met for one in every), sum(one.possible for one in every)
         return f"pairs met {100 * met // max(possible, 1)} %"
 
@@ -478,7 +494,7 @@ def _earlier(folder: Path, subject: Subject, scope: Scope) -> tuple[Header, list
         "subject": (subject.info.name, subject.info.digest),
         "seed": str(scope.seed),
         "release to judge by": scope.release,
-        "list of machines": scope.machines,
+        "list of machines": scope.every_machine,
     }
     for what, value in now.items():
         if there[what] != value:

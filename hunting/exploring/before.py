@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conformance.pods import best_effort, exclusive, guaranteed_of
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from hunting.exploring.drafting import Draft
 from hunting.exploring.pods import LARGE, pod_of
 from reference.steps import Apply, Delete, Kind
@@ -50,6 +50,11 @@ def prepare(draft: Draft) -> bool:
             much = f"{LARGE}Mi"
             one = replace(exclusive("c", 1), memory_request=much, memory_limit=much)
             return draft.take(Apply(guaranteed_of("first", [one])))
+        case "more than half of each NUMA node":
+            more = draft.room.milli_cpus("half a NUMA node") // 1000 + 1
+            names = ["first", *(f"on-{n}" for n in range(1, len(draft.room.topology.numa_masks)))]
+            pods = (Apply(guaranteed(name, more)) for name in names)
+            return draft.take(*pods)
         case _:
             return draft.another("first", half // 2) and draft.another("third", half)
 

@@ -45,6 +45,8 @@ HASTE: Final = 6.0
 _CONFIRMED: Final = 4
 #: So many causes end an exploration: what is left differs everywhere.
 MOST_CAUSES: Final = 10
+#: One history of so many is on another machine, where there are others.
+OTHERS_GET: Final = 5
 #: The title of a shrunk history: its factors are plain by then, or near to it.
 _SHRUNK: Final = "A drawn history, shrunk"
 _FAIL, _UNKNOWN = Verdict.FAIL.value, Verdict.UNKNOWN.value
@@ -57,13 +59,15 @@ def _silent(stage: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is explored: which ``machines``, by which ``release``, drawn from which ``seed``.
+    """What is explored: which ``machines``, by which ``release``, drawn from which ``seed``. One
+    history of :data:`OTHERS_GET` is on one of the ``others`` in turn, whose pairs do not count.
     ``count``: so many histories end it (0: any number), and so do as many causes as ``most``.
     ``only``: the history of this number
     alone is walked. ``shrink``: what differs is shrunk. ``shard``: of so many (``of``), which."""
 
     machines: tuple[str, ...]
     release: str
+    others: tuple[str, ...] = ()
     seed: int = 1
     count: int = 0
     most: int = MOST_CAUSES
@@ -71,6 +75,11 @@ class Scope:
     shrink: bool = True
     shard: int = 1
     of: int = 1
+
+    @property
+    def every_machine(self) -> tuple[str, ...]:
+        """Where histories happen."""
+        return (*self.machines, *self.others)
 
 
 @dataclass(slots=True)
@@ -135,7 +144,8 @@ class Exploration:
         self._at_a_time = at_a_time
         values = offered(scope.release, subject.capabilities)
         self.covering = {
-            name: Covering(values, f"{scope.seed}/{name}/{scope.shard}") for name in scope.machines
+            name: Covering(values, f"{scope.seed}/{name}/{scope.shard}")
+            for name in scope.every_machine
         }
         self.lines = Lines()
         self.drawn: dict[str, Drawn] = {}
@@ -209,7 +219,7 @@ class Exploration:
         if self._plan:
             return
         part = f"{self.scope.shard}-" if self.scope.of > 1 else ""
-        machines = itertools.cycle(self.scope.machines)
+        machines = _in_turn(self.scope)
         for number in itertools.count(1):
             if number > (self.scope.only or self.scope.count or number):
                 return
@@ -314,6 +324,13 @@ class Exploration:
             return same
 
         return shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
+
+
+def _in_turn(scope: Scope) -> Iterator[str]:
+    """The machine of each history."""
+    machines, others = itertools.cycle(scope.machines), itertools.cycle(scope.others)
+    for number in itertools.count(1):
+        yield next(others if scope.others and number % OTHERS_GET == 0 else machines)
 
 
 def _differs_like(one: Result, other: Result) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from hunting.exploring.factors import BY_NAME, TAKES, THEMES, Row
+from hunting.exploring.factors import BY_NAME, TAKES, THEMES, Part, Row
 
 #: A value of a factor.
 Level: TypeAlias = tuple[str, str]
@@ -26,7 +26,13 @@ Pair: TypeAlias = tuple[Level, Level]
 #: In so many rows a pair was wanted and not shown: it is not possible on this machine.
 _TRIES: Final = 2
 #: One row in so many is drawn by chance, so that values meet in company that no rule chose.
-_BY_CHANCE: Final = 4
+_BY_CHANCE: Final = 5
+#: In one history of so many the steps are taken by chance.
+_RANDOM: Final = 5
+#: How likely a setting is not plain on a node on which steps are taken by chance; and that one by
+#: which it is decided who is admitted.
+_SET: Final = 0.2
+_SET_MOSTLY: Final = {"topology policy": 0.7}
 #: How likely a factor of the row's theme is not plain.
 _VARIED: Final = 0.75
 #: Of so many such rows the one is taken in which most triples meet first.
@@ -37,7 +43,7 @@ class Covering:
     """What has met among the ``offered`` values. The same seed draws the same rows."""
 
     def __init__(self, offered: Mapping[str, tuple[str, ...]], seed: object) -> None:
-        self._offered = offered
+        self.offered = offered
         self._chance = random.Random(f"{seed}")  # noqa: S311
         levels = [(name, value) for name, values in offered.items() for value in values]
         every = (_pair(one, two) for one, two in combinations(levels, 2) if one[0] != two[0])
@@ -46,7 +52,7 @@ class Covering:
         self._tries: Counter[Pair] = Counter()
         self._given_up: dict[Pair, None] = {}
         self._triples: set[tuple[Level, ...]] = set()
-        self._drawn = 0
+        self._drawn = self._turns = 0
 
     @property
     def met(self) -> int:
@@ -81,10 +87,24 @@ class Covering:
             return max(rows, key=self._new_triples), None
         wanted = next(itertools.islice(self._left, self._chance.randrange(len(self._left)), None))
         row = self._with_taken(dict(wanted))
-        for name in self._chance.sample(list(self._offered), len(self._offered)):
+        for name in self._chance.sample(list(self.offered), len(self.offered)):
             if name not in row:
                 row[name] = self._best(name, row)
         return self._with_taken(row, dict(wanted)), wanted
+
+    def is_for_random_steps(self) -> bool:
+        """Whether the next history is one of settings alone, and of steps by chance."""
+        self._turns += 1
+        return self._turns % _RANDOM == 0
+
+    def settings(self) -> tuple[Row, random.Random]:
+        """A row of settings alone, drawn by chance, and what decides the steps on such a node."""
+        row = {}
+        for name, values in self.offered.items():
+            is_setting = BY_NAME[name].part is Part.SETTINGS
+            varied = is_setting and self._chance.random() < _SET_MOSTLY.get(name, _SET)
+            row[name] = self._chance.choice(values[1:] or values) if varied else values[0]
+        return self._with_taken(row, {}), random.Random(self._chance.random())  # noqa: S311
 
     def simpler(self, row: Row, wanted: Pair | None, left: float) -> Row:
         """The row with only this part of its values left, beside the wanted ones: the others are
@@ -93,7 +113,7 @@ class Covering:
         return {
             name: kept.get(name) or (value if self._chance.random() < left else values[0])
             for (name, values), value in zip(
-                self._offered.items(), (row[one] for one in self._offered), strict=True
+                self.offered.items(), (row[one] for one in self.offered), strict=True
             )
         }
 
@@ -103,7 +123,7 @@ class Covering:
         for level in list(row.items()):
             for name, value in TAKES.get(level, {}).items():
                 is_free = name not in (kept or row) and row.get(name) in (None, BY_NAME[name].plain)
-                if is_free and value in self._offered[name]:
+                if is_free and value in self.offered[name]:
                     row[name] = value
         return row
 
@@ -111,7 +131,7 @@ class Covering:
         """All factors plain but those of a theme: what meets here meets in small company too."""
         theme = self._chance.choice(THEMES)
         row = {}
-        for name, values in self._offered.items():
+        for name, values in self.offered.items():
             varied = name in theme and self._chance.random() < _VARIED
             row[name] = self._chance.choice(values[1:] or values) if varied else values[0]
         return self._with_taken(row, {})
@@ -119,14 +139,14 @@ class Covering:
     def _best(self, name: str, row: Mapping[str, str]) -> str:
         counts = [
             (sum(_pair((name, value), one) in self._left for one in row.items()), value)
-            for value in self._offered[name]
+            for value in self.offered[name]
         ]
         most = max(count for count, _ in counts)
         return self._chance.choice([value for count, value in counts if count == most])
 
     def note(self, row: Row, shown: Iterable[str], wanted: Pair | None = None) -> int:
         """A history shows the values of these factors; how many pairs meet in it first."""
-        levels = [(name, row[name]) for name in shown if name in self._offered]
+        levels = [(name, row[name]) for name in shown if name in self.offered]
         new = 0
         for one, two in combinations(levels, 2):
             pair = _pair(one, two)

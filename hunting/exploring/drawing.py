@@ -19,6 +19,7 @@ from hunting.exploring.events import happen
 from hunting.exploring.factors import BY_NAME, PLAIN, Part, Row
 from hunting.exploring.history import History
 from hunting.exploring.pods import pod_name, pod_of
+from hunting.exploring.random_steps import RandomSteps
 from reference.steps import Apply, AskAllocatable, AskMetrics, AskPodResources, Start
 from reference.view import View
 
@@ -98,6 +99,31 @@ def drawn(
     covering: Covering, machine: str, release: str, can: Collection[Capability] = ALL
 ) -> Drawn | None:
     """The next history, noted as met; ``None`` where the one that was tried is not possible."""
+    draw = _of_random_steps if covering.is_for_random_steps() else _of_row
+    return draw(covering, machine, release, can)
+
+
+def _of_random_steps(
+    covering: Covering, machine: str, release: str, can: Collection[Capability]
+) -> Drawn | None:
+    """Of settings and steps by chance. The history has no row, since no draft of one makes it
+    again."""
+    row, chance = covering.settings()
+    draft = begun(row, machine, release, can)
+    if draft is None or not draft.take(Start()) or not draft.register():
+        return None
+    RandomSteps(draft, covering.offered, chance).take()
+    if draft.view.running and not draft.view.hangs:
+        _ask(draft)
+    shown = frozenset(name for name, one in BY_NAME.items() if one.part is Part.SETTINGS)
+    covering.note(row, shown)
+    history = History.of(draft.task, tuple(draft.steps))
+    return Drawn(history, row, shown, frozenset(_refusals(draft.view)))
+
+
+def _of_row(
+    covering: Covering, machine: str, release: str, can: Collection[Capability]
+) -> Drawn | None:
     row, wanted = covering.draw()
     names = {name for name, _ in wanted or ()}
     for left in (1.0, *_LEFT):

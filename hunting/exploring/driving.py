@@ -94,7 +94,7 @@ def scenario_of(walk: Walk, release: str) -> Scenario:
 def told(history: History) -> str:
     """What a history is about, in one line."""
     values = [f"{name}: {value}" for name, value in history.row.items()]
-    return f"A drawn history ({'; '.join(values) or 'everything plain'})"
+    return f"A drawn history ({'; '.join(values) or 'steps by chance'})"
 
 
 def walked(walk: Walk, subject: Subject, release: str) -> Result:

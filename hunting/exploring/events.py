@@ -14,11 +14,13 @@ from typing import Final, TypeAlias
 from conformance.pods import best_effort, burstable, guaranteed
 from hunting.exploring.drafting import Draft
 from hunting.exploring.pods import RESTARTS_ALL, pod_of
+from hunting.scope import POD_LEVEL
 from reference import Checkpoint, CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import OPTIONS
 from reference.feature_gates import ALPHA, readiness
 from reference.pods.pod import Container, Kind, Pod
+from reference.pods.pod_level_resources import pod_managers_on
 from reference.pods.qos import pod_milli_cpus
 from reference.releases import has
 from reference.steps import (
@@ -282,6 +284,19 @@ def _other_alignment(draft: Draft) -> bool:
     return draft.restart(Configure(other)) and draft.restart(Configure(config))
 
 
+def _other_gates(draft: Draft) -> bool:
+    """Each gate that decides the form of the state file, or which options there are, is switched
+    over for a while."""
+    config = draft.task.config
+    on = pod_managers_on(config.feature_gates, release=draft.task.release)
+    whole = dict.fromkeys(POD_LEVEL, not on)
+    for gates in (whole, {"CPUManagerPolicyBetaOptions": False}):
+        other = replace(config, feature_gates={**config.feature_gates, **gates})
+        if not draft.restart(Configure(other)):
+            return False
+    return draft.restart(Configure(config))
+
+
 def _killed_at_write(draft: Draft, *, after: bool) -> bool:
     kill: tuple[Step, ...] = (KillAtRename(1, after=after), Apply(guaranteed("late", 1)), Start())
     return draft.take(*kill) and draft.register()
@@ -346,6 +361,7 @@ EVENTS: Final[dict[str, Event]] = {
     "wrong state files for a while": _wrong_state_files,
     "another reservation for a while": _other_reservation,
     "another topology policy for a while": _other_alignment,
+    "other gates for a while": _other_gates,
     "state file removed": lambda draft: draft.restart(RemoveState()),
     "killed before a write": lambda draft: _killed_at_write(draft, after=False),
     "killed after a write": lambda draft: _killed_at_write(draft, after=True),

@@ -52,6 +52,7 @@ class Room:
             "a NUMA node": node,
             "a NUMA node and one": node + 1,
             "a socket": max(mask.bit_count() for mask in topology.socket_masks.values()),
+            "three quarters": len(topology.cpus) * 3 // 4,
             "all but one": self.free - 1,
             "all": self.free,
             "too many": self.free + 1,

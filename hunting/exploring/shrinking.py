@@ -9,21 +9,26 @@ then tried together.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias, TypeVar
 
+from conformance.pods import guaranteed
 from conformance.subject import Capability
 from hunting.exploring.drafting import ALL, is_legal
 from hunting.exploring.drawing import drafted
 from hunting.exploring.factors import PLAIN, Row
 from hunting.exploring.history import History
 from hunting.shrinking import simpler
+from reference.pods.qos import whole_cpus
 from reference.steps import (
     Apply,
     Configure,
     Container,
+    Delete,
     KillAtRename,
+    Kind,
     KubeletConfig,
     Start,
     Step,
@@ -110,7 +115,8 @@ def _fewer_steps(history: History, release: str, differ: Differ) -> History:
 
 def _droppable(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
     """The numbers of steps that can go: each alone, but an end of the kubelet with the start after
-    it, and with all that happens between or without."""
+    it, and with all that happens between or without; a try to start that the kubelet refuses,
+    with what comes before it or without; and a pod with its end."""
     for at, step in enumerate(steps):
         if isinstance(step, Stop | KillAtRename):
             end = next((n for n in range(at, len(steps)) if isinstance(steps[n], Start)), at)
@@ -119,6 +125,17 @@ def _droppable(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
                 yield (at, end)
         elif at and not isinstance(step, Start):
             yield (at,)
+            if isinstance(next(iter(steps[at + 1 :]), None), Start):
+                yield (at, at + 1)
+        elif at and isinstance(steps[at - 1], Start):
+            yield (at,)
+        if isinstance(step, Apply):
+            gone = (n for n in range(at, len(steps)) if _is_gone(steps[n], step.pod.name))
+            yield from ((at, n) for n in itertools.islice(gone, 1))
+
+
+def _is_gone(step: Step, pod: str) -> bool:
+    return isinstance(step, Delete) and step.pod == pod
 
 
 def _gone(
@@ -160,9 +177,20 @@ def _simpler_histories(history: History, release: str) -> Iterator[History]:
             other = replace(task, config=config)
             if is_legal(other, steps):
                 yield History.of(other, steps)
-    for fewer in (*_fewer_containers(steps), *simpler(steps)):
+    for fewer in (*_together(steps), *_fewer_containers(steps), *simpler(steps)):
         if is_legal(task, fewer):
             yield History.of(task, fewer)
+
+
+def _together(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+    """With one pod of one container in place of two that come one after the other."""
+    for at, (one, two) in enumerate(itertools.pairwise(steps)):
+        if isinstance(one, Apply) and isinstance(two, Apply):
+            apps = [each for pod in (one.pod, two.pod) for each in pod.containers]
+            count = sum(whole_cpus(each.requested_cpu) for each in apps if each.kind is Kind.APP)
+            if count:
+                both = Apply(guaranteed(two.pod.name, count))
+                yield (*steps[:at], both, *steps[at + 2 :])
 
 
 def _fewer_containers(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:

@@ -177,7 +177,8 @@ class ExecNode(SteppedNode):
         if pod is None or self._kubelet is None or not self._runtime.runs(pod.uid, container):
             return False
         (ended,) = (one for one in pod.containers if one.name == container)
-        self._kubelet.end_container(self._decoded(pod), ended, exit_code)
+        decoded = as_decoded(pod, self._config.feature_gates, release=self._release)
+        self._kubelet.end_container(decoded, ended, exit_code)
         return True
 
     def _await_reconcile(self) -> None:
@@ -186,10 +187,8 @@ class ExecNode(SteppedNode):
 
     def _take_up(self, pods: list[Pod]) -> None:
         if self._kubelet is not None:
-            self._kubelet.take_up([self._decoded(pod) for pod in pods])
-
-    def _decoded(self, pod: Pod) -> Pod:
-        return as_decoded(pod, self._config.feature_gates, release=self._release)
+            gates = self._config.feature_gates
+            self._kubelet.take_up([as_decoded(pod, gates, release=self._release) for pod in pods])
 
     # --- views -------------------------------------------------------------------------------
 
