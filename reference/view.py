@@ -74,9 +74,9 @@ class Asked:
     at that moment, ``None`` where it had no entry. ``updates``: how often its cpuset was updated
     since, refused updates left out. ``mems``: the NUMA nodes that its memory is to be from, empty
     where none were asked for. ``id``: the container's, which is another one where it was
-    started again. ``raced``: other pods were admitted or refused at the same time, so
-    ``started_on`` is the shared pool of some moment of it: a round may have removed the entry of a
-    refused one."""
+    started again. ``raced``: other pods were admitted or refused at the same time, or a round came,
+    so ``started_on`` is the shared pool of some moment of it: a round may have removed the entry of
+    a pod that is refused or gone."""
 
     started_on: CPUSet | None
     entry: CPUSet | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
 from math import factorial
 from typing import Final, Protocol
@@ -140,6 +141,22 @@ class PodLifecycle:
         for pod in arrived:
             self._run(pod, raced=several)
         self.settle()
+        for pod in arrived:
+            self._note_rounds(pod)
+
+    def _note_rounds(self, pod: Pod) -> None:
+        """A container that has another cpuset by now was started before a round removed the entry
+        of a pod that is gone, or after it: the kubelet starts a pod's containers while rounds go on
+        (seen on 1.36.4, after a reboot)."""
+        for box in self.runtime.of(pod.uid).values():
+            asked = box.asked
+            if (
+                asked
+                and asked.started_on
+                and asked.entry is None
+                and asked.started_on != box.cpuset
+            ):
+                box.asked = replace(asked, raced=True)
 
     @property
     def forgets(self) -> bool:

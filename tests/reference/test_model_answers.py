@@ -30,8 +30,10 @@ from reference.steps import (
     KillContainer,
     KubeletConfig,
     Pod,
+    Reboot,
     RestartPolicy,
     Start,
+    Stop,
 )
 from reference.view import Phase, View
 from topologies import machine
@@ -139,6 +141,16 @@ def test_containers_of_pods_that_are_admitted_together_race_for_the_pool() -> No
     node.do(Apply(best_effort("late")))
     raced = {pod: one.raced for pod, named in node.view().asked.items() for one in named.values()}
     assert raced == {"a": False, "s": True, "late": False}
+
+
+def test_a_pod_that_is_gone_races_with_the_containers_that_a_start_starts() -> None:
+    """The first round removes its entry, and the shared pool grows."""
+    node = Node(lambda _: MACHINE.tree, MACHINE.name, CONFIG, discovering=info_of)
+    for step in (Start(), Apply(guaranteed("a", 2)), Apply(best_effort("s")), Stop(), Reboot()):
+        node.do(step)
+    for step in (Delete("a"), Start()):
+        node.do(step)
+    assert node.view().asked["s"]["c"].raced
 
 
 def test_a_refused_pod_races_with_the_others_that_a_start_takes_up() -> None:
