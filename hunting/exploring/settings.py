@@ -40,12 +40,12 @@ def keep_machine(machine: Machine) -> None:
 def machine_of(name: str) -> Machine:
     """One object for each machine, so that what is found on its tree is remembered. Any machine may
     have a CPU offline or other memory by its name, not only those that a description makes.
-    Raises :class:`topologies.UnknownMachine`."""
+    Raises :class:`topologies.MachineError`."""
     if name in _OWN:
         return _OWN[name]
     try:
         return topologies.machine(name)
-    except topologies.UnknownMachine:
+    except topologies.MachineError:  # a name may look like a description that is wrong
         base, _, how = name.rpartition("-")
         if base and how.startswith("off"):
             return topologies.offline(machine_of(base), CPUSet.parse(how.removeprefix("off")))

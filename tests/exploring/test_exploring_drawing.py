@@ -12,8 +12,10 @@ from conformance.subject import OF_WHOLE_KUBELETS, Capability
 from hunting.exploring.covering import Covering
 from hunting.exploring.drafting import is_legal
 from hunting.exploring.drawing import Drawn, drafted, drawn
+from hunting.exploring.driving import Walk, walked
 from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, TAKES, Row, offered
-from pinproof.explore import MACHINES
+from pinproof.explore import MACHINES, OTHERS
+from pinproof.subjects import open_subject
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.steps import FailUpdates
 
@@ -81,6 +83,19 @@ def test_every_machine_shows_every_value(machine: str) -> None:
         made = drafted(_with(name, value), machine, "1.36")
         assert made is not None, (name, value)
         assert {name, "before"} <= made[1], (name, value)
+
+
+@pytest.mark.parametrize("machine", OTHERS)
+def test_histories_are_drawn_on_machines_of_other_kinds(machine: str) -> None:
+    """They are walked on the model; and one boots as a smaller machine, where CPUs were online."""
+    covering, subject = Covering(offered("1.36", _EVERY), machine), open_subject("reference")
+    for _ in range(10):
+        made = drawn(covering, machine, "1.36")
+        if made is not None:
+            assert walked(Walk("one", made.history), subject, "1.36").verdict == "pass"
+    smaller = drafted({**PLAIN, "event": "smaller machine"}, machine, "1.36")
+    assert smaller is not None
+    assert ("event" in smaller.shown) == ("-off" not in machine)
 
 
 @pytest.mark.parametrize("release", ["1.18", "1.16", "1.9"])
