@@ -15,60 +15,27 @@ from typing import Any, Final, get_args
 
 import msgspec
 
+from conformance.step_needs import NEEDED
 from conformance.subject import Capability
 from reference.cpuset import CPUSet
 from reference.steps import (
-    AddEphemeral,
     ApplyTogether,
     AskAllocatable,
-    AskMetrics,
     AskPodResources,
     Configure,
-    FailUpdates,
     FloodPodResources,
-    KillAtRename,
     KillContainer,
     Kind,
     KubeletConfig,
     Pod,
-    Reboot,
-    RegisterDevices,
-    RemoveState,
     ReplaceStopping,
     Resize,
-    RestartRuntime,
     Start,
     Step,
-    Stop,
-    Tamper,
-    WriteState,
     applied,
 )
 
 _STEPS: Final[dict[str, type[Step]]] = {one.__name__: one for one in get_args(Step)}
-
-#: What a subject must be able to do for a step.
-_NEEDED: Final[dict[type[Step], Capability]] = {
-    Stop: Capability.RESTART,
-    KillAtRename: Capability.RENAMES,
-    Reboot: Capability.REBOOT,
-    Configure: Capability.CONFIGURE,
-    Resize: Capability.API_SERVER,
-    AddEphemeral: Capability.API_SERVER,
-    RemoveState: Capability.EDIT_STATE,
-    WriteState: Capability.EDIT_STATE,
-    Tamper: Capability.TAMPER,
-    KillContainer: Capability.CONTAINERS,
-    AskPodResources: Capability.POD_RESOURCES,
-    AskAllocatable: Capability.POD_RESOURCES_GET,
-    FloodPodResources: Capability.POD_RESOURCES,
-    AskMetrics: Capability.METRICS,
-    RestartRuntime: Capability.RUNTIME,
-    FailUpdates: Capability.CALLS,
-    ApplyTogether: Capability.CALLS,
-    ReplaceStopping: Capability.CALLS,
-    RegisterDevices: Capability.DEVICES,
-}
 
 #: The first minor whose kubelets answer by default.
 _SINCE: Final[dict[type[Step], int]] = {
@@ -99,7 +66,7 @@ class History:
     @property
     def needs(self) -> frozenset[Capability]:
         """What a subject must be able to do for it."""
-        found = {_NEEDED[type(step)] for step in self.steps if type(step) in _NEEDED}
+        found = {NEEDED[type(step)] for step in self.steps if type(step) in NEEDED}
         if self._asks_for_one:
             found.add(Capability.POD_RESOURCES_GET)
         configs = [self.config, *(s.config for s in self.steps if isinstance(s, Configure))]

@@ -6,12 +6,13 @@ What belongs here: beginning one, and taking steps. What never does: which steps
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from conformance.discovered import info_of, topology_of
 from conformance.pods import guaranteed
+from conformance.step_needs import NEEDED
 from conformance.subject import Capability
 from hunting.exploring.factors import Part, Row
 from hunting.exploring.pods import Room
@@ -24,30 +25,14 @@ from reference.branching import BranchingNode
 from reference.releases import has
 from reference.steps import (
     SIGKILLED,
-    AddEphemeral,
     Apply,
-    ApplyTogether,
-    AskAllocatable,
-    AskMetrics,
     AskPodResources,
-    Configure,
-    FailUpdates,
-    KillAtRename,
     KillContainer,
     Kind,
     Pod,
-    Reboot,
-    RegisterDevices,
-    RemoveState,
-    ReplaceStopping,
-    Resize,
-    RestartRuntime,
     Start,
     Step,
     Stop,
-    Tamper,
-    TamperQuota,
-    WriteState,
 )
 from reference.view import Phase, View
 
@@ -56,27 +41,6 @@ _MOST_STEPS = 20
 
 #: What a whole kubelet in a sandbox can do.
 ALL: Final = frozenset(Capability)
-#: What a subject must be able to do for a step that not every subject takes.
-_NEEDS: Final[Mapping[type, Capability]] = {
-    Stop: Capability.RESTART,
-    Reboot: Capability.REBOOT,
-    Configure: Capability.CONFIGURE,
-    RemoveState: Capability.EDIT_STATE,
-    WriteState: Capability.EDIT_STATE,
-    KillAtRename: Capability.RENAMES,
-    Tamper: Capability.TAMPER,
-    TamperQuota: Capability.CFS,
-    KillContainer: Capability.CONTAINERS,
-    FailUpdates: Capability.CALLS,
-    ApplyTogether: Capability.CALLS,
-    ReplaceStopping: Capability.CALLS,
-    RestartRuntime: Capability.RUNTIME,
-    RegisterDevices: Capability.DEVICES,
-    Resize: Capability.API_SERVER,
-    AddEphemeral: Capability.API_SERVER,
-    AskAllocatable: Capability.POD_RESOURCES_GET,
-    AskMetrics: Capability.METRICS,
-}
 
 
 def _needed(step: Step) -> Capability:
@@ -84,7 +48,7 @@ def _needed(step: Step) -> Capability:
         return Capability.POD_RESOURCES_GET if step.pod else Capability.POD_RESOURCES
     if isinstance(step, KillContainer) and step.exit_code != SIGKILLED:
         return Capability.EXIT_CODES
-    return _NEEDS.get(type(step), Capability.PODS)
+    return NEEDED.get(type(step), Capability.PODS)
 
 
 @dataclass(slots=True)

@@ -5,13 +5,14 @@ What belongs here: the scenario that a history is. What never does: what is made
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 import msgspec
 
-from conformance.judge import Case, judge
-from conformance.lockstep import CouldNotTell, LockstepNode
+from conformance.judge import Case, Judgement, judge
+from conformance.lockstep import CouldNotTell, LockstepNode, OracleMaker
 from conformance.oracle import ModelOracle
 from conformance.results import Result
 from conformance.scenario import Scenario, Source
@@ -99,16 +100,20 @@ def told(history: History) -> str:
 
 def walked(walk: Walk, subject: Subject, release: str) -> Result:
     """What comes of the history on this subject."""
+    return judged(walk, subject, partial(ModelOracle, release=release), release).result
 
-    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
-        return ModelOracle(*args, release=release, **kwargs)
 
+def judged(walk: Walk, subject: Subject, oracle: OracleMaker, release: str) -> Judgement:
+    """As :func:`walked`, by this oracle, and with the views behind it. The result has the command
+    of the walk."""
     case = Case(scenario_of(walk, release), machine_of(walk.history.machine))
-    result = judge(case, subject, oracle=oracle, release=release).result
+    judgement = judge(case, subject, oracle=oracle, release=release)
+    result = judgement.result
     if not walk.replay:
-        return result
+        return judgement
     explanation = result.explanation.replace(result.replay, walk.replay)
-    return msgspec.structs.replace(result, replay=walk.replay, explanation=explanation)
+    result = msgspec.structs.replace(result, replay=walk.replay, explanation=explanation)
+    return replace(judgement, result=result)
 
 
 def is_told(result: Result) -> bool:

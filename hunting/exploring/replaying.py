@@ -10,13 +10,11 @@ from typing import Any
 
 import msgspec
 
-from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
 from conformance.results import Result
 from conformance.subject import Subject
 from conformance.verdict import Verdict
-from hunting.exploring.driving import Walk, scenario_of
-from hunting.exploring.settings import machine_of
+from hunting.exploring.driving import Walk, judged
 from reference import IllegalStep, NotModelled
 from reference.steps import Step
 from reference.view import View
@@ -48,11 +46,8 @@ def replayed(walk: Walk, subject: Subject, release: str) -> Result:
         oracles.append(_Telling(*args, release=release, **kwargs))
         return oracles[-1]
 
-    case = Case(scenario_of(walk, release), machine_of(walk.history.machine))
-    judgement = judge(case, subject, oracle=oracle, release=release)
+    judgement = judged(walk, subject, oracle, release)
     result, steps = judgement.result, walk.history.taken
-    explanation = result.explanation.replace(result.replay, walk.replay)
-    result = msgspec.structs.replace(result, replay=walk.replay, explanation=explanation)
     taken = len(judgement.history)
     if result.verdict != Verdict.PASS.value or taken == len(steps):
         return result

@@ -9,13 +9,13 @@ from typing import Final
 import pytest
 
 from conformance.subject import OF_WHOLE_KUBELETS, Capability
+from conformance.subjects import open_subject
 from hunting.exploring.covering import Covering
 from hunting.exploring.drafting import is_legal
 from hunting.exploring.drawing import Drawn, drafted, drawn
 from hunting.exploring.driving import Walk, walked
 from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, TAKES, Row, offered
 from pinproof.explore import MACHINES, OTHERS
-from pinproof.subjects import open_subject
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.steps import FailUpdates
 
