@@ -156,7 +156,7 @@ def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     node.boot()
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("mixed", 1, "500m"))
-    node.apply(guaranteed("fractions", "500m", "300m"))
+    node.apply(guaranteed("fractions", "300m", "100m"))
     node.promise_equal("It has no quota", "CFS quota of pod a", None, _pod_quota(node, "a"))
     node.promise_equal(
         "Nor has a pod that shares one more container",
@@ -167,7 +167,7 @@ def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     node.promise_equal(
         "A pod without exclusive CPUs has one",
         "CFS quota of pod fractions",
-        80_000,
+        40_000,
         _pod_quota(node, "fractions"),
     )
 

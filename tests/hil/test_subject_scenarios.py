@@ -107,7 +107,7 @@ class NoHands:
 
 def facts() -> NodeFacts:
     machine = topologies.machine(SPEC)
-    online = CPUSet.parse("0-15")
+    online = CPUSet(topology_of(machine, release=RELEASE).details)
     own = KubeletConfig(reserved_system_cpus=CPUSet([0]))
     kubelet = KubeletFacts(
         binary="/usr/bin/kubelet",
@@ -177,7 +177,7 @@ class ModelMember(NodeSession):
         self.tamper_after = tamper_after
         self.lose_at_start = lose_at_start
         self.acts: list[Act] = []
-        self._online = CPUSet.parse("0-15")
+        self._online = self._all()
         self._node = self._make(self.own_config)
         self._config = self.own_config
         self._pods: dict[str, Pod] = {}
@@ -488,6 +488,18 @@ def test_a_node_like_the_model_keeps_every_promise(
     if result.verdict == "pass":
         (again,) = rejudged(stream(result, session, tmp_path))
         assert not again.wrong
+
+
+@pytest.mark.parametrize(
+    "scenario", [one for one in catalogue() if one.area == "node"], ids=lambda one: one.id
+)
+def test_so_does_a_small_one(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only real nodes are asked for these, and many have no more than three CPUs for pods."""
+    monkeypatch.setitem(globals(), "SPEC", "1s-1n-4c-smt1")
+    session = ModelMember()
+    _impatient(monkeypatch, session)
+    result = run(scenario, session)
+    assert result.verdict in ("pass", "skip"), result.explanation
 
 
 @pytest.mark.parametrize(
