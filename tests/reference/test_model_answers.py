@@ -33,6 +33,7 @@ from reference.steps import (
     Reboot,
     RestartPolicy,
     Start,
+    Step,
     Stop,
 )
 from reference.view import Phase, View
@@ -146,9 +147,8 @@ def test_containers_of_pods_that_are_admitted_together_race_for_the_pool() -> No
 def test_a_pod_that_is_gone_races_with_the_containers_that_a_start_starts() -> None:
     """The first round removes its entry, and the shared pool grows."""
     node = Node(lambda _: MACHINE.tree, MACHINE.name, CONFIG, discovering=info_of)
-    for step in (Start(), Apply(guaranteed("a", 2)), Apply(best_effort("s")), Stop(), Reboot()):
-        node.do(step)
-    for step in (Delete("a"), Start()):
+    steps: list[Step] = [Start(), Apply(guaranteed("a", 2)), Apply(best_effort("s"))]
+    for step in (*steps, Stop(), Reboot(), Delete("a"), Start()):
         node.do(step)
     assert node.view().asked["s"]["c"].raced
 
