@@ -1,16 +1,17 @@
 """What a subject must be able to do for a step that not every subject takes.
 
-What belongs here: the table. What never does: whether a subject can, and what a container or a
-configuration needs beside it.
+What belongs here: what the step itself needs. What never does: whether a subject can, and what a
+container or a configuration needs beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from conformance.subject import Capability
 from reference.steps import (
+    SIGKILLED,
     AddEphemeral,
     ApplyTogether,
     AskAllocatable,
@@ -34,8 +35,7 @@ from reference.steps import (
     WriteState,
 )
 
-#: By the kind of the step.
-NEEDED: Final[Mapping[type[Step], Capability]] = {
+_BY_KIND: Final[Mapping[type[Step], Capability]] = {
     Stop: Capability.RESTART,
     KillAtRename: Capability.RENAMES,
     Reboot: Capability.REBOOT,
@@ -57,3 +57,13 @@ NEEDED: Final[Mapping[type[Step], Capability]] = {
     ReplaceStopping: Capability.CALLS,
     RegisterDevices: Capability.DEVICES,
 }
+
+
+def needed(step: Step) -> Iterator[Capability]:
+    """What a subject must be able to do for this step; nothing for what every subject takes."""
+    if type(step) in _BY_KIND:
+        yield _BY_KIND[type(step)]
+    if isinstance(step, AskPodResources) and step.pod:
+        yield Capability.POD_RESOURCES_GET
+    if isinstance(step, KillContainer) and step.exit_code != SIGKILLED:
+        yield Capability.EXIT_CODES

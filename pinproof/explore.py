@@ -175,9 +175,10 @@ def explore(
         if one is not None:
             again = shlex.join(["pinproof", "explore", subject, "--replay", str(replay)])
             raise typer.Exit(_replayed(Walk("replay", one, again), tried, judged_by))
+        others = () if planned else _others(tried, machine or ())
         scope = Scope(
-            tuple(names), judged_by, _others(tried, machine or ()), seed=seed, shard=part.number,
-            of=part.count, most=1 if first else MOST_CAUSES, only=only, shrink=shrink,
+            tuple(names), judged_by, others, seed=seed, shard=part.number, of=part.count,
+            most=1 if first else MOST_CAUSES, only=only, shrink=shrink,
         )  # fmt: skip
         words = ["--plan", str(plan)] if plan else ["--seed", str(seed)]
         exploration = Exploration(

@@ -15,7 +15,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from conformance.step_needs import NEEDED
+from conformance.step_needs import needed
 from conformance.subject import Capability
 from reference.cpuset import CPUSet
 from reference.steps import (
@@ -24,7 +24,6 @@ from reference.steps import (
     AskPodResources,
     Configure,
     FloodPodResources,
-    KillContainer,
     Kind,
     KubeletConfig,
     Pod,
@@ -66,9 +65,7 @@ class History:
     @property
     def needs(self) -> frozenset[Capability]:
         """What a subject must be able to do for it."""
-        found = {NEEDED[type(step)] for step in self.steps if type(step) in NEEDED}
-        if self._asks_for_one:
-            found.add(Capability.POD_RESOURCES_GET)
+        found = {need for step in self.steps for need in needed(step)}
         configs = [self.config, *(s.config for s in self.steps if isinstance(s, Configure))]
         if any(one.api_server for one in configs):
             found.add(Capability.API_SERVER)
@@ -76,8 +73,6 @@ class History:
             found.add(Capability.MEMORY)
         if any(one.devices for pod in self._pods for one in pod.containers):
             found.add(Capability.DEVICES)
-        if any(step.exit_code != 137 for step in self.steps if isinstance(step, KillContainer)):
-            found.add(Capability.EXIT_CODES)
         return frozenset(found)
 
     @property

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from hunting.exploring.factors import BY_NAME, TAKES, THEMES, Part, Row
+from hunting.exploring.factors import BY_NAME, FACTORS, TAKES, THEMES, Part, Row
 
 #: A value of a factor.
 Level: TypeAlias = tuple[str, str]
@@ -29,10 +29,11 @@ _TRIES: Final = 2
 _BY_CHANCE: Final = 5
 #: In one history of so many the steps are taken by chance.
 _RANDOM: Final = 5
-#: How likely a setting is not plain on a node on which steps are taken by chance; and that one by
-#: which it is decided who is admitted.
-_SET: Final = 0.2
-_SET_MOSTLY: Final = {"topology policy": 0.7}
+#: How likely each setting is not plain on a node on which steps are taken by chance: most of all
+#: the one by which it is decided who is admitted.
+_SETTINGS: Final = {
+    **{one.name: 0.2 for one in FACTORS if one.part is Part.SETTINGS}, "topology policy": 0.7,
+}  # fmt: skip
 #: How likely a factor of the row's theme is not plain.
 _VARIED: Final = 0.75
 #: Of so many such rows the one is taken in which most triples meet first.
@@ -99,12 +100,7 @@ class Covering:
 
     def settings(self) -> tuple[Row, random.Random]:
         """A row of settings alone, drawn by chance, and what decides the steps on such a node."""
-        row = {}
-        for name, values in self.offered.items():
-            is_setting = BY_NAME[name].part is Part.SETTINGS
-            varied = is_setting and self._chance.random() < _SET_MOSTLY.get(name, _SET)
-            row[name] = self._chance.choice(values[1:] or values) if varied else values[0]
-        return self._with_taken(row, {}), random.Random(self._chance.random())  # noqa: S311
+        return self._varied(_SETTINGS), random.Random(self._chance.random())  # noqa: S311
 
     def simpler(self, row: Row, wanted: Pair | None, left: float) -> Row:
         """The row with only this part of its values left, beside the wanted ones: the others are
@@ -129,10 +125,13 @@ class Covering:
 
     def _by_chance(self) -> Row:
         """All factors plain but those of a theme: what meets here meets in small company too."""
-        theme = self._chance.choice(THEMES)
+        return self._varied(dict.fromkeys(self._chance.choice(THEMES), _VARIED))
+
+    def _varied(self, likely: Mapping[str, float]) -> Row:
+        """A row in which each factor is as ``likely`` to be other than plain as it says."""
         row = {}
         for name, values in self.offered.items():
-            varied = name in theme and self._chance.random() < _VARIED
+            varied = name in likely and self._chance.random() < likely[name]
             row[name] = self._chance.choice(values[1:] or values) if varied else values[0]
         return self._with_taken(row, {})
 

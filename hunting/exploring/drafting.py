@@ -12,7 +12,7 @@ from typing import Final
 
 from conformance.discovered import info_of, topology_of
 from conformance.pods import guaranteed
-from conformance.step_needs import NEEDED
+from conformance.step_needs import needed
 from conformance.subject import Capability
 from hunting.exploring.factors import Part, Row
 from hunting.exploring.pods import Room
@@ -24,10 +24,7 @@ from reference.behaviours import Behaviour
 from reference.branching import BranchingNode
 from reference.releases import has
 from reference.steps import (
-    SIGKILLED,
     Apply,
-    AskPodResources,
-    KillContainer,
     Kind,
     Pod,
     Start,
@@ -41,14 +38,6 @@ _MOST_STEPS = 20
 
 #: What a whole kubelet in a sandbox can do.
 ALL: Final = frozenset(Capability)
-
-
-def _needed(step: Step) -> Capability:
-    if isinstance(step, AskPodResources):
-        return Capability.POD_RESOURCES_GET if step.pod else Capability.POD_RESOURCES
-    if isinstance(step, KillContainer) and step.exit_code != SIGKILLED:
-        return Capability.EXIT_CODES
-    return NEEDED.get(type(step), Capability.PODS)
 
 
 @dataclass(slots=True)
@@ -70,7 +59,8 @@ class Draft:
         """Take all of them; whether the model knows them all. Those before one that it does not
         know stay taken."""
         for step in steps:
-            if len(self.steps) >= _MOST_STEPS or _needed(step) not in self.can:
+            able = all(need in self.can for need in needed(step))
+            if not able or len(self.steps) >= _MOST_STEPS:
                 return False
             try:
                 self.node.do(step)

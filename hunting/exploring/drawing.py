@@ -47,8 +47,7 @@ def drafted(
         draft.shown.add(Part.NODE)
         _apply_own(draft)
     events = happen(draft) if Part.POD in draft.shown else frozenset()
-    if draft.view.running and not draft.view.hangs:
-        _ask(draft)
+    _ask(draft)
     factors = {name for name, one in BY_NAME.items() if one.part in draft.shown} | events
     told = {name: value for name, value in row.items() if value != PLAIN[name] and name in factors}
     history = History.of(draft.task, tuple(draft.steps), told)
@@ -74,6 +73,8 @@ def _apply_own(draft: Draft) -> None:
 
 
 def _ask(draft: Draft) -> None:
+    if not draft.view.running or draft.view.hangs:
+        return
     draft.take(AskPodResources())
     if draft.pod is not None and draft.row["names"] != "short":
         draft.take(AskPodResources(draft.pod.name))
@@ -113,8 +114,7 @@ def _of_random_steps(
     if draft is None or not draft.take(Start()) or not draft.register():
         return None
     RandomSteps(draft, covering.offered, chance).take()
-    if draft.view.running and not draft.view.hangs:
-        _ask(draft)
+    _ask(draft)
     shown = frozenset(name for name, one in BY_NAME.items() if one.part is Part.SETTINGS)
     covering.note(row, shown)
     history = History.of(draft.task, tuple(draft.steps))

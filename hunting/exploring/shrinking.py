@@ -118,24 +118,23 @@ def _droppable(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
     it, and with all that happens between or without; a try to start that the kubelet refuses,
     with what comes before it or without; and a pod with its end."""
     for at, step in enumerate(steps):
+        after = steps[at + 1 :]
         if isinstance(step, Stop | KillAtRename):
             end = next((n for n in range(at, len(steps)) if isinstance(steps[n], Start)), at)
             yield tuple(range(at, end + 1))
             if end > at + 1:
                 yield (at, end)
-        elif at and not isinstance(step, Start):
+        elif at and isinstance(step, Start):
+            if isinstance(steps[at - 1], Start):
+                yield (at,)
+        elif at:
             yield (at,)
-            if isinstance(next(iter(steps[at + 1 :]), None), Start):
+            if after and isinstance(after[0], Start):
                 yield (at, at + 1)
-        elif at and isinstance(steps[at - 1], Start):
-            yield (at,)
         if isinstance(step, Apply):
-            gone = (n for n in range(at, len(steps)) if _is_gone(steps[n], step.pod.name))
-            yield from ((at, n) for n in itertools.islice(gone, 1))
-
-
-def _is_gone(step: Step, pod: str) -> bool:
-    return isinstance(step, Delete) and step.pod == pod
+            name = step.pod.name
+            ends = (one for one in after if isinstance(one, Delete) and one.pod == name)
+            yield from ((at, steps.index(one, at)) for one in itertools.islice(ends, 1))
 
 
 def _gone(
