@@ -786,8 +786,8 @@ class Behaviour(Enum):
     )  # fmt: skip
     ENDED_PODS_HAVE_QOS = Known(
         Area.MANAGER, "1.22", None,
-        "A pod that is refused at a start of the kubelet, while its containers still run, gets a "
-        "complete status with its QoS class when the containers are ended.",
+        "A pod that is refused at a start of the kubelet gets a complete status with its QoS class "
+        "if it has containers: those that still run are ended.",
         _code("v1.22.17", "kubelet.go"),
     )  # fmt: skip
     MISSING_DEVICES_OF_INIT_PASSED_OVER = Known(

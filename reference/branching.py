@@ -124,6 +124,7 @@ class BranchingNode(Node):
             tuple(sorted(self._in_cluster.wanted)),
             repr(sorted(self._in_cluster.over.items())),
             self._runtime.refusals,
+            tuple(pod.uid in self._runtime.removed for pod in self._manifests.values()),
             tuple(sorted(self._ended)),
             tuple(pod.containers for pod in self._manifests.values()),
             kubelet and kubelet.woken,

@@ -31,6 +31,7 @@ from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, status
 from reference.kubelet.in_cluster import PodsInCluster
+from reference.kubelet.in_place_resize import require_sizes_known
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.outcomes import Branch, branches_of
 from reference.kubelet.pod_resources import (
@@ -49,7 +50,7 @@ from reference.machine.discovery import discover
 from reference.machine.machineinfo import MachineInfo
 from reference.memorymanager.policy_static import MemoryManager
 from reference.memorymanager.state import State as MemoryState
-from reference.pods.pod_level_resources import as_decoded
+from reference.pods.pod_level_resources import as_decoded, require_known_requests
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
     FOR_EVER,
@@ -377,6 +378,7 @@ class Node:
             raise NotModelled(f"Start by release {self._release} with a resize that is pending")
         if self._ended:
             raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")
+        require_sizes_known(self._manifests.values(), self._config, self._release)
         crash, self._crash = self._crash, None
         try:
             fresh = self._maker.started(
@@ -470,6 +472,8 @@ class Node:
                 raise IllegalStep(f"Apply: pod {pod.name} is in place")
             if any(pod.uid == other.uid for other in there.values()):
                 raise IllegalStep(f"Apply: another pod has the uid {pod.uid}")
+            api_server = self._config.api_server
+            require_known_requests(pod, api_server=api_server, release=self._release)
             fault = fault_of(pod) or fault_of_whole(
                 as_decoded(pod, self._config.feature_gates, release=self._release)
             )

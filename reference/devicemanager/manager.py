@@ -138,14 +138,15 @@ class DeviceManager:
 
     def allocate(self, pod: Pod, container: Container, resource: str, hint: Hint | None) -> None:
         """``Allocate``: devices of one resource, first those near to the hint's NUMA nodes. What
-        an init container gets, its pod's later containers use again. Raises
-        :class:`DeviceError`."""
-        self._begin(pod)
+        an init container gets, its pod's later containers use again. What pods held that are gone
+        is forgotten only if the container requests such a device. Raises :class:`DeviceError`."""
+        self._note_admission(pod)
         key = (pod.uid, resource)
         self._to_reuse = {own: ids for own, ids in self._to_reuse.items() if own[0] == pod.uid}
         reusable = self._to_reuse.setdefault(key, set())
         requested = dict(container.devices).get(resource)
         if requested is not None:
+            self.update_allocated_devices()
             chosen = self._devices_to_allocate(pod, container, resource, requested, reusable, hint)
             if chosen and resource not in self._all_devices:
                 raise NotModelled(f"pod {pod.name}: {resource} is allocated without its plugin")
@@ -248,9 +249,12 @@ class DeviceManager:
         }
 
     def _begin(self, pod: Pod) -> None:
+        self._note_admission(pod)
+        self.update_allocated_devices()
+
+    def _note_admission(self, pod: Pod) -> None:
         if has(self._release, Behaviour.LAST_ADMITTED_STAYS):
             self._last_admitted = (pod,)
-        self.update_allocated_devices()
 
 
 class DevicesOf:

@@ -102,11 +102,14 @@ class ContainerManager:
             )
 
     def resize(self, pod: Pod) -> None:
-        """Admission of an in-place resize to ``pod``. From 1.37 on nothing is decided or taken;
-        before, it went as :meth:`admit`, where CPUs of another number than requested are
+        """Admission of an in-place resize to ``pod``. From 1.37 on nothing is decided or taken, and
+        the Topology Manager counts it as an admission (seen on 1.37.0); before, it went as :meth:`admit`, where CPUs of another number than requested are
         impossible to the Topology Manager, and are kept where it does not object."""
         if has(self._release, Behaviour.RESIZE_LEFT_ALONE):
-            self.cpu_manager.begin_admission(pod)
+            manager = self.cpu_manager
+            manager.begin_admission(pod)
+            manager.metrics = manager.metrics.admitted(failed=False)
+            self._count_alignment(len(pod.containers), missed=False)
         else:
             self.admit(pod)
 

@@ -14,17 +14,22 @@ and 1.35, ``allocation/handlers.go`` 1.36 and 1.37).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from reference.behaviours import Behaviour
+from reference.errors import NotModelled
 from reference.feature_gates import enabled
 from reference.pods.pod import Kind, Pod
 from reference.pods.qos import GUARANTEED, cpu_request, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of
+from reference.steps import KubeletConfig
 
 RESIZE_GATE: Final = "InPlacePodVerticalScaling"
 _CONDITIONS_SINCE: Final = 33
+#: The minor whose status of a container has its request only with a gate of its own, and whose
+#: static policy reads it there.
+_STATUS_LACKS_REQUESTS: Final = 32
 _GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
 
 
@@ -46,6 +51,17 @@ def resize_refusal(
     if not has(release, Behaviour.RESIZE_REFUSED_FOR_CPU):
         return f"{text} static policy"
     return f'{text} policy "static"' if _changes_cpu(before, after) else ""
+
+
+def require_sizes_known(pods: Collection[Pod], config: KubeletConfig, release: AnyRelease) -> None:
+    """Raises :class:`NotModelled` where a kubelet that starts beside these pods of an API server
+    takes their cpu requests from a status that does not have them, so that it counts no exclusive
+    CPUs as requested (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2)."""
+    gates = config.feature_gates
+    if not pods or not config.api_server or minor_of(release) != _STATUS_LACKS_REQUESTS:
+        return
+    if enabled(RESIZE_GATE, gates, release=release):
+        raise NotModelled(f"Start of {release} with {RESIZE_GATE} beside pods of an API server")
 
 
 def pending(reason: str, text: str, release: AnyRelease) -> str:

@@ -167,12 +167,12 @@ class PodLifecycle:
         return qos_class(as_judged(pod, release=self._release))
 
     def _is_ended(self, pod: Pod) -> bool:
-        """Whether containers of the refused pod have to be ended, which makes its status whole."""
-        return (
-            self._names_qos_at_end
-            and pod.name not in self._running_on
-            and any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
-        )
+        """Whether containers of the refused pod have to be ended, or have ended before this start
+        of the kubelet, which makes its status whole."""
+        if not self._names_qos_at_end or pod.name in self._running_on:
+            return False
+        runs = any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
+        return runs or pod.uid in self.runtime.removed
 
     def drop(self, name: str, *, rounds: bool = True) -> None:
         """The pod's manifest is gone: end its containers and forget it. Reconcile rounds follow,

@@ -47,13 +47,15 @@ class Runtime:
     """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse;
     ``math.inf``: every one."""
 
-    __slots__ = ("_boxes", "_made", "_owners", "refusals")
+    __slots__ = ("_boxes", "_made", "_owners", "refusals", "removed")
 
     def __init__(self) -> None:
         self.refusals: float = 0
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: dict[tuple[str, str], int] = {}
         self._owners: dict[str, tuple[str, str]] = {}
+        #: The pods whose containers were stopped since the machine booted.
+        self.removed: set[str] = set()
 
     def copy(self) -> Runtime:
         """An independent copy."""
@@ -64,6 +66,7 @@ class Runtime:
             for uid, boxes in self._boxes.items()
         }
         twin._made, twin._owners = dict(self._made), dict(self._owners)
+        twin.removed = set(self.removed)
         return twin
 
     def owner(self, container: str) -> tuple[str, str] | None:
@@ -163,11 +166,13 @@ class Runtime:
 
     def remove_pod(self, uid: str) -> None:
         """Stop and remove the containers of a pod."""
-        self._boxes.pop(uid, None)
+        if self._boxes.pop(uid, None):
+            self.removed.add(uid)
 
     def clear(self) -> None:
         """Lose everything, as a reboot does."""
         self._boxes.clear()
+        self.removed.clear()
 
     def running(self) -> dict[str, dict[str, CPUSet | None]]:
         """The cpuset of every running container, by pod uid, then name."""

@@ -68,6 +68,15 @@ def as_decoded(pod: Pod, gates: Mapping[str, bool], *, release: AnyRelease = NEW
     return replace(pod, resources=_filled_in(pod, resources))
 
 
+def require_known_requests(pod: Pod, *, api_server: bool, release: AnyRelease) -> None:
+    """Raises :class:`NotModelled` where only the API server fills in what the pod as a whole
+    requests, and that differs from what the manifest says."""
+    if not api_server or not has(release, Behaviour.POD_LEVEL_REQUESTS_NOT_FILLED_IN):
+        return
+    if pod.resources and _filled_in(pod, pod.resources) != pod.resources:
+        raise NotModelled(f"pod {pod.name}: an API server adds requests to its limits as a whole")
+
+
 def _filled_in(pod: Pod, given: PodResources) -> PodResources:
     """``defaultPodRequests``: nothing without a limit."""
     if given.cpu_limit is None and given.memory_limit is None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import topologies
-from conformance.pods import guaranteed
+from conformance.pods import exclusive, guaranteed
 from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.topology_hints import generate_device_topology_hints
@@ -220,6 +220,19 @@ def test_a_device_that_only_an_init_container_got_is_not_modelled_without_its_pl
         made.do(step)
     with pytest.raises(NotModelled, match="without its plugin"):
         made.do(Start())
+
+
+def test_a_pod_without_devices_frees_those_of_no_other() -> None:
+    """What a refused pod was given is forgotten once another container requests such a device
+    (``allocateContainerResources``; seen on 1.26.15)."""
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+    made = Node(lambda name: topologies.machine(name).tree, "1s-1n-2c-smt1", config, release="1.26")
+    refused = Pod("b", (container("first"), exclusive("second", 1)))
+    steps = (RegisterDevices(NIC, (Device("d0"),)), Apply(refused), Apply(guaranteed("a", 1)))
+    for step in (Start(), *steps, Stop(kill=True), Start(), AskPodResources()):
+        made.do(step)
+    assert made.view().pods["b"].phase is Phase.REJECTED
+    assert made.view().devices["b"] == {"first": {HeldDevice(NIC, "d0", ())}, "second": frozenset()}
 
 
 POOLED = KubeletConfig(

@@ -343,3 +343,16 @@ def test_manifests_that_the_kubelet_does_not_take_up(whole: PodResources, fault:
     if fault:
         with pytest.raises(IllegalStep):
             node.do(Apply(one))
+
+
+def test_what_an_api_server_adds_to_limits_as_a_whole_is_not_modelled_from_1_37_on() -> None:
+    """A kubelet of 1.37 does not add it, so a static pod is Burstable there. Seen on 1.37.0: as the
+    API server has it, the pod is Guaranteed."""
+    limits = PodResources(cpu_limit="2", memory_limit=MEMORY)
+    one = Pod("a", (Container("c"),), resources=limits)
+    in_cluster = replace(config(gates={}), api_server=True)
+    for settings, release in ((config(gates={}), "1.37"), (in_cluster, "1.36")):
+        booted(settings, release=release).do(Apply(one))
+    with pytest.raises(NotModelled, match="an API server adds requests"):
+        booted(in_cluster, release="1.37").do(Apply(one))
+    booted(in_cluster, release="1.37").do(Apply(pod("a", "2", Container("c"))))

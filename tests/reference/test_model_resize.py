@@ -88,6 +88,7 @@ def test_1_37_leaves_a_resize_alone(policy: str) -> None:
     made.resize(pod("3"))
     made.resize(pod("1"))
     assert (made.cpu_manager.state_file(), made.cpu_manager.state.changes) == (before, changes)
+    assert made.cpu_manager.metrics.admissions == 3  # the pod's own, and one of each resize
 
 
 @pytest.mark.parametrize("policy", ["restricted", "single-numa-node"])

@@ -25,6 +25,7 @@ from reference.steps import (
     Kind,
     KubeletConfig,
     Pod,
+    Reboot,
     RegisterDevices,
     RemoveState,
     RestartPolicy,
@@ -114,6 +115,29 @@ def test_a_static_pod_that_was_refused_as_it_ran_may_have_ended_for_good() -> No
     for step in (Stop(), Configure(CONFIG), Start()):
         fresh.do(step)
     assert fresh.view().pods["odd"].phase is Phase.RUNNING
+
+
+def test_a_refused_pod_has_a_class_in_1_26_if_it_has_containers() -> None:
+    """Also at a later start, when they have ended before (seen on 1.26.15). A reboot takes them
+    away."""
+    odd = Configure(replace(CONFIG, policy_options=FULL))
+    made = node(Apply(guaranteed("odd", 1)), Stop(), odd, Start(), release="1.26")
+    assert made.view().pods["odd"].qos == "Guaranteed"
+    for steps, qos in (((Stop(), Start()), "Guaranteed"), ((Stop(), Reboot(), Start()), "")):
+        for step in steps:
+            made.do(step)
+        assert (made.view().pods["odd"].phase, made.view().pods["odd"].qos) == (Phase.REJECTED, qos)
+
+
+def test_1_32_with_the_gate_of_resizes_does_not_know_what_pods_requested() -> None:
+    """Its static policy reads the request of a container that has a status in that status, which
+    lacks it."""
+    config = replace(IN_CLUSTER, feature_gates={"InPlacePodVerticalScaling": True})
+    for release in ("1.31", "1.33"):
+        node(Apply(guaranteed("a", 2)), Stop(), Start(), config=config, release=release)
+    made = node(Apply(guaranteed("a", 2)), Stop(), config=config, release="1.32")
+    with pytest.raises(NotModelled, match="InPlacePodVerticalScaling beside pods of an API server"):
+        made.do(Start())
 
 
 def test_pods_that_come_at_once_get_what_they_would_one_after_the_other() -> None:
