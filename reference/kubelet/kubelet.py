@@ -277,8 +277,8 @@ class PodLifecycle:
         woken = [
             one for one in self._refused.values() if one.uid in self.woken and one.uid != pod.uid
         ]
-        holds_cpus = any(len(one.containers) > 1 for one in woken)
-        if holds_cpus or (woken and answer != said([*others, *woken])):
+        holds = any(len(one.containers) > 1 or _share_devices(one, pod) for one in woken)
+        if holds or (woken and answer != said([*others, *woken])):
             raise NotModelled(
                 f"pod {pod.name}: release {self._release} may still count a refused pod whose "
                 "devices have just become healthy"
@@ -543,3 +543,12 @@ class Kubelet(PodLifecycle):
             return False
         self._saved = changes
         return True
+
+
+def _share_devices(one: Pod, other: Pod) -> bool:
+    """Whether they request devices of one resource."""
+    wanted, theirs = (
+        {resource for container in pod.containers for resource, _ in container.devices}
+        for pod in (one, other)
+    )
+    return not wanted.isdisjoint(theirs)

@@ -183,6 +183,7 @@ def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(releas
     devices = RegisterDevices(NIC, (Device("d0"),))
     large = Pod("a", (Container("c", "2", "2", devices=((NIC, 1),), memory_limit="1Mi"),))
     small, shared = guaranteed("b", 1), Pod("s", (Container("c"),))
+    near = Pod("n", (Container("c", devices=((NIC, 1),)),))
     for step in (Start(), devices, Apply(large), Stop(), Start()):
         made.do(step)
     assert made.view().pods["a"].phase is Phase.REJECTED
@@ -192,6 +193,8 @@ def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(releas
     if release == "1.36":
         with pytest.raises(NotModelled, match=r"pod b: .* may still count a refused pod"):
             made.do(Apply(small))
+        with pytest.raises(NotModelled, match=r"pod n: .* may still count a refused pod"):
+            made.do(Apply(near))  # its device, too
         assert "b" not in made.view().pods
         made.do(Delete("a"))
     made.do(Apply(small))
