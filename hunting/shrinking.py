@@ -6,7 +6,7 @@ is tried until no part can go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -19,9 +19,28 @@ from hunting.scope import Task, regular, uneven
 from hunting.walk import Broken
 from reference.pods.qos import whole_cpus
 from reference.releases import LATEST
-from reference.steps import Apply, ApplyTogether, Configure, Pod, Reboot, Start, Step, Stop
+from reference.steps import (
+    Apply,
+    ApplyTogether,
+    Configure,
+    KubeletConfig,
+    Pod,
+    Reboot,
+    Start,
+    Step,
+    Stop,
+)
 
 _MOST_CPUS: Final = 8
+_PLAIN: Final = KubeletConfig()
+#: Settings of which one is left out at a time.
+_BY_NAME: Final = ("policy_options", "topology_manager_policy_options", "feature_gates")
+#: Settings that are left out, each with what has no meaning without it.
+_TOGETHER: Final = (
+    ("topology_manager_policy",), ("topology_manager_scope",), ("api_server",),
+    ("memory_manager_policy", "reserved_memory"), ("cpu_cfs_quota_period",), ("kube_reserved",),
+    ("reconcile_period",), ("feature_gates",),
+)  # fmt: skip
 
 #: What may break the promise as well, and every such thing that is smaller in one way.
 _Tried: TypeAlias = tuple[Task, tuple[Step, ...]]
@@ -58,8 +77,8 @@ def _fewer(broken: Broken) -> Iterator[_Tried]:
         yield broken.task, fewer
     if any(isinstance(one, Configure) for one in broken.steps):
         return  # which have the whole configuration in them
-    for plainer in _plainer(broken.task):
-        yield plainer, broken.steps
+    for config in plainer(broken.task.config):
+        yield replace(broken.task, config=config), broken.steps
 
 
 def _smaller(broken: Broken) -> Iterator[_Tried]:
@@ -71,8 +90,8 @@ def _smaller(broken: Broken) -> Iterator[_Tried]:
         yield below, steps
         for fewer in _with_less(steps, _cpus(task.machine) - _cpus(machine)):
             yield below, fewer
-    for plainer in simpler(steps):
-        yield task, plainer
+    for fewer in simpler(steps):
+        yield task, fewer
 
 
 def _shorter(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
@@ -86,19 +105,17 @@ def _shorter(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
             yield steps[:at] + steps[at + 1 :]
 
 
-def _plainer(task: Task) -> Iterator[Task]:
-    config = task.config
-    for name in config.policy_options:
-        left = {key: value for key, value in config.policy_options.items() if key != name}
-        yield replace(task, config=replace(config, policy_options=left))
-    if config.topology_manager_policy != "none":
-        yield replace(task, config=replace(config, topology_manager_policy="none"))
-    if config.topology_manager_scope != "container":
-        yield replace(task, config=replace(config, topology_manager_scope="container"))
-    if config.api_server:
-        yield replace(task, config=replace(config, api_server=False))
-    if config.feature_gates:
-        yield replace(task, config=replace(config, feature_gates={}))
+def plainer(config: KubeletConfig) -> Iterator[KubeletConfig]:
+    """With one thing less that was set."""
+    for field in _BY_NAME:
+        given: Mapping[str, object] = getattr(config, field)
+        for name in given:
+            left = {key: value for key, value in given.items() if key != name}
+            yield replace(config, **{field: left})  # type: ignore[arg-type]
+    for names in _TOGETHER:
+        plain = {name: getattr(_PLAIN, name) for name in names}
+        if any(getattr(config, name) != value for name, value in plain.items()):
+            yield replace(config, **plain)
 
 
 @lru_cache(maxsize=1024)

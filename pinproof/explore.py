@@ -71,6 +71,8 @@ OTHERS: Final = (
     "2s-2n-16c-smt2-off3,7-8,19", "2s-4n-40c-smt2-interleaved", "qemu-4s-16n-32c-smt2-near-dies",
 )  # fmt: skip
 _FOLDER: Final = Path("explored")
+#: How many nodes are used at a time unless it is said: one process draws for all of them.
+_MOST: Final = 24
 _MINUTE: Final = 60.0
 _SEED: Final = "explored with seed"
 _JUDGE: Final = "judged by release"
@@ -103,7 +105,7 @@ def explore(
         int | None,
         typer.Option(
             "-n", "--jobs", min=1, max=64, show_default=False,
-            help="How many nodes are used at a time. Default: three for each CPU of this host.",
+            help="How many nodes are used at a time. Default: six for each CPU of this host.",
         ),
     ] = None,
     shard: Annotated[str, typer.Option(help="The K-th of N parts, as K/N.")] = "1/1",
@@ -236,7 +238,7 @@ def _again(
 
 
 def _at_a_time(subject: Subject, jobs: int | None = None) -> int:
-    return jobs or (3 * (os.cpu_count() or 1) if isinstance(subject, WaitsMost) else 1)
+    return jobs or (min(6 * (os.cpu_count() or 1), _MOST) if isinstance(subject, WaitsMost) else 1)
 
 
 def _explored(

@@ -89,7 +89,8 @@ class BranchingNode(Node):
         if kubelet is None:
             return (False, self._errors, self._state_file, tuple(sorted(map(repr, self._pods()))))
         manager = kubelet.cpu_manager
-        state, sent, last = manager.state, manager.sent, manager.last_admitted
+        state, sent = manager.state, manager.sent
+        last = [pod.uid for pod in manager.last_admitted]
         held, whole = state.entries, state.pod_entries
         running = self._runtime.running()
         uids = dict.fromkeys((*held, *whole, *running), "")

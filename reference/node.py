@@ -31,9 +31,9 @@ from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, status
 from reference.kubelet.in_cluster import PodsInCluster
-from reference.kubelet.in_place_resize import require_sizes_known
+from reference.kubelet.in_place_resize import overlooks_requests
 from reference.kubelet.kubelet import Kubelet
-from reference.kubelet.outcomes import Branch, branches_of
+from reference.kubelet.outcomes import Branch, assuming_otherwise, branches_of, require_known_room
 from reference.kubelet.pod_resources import (
     ASKED_ALLOCATABLE,
     ASKED_GET,
@@ -51,6 +51,7 @@ from reference.machine.machineinfo import MachineInfo
 from reference.memorymanager.policy_static import MemoryManager
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import as_decoded, require_known_requests
+from reference.pods.qos import exclusive_cpus
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
     FOR_EVER,
@@ -258,7 +259,7 @@ class Node:
                 uid = _uid_of_running(self._manifests, self._runtime, step)
                 self._runtime.update(uid, container, cpus)
             case AwaitReconcile():
-                self._running(step)
+                self._running(step).ended.clear()  # by then a kubelet has done with them
                 self._settle()
             case OfflineCPUs(machine=name) | OnlineCPUs(machine=name):
                 # Nothing in a running kubelet listens: the next one finds another machine.
@@ -378,7 +379,6 @@ class Node:
             raise NotModelled(f"Start by release {self._release} with a resize that is pending")
         if self._ended:
             raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")
-        require_sizes_known(self._manifests.values(), self._config, self._release)
         crash, self._crash = self._crash, None
         try:
             fresh = self._maker.started(
@@ -400,6 +400,8 @@ class Node:
         try:
             left = _left_to_admit(fresh, self._manifests, self._in_cluster.over, self._release)
             pods = _decoded(left, self._config, self._release)
+            if overlooks_requests(self._config, self._release):
+                _require_nothing_new(fresh, pods)
             branches = branches_of(fresh, pods, self._state_file)
         except Killed as end:
             self._die(end)
@@ -413,6 +415,7 @@ class Node:
         self._errors, self._branches = (), branches
         ran = self._runtime.running()
         self._ran_at_start = {pod.name for pod in pods if pod.may_end and pod.uid in ran}
+        self._gone = set()
         self._take(branches[0])
 
     def _keep(self, kubelet: Kubelet) -> None:
@@ -452,7 +455,6 @@ class Node:
         self._kubelet, text = branch
         self._versions = self._kubelet.taken_versions()
         self._runtime = self._kubelet.runtime
-        self._gone = set()
         if text != self._state_file:
             self._write(text)
 
@@ -494,8 +496,10 @@ class Node:
         if any(pod.uid in self._gone for pod in pods):
             kubelet.note_return()
         gates = self._config.feature_gates
+        decoded = [as_decoded(pod, gates, release=self._release) for pod in pods]
+        require_known_room(kubelet, decoded)
         try:
-            kubelet.take_up([as_decoded(pod, gates, release=self._release) for pod in pods])
+            kubelet.take_up(decoded)
         except Killed as end:
             self._kubelet, self._runtime = kubelet, kubelet.runtime
             self._die(end)
@@ -520,6 +524,8 @@ class Node:
     def _delete(self, name: str, *, rounds: bool = True) -> None:
         if name not in self._manifests:
             raise IllegalStep(f"Delete: no pod {name}")
+        kubelet, state_file = self._kubelet, self._state_file
+        other = assuming_otherwise(kubelet, self._manifests[name]) if kubelet and rounds else None
         pod = self._manifests.pop(name)
         self._gone.add(pod.uid)
         self._ended.discard(name)
@@ -536,6 +542,11 @@ class Node:
                 return
             self._in_cluster.retry(self._manifests, self._config, self._kubelet)
             self._save()
+            if other is not None:
+                other.drop(name)
+                text = other.unsaved_state()
+                outcome = (other, state_file if text is None else text)
+                self._branches = [(self._kubelet, self._state_file), outcome]
 
     def _kill(self, step: KillContainer) -> None:
         """Raises :class:`NotModelled` up to 1.17, where the new container has another id, so the
@@ -675,6 +686,16 @@ def _require_same_pod(known: Pod | None, pod: Pod) -> None:
         pod.resources,
     ):
         raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
+
+
+def _require_nothing_new(fresh: Kubelet, pods: Collection[Pod]) -> None:
+    """A kubelet that overlooks what these pods request counts no request. Raises
+    :class:`NotModelled` where one does not have its CPUs yet."""
+    for pod in pods:
+        wants = any(exclusive_cpus(pod, one) for one in pod.containers)
+        if wants and pod.uid not in fresh.cpu_manager.state.entries:
+            raise NotModelled(f"Start: pod {pod.name} has no CPUs, and its request is overlooked")
+    fresh.counts_by_chance = fresh.counts_by_chance or bool(pods)
 
 
 def _require_together(pods: Sequence[Pod], config: KubeletConfig, release: AnyRelease) -> None:

@@ -289,8 +289,9 @@ class Exploration:
         return self.causes[-1]
 
     def _shrunk(self, walk: Walk, result: Result) -> tuple[History, Result]:
-        """The smallest history that differs so in haste, and then with all patience, too. After an
-        interrupt it is the smallest that has done so with all patience by then."""
+        """The smallest history that differs so in haste, and then with all patience, too. Where it
+        differs in other ways as well, it is shrunk once more by these. After an interrupt it is the
+        smallest that has done so with all patience by then."""
         whole = (walk.history, result)
         alike = [whole]
         try:
@@ -301,7 +302,9 @@ class Exploration:
                     break
                 found = self._again(Walk(walk.name, history, title=_SHRUNK))
                 if _differs_like(found, result):
-                    return history, found
+                    smaller = Walk(walk.name, history)
+                    is_known = look_of(found) <= look_of(result)
+                    return (history, found) if is_known else self._shrunk(smaller, found)
         except KeyboardInterrupt:
             self._is_interrupted = True
             return whole if isinstance(self._subject, Hurries) else alike[-1]

@@ -17,7 +17,7 @@ from conformance.waiting import ways
 from hunting.exploring.history import History
 from hunting.finds import kind_of
 from reference.cpumanager.policy_options import is_true
-from reference.steps import Apply, KubeletConfig, RegisterDevices, Step
+from reference.steps import KubeletConfig, RegisterDevices, Step, applied
 
 #: How a node differs: what, and from which kind of value to which, without names and numbers.
 Look: TypeAlias = frozenset[tuple[str, str, str, str]]
@@ -32,8 +32,13 @@ def look_of(result: Result) -> Look:
 
 
 def is_same(one: Look, two: Look) -> bool:
-    """Whether two results differ alike somewhere."""
-    return bool(one & two) or not (one or two)
+    """Whether two results differ alike somewhere: the same kind of field has the same kind of
+    value. What it should have had depends on the steps, which shrinking changes."""
+    return bool(_seen(one) & _seen(two)) or not (one or two)
+
+
+def _seen(look: Look) -> set[tuple[str, str]]:
+    return {(what, seen) for _, what, _, seen in look}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,5 +112,5 @@ def _needs(steps: Sequence[Step]) -> Iterator[str]:
     for one in steps:
         if isinstance(one, RegisterDevices):
             yield "devices"
-        if isinstance(one, Apply) and one.pod.resources:
+        if any(pod.resources for pod in applied(one)):
             yield "pod-level resources"

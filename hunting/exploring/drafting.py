@@ -103,7 +103,7 @@ class Draft:
 def begun(row: Row, machine: str, release: str, can: Collection[Capability] = ALL) -> Draft | None:
     """A node with the row's settings, before its first start; ``None`` where the model has no such
     node."""
-    if _is_told_otherwise(row, release):
+    if is_told_otherwise(row, release):
         return None
     try:
         config = config_of(row, machine, release)
@@ -117,7 +117,7 @@ def begun(row: Row, machine: str, release: str, can: Collection[Capability] = AL
     return Draft(row, task, node, room, can)
 
 
-def _is_told_otherwise(row: Row, release: str) -> bool:
+def is_told_otherwise(row: Row, release: str) -> bool:
     """Whether the API server gives the pod another class than a kubelet of this release would: the
     one before which all are run (:data:`conformance.kubelets.apiservers.VERSION`) is of 1.36, for
     which pod-level resources of nothing make a pod BestEffort."""

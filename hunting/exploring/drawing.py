@@ -76,7 +76,7 @@ def _ask(draft: Draft) -> None:
     if not draft.view.running or draft.view.hangs:
         return
     draft.take(AskPodResources())
-    if draft.pod is not None and draft.row["names"] != "short":
+    if draft.pod is not None:
         draft.take(AskPodResources(draft.pod.name))
     draft.take(AskAllocatable())
     draft.take(AskMetrics())

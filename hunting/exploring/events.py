@@ -11,14 +11,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from conformance.discovered import info_of
 from conformance.pods import best_effort, burstable, guaranteed
 from hunting.exploring.drafting import Draft
 from hunting.exploring.pods import RESTARTS_ALL, pod_of
+from hunting.exploring.settings import machine_of
 from hunting.scope import POD_LEVEL
 from reference import Checkpoint, CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import OPTIONS
 from reference.feature_gates import ALPHA, readiness
+from reference.kubelet.startup import allocatable
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import pod_managers_on
 from reference.pods.qos import pod_milli_cpus
@@ -28,6 +31,7 @@ from reference.steps import (
     AddEphemeral,
     Apply,
     ApplyTogether,
+    AskAllocatable,
     AwaitReconcile,
     Configure,
     Delete,
@@ -199,6 +203,7 @@ def _none_for_a_while(draft: Draft) -> bool:
     config = draft.task.config
     none = Configure(replace(config, policy="none"))
     first = draft.take(Stop(), none, RemoveState(), Start())
+    draft.take(AskAllocatable())
     return first and draft.restart(Configure(config), RemoveState())
 
 
@@ -242,12 +247,16 @@ def _wrong_alignment(draft: Draft) -> bool:
 
 
 def _wrong_reservation(draft: Draft) -> bool:
-    """Nothing at all, and more than there is."""
+    """Nothing at all, more than there is, and a list with a CPU that is not there."""
     none = replace(
         draft.task.config, reserved_system_cpus=None, system_reserved=None, kube_reserved=None
     )
-    size = len(draft.room.topology.cpus)
-    return _refused(draft, none, replace(none, system_reserved=str(size + 1)))
+    cpus = draft.room.topology.cpus
+    wrong = [none, replace(none, system_reserved=str(len(cpus) + 1))]
+    if has(draft.task.release, Behaviour.RESERVED_CPU_LIST):
+        absent = CPUSet([min(cpus), max(cpus) + 1])
+        wrong.append(replace(none, reserved_system_cpus=absent))
+    return _refused(draft, *wrong)
 
 
 def _wrong_state_files(draft: Draft) -> bool:
@@ -386,6 +395,16 @@ def _large_and_small(draft: Draft) -> bool:
     )
 
 
+def _the_rest(draft: Draft) -> bool:
+    """A shared pod that asks for all that no other has, and one for which nothing is left."""
+    task = draft.task
+    info = info_of(machine_of(task.machine).tree, release=task.release)
+    runs = [pod for name, pod in draft.node.granted.items() if draft.runs(name)]
+    left = allocatable(info, task.config, task.release) - sum(map(pod_milli_cpus, runs))
+    rest, more = burstable("rest", request=f"{left}m"), burstable("more", request="1m")
+    return left > 0 and draft.take(Apply(rest), Apply(more))
+
+
 THEN: Final[dict[str, Event]] = {
     "nothing": _nothing,
     "another pod": lambda draft: draft.another("next", 2),
@@ -399,6 +418,7 @@ THEN: Final[dict[str, Event]] = {
     "kill a container": _kill,
     "first pod goes": _first_goes,
     "pods large and small": _large_and_small,
+    "shared pods of the rest": _the_rest,
 }
 
 

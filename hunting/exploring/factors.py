@@ -71,8 +71,8 @@ _CONFIGURED: Final = {"*": Capability.CONFIGURE}
 #: Every factor but the six options of the static policy, whose names are the kubelet's own.
 _OTHERS: Final = (
     Factor("spelling", Part.SETTINGS, ("true", "1", "t", "T", "TRUE", "True")),
-    Factor("an option that is off", Part.SETTINGS, ("not given", "false", "0", "f", "F", "FALSE"),
-           needs=_CONFIGURED),
+    Factor("options that are off", Part.SETTINGS, ("not given", "false", "0", "f", "F", "FALSE"),
+           since={"*": 22}, needs=_CONFIGURED),
     Factor(
         "topology policy", Part.SETTINGS,
         ("none", "best-effort", "restricted", "single-numa-node"), since={"*": 16}, of_cpus=True,
@@ -208,7 +208,8 @@ _OTHERS: Final = (
     Factor(
         "then", Part.EVENT,
         ("nothing", "another pod", "the same again", "a shared pod", "restart", "delete",
-         "reconcile", "kill a container", "first pod goes", "pods large and small"),
+         "reconcile", "kill a container", "first pod goes", "pods large and small",
+         "shared pods of the rest"),
         needs={"restart": Capability.RESTART, "kill a container": Capability.CONTAINERS},
     ),
     Factor("finally", Part.EVENT, ("nothing", "restart", "kill", "every pod goes"),

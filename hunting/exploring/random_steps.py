@@ -17,7 +17,7 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from hunting.exploring.drafting import Draft
+from hunting.exploring.drafting import Draft, is_told_otherwise
 from hunting.exploring.factors import BY_NAME
 from hunting.exploring.pods import pod_of
 from hunting.families import Scene, moves_of
@@ -84,6 +84,8 @@ class RandomSteps:
         if row["size"] == BY_NAME["size"].plain:
             most = free if self.chance.random() < _VARIED else min(free, _SMALL)
             row["size"] = str(self.chance.randint(1, most))
+        if is_told_otherwise(row, self.draft.task.release):
+            return
         self.draft.take(Apply(pod_of(row, self.draft.room, name, again=next(self.numbers))))
 
     def _something_else(self) -> None:

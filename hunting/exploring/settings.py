@@ -16,7 +16,7 @@ from hunting.scope import POD_LEVEL
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import OPTIONS
-from reference.feature_gates import ALPHA, GA, Maturity, readiness, stage_of
+from reference.feature_gates import ALPHA, Maturity, readiness, stage_of
 from reference.releases import has
 from reference.steps import PRODUCTION_PERIOD, Device, KubeletConfig, RegisterDevices
 from topologies import Machine
@@ -67,9 +67,12 @@ def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
     """The configuration of the row. A gate that one of its values needs is on."""
     topology = topology_of(machine_of(machine), release=release)
     options = {name: row["spelling"] for name in OPTIONS if row[name] == "on"}
-    off = next((name for name in OPTIONS if row[name] == "off" and _is_stable(name, release)), "")
-    if off and row["an option that is off"] != "not given":
-        options[off] = row["an option that is off"]
+    if row["options that are off"] != "not given":
+        options |= {
+            name: row["options that are off"]
+            for name, stages in OPTIONS.items()
+            if row[name] == "off" and readiness(stages, release) is not None
+        }
     aligning, gates = _topology_options(row, release)
     gates |= _for_options(options, release)
     gate = stage_of("TopologyManager", release)
@@ -104,11 +107,6 @@ def _for_options(names: Collection[str], release: str) -> dict[str, bool]:
         needed.append("CPUManagerPolicyAlphaOptions")
     stages = {name: stage_of(name, release) for name in needed}
     return {name: True for name, stage in stages.items() if stage and not stage.default}
-
-
-def _is_stable(option: str, release: str) -> bool:
-    """Whether it is allowed without a gate."""
-    return readiness(OPTIONS[option], release) is GA
 
 
 def _topology_options(row: Row, release: str) -> tuple[dict[str, str], dict[str, bool]]:

@@ -20,7 +20,7 @@ from hunting.exploring.drafting import ALL, is_legal
 from hunting.exploring.drawing import drafted
 from hunting.exploring.factors import PLAIN, Row
 from hunting.exploring.history import History
-from hunting.shrinking import simpler
+from hunting.shrinking import plainer, simpler
 from reference.pods.qos import whole_cpus
 from reference.steps import (
     Apply,
@@ -29,7 +29,6 @@ from reference.steps import (
     Delete,
     KillAtRename,
     Kind,
-    KubeletConfig,
     Start,
     Step,
     Stop,
@@ -172,7 +171,7 @@ def _simpler_parts(history: History, release: str, differ: Differ) -> History:
 def _simpler_histories(history: History, release: str) -> Iterator[History]:
     task, steps = history.task(release), history.taken
     if not any(isinstance(one, Configure) for one in steps):
-        for config in _plainer_configs(task.config):
+        for config in plainer(task.config):
             other = replace(task, config=config)
             if is_legal(other, steps):
                 yield History.of(other, steps)
@@ -206,22 +205,3 @@ def _parts(every: tuple[Container, ...]) -> Iterator[tuple[Container, ...]]:
         yield from (every[:half], every[half:])
     if half:
         yield from (every[:n] + every[n + 1 :] for n in range(len(every)))
-
-
-def _plainer_configs(config: KubeletConfig) -> Iterator[KubeletConfig]:
-    """With one thing less that was set."""
-    plain = KubeletConfig()
-    for name in config.policy_options:
-        left = {key: value for key, value in config.policy_options.items() if key != name}
-        yield replace(config, policy_options=left)
-    for gate in config.feature_gates:
-        kept = {key: on for key, on in config.feature_gates.items() if key != gate}
-        yield replace(config, feature_gates=kept)
-    if config.memory_manager_policy != plain.memory_manager_policy:
-        yield replace(config, memory_manager_policy="None", reserved_memory={})
-    for name in (
-        "topology_manager_policy", "topology_manager_scope", "topology_manager_policy_options",
-        "cpu_cfs_quota_period", "kube_reserved", "reconcile_period",
-    ):  # fmt: skip
-        if getattr(config, name) != getattr(plain, name):
-            yield replace(config, **{name: getattr(plain, name)})

@@ -67,7 +67,8 @@ class CPUManager:
         self._release = release
         self._always = not has(release, Behaviour.UPDATED_ON_CHANGE)
         self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
-        self._last_admitted: tuple[Pod, ...] = ()
+        #: The pod admitted last, where that counts (:attr:`last_admitted_stays`).
+        self.last_admitted: tuple[Pod, ...] = ()
         self.allocatable_cpus = CPUSet()
         self.metrics = Metrics()
         #: How many containers were admitted one by one.
@@ -138,11 +139,6 @@ class CPUManager:
     def sent(self) -> Mapping[tuple[str, str], CPUSet]:
         """What was last sent to the runtime, by pod uid and container."""
         return self._last_sent
-
-    @property
-    def last_admitted(self) -> tuple[str, ...]:
-        """The uid of the pod admitted last, where that counts (:attr:`last_admitted_stays`)."""
-        return tuple(pod.uid for pod in self._last_admitted)
 
     def state_file(self) -> str:
         """The text of the state file as it would be written now."""
@@ -226,7 +222,7 @@ class CPUManager:
         """Whenever the manager is asked something at admission, it first clears away what is
         stale."""
         if self.last_admitted_stays:
-            self._last_admitted = (pod,)
+            self.last_admitted = (pod,)
         self.remove_stale_state()
 
     def affinity(self, uid: str, container: str) -> CPUSet:
@@ -271,7 +267,7 @@ class CPUManager:
         """``removeStaleState``: forget what belongs to no container of an active pod."""
         if not self.sources_ready:
             return
-        wanted = {pod.uid: pod for pod in (*self.active_pods(), *self._last_admitted)}
+        wanted = {pod.uid: pod for pod in (*self.active_pods(), *self.last_admitted)}
         stale = [
             (uid, name)
             for uid, named in self.state.entries.items()

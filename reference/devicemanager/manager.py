@@ -60,7 +60,9 @@ class DeviceManager:
         self._numa_nodes = tuple(numa_nodes)
         self._running, self._doubtful = frozenset(running), frozenset(doubtful)
         self._release = release
-        self._last_admitted: tuple[Pod, ...] = ()
+        self.last_admitted: tuple[Pod, ...] = ()
+        #: Which pod was admitted last is not known.
+        self.last_by_chance = False
         self._all_devices: dict[str, Mapping[str, Device]] = {}
         self._to_reuse: dict[tuple[str, str], set[str]] = {}
         self._at_start: dict[str, Hint | None] = {}
@@ -89,10 +91,15 @@ class DeviceManager:
         return {resource: held for resource, held in self._all_devices.items() if held}
 
     def update_allocated_devices(self) -> None:
-        """``UpdateAllocatedDevices``: forget what pods held that are not active any more."""
-        if self.sources_ready:
-            active = (*self.active_pods(), *self._last_admitted)
-            self.pod_devices.keep_only({pod.uid for pod in active})
+        """``UpdateAllocatedDevices``: forget what pods held that are not active any more. Raises
+        :class:`NotModelled` where that may be the pod that was admitted last."""
+        if not self.sources_ready:
+            return
+        active = {pod.uid for pod in self.active_pods()}
+        by_chance = self.last_by_chance and self.last_admitted
+        if by_chance and not self.pod_devices.held.keys() <= active:
+            raise NotModelled(f"devices of a refused pod after a start of release {self._release}")
+        self.pod_devices.keep_only(active | {pod.uid for pod in self.last_admitted})
 
     # -- one resource ----------------------------------------------------------------------------
 
@@ -254,7 +261,7 @@ class DeviceManager:
 
     def _note_admission(self, pod: Pod) -> None:
         if has(self._release, Behaviour.LAST_ADMITTED_STAYS):
-            self._last_admitted = (pod,)
+            self.last_admitted, self.last_by_chance = (pod,), False
 
 
 class DevicesOf:

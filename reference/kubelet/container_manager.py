@@ -103,8 +103,9 @@ class ContainerManager:
 
     def resize(self, pod: Pod) -> None:
         """Admission of an in-place resize to ``pod``. From 1.37 on nothing is decided or taken, and
-        the Topology Manager counts it as an admission (seen on 1.37.0); before, it went as :meth:`admit`, where CPUs of another number than requested are
-        impossible to the Topology Manager, and are kept where it does not object."""
+        the Topology Manager counts it as an admission (seen on 1.37.0). Before, it went as
+        :meth:`admit`, where CPUs of another number than requested are impossible to the Topology
+        Manager, and are kept where it does not object."""
         if has(self._release, Behaviour.RESIZE_LEFT_ALONE):
             manager = self.cpu_manager
             manager.begin_admission(pod)

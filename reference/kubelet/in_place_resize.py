@@ -14,11 +14,10 @@ and 1.35, ``allocation/handlers.go`` 1.36 and 1.37).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.errors import NotModelled
 from reference.feature_gates import enabled
 from reference.pods.pod import Kind, Pod
 from reference.pods.qos import GUARANTEED, cpu_request, qos_class
@@ -53,15 +52,12 @@ def resize_refusal(
     return f'{text} policy "static"' if _changes_cpu(before, after) else ""
 
 
-def require_sizes_known(pods: Collection[Pod], config: KubeletConfig, release: AnyRelease) -> None:
-    """Raises :class:`NotModelled` where a kubelet that starts beside these pods of an API server
-    takes their cpu requests from a status that does not have them, so that it counts no exclusive
-    CPUs as requested (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2)."""
-    gates = config.feature_gates
-    if not pods or not config.api_server or minor_of(release) != _STATUS_LACKS_REQUESTS:
-        return
-    if enabled(RESIZE_GATE, gates, release=release):
-        raise NotModelled(f"Start of {release} with {RESIZE_GATE} beside pods of an API server")
+def overlooks_requests(config: KubeletConfig, release: AnyRelease) -> bool:
+    """Whether a kubelet that starts beside pods of an API server takes their cpu requests from a
+    status that does not have them, so that it counts no exclusive CPUs as requested
+    (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2)."""
+    resizes = enabled(RESIZE_GATE, config.feature_gates, release=release)
+    return config.api_server and resizes and minor_of(release) == _STATUS_LACKS_REQUESTS
 
 
 def pending(reason: str, text: str, release: AnyRelease) -> str:

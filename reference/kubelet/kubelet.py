@@ -107,6 +107,10 @@ class PodLifecycle:
         self.woken: frozenset[str] = frozenset()
         self._being_admitted: tuple[Pod, ...] = ()
         self._stopping: Pod | None = None
+        #: The uids of admitted pods that have ended.
+        self.ended: set[str] = set()
+        #: Which pod was admitted last is not known: it has just started beside several.
+        self.last_by_chance = False
         self._allocatable = allocatable
         self._release = release
         self._static_pods = static_pods
@@ -138,6 +142,7 @@ class PodLifecycle:
                 self._admitted[pod.name] = pod
                 self.pods[pod.name] = PodView(Phase.RUNNING, qos=self._qos(pod))
                 arrived.append(pod)
+        self.last_by_chance = False
         for pod in arrived:
             self._run(pod, raced=several)
         self.settle()
@@ -213,6 +218,7 @@ class PodLifecycle:
         elif _restarts(pod, container, exit_code):
             self._create(pod, container)
         elif not self._has_running_app(pod):
+            self.ended.add(pod.uid)
             del self._admitted[pod.name]
             self.pods[pod.name] = PodView(Phase.ENDED, qos=self._qos(pod))
         self.settle()
@@ -336,7 +342,7 @@ class Kubelet(PodLifecycle):
         self._cpu_manager = container_manager.cpu_manager
         self._saved = 0
         self._asked: dict[str, int] = {}
-        self._counts_by_chance = False
+        self.counts_by_chance = False
 
     def note_request(self, counter: str) -> None:
         """It is asked at its pod-resources socket."""
@@ -346,7 +352,7 @@ class Kubelet(PodLifecycle):
     def note_return(self) -> None:
         """A pod comes back under its uid. A kubelet that is not done with the former one does not
         admit it, and starts it all the same (``HandlePodAdditions``, ``HandlePodCleanups``)."""
-        self._counts_by_chance = True
+        self.counts_by_chance = True
 
     def metrics(self) -> dict[str, float]:
         """Its metrics, by name and labels, without those that chance decides."""
@@ -355,7 +361,7 @@ class Kubelet(PodLifecycle):
             name: count
             for name, count in manager.metrics.by_name().items()
             if known_to(name, manager.feature_gates, release=self._release)
-            and (is_gauge(name) or not self._counts_by_chance)
+            and (is_gauge(name) or not self.counts_by_chance)
         }
         return {**counted, **self._asked}
 
@@ -393,9 +399,11 @@ class Kubelet(PodLifecycle):
         twin.pods, twin.over = dict(self.pods), self.over
         twin._admitted, twin._refused = dict(self._admitted), dict(self._refused)
         twin.woken, twin._stopping = self.woken, self._stopping
+        twin.last_by_chance = self.last_by_chance
+        twin.ended = set(self.ended)
         twin._saved = self._saved
         twin._asked = dict(self._asked)
-        twin._counts_by_chance = self._counts_by_chance
+        twin.counts_by_chance = self.counts_by_chance
         twin._running_on = dict(self._running_on)
         return twin
 

@@ -6,12 +6,14 @@ containers of a pod that it refuses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
+from reference.errors import NotModelled
 from reference.kubelet.kubelet import Kubelet
 from reference.pods.pod import Pod
+from reference.pods.qos import exclusive_cpus
 
 #: A kubelet after its start, and the state file it leaves.
 Branch: TypeAlias = tuple[Kubelet, str | None]
@@ -31,15 +33,51 @@ def branches_of(fresh: Kubelet, pods: Sequence[Pod], state_file: str | None) -> 
 
 def _outcomes(fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
     for order in fresh.orders(pods):
-        kubelet = fresh.copy()
-        kubelet.take_up(order)
+        kubelet = _admitting(fresh, order)
         yield kubelet
         forgotten = kubelet.may_run_on(pods, fresh.runtime)
         for count in range(1, len(forgotten) + 1):
             for some in combinations(forgotten, count):
-                kubelet = fresh.copy()
-                kubelet.take_up(order, running_on=some)
-                yield kubelet
+                yield _admitting(fresh, order, running_on=some)
+
+
+def _admitting(fresh: Kubelet, pods: Sequence[Pod], running_on: Iterable[Pod] = ()) -> Kubelet:
+    kubelet = fresh.copy()
+    kubelet.take_up(pods, running_on=running_on)
+    kubelet.device_manager.last_by_chance = kubelet.last_by_chance = len(pods) > 1
+    return kubelet
+
+
+def require_known_room(kubelet: Kubelet, pods: Iterable[Pod]) -> None:
+    """Where the pod admitted last counts as active, one that has ended does so for about a second
+    more, though its CPUs would be free for the next one (seen on 1.26.15). Raises
+    :class:`NotModelled`."""
+    if not any(pod.uid in kubelet.ended for pod in kubelet.cpu_manager.last_admitted):
+        return
+    for pod in pods:
+        if any(exclusive_cpus(pod, one) for one in pod.containers):
+            raise NotModelled(f"pod {pod.name}: CPUs of the pod before it may not be free yet")
+
+
+def assuming_otherwise(kubelet: Kubelet, pod: Pod) -> Kubelet | None:
+    """Where a kubelet has started beside several pods, the one admitted last is not known, and it
+    counts as active once it is deleted, too (seen on 1.26.15): a copy of the kubelet that takes
+    this ``pod`` for the last if the given one does not, or else another. ``None`` where that makes
+    no difference. Raises :class:`NotModelled` with a memory manager."""
+    manager = kubelet.cpu_manager
+    if not (kubelet.last_by_chance and manager.last_admitted_stays):
+        return None
+    if pod.uid not in manager.state.entries:
+        return None
+    if kubelet.memory is not None:
+        raise NotModelled(f"Delete: pod {pod.name} may be the one that was admitted last")
+    twin = kubelet.copy()
+    others = [one for one in kubelet.active_pods() if one.uid != pod.uid]
+    is_last = any(pod.uid == one.uid for one in manager.last_admitted)
+    last = tuple(others[:1]) if is_last else (pod,)
+    twin.cpu_manager.last_admitted = twin.device_manager.last_admitted = last
+    (kubelet if is_last else twin).last_by_chance = False
+    return twin
 
 
 def _same(one: Branch, other: Branch) -> bool:

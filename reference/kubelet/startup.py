@@ -29,6 +29,7 @@ from reference.machine.topology import CPUTopology
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
 from reference.memorymanager.state import State as MemoryState
 from reference.memorymanager.state import same_machine
+from reference.pods.pod_level_resources import pod_managers_on
 from reference.releases import AnyRelease, has
 from reference.steps import KubeletConfig
 from reference.topologymanager.topology_manager import TopologyManager
@@ -96,8 +97,9 @@ class Maker:
     def _memory_manager(
         self, info: MachineInfo, config: KubeletConfig, kept: MemoryState | None
     ) -> MemoryManager | None:
-        """``None`` under policy None. Raises :class:`NotModelled` where the policy changes, or
-        where machine or reservation have changed."""
+        """``None`` under policy None. Raises :class:`StateError` where its file cannot be read,
+        :class:`NotModelled` where the policy changes, or where machine or reservation have
+        changed."""
         if config.memory_manager_policy == "None":
             if kept is not None:
                 raise NotModelled("memory manager None over the state of another policy")
@@ -106,7 +108,10 @@ class Maker:
         fresh = default_machine_state(memory, config.reserved_memory)
         if kept is not None and not same_machine(kept, fresh):
             raise NotModelled("memory manager Static over the state of another machine")
-        return self.memory_manager_factory(kept.copy() if kept else fresh, release=self.release)
+        whole = pod_managers_on(config.feature_gates, release=self.release)
+        fresh.of_pods = whole  # a file that is not there is written at once
+        state = (kept or fresh).taken_up(writes_pods=whole, release=self.release)
+        return self.memory_manager_factory(state, release=self.release)
 
     @property
     def _knows_pods(self) -> bool:

@@ -9,6 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Final
+
+from reference.errors import StateError
+from reference.releases import AnyRelease, minor_of
+
+#: From 1.37 on the file has what a kubelet without the gate reads, too.
+_UNREADABLE_IN: Final = 36
+_CORRUPT: Final = (
+    "start memory manager error: could not restore state from checkpoint: checkpoint is corrupted, "
+    "please drain this node and delete the memory manager checkpoint file "
+    '"/var/lib/kubelet/memory_manager_state" before restarting Kubelet'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +46,30 @@ class NodeState:
 
 @dataclass(slots=True)
 class State:
-    """``machine``: by NUMA node. ``blocks``: by pod uid, then container."""
+    """``machine``: by NUMA node. ``blocks``: by pod uid, then container. ``of_pods``: its file has
+    the memory of whole pods as well, as a kubelet ``writes_pods`` that has feature gate
+    PodLevelResourceManagers."""
 
     machine: dict[int, NodeState]
     blocks: dict[str, dict[str, Block]] = field(default_factory=dict)
+    of_pods: bool = False
+    writes_pods: bool = False
 
     def copy(self) -> State:
         """An independent copy."""
         machine = {node: replace(each) for node, each in self.machine.items()}
-        return State(machine, {uid: dict(named) for uid, named in self.blocks.items()})
+        blocks = {uid: dict(named) for uid, named in self.blocks.items()}
+        return State(machine, blocks, self.of_pods, self.writes_pods)
+
+    def taken_up(self, *, writes_pods: bool, release: AnyRelease) -> State:
+        """A copy for a kubelet that starts, which writes the file again once something changes.
+        1.36 without the gate finds a file of whole pods corrupt (KEP-5526, rollback; seen on
+        1.36.4). Raises :class:`StateError`."""
+        if self.of_pods and not writes_pods and minor_of(release) == _UNREADABLE_IN:
+            raise StateError(_CORRUPT)
+        twin = self.copy()
+        twin.writes_pods = writes_pods
+        return twin
 
     def get(self, uid: str, container: str) -> Block | None:
         """``GetMemoryBlocks``."""
@@ -51,6 +78,7 @@ class State:
     def set(self, uid: str, container: str, block: Block) -> None:
         """``SetMemoryBlocks``."""
         self.blocks.setdefault(uid, {})[container] = block
+        self.of_pods = self.writes_pods
 
     def take(self, nodes: int, size: int) -> None:
         """``updateMachineState``: one NUMA node after the other gives what it has free."""
@@ -67,6 +95,7 @@ class State:
         block = self.blocks.get(uid, {}).pop(container, None)
         if block is None:
             return
+        self.of_pods = self.writes_pods
         if not self.blocks[uid]:
             del self.blocks[uid]
         size = block.size

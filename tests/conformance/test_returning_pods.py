@@ -24,10 +24,10 @@ class AdmitsOnce(CPUManager):
 
     def begin_admission(self, pod: Pod) -> None:
         known = vars(self).setdefault("admitted", set())
-        before = self._last_admitted
+        before = self.last_admitted
         super().begin_admission(pod)
         if pod.uid in known:
-            self._last_admitted = before
+            self.last_admitted = before
         known.add(pod.uid)
 
 

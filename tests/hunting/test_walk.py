@@ -50,7 +50,8 @@ def _key(node: Node) -> Hashable:
     if kubelet is None:
         return (False, node._errors, node._state_file, repr(sorted(map(repr, node._pods()))))
     manager, running = kubelet.cpu_manager, node._runtime.running()
-    state, sent, last = manager.state, manager.sent, manager.last_admitted
+    state, sent = manager.state, manager.sent
+    last = [pod.uid for pod in manager.last_admitted]
     names = {pod.uid: name for name, pod in node._manifests.items()}
     shown: dict[str, Any] = dict(kubelet.pods)
     every = [

@@ -232,7 +232,7 @@ def test_a_pod_without_devices_frees_those_of_no_other() -> None:
     made = Node(lambda name: topologies.machine(name).tree, "1s-1n-2c-smt1", config, release="1.26")
     refused = Pod("b", (container("first"), exclusive("second", 1)))
     steps = (RegisterDevices(NIC, (Device("d0"),)), Apply(refused), Apply(guaranteed("a", 1)))
-    for step in (Start(), *steps, Stop(kill=True), Start(), AskPodResources()):
+    for step in (Start(), *steps, Stop(kill=True), Delete("a"), Start(), AskPodResources()):
         made.do(step)
     assert made.view().pods["b"].phase is Phase.REJECTED
     assert made.view().devices["b"] == {"first": {HeldDevice(NIC, "d0", ())}, "second": frozenset()}

@@ -270,3 +270,22 @@ def test_a_container_is_bound_to_the_numa_nodes_that_it_was_given_from() -> None
     take(made, pod("wide", 150), 0b101)
     assert made.numa_nodes(pod("wide").uid, "c1") == CPUSet([0, 2])
     assert made.numa_nodes(pod("wide").uid, "c2") == CPUSet()
+
+
+@pytest.mark.parametrize(("release", "error"), [("1.36", "checkpoint is corrupted"), ("1.37", "")])
+def test_1_36_finds_the_file_of_the_gate_corrupt_once_it_is_off(release: str, error: str) -> None:
+    """KEP-5526, rollback; seen on 1.36.4. It is written as memory of an init container that has
+    ended is taken anew at a start. 1.37 writes what a kubelet without the gate reads, too."""
+    gate = Configure(replace(CONFIG, feature_gates={"PodLevelResourceManagers": True}))
+    plain, with_init = (
+        pod("a", 10),
+        Pod("b", (container("i", 10, kind=Kind.INIT), *pod("b", 10).containers)),
+    )
+    made = node(CONFIG, release=release)
+    for step in (Apply(plain), Stop(), gate, Start(), Stop(), Configure(CONFIG), Start()):
+        made.do(step)  # nothing was written meanwhile
+    assert made.view().running
+    for step in (Apply(with_init), Stop(), gate, Start(), Stop(), Configure(CONFIG), Start()):
+        made.do(step)
+    assert made.view().running is not bool(error)
+    assert error in made.view().error

@@ -9,6 +9,7 @@ import pytest
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from hunting.exploring.settings import machine_of
 from reference import CPUSet, IllegalStep, Node, NotModelled
+from reference.cpumanager.metrics import REQUESTS
 from reference.steps import (
     Apply,
     ApplyTogether,
@@ -129,14 +130,47 @@ def test_a_refused_pod_has_a_class_in_1_26_if_it_has_containers() -> None:
         assert (made.view().pods["odd"].phase, made.view().pods["odd"].qos) == (Phase.REJECTED, qos)
 
 
-def test_1_32_with_the_gate_of_resizes_does_not_know_what_pods_requested() -> None:
+def test_which_of_several_pods_was_admitted_last_is_decided_by_chance() -> None:
+    """Up to 1.31 it keeps its CPUs when it is deleted, until another pod is admitted; half of the
+    kubelets that start have admitted the one last, half the other (seen on 1.26.15)."""
+    steps = (Apply(guaranteed("a", 2)), Apply(guaranteed("b", 2)), Stop(), Start())
+    assert node(*steps, Delete("a"), release="1.32").outcomes == 1
+    made = node(*steps, release="1.26")
+    before = made.view()
+    made.do(Delete("a"))
+    assert set(made.view().assignments) == {"b"}
+    held = {"assignments": before.assignments, "shared_pool": before.shared_pool}
+    kept = replace(made.view(), **held, state_file=before.state_file)  # type: ignore[arg-type]
+    assert made.follow(kept)
+    made.do(Apply(best_effort("passing")))
+    assert set(made.view().assignments) == {"b"}
+
+
+@pytest.mark.parametrize("release", ["1.26", "1.32"])
+def test_cpus_of_a_pod_that_has_just_ended_may_not_be_free(release: str) -> None:
+    """Up to 1.31, where it was admitted last, it counts for about a second more."""
+    never = replace(guaranteed("a", 2), restart_policy=RestartPolicy.NEVER)
+    made = node(Apply(never), KillContainer("a", "c"), Apply(best_effort("s")), release=release)
+    made.do(Apply(guaranteed("b", 2)))  # after another it is known
+    made = node(Apply(never), KillContainer("a", "c"), release=release)
+    if release == "1.26":
+        with pytest.raises(NotModelled, match="CPUs of the pod before it may not be free yet"):
+            made.do(Apply(guaranteed("b", 2)))
+    else:
+        made.do(Apply(guaranteed("b", 2)))
+
+
+def test_1_32_with_the_gate_of_resizes_overlooks_what_pods_requested() -> None:
     """Its static policy reads the request of a container that has a status in that status, which
-    lacks it."""
+    lacks it: pods keep their CPUs, and what is counted is not known."""
     config = replace(IN_CLUSTER, feature_gates={"InPlacePodVerticalScaling": True})
-    for release in ("1.31", "1.33"):
-        node(Apply(guaranteed("a", 2)), Stop(), Start(), config=config, release=release)
-    made = node(Apply(guaranteed("a", 2)), Stop(), config=config, release="1.32")
-    with pytest.raises(NotModelled, match="InPlacePodVerticalScaling beside pods of an API server"):
+    steps = (Apply(guaranteed("a", 2)), Stop(), Start(), AskMetrics())
+    for release, counted in (("1.31", True), ("1.32", False), ("1.33", True)):
+        made = node(*steps, config=config, release=release)
+        assert (REQUESTS in (made.view().metrics or {})) is counted
+        assert set(made.view().assignments) == {"a"}
+    made = node(Apply(guaranteed("a", 2)), Stop(), RemoveState(), config=config, release="1.32")
+    with pytest.raises(NotModelled, match="pod a has no CPUs, and its request is overlooked"):
         made.do(Start())
 
 
