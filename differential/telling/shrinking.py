@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
 
 import topologies
 from conformance.discovered import topology_of
 from conformance.identifying.history import History
 from differential.telling.seeds import MACHINES, WITH_CACHES, WITH_NODES
+from hunting.shrinking import plainer
 from reference import DiscoveryError
-from reference.steps import Apply, Configure, KubeletConfig, Resize
-
-_PLAIN: Final = KubeletConfig()
-#: Settings that are left out, each with what has no meaning without it.
-_TOGETHER: Final = (
-    ("topology_manager_scope",),
-    ("topology_manager_policy",),
-    ("api_server",),
-    ("memory_manager_policy", "reserved_memory"),
-    ("cpu_cfs_quota_period",),
-    ("reconcile_period",),
-)
+from reference.steps import Apply, Configure, Resize
 
 
 def shrunk(history: History, still: Callable[[History], bool]) -> History:
@@ -45,28 +34,16 @@ def _smaller(history: History) -> Iterator[History]:
     base, _, memory = history.machine.rpartition("-")
     if memory.endswith("mib"):
         yield replace(history, machine=base)
-    for config in _plainer(history.config):
+    for config in plainer(history.config):
         yield replace(history, config=config)
     for number, step in enumerate(steps):
         for less in _less(step):
             yield replace(history, steps=(*steps[:number], less, *steps[number + 1 :]))
 
 
-def _plainer(config: KubeletConfig) -> Iterator[KubeletConfig]:
-    for field in ("policy_options", "feature_gates", "topology_manager_policy_options"):
-        given = getattr(config, field)
-        for name in given:
-            rest = {key: value for key, value in given.items() if key != name}
-            yield replace(config, **{field: rest})  # type: ignore[arg-type]
-    for names in _TOGETHER:
-        plain = {one: getattr(_PLAIN, one) for one in names}
-        if any(getattr(config, one) != value for one, value in plain.items()):
-            yield replace(config, **plain)
-
-
 def _less(step: object) -> Iterator[Apply | Configure | Resize]:
     if isinstance(step, Configure):
-        yield from (Configure(one) for one in _plainer(step.config))
+        yield from (Configure(one) for one in plainer(step.config))
     if isinstance(step, Apply) and len(step.pod.containers) > 1:
         for number in range(len(step.pod.containers)):
             rest = step.pod.containers[:number] + step.pod.containers[number + 1 :]
