@@ -465,6 +465,13 @@ class Node:
         if name:
             self._info = self._discover(self._trees(name), release=self._release)
             self._machine = name
+        if self._config.api_server:
+            ran = self._runtime.running()
+            self._perhaps_ended |= {
+                name
+                for name, pod in self._manifests.items()
+                if pod.uid in ran and pod.may_stay_ended
+            }
         self._runtime.clear()
 
     def _apply(self, *pods: Pod) -> None:
@@ -615,11 +622,15 @@ def _left_to_admit(
 
 
 def _require_known_start(branches: Iterable[Branch], perhaps_ended: Set[str]) -> None:
-    """Refuse a start that admits a pod whose containers may have ended for good."""
+    """Refuse a start that admits a pod whose containers may have ended for good: it was refused
+    while it ran, or the machine booted after the API server had heard that it runs (seen on 1.32.2
+    and 1.36.4)."""
     for kubelet, _ in branches:
         for name in perhaps_ended:
             if kubelet.pods[name].phase is Phase.RUNNING:
-                raise NotModelled(f"Start with pod {name}, which was refused while it ran")
+                raise NotModelled(
+                    f"Start with pod {name}, refused while it ran, or gone with a reboot"
+                )
 
 
 def _uid_of_running(

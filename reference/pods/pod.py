@@ -132,6 +132,11 @@ class Pod(_HashedOnce):
         policies = map(self.restart_policy_of, self.containers)
         return any(one is not RestartPolicy.ALWAYS for one in policies)
 
+    @property
+    def may_stay_ended(self) -> bool:
+        """Whether one of its containers is never started again."""
+        return RestartPolicy.NEVER in map(self.restart_policy_of, self.containers)
+
     def __hash__(self) -> int:
         try:
             return self._hash

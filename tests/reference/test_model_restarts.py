@@ -110,7 +110,7 @@ def test_a_static_pod_that_was_refused_as_it_ran_may_have_ended_for_good() -> No
     assert ran.view().pods["odd"].phase is Phase.REJECTED
     for step in (Stop(), Start(), Stop(), Configure(CONFIG)):
         ran.do(step)  # refused once more
-    with pytest.raises(NotModelled, match="refused while it ran"):
+    with pytest.raises(NotModelled, match="odd, refused while it ran"):
         ran.do(Start())
     fresh = node(Apply(never), config=replace(CONFIG, policy_options=FULL))
     for step in (Stop(), Configure(CONFIG), Start()):
@@ -172,6 +172,19 @@ def test_1_32_with_the_gate_of_resizes_overlooks_what_pods_requested() -> None:
     made = node(Apply(guaranteed("a", 2)), Stop(), RemoveState(), config=config, release="1.32")
     with pytest.raises(NotModelled, match="pod a has no CPUs, and its request is overlooked"):
         made.do(Start())
+
+
+def test_a_pod_of_an_api_server_that_is_never_restarted_may_end_with_a_reboot() -> None:
+    """If the API server has heard by then that it runs (seen on 1.32.2 and 1.36.4)."""
+    reboot = (Stop(), Reboot(), Start())
+    always, never = (
+        guaranteed("a", 1),
+        replace(guaranteed("b", 1), restart_policy=RestartPolicy.NEVER),
+    )
+    assert node(Apply(always), *reboot, config=IN_CLUSTER).view().running
+    assert node(Apply(never), *reboot).view().running
+    with pytest.raises(NotModelled, match="pod b, refused while it ran, or gone with a reboot"):
+        node(Apply(never), *reboot, config=IN_CLUSTER)
 
 
 def test_pods_that_come_at_once_get_what_they_would_one_after_the_other() -> None:
