@@ -8,9 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
-from pinproof import exchange
-from pinproof.busy import busy
+from pinproof import import_export
 from pinproof.output import note
+from pinproof.progress import busy
 from topologies import capturing
 from topologies.capturing import BadTarget
 
@@ -76,7 +76,7 @@ def capture(
     if complete or Path(target).is_file():
         if why:
             raise BadTarget(target, "--why is for what pinproof captures itself")
-        exchange.import_(Path(target), output, force)
+        import_export.import_(Path(target), output, force)
         return
     place = output or Path(_default_name(target))
     capturing.check_place(place, force=force)

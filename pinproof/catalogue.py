@@ -18,8 +18,8 @@ from conformance.recording import PromisesOnly
 from conformance.scenario import Scenario
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
-from pinproof import exchange, listing
-from pinproof.completing import machine_names, scenario_ids
+from pinproof import import_export, listing
+from pinproof.completion import machine_names, scenario_ids
 from pinproof.output import AsJson, print_json
 from pinproof.releases import releases
 from pinproof.run import unknown_scenario
@@ -146,7 +146,7 @@ def machines(
     if pairs + lint + long + bool(export) > 1:
         raise typer.BadParameter("--pairs, --lint, --long and --export exclude one another")
     if export:
-        exchange.export(pattern, export)
+        import_export.export(pattern, export)
         return
     if pairs:
         listing.list_pairs(pattern, as_json=as_json)

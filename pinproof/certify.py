@@ -33,16 +33,16 @@ from hil.inspection import gather, marks
 from hil.shell import NodeUsageError
 from hil.transport import connected
 from hil.transport import nodes as addresses
-from pinproof import certifiable, passing, password
-from pinproof.busy import busy
-from pinproof.dry import dry_run as show_commands
-from pinproof.following import Unannounced
+from pinproof import certifiable, password, pytest_arguments
+from pinproof.dry_run import dry_run as show_commands
 from pinproof.output import note, prepare_folder
-from pinproof.passing import ALONE, parsed
+from pinproof.parallel import Job, run_each
 from pinproof.password import AskSudoPassword
 from pinproof.probe import risk_named
+from pinproof.progress import busy
+from pinproof.pytest_arguments import ALONE, parsed
 from pinproof.run import when_written
-from pinproof.side_by_side import Job, run_each
+from pinproof.run_progress import Unannounced
 from pinproof.signing import comment_of, cosign_signature, sign, sign_with_cosign, ssh_signature
 from pinproof.subjects import node_options, opened
 from reports.certificate import CertificateError, Findings, Statement, encode, html, make, read
@@ -322,10 +322,10 @@ def _findings(target: _Target, wishes: _Wishes) -> tuple[Findings, list[str]]:
             found = certifiable.of_machine(target.machine, subject.info)
         names = [f"{one.id}@{target.machine.name}" for one in catalogue()]
         config = parsed(wishes.extra) if wishes.extra else None
-        workers = passing.workers(target.subject, names, config)
+        workers = pytest_arguments.workers(target.subject, names, config)
     else:
         found, workers = _of_node(target, wishes), []
-    narrowed = "" if passing.asks_all(wishes.extra) else " ".join(wishes.extra)
+    narrowed = "" if pytest_arguments.asks_all(wishes.extra) else " ".join(wishes.extra)
     return (
         dataclasses.replace(
             found,

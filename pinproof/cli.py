@@ -216,13 +216,13 @@ COMMANDS: Final = {
         example="pinproof witnesses 1.36",
     ),
     "import": Lazy(
-        "pinproof.exchange",
+        "pinproof.import_export",
         "import_",
         "Make a machine of what another program captured, and say what had to be completed.",
         example="pinproof import node7.tar.gz -o node7.tar.xz",
     ),
     "export": Lazy(
-        "pinproof.exchange",
+        "pinproof.import_export",
         "export",
         "Write a machine for lstopo -i and lscpu --sysroot.",
         example="pinproof export 2s-4n-64c-smt2 /tmp/machine",
@@ -313,7 +313,7 @@ def main() -> None:
         sys.exit(ExitStatus.CONFORMANT)
     except Exception as error:
         from conformance.importing import fault_of_scenarios
-        from pinproof.faults import status_of  # the errors of all packages
+        from pinproof.exit_statuses import status_of  # the errors of all packages
 
         if isinstance(error, PermissionError) and error.filename:
             _fail(f"{error.filename}: {error.strerror}", ExitStatus.USAGE)

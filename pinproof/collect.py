@@ -1,7 +1,7 @@
 """``pinproof collect``: a node in one file, to rehearse on it at a desk.
 
 What belongs here: what is asked of the node, and what could not be had. What never does: the form
-of the file (``collected``), and the facts of a node (:mod:`hil.inspection`).
+of the file (``node_archive``), and the facts of a node (:mod:`hil.inspection`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from hil.inspection import KubeletFacts, NodeFacts, gather
 from hil.inspection.script import LIMIT, Records, second_question
 from hil.shell import NodeUnfit, NodeUsageError, Shell
 from hil.transport import connected
-from pinproof.busy import busy
-from pinproof.collected import bare, texts
 from pinproof.files import documents, parsed
 from pinproof.manifests import MIRROR, BadManifest, pods_of
+from pinproof.node_archive import bare, texts
 from pinproof.output import note
 from pinproof.parameters import with_options
 from pinproof.probe import Login
+from pinproof.progress import busy
 from reports.text import few
 from topologies import Tree
 from topologies.errors import one_line

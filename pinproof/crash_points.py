@@ -10,8 +10,8 @@ import typer
 from conformance.crash_points import MACHINE, Point, Tried, walk
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
-from pinproof.busy import busy
 from pinproof.output import note
+from pinproof.progress import busy
 from reports.text import clean
 
 

@@ -1,7 +1,7 @@
 """``pinproof draw``: a machine as a picture, with the CPUs of each owner in its colour.
 
 What belongs here: where owners come from (pods, a state file, the command line). How they are drawn
-is :mod:`pinproof.picturing`'s; what a kubelet gives to pods is :mod:`pinproof.whatif`'s.
+is :mod:`pinproof.picture`'s; what a kubelet gives to pods is :mod:`pinproof.simulation`'s.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from rich.console import Console
 
 import topologies
 from conformance.subject import SubjectUsageError
-from pinproof import asking
-from pinproof.asking import Question
-from pinproof.completing import machine_names
+from pinproof import inputs
+from pinproof.completion import machine_names
+from pinproof.inputs import Question
 from pinproof.parameters import with_options
-from pinproof.picturing import Picture
+from pinproof.picture import Picture
 from pinproof.settings import Given, settings_of
-from pinproof.whatif import reserved_of
+from pinproof.simulation import reserved_of
 from reference import NEWEST, Checkpoint, CheckpointError, CPUSet, CPUTopology
 from reference.steps import KubeletConfig
 from topologies.errors import one_line
@@ -65,12 +65,12 @@ def draw(
     pinproof draw ./node7.tar.xz --config config.yaml --pods pods.yaml --svg node7.svg
     """
     shown = topologies.machine(machine)
-    asked = asking.asked_of(machine, given, question, release)
+    asked = inputs.asked_of(machine, given, question, release)
     given, question, release = asked.given, asked.question, asked.release
-    topology = asking.discovered(shown, release)
+    topology = inputs.discovered(shown, release)
     owners = _named(held or ())
     if question.pods is not None:
-        found = asking.answered(shown, given, question, release)
+        found = inputs.answered(shown, given, question, release)
         owners = {**owners, **found.held}
         for note in found.notes:
             typer.echo(f"pinproof: {one_line(note)}", err=True)
@@ -120,7 +120,7 @@ def _of_state(
 def _checkpoint(path: Path, config: KubeletConfig, release: str) -> Checkpoint:
     try:
         return Checkpoint.loads(
-            asking.state_text(path),
+            inputs.state_text(path),
             policy=config.policy,
             release=release,
             feature_gates=config.feature_gates,

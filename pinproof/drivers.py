@@ -9,8 +9,8 @@ import typer
 
 from conformance.subjects.exec import drivers
 from pinproof.built import print_built
-from pinproof.busy import busy
 from pinproof.output import AsJson
+from pinproof.progress import busy
 
 app = typer.Typer(
     help="Build and list drivers: the CPU manager of a release as the subject exec:PATH.",

@@ -50,9 +50,9 @@ from hunting.exploring.history import History, history_at
 from hunting.exploring.plan import best_first, plan_at, write_plan
 from hunting.exploring.replaying import replayed
 from hunting.exploring.settings import keep_machine, machine_of
-from pinproof.busy import busy
-from pinproof.completing import machine_names, subject_names
+from pinproof.completion import machine_names, subject_names
 from pinproof.output import note, prepare_folder
+from pinproof.progress import busy
 from pinproof.subjects import opened, with_options
 from reference.releases import Release, newest_known
 from reference.steps import Start

@@ -29,9 +29,9 @@ from hunting.families import FAMILIES
 from hunting.finds import Collection, Find
 from hunting.job import job as job_manifest
 from hunting.replaying import spans
-from pinproof.busy import busy
 from pinproof.crash_points import crash_points
 from pinproof.output import note
+from pinproof.progress import busy
 from reference.releases import LATEST, OLDEST, Release
 
 app = typer.Typer(

@@ -13,9 +13,9 @@ from conformance.identifying.asking import identify as asked
 from conformance.identifying.identity import Identity
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
-from pinproof.busy import busy
-from pinproof.completing import subject_names
+from pinproof.completion import subject_names
 from pinproof.output import note, print_json
+from pinproof.progress import busy
 from reference.behaviours import Behaviour
 from reference.releases import Release, behaviours
 from reports.text import clean

@@ -8,8 +8,8 @@ import typer
 
 from conformance.kubelets import builder
 from pinproof.built import print_built
-from pinproof.busy import busy
 from pinproof.output import AsJson
+from pinproof.progress import busy
 
 app = typer.Typer(help="Build and list real kubelets.", no_args_is_help=True)
 

@@ -15,8 +15,8 @@ from conformance.ending import ENDING, handled
 from hil import lab
 from hil.lab import keys, runtime, tools
 from hil.lab.errors import LabUsageError
-from pinproof.busy import busy
 from pinproof.output import AsJson, print_json
+from pinproof.progress import busy
 
 app = typer.Typer(
     help="Boot real nodes in QEMU: kernel, containerd, kubelet. Hardware and KVM are not needed.",

@@ -23,10 +23,10 @@ from hil.shell import NodeError, NodeUsageError
 from hil.subject import capabilities
 from hil.transport import NodeAddress, connected, each, nodes
 from pinproof import password
-from pinproof.busy import busy
 from pinproof.output import AsJson, print_json
 from pinproof.parameters import with_options
 from pinproof.password import AskSudoPassword
+from pinproof.progress import busy
 from reference import NEWEST, CPUTopology, DiscoveryError, Release
 from topologies.errors import one_line
 

@@ -13,10 +13,10 @@ from hil.safety.agent import restoring
 from hil.session.booting import boot_as_before
 from hil.shell import NodeError, Shell
 from hil.transport import NodeAddress, connected, each
-from pinproof.busy import busy
 from pinproof.output import note
 from pinproof.parameters import with_options
 from pinproof.probe import Login
+from pinproof.progress import busy
 from topologies.errors import one_line
 
 

@@ -21,7 +21,7 @@ from conformance.session import options
 from conformance.session.options import Option
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
-from pinproof.completing import machine_names, scenario_ids, subject_names
+from pinproof.completion import machine_names, scenario_ids, subject_names
 from pinproof.output import prepare_folder
 from pinproof.password import AskSudoPassword, ask
 from pinproof.subjects import with_options
@@ -106,18 +106,18 @@ def run(
 
     import reports
     from conformance.smoke import smoke
-    from pinproof import passing
-    from pinproof.dry import dry_run as show_commands
+    from pinproof import pytest_arguments
+    from pinproof.dry_run import dry_run as show_commands
     from pinproof.explore import Wish, explored_after, require_explorable
-    from pinproof.following import Following
     from pinproof.identify import judged_as
+    from pinproof.run_progress import Following
     from pinproof.subjects import opened
     from reports.formats import formatted
 
     subject = with_options(subject, max_risk, kubeconfig, password=ask_sudo_password)
     keyword = renamed(keyword)
     more = [*(["-k", keyword] if keyword else []), *context.args]
-    config = passing.parsed(more, _options(context)) if more else None
+    config = pytest_arguments.parsed(more, _options(context)) if more else None
     machines = machine or ["all"]
     found = {
         name
@@ -142,8 +142,8 @@ def run(
         release, found_out = judged_as(subject)
         behaviour = [*found_out, *(behaviour or [])]
     chosen = [
-        *passing.ALONE,
-        *passing.memory(subject),
+        *pytest_arguments.ALONE,
+        *pytest_arguments.memory(subject),
         *options.arguments(
             subject=subject,
             release=release,
@@ -175,9 +175,9 @@ def run(
         ),
         *([] if report else options.arguments(stream=stream)),
         *_appearance(verbose),
-        *passing.workers(subject, cases, config),
-        *passing.brief(context.args),
-        *(() if resume else passing.together(subject, more)),
+        *pytest_arguments.workers(subject, cases, config),
+        *pytest_arguments.brief(context.args),
+        *(() if resume else pytest_arguments.together(subject, more)),
         *more,
     ]
     following = None if verbose else Following(console, sys.stderr)
@@ -241,7 +241,7 @@ def _stream(report: Path | None, *, resume: bool) -> Path:
 
 
 def _appearance(verbose: bool) -> list[str]:
-    """Nothing of pytest's own: :class:`pinproof.following.Following` writes how far the run is."""
+    """Nothing of pytest's own: :class:`pinproof.run_progress.Following` writes the progress."""
     if verbose:
         return ["-ra"]
     return ["-qq", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"]

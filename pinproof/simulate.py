@@ -1,7 +1,7 @@
 """``pinproof simulate``: what the kubelet would do with these pods on that machine, and why.
 
-What belongs here: how an answer is printed. What never does: the answer (``whatif``), and the
-options that it is asked with (``asking``).
+What belongs here: how an answer is printed. What never does: the answer (``simulation``), and the
+options that it is asked with (``inputs``).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from rich.text import Text
 import topologies
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
-from pinproof import asking
-from pinproof.asking import Question
-from pinproof.changing import Change, changed
-from pinproof.completing import machine_names
+from pinproof import inputs
+from pinproof.completion import machine_names
+from pinproof.inputs import Question
+from pinproof.machine_change import Change, changed
 from pinproof.output import AsJson, print_json
 from pinproof.parameters import with_options
-from pinproof.picturing import Picture
+from pinproof.picture import Picture
 from pinproof.settings import Given, settings_of
-from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
+from pinproof.simulation import Answer, Kept, KubeletRefuses, Verdict
 from reference import NEWEST
 from reference.kubelet.reasons import Rule
 from reference.pods.pod_level_resources import as_decoded
@@ -84,12 +84,12 @@ def simulate(
     ./node7.tar.xz --config config.yaml --state cpu_manager_state --pods -
     """
     shown = topologies.machine(machine)
-    asked = asking.asked_of(machine, given, question, release)
+    asked = inputs.asked_of(machine, given, question, release)
     given, question, release = asked.given, asked.question, asked.release
     if question.pods is None and question.state is None:
         raise SubjectUsageError("simulate needs --pods, --state or both")
     try:
-        found = asking.answered(shown, given, question, release)
+        found = inputs.answered(shown, given, question, release)
     except KubeletRefuses as refusal:
         if as_json:
             facts = {"starts": False, "error": refusal.error, "way out": refusal.way_out}
@@ -119,7 +119,7 @@ def _change(
     after = before.machine if machine is None else topologies.machine(machine)
     settings = before.config
     if config is not None:
-        topology = asking.discovered(after, before.release)
+        topology = inputs.discovered(after, before.release)
         settings = settings_of(
             replace(given, config=config), topology, release=before.release
         ).config

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 from conformance.subject import Subject, SubjectUsageError
 from conformance.subjects import open_subject
-from pinproof.busy import busy
 from pinproof.password import FLAG
+from pinproof.progress import busy
 
 
 @contextmanager

@@ -29,17 +29,17 @@ from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
 from conformance.upgrading import Broken, Plan, Rehearsed, Stage, Turn, rehearse
 from conformance.verdict import ExitStatus, Verdict
-from pinproof import asking
-from pinproof.asking import Question
-from pinproof.busy import busy
-from pinproof.changing import kept_numbers, nodes_of
-from pinproof.completing import machine_names
+from pinproof import inputs
+from pinproof.completion import machine_names
+from pinproof.inputs import Question
+from pinproof.machine_change import kept_numbers, nodes_of
 from pinproof.output import AsJson, note, print_json
 from pinproof.parameters import with_options
-from pinproof.picturing import Picture
+from pinproof.picture import Picture
 from pinproof.pods import pods_given
+from pinproof.progress import busy
 from pinproof.settings import Given, settings_of
-from pinproof.whatif import StateFile, assumed, known_pods, reserved_of
+from pinproof.simulation import StateFile, assumed, known_pods, reserved_of
 from reference import CPUSet, CPUTopology
 from reference.releases import minor_of
 from reference.steps import KubeletConfig, Pod
@@ -111,7 +111,7 @@ def upgrade(
     pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
     """
     shown = topologies.machine(machine)
-    asked = asking.asked_of(machine, given, question)
+    asked = inputs.asked_of(machine, given, question)
     given, question = asked.given, asked.question
     for name in (old, new):  # before the first of them is built, which takes minutes
         _check_name(name, model=model)
@@ -144,7 +144,7 @@ def _check_name(name: str, *, model: bool) -> None:
     if model and colon and scheme == "kubelet":
         raise SubjectUsageError(f"{name}: with --model it is a release such as 1.36")
     if model and not colon:
-        asking.require_simulated(name)
+        inputs.require_simulated(name)
 
 
 def _subject(name: str, *, model: bool) -> Subject:
@@ -164,7 +164,7 @@ def _plan(
     machine: Machine, given: Given, question: Question, release: str
 ) -> tuple[Plan, list[str]]:
     """All that was given, read as ``release`` does, the older of the two."""
-    topology = asking.discovered(machine, release)
+    topology = inputs.discovered(machine, release)
     settings = settings_of(given, topology, release=release)
     config, notes = settings.config, list(settings.notes)
     pods, gone = _usual_pods(topology, config, release)
@@ -177,7 +177,7 @@ def _plan(
         if question.pods is None:
             pods, gone = (), ()
         file = one_line(str(question.state))
-        state = asking.state_text(question.state)
+        state = inputs.state_text(question.state)
         known = known_pods(StateFile(file, state), pods, config, release)
         notes += assumed(known, pods)
     fresh = [pod for pod in pods if pod not in known]
@@ -192,7 +192,7 @@ def _change(
     other = None if machine is None else topologies.machine(machine)
     if config is None:
         return other, None
-    topology = asking.discovered(other or plan.machine, release)
+    topology = inputs.discovered(other or plan.machine, release)
     return other, settings_of(replace(given, config=config), topology, release=release).config
 
 
@@ -250,7 +250,7 @@ def _show(found: Rehearsed, plan: Plan, notes: list[str], release: str) -> None:
     for text in [*notes, *_renumbered(found, release)]:
         console.print(Text(f"note: {one_line(text, 1000)}"), soft_wrap=True)
     console.print(_table(found, plan))
-    topology = asking.discovered(shown.machine, release)
+    topology = inputs.discovered(shown.machine, release)
     reserved = reserved_of(topology, shown.config, release)
     held = {one.owner: CPUSet.parse(one.cpus) for one in holdings(shown.view, reserved)}
     Picture.of(shown.machine, topology, held, release).show(console)
@@ -261,7 +261,7 @@ def _renumbered(found: Rehearsed, release: str) -> Iterator[str]:
     first, second, *_ = found.stages
     if second.machine is first.machine or not second.view.running:
         return
-    before, after = (asking.discovered(one.machine, release) for one in (first, second))
+    before, after = (inputs.discovered(one.machine, release) for one in (first, second))
     for pod, container, cpus in each(first.view.assignments):
         held = second.view.assignments.get(pod, {}).get(container)
         was, now = nodes_of(before, cpus), nodes_of(after, cpus)

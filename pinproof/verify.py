@@ -19,8 +19,8 @@ from conformance.verdict import ExitStatus
 from hil.inspection import marks
 from hil.transport import connected
 from hil.transport import nodes as addresses
-from pinproof.busy import busy
 from pinproof.output import AsJson, note, print_json
+from pinproof.progress import busy
 from pinproof.signing import BadSignature, signer, verify_with_cosign
 from reports.certificate import (
     Answer,

@@ -17,7 +17,7 @@ import pytest
 
 from conformance.recording import recorded_releases
 from conformance.results import Result
-from pinproof import passing
+from pinproof import pytest_arguments
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command, Stream
@@ -124,12 +124,15 @@ def test_both_cpus_are_used_where_that_pays(
     """And where the user has not said anything else."""
     scenarios = ["pool/one", *(f"qos/{number}" for number in range(1, 140))]
     cases = [f"{one}@m{machine}" for one in scenarios for machine in range(machines)]
-    assert passing.workers(subject, cases, passing.parsed(more) if more else None) == expected
+    assert (
+        pytest_arguments.workers(subject, cases, pytest_arguments.parsed(more) if more else None)
+        == expected
+    )
 
 
 def test_one_cpu_has_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    assert passing.workers("reference", ["a"] * 9999, None) == []
+    assert pytest_arguments.workers("reference", ["a"] * 9999, None) == []
 
 
 #: A run that takes few cases for enough, on a host of two CPUs.
@@ -155,8 +158,8 @@ def test_a_behaviour_switched_is_judged_by_the_plain_release(
 
 _SPREAD: Final = """
 import os
-from pinproof import passing
-passing.PAYS_FROM["reference"] = passing.PAYS_FROM["miniature"] = 2
+from pinproof import pytest_arguments
+pytest_arguments.PAYS_FROM["reference"] = pytest_arguments.PAYS_FROM["miniature"] = 2
 os.sched_getaffinity = lambda _: {0, 1}
 from pinproof.cli import main
 main()
@@ -463,7 +466,7 @@ def test_an_interrupted_run_that_leaves_a_node_changed_is_status_5(tmp_path: Pat
 )
 def test_a_number_of_processes_leaves_all_scenarios_asked(more: str, expected: bool) -> None:
     """A certificate of a run with ``-n 2`` is whole."""
-    assert passing.asks_all(more.split()) == expected
+    assert pytest_arguments.asks_all(more.split()) == expected
 
 
 def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: Path) -> None:

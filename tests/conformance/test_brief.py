@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.results import Result, read
-from pinproof import passing
+from pinproof import pytest_arguments
 
 _COUNTS = """
 import collections, pytest
@@ -28,7 +28,7 @@ def _run(folder: Path, *more: str) -> tuple[str, list[Result]]:
     path = [str(folder), os.environ.get("PYTHONPATH", "")]
     ran = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", *passing.ALONE, "-p", "no:cacheprovider"),
+            *(sys.executable, "-m", "pytest", *pytest_arguments.ALONE, "-p", "no:cacheprovider"),
             *("-p", "counting", "-s", "--pin-machine=1s-1n-4c-smt2", "-k", "pool/"),
             *(f"--pin-stream={stream}", *more),
         ],
@@ -44,7 +44,7 @@ def _run(folder: Path, *more: str) -> tuple[str, list[Result]]:
 
 def test_a_brief_run_reports_each_case_once_and_judges_the_same(tmp_path: Path) -> None:
     whole, expected = _run(tmp_path)
-    brief, found = _run(tmp_path, *passing.BRIEF)
+    brief, found = _run(tmp_path, *pytest_arguments.BRIEF)
     count = len(expected)
     assert f"reports: {{'setup': {count}," in whole
     assert f"reports: {{'call': {count}}}" in brief
@@ -67,7 +67,7 @@ def test_a_brief_run_reports_each_case_once_and_judges_the_same(tmp_path: Path) 
 def test_only_options_that_read_no_other_report_leave_a_run_brief(
     more: list[str], brief: bool
 ) -> None:
-    assert bool(passing.brief(more)) is brief
+    assert bool(pytest_arguments.brief(more)) is brief
 
 
 def test_results_read_from_a_stream_share_their_machine(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.session import selection
 from conformance.session.keywords import may_match
-from pinproof.passing import ALONE
+from pinproof.pytest_arguments import ALONE
 from topologies import finding
 
 MACHINES: Final = ("1s-1n-4c-smt1", "2s-2n-8c-smt2")

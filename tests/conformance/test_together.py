@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.results import Result, read
-from pinproof import passing
+from pinproof import pytest_arguments
 
 BROKEN = "miniature:splits-cores"
 
@@ -79,4 +79,4 @@ def test_what_failed_last_is_each_case_that_failed(tmp_path: Path) -> None:
 def test_cases_that_somebody_chooses_have_their_own_items(
     subject: str, more: list[str], is_together: bool
 ) -> None:
-    assert bool(passing.together(subject, more)) is is_together
+    assert bool(pytest_arguments.together(subject, more)) is is_together

@@ -18,10 +18,10 @@ import topologies
 from conformance.subject import SubjectInfo, SubjectUsageError
 from hil.inspection import gather
 from hil.shell import NodeUnfit
-from pinproof import certifiable, certify, side_by_side
+from pinproof import certifiable, certify, parallel
 from pinproof.certify import _targets
 from pinproof.cli import app
-from pinproof.side_by_side import Job, run_each
+from pinproof.parallel import Job, run_each
 from reports.certificate import encode, html, read
 from tests.support.certificates import certificate, result, run
 from tests.support.fakenode import FakeNode
@@ -208,7 +208,7 @@ def script(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     def started(job: Job) -> subprocess.Popen[bytes]:
         return subprocess.Popen(["/bin/sh", "-c", text, "sh", *job.arguments])
 
-    monkeypatch.setattr(side_by_side, "_started", started)
+    monkeypatch.setattr(parallel, "_started", started)
 
 
 def jobs(folder: Path, *arguments: str) -> list[Job]:
@@ -266,7 +266,7 @@ def test_an_interrupt_while_a_job_is_started_ends_that_job(
         os.kill(os.getpid(), signal.SIGTERM)
         return begun[-1]
 
-    monkeypatch.setattr(side_by_side, "_started", started)
+    monkeypatch.setattr(parallel, "_started", started)
     try:
         with pytest.raises(KeyboardInterrupt):
             run_each(jobs(tmp_path, "a", "b"), 2, lambda job, status: None)

@@ -30,8 +30,8 @@ from hil.session.leasing import LeasedNode
 from hil.shell import DEADLINE, LIMIT, Done, Shell
 from hil.transport import NodeAddress
 from pinproof.cli import app
-from pinproof.dry import dry_run
-from pinproof.passing import SUITE
+from pinproof.dry_run import dry_run
+from pinproof.pytest_arguments import SUITE
 from tests.support.fakenode import CONFIG, FakeNode
 
 ADDRESS = NodeAddress("fake", "local:", allow=frozenset(Allow))

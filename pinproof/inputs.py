@@ -1,7 +1,7 @@
 """What ``simulate``, ``draw`` and ``upgrade`` are asked: the same options, once; and the answer.
 
 What belongs here: options, and the question that they make. What never does: what the answer is
-(``whatif``), or how it is shown.
+(``simulation``), or how it is shown.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import typer
 
 from conformance.discovered import topology_named
 from conformance.subject import SubjectUsageError
-from pinproof.collected import collected
 from pinproof.files import read
+from pinproof.node_archive import collected
 from pinproof.pods import pods_given
 from pinproof.settings import Given, settings_of
-from pinproof.whatif import Answer, StateFile, answer
+from pinproof.simulation import Answer, StateFile, answer
 from reference import NEWEST, CPUTopology, Release
 from reference.behaviours import Behaviour
 from reference.releases import has, require_whole_node
@@ -92,7 +92,7 @@ def asked_of(machine: str, given: Given, question: Question, release: str = "") 
 
 def answered(machine: Machine, given: Given, question: Question, release: str) -> Answer:
     """What a kubelet of ``release`` does with all that was given. Raises as
-    :func:`pinproof.whatif.answer`."""
+    :func:`pinproof.simulation.answer`."""
     require_simulated(release)
     settings = settings_of(given, discovered(machine, release), release=release)
     found = None

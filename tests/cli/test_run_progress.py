@@ -14,7 +14,7 @@ from rich.console import Console
 
 from conformance.known import Standing
 from conformance.results import Failure, MachineRecord, Result
-from pinproof.following import DOTS, Following
+from pinproof.run_progress import DOTS, Following
 
 MACHINE: Final = MachineRecord(name="1s-1n-4c-smt2", shape="", digest="", cpus={})
 

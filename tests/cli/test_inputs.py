@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from conformance import discovered
-from pinproof import picturing
-from pinproof.asking import Question
+from pinproof import picture
 from pinproof.cli import app, loaded
+from pinproof.inputs import Question
 from pinproof.settings import Given
 
 
@@ -37,7 +37,7 @@ def test_a_machine_is_looked_at_once_for_its_picture(
         calls.append(args)
         return discovered.beside_of(*args, **settings)
 
-    monkeypatch.setattr(picturing, "beside_of", counted)
+    monkeypatch.setattr(picture, "beside_of", counted)
     done = CliRunner().invoke(app, [*words, "--svg", str(tmp_path / "picture.svg")])
     assert done.exit_code == 0, done.output
     assert len(calls) == 1
@@ -61,7 +61,7 @@ def test_what_is_given_reaches_the_command(
         seen.append(given)
         raise RuntimeError
 
-    monkeypatch.setattr("pinproof.asking.answered", answered)
+    monkeypatch.setattr("pinproof.inputs.answered", answered)
     CliRunner().invoke(app, ["simulate", "--pods", "1", *words])
     assert seen == [given]
 

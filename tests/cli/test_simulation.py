@@ -15,7 +15,7 @@ import topologies
 from conformance import strategies
 from conformance.pods import best_effort, burstable, exclusive, guaranteed
 from conformance.subject import SubjectUsageError
-from pinproof.whatif import Answer, Kept, KubeletRefuses, StateFile, answer, reserved_of
+from pinproof.simulation import Answer, Kept, KubeletRefuses, StateFile, answer, reserved_of
 from reference import Checkpoint, CPUSet, discover
 from reference.kubelet.reasons import Rule
 from reference.steps import Kind, KubeletConfig, Pod, PodResources

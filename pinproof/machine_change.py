@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from conformance.checks import each
-from pinproof.whatif import Answer, KubeletRefuses, StateFile, answer
+from pinproof.simulation import Answer, KubeletRefuses, StateFile, answer
 from reference import CPUSet, CPUTopology
 from reference.steps import KubeletConfig
 from topologies import Machine

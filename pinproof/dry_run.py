@@ -20,7 +20,7 @@ from conformance.judge import Case
 from conformance.session.subject import SUBJECT_KEY
 from conformance.subject import Capability, Subject, SubjectInfo, SubjectUsageError
 from conformance.verdict import ExitStatus
-from pinproof.busy import busy
+from pinproof.progress import busy
 from topologies import Machine
 
 _SCHEME = "node:"
