@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum, IntEnum
+from typing import Final
 
 
 class Verdict(Enum):
@@ -24,6 +25,18 @@ class ExitStatus(IntEnum):
     COULD_NOT_TELL = 3
     TOO_FEW = 4
     NOT_RESTORED = 5
+
+
+#: Of a run's parts that end differently.
+_WORST_FIRST: Final = (
+    *(ExitStatus.NOT_RESTORED, ExitStatus.NOT_CONFORMANT, ExitStatus.USAGE),
+    *(ExitStatus.COULD_NOT_TELL, ExitStatus.TOO_FEW, ExitStatus.CONFORMANT),
+)
+
+
+def worst(statuses: Iterable[int]) -> ExitStatus:
+    """The status of several parts of a run, or of several runs."""
+    return _WORST_FIRST[min(map(_WORST_FIRST.index, statuses))]
 
 
 def tally(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from pinproof import import_export
 from pinproof.output import note
+from pinproof.parameters import AcceptNewHostKey, KnownHosts, argument, option, with_options
 from pinproof.progress import busy
 from topologies import capturing
 from topologies.capturing import BadTarget
@@ -18,50 +21,35 @@ _QEMU: Final = "qemu:"
 _SSH: Final = "ssh:"
 
 
-def capture(
-    target: Annotated[
-        str,
-        typer.Argument(
-            help="ssh://user@host[:port]; qemu:SPEC; a folder that holds sys and proc; a file of "
-            "another program. Without one: this host.",
-            show_default=False,
-        ),
-    ] = "",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", help="The archive to write: NAME.tar.xz, with NAME.toml beside it."
-        ),
-    ] = None,
-    why: Annotated[str, typer.Option(help="One line on what this machine is for.")] = "",
-    force: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
-    accept_new_host_key: Annotated[
-        bool,
-        typer.Option(help="Trust a host whose key is not in known_hosts, and add its key."),
-    ] = False,
-    known_hosts: Annotated[
-        Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.", show_default=False)
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(help="A private key to log in with.", show_default=False),
-    ] = None,
-    kernel: Annotated[
-        Path | None,
-        typer.Option(help="A bzImage for qemu: instead of Debian's.", show_default=False),
-    ] = None,
-    accel: Annotated[str, typer.Option(help="For qemu: auto, kvm or tcg.")] = "auto",
-    deadline: Annotated[
-        float | None, typer.Option(min=1, help="Seconds for the whole capture.", show_default=False)
-    ] = None,
-    complete: Annotated[
-        bool,
-        typer.Option(
-            "--complete",
-            help="For a folder: add files that follow from others. For a file this is always done.",
-        ),
-    ] = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is captured, how it is reached, and where it goes."""
+
+    target: str = argument(
+        "ssh://user@host[:port]; qemu:SPEC; a folder that holds sys and proc; a file of another "
+        "program. Without one: this host.",
+        "",
+    )
+    output: Path | None = option(
+        None, "The archive to write: NAME.tar.xz, with NAME.toml beside it.", "-o", "--output"
+    )
+    why: str = option("", "One line on what this machine is for.")
+    force: bool = option(False, "Replace what is there.")
+    accept_new_host_key: AcceptNewHostKey = False
+    known_hosts: KnownHosts = None
+    key: Path | None = option(None, "A private key to log in with.")
+    kernel: Path | None = option(None, "A bzImage for qemu: instead of Debian's.")
+    accel: str = option("auto", "For qemu: auto, kvm or tcg.")
+    deadline: float | None = option(None, "Seconds for the whole capture.", min=1)
+    complete: bool = option(
+        False,
+        "For a folder: add files that follow from others. For a file this is always done.",
+        "--complete",
+    )
+
+
+@with_options
+def capture(asked: Asked) -> None:
     """Capture a machine: this host, a node over SSH, one that QEMU boots a kernel on, or what
     another program captured.
 
@@ -73,37 +61,41 @@ def capture(
     machine: no serial number, MAC address or host name. A node needs neither root nor Python.
     Prints the path of the archive. Stderr names what was left out and what is odd.
     """
-    if complete or Path(target).is_file():
-        if why:
+    target = asked.target
+    if asked.complete or Path(target).is_file():
+        if asked.why:
             raise BadTarget(target, "--why is for what pinproof captures itself")
-        import_export.import_(Path(target), output, force)
+        import_export.import_(Path(target), asked.output, asked.force)
         return
-    place = output or Path(_default_name(target))
-    capturing.check_place(place, force=force)
+    place = asked.output or Path(_default_name(target))
+    capturing.check_place(place, force=asked.force)
     with busy(f"capture {target or 'this host'}") as say:
-        if target.startswith(_QEMU):
-            made = capturing.capture_qemu(
-                target.removeprefix(_QEMU), kernel=kernel, deadline=deadline, accel=accel, say=say
-            )
-        elif target.startswith(_SSH):
-            made = capturing.capture_ssh(
-                target,
-                known_hosts=known_hosts,
-                accept_new_host_key=accept_new_host_key,
-                key=key,
-                deadline=deadline or 60,
-            )
-        else:
-            if ":" in target and not Path(target).exists():
-                raise BadTarget(
-                    target, "a target is ssh://user@host, qemu:SPEC, a folder or a file"
-                )
-            made = capturing.capture_host(target or "/", deadline=deadline or 60)
+        made = _captured(asked, say)
     for text in made.left_out:
         note(f"pinproof: left out: {text}")
     for text in made.warnings:
         note(f"pinproof: warning: {text}")
-    typer.echo(capturing.write_capture(made, place, why=why, force=force))
+    typer.echo(capturing.write_capture(made, place, why=asked.why, force=asked.force))
+
+
+def _captured(asked: Asked, say: Callable[[str], None]) -> capturing.Capture:
+    target, deadline = asked.target, asked.deadline
+    if target.startswith(_QEMU):
+        spec = target.removeprefix(_QEMU)
+        return capturing.capture_qemu(
+            spec, kernel=asked.kernel, deadline=deadline, accel=asked.accel, say=say
+        )
+    if target.startswith(_SSH):
+        return capturing.capture_ssh(
+            target,
+            known_hosts=asked.known_hosts,
+            accept_new_host_key=asked.accept_new_host_key,
+            key=asked.key,
+            deadline=deadline or 60,
+        )
+    if ":" in target and not Path(target).exists():
+        raise BadTarget(target, "a target is ssh://user@host, qemu:SPEC, a folder or a file")
+    return capturing.capture_host(target or "/", deadline=deadline or 60)
 
 
 def _default_name(target: str) -> str:

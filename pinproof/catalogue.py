@@ -20,7 +20,8 @@ from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from pinproof import import_export, listing
 from pinproof.completion import machine_names, scenario_ids
-from pinproof.output import AsJson, print_json
+from pinproof.output import print_json
+from pinproof.parameters import AsJson
 from pinproof.releases import releases
 from pinproof.run import unknown_scenario
 from reference import NEWEST

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
 
 import msgspec.structs
 import pytest
@@ -28,7 +27,7 @@ from conformance.scenario import Level
 from conformance.session import options
 from conformance.smoke import smoke
 from conformance.subject import SubjectUsageError
-from conformance.verdict import ExitStatus
+from conformance.verdict import ExitStatus, worst
 from hil.inspection import gather, marks
 from hil.shell import NodeUsageError
 from hil.transport import connected
@@ -37,6 +36,7 @@ from pinproof import certifiable, password, pytest_arguments
 from pinproof.dry_run import dry_run as show_commands
 from pinproof.output import note, prepare_folder
 from pinproof.parallel import Job, run_each
+from pinproof.parameters import argument, option, run_option, with_options
 from pinproof.password import AskSudoPassword
 from pinproof.probe import risk_named
 from pinproof.progress import busy
@@ -53,30 +53,67 @@ from reports.text import line
 CERTIFICATE = "certificate.json"
 PAGE = "certificate.html"
 LOG = "certify.log"
-#: Which status says most, of several nodes'.
-_GRAVITY = (
-    ExitStatus.NOT_RESTORED,
-    ExitStatus.NOT_CONFORMANT,
-    ExitStatus.USAGE,
-    ExitStatus.COULD_NOT_TELL,
-    ExitStatus.TOO_FEW,
-    ExitStatus.CONFORMANT,
-)
+#: Parameters that say which certificates there are, and not how each is made.
+_OF_ALL = ("nodes", "machine", "dry_run", "at_once")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Of what there are certificates, and how each is made; each field is a parameter."""
+
+    nodes: list[str] = argument(
+        "ssh://user@host, or an inventory (node7.toml, lab.toml#node7); kubelet:1.36 or "
+        "kubelet:BINARY with --machine makes a pre-certificate."
+    )
+    machine: list[str] | None = option(
+        None, "For a kubelet: the machine that the kubelet sees; repeatable."
+    )
+    level: Level = option(Level.CORE, "extended: claim the extended profile as well.")
+    max_risk: str = option(
+        "",
+        "What may be done: read-only, pods, kubelet-restart, cpu-offline, reboot. Default: pods; "
+        "everything on nodes of the lab.",
+    )
+    image: str = option("", "An image with a POSIX shell that is on the nodes.")
+    noise: bool = option(False, "Measure scheduling noise as well; it is never judged.", "--noise")
+    kubeconfig: Path | None = option(None, "Pods come through the API server that this file names.")
+    ask_sudo_password: AskSudoPassword = False
+    resume: bool = run_option(options.RESUME, False)
+    dry_run: bool = option(False, "Print the commands for the nodes, and send none.", "--dry-run")
+    report: Path = option(Path("certificate"), "Where the certificates go: a folder for each node.")
+    valid: int = option(365, "Days until a certificate expires.", min=1, max=3650)
+    operator: str = option(
+        "", "Who certifies: a person or an organisation. Default: the comment of --sign's key."
+    )
+    sign: Path | None = option(None, "Sign with this SSH key (ssh-keygen -Y).", metavar="KEY")
+    cosign_key: Path | None = option(None, "Sign with this key of cosign.", metavar="KEY")
+    at_once: int = option(8, "How many nodes are certified side by side.", min=1, max=64)
+
+    def words(self) -> list[str]:
+        """How each certificate is made, as options; what is empty or false is left out."""
+        words = []
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not value or field.name in _OF_ALL:
+                continue
+            flag = f"--{field.name.replace('_', '-')}"
+            text = value.value if isinstance(value, Level) else value
+            words.append(flag if value is True else f"{flag}={text}")
+        return words
 
 
 @dataclass(frozen=True, slots=True)
 class _Wishes:
-    """What was asked of every certificate."""
+    """What was asked of every certificate: ``extra`` goes to pytest."""
 
-    report: Path
-    extra: tuple[str, ...] = ()
-    level: Level = Level.CORE
-    noise: bool = False
-    resume: bool = False
-    valid: timedelta = timedelta(days=365)
-    operator: str = ""
-    key: Path | None = None
-    cosign_key: Path | None = None
+    asked: Asked
+    extra: tuple[str, ...]
+
+    @property
+    def operator(self) -> str:
+        """Who certifies."""
+        key = self.asked.sign
+        return self.asked.operator or (comment_of(key) if key else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,69 +138,8 @@ class _Target:
         return [f"--machine={self.spec}"] if self.spec else []
 
 
-def certify(
-    context: typer.Context,
-    nodes: Annotated[
-        list[str],
-        typer.Argument(
-            help="ssh://user@host, or an inventory (node7.toml, lab.toml#node7); kubelet:1.36 or "
-            "kubelet:BINARY with --machine makes a pre-certificate."
-        ),
-    ],
-    machine: Annotated[
-        list[str] | None,
-        typer.Option(help="For a kubelet: the machine that the kubelet sees; repeatable."),
-    ] = None,
-    level: Annotated[
-        Level, typer.Option(help="extended: claim the extended profile as well.")
-    ] = Level.CORE,
-    max_risk: Annotated[
-        str,
-        typer.Option(
-            help="What may be done: read-only, pods, kubelet-restart, cpu-offline, reboot. "
-            "Default: pods; everything on nodes of the lab."
-        ),
-    ] = "",
-    image: Annotated[
-        str, typer.Option(help="An image with a POSIX shell that is on the nodes.")
-    ] = "",
-    noise: Annotated[
-        bool,
-        typer.Option("--noise", help="Measure scheduling noise as well; it is never judged."),
-    ] = False,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(help="Pods come through the API server that this file names."),
-    ] = None,
-    ask_sudo_password: AskSudoPassword = False,
-    resume: Annotated[bool, typer.Option("--resume", help=options.RESUME.help)] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Print the commands for the nodes, and send none."),
-    ] = False,
-    report: Annotated[
-        Path, typer.Option(help="Where the certificates go: a folder for each node.")
-    ] = Path("certificate"),
-    valid: Annotated[
-        int, typer.Option(help="Days until a certificate expires.", min=1, max=3650)
-    ] = 365,
-    operator: Annotated[
-        str,
-        typer.Option(
-            help="Who certifies: a person or an organisation. Default: the comment of --sign's key."
-        ),
-    ] = "",
-    sign_with: Annotated[
-        Path | None,
-        typer.Option("--sign", help="Sign with this SSH key (ssh-keygen -Y).", metavar="KEY"),
-    ] = None,
-    cosign_key: Annotated[
-        Path | None, typer.Option(help="Sign with this key of cosign.", metavar="KEY")
-    ] = None,
-    at_once: Annotated[
-        int, typer.Option(help="How many nodes are certified side by side.", min=1, max=64)
-    ] = 8,
-) -> None:
+@with_options
+def certify(context: typer.Context, asked: Asked) -> None:
     """Certify nodes: each gets a certificate, as HTML and JSON, beside its report.
 
     Outcome: success; partial, where a required scenario was skipped (exit status 4); none, where
@@ -172,49 +148,26 @@ def certify(
     Several nodes are certified side by side. All other options go to pytest (-k EXPRESSION selects
     scenarios: the certificate is partial then).
     """
-    if max_risk:
-        risk_named(max_risk)
-    places, extra = _parted(nodes, context.args)
+    if asked.max_risk:
+        risk_named(asked.max_risk)
+    places, extra = _parted(asked.nodes, context.args)
     if extra:
         parsed(extra, [name for parameter in context.command.params for name in parameter.opts])
-    targets = _targets(places, machine or [], node_options(max_risk, kubeconfig, image))
-    for key in filter(None, (sign_with, cosign_key)):
+    words = node_options(asked.max_risk, asked.kubeconfig, asked.image)
+    targets = _targets(places, asked.machine or [], words)
+    for key in filter(None, (asked.sign, asked.cosign_key)):
         if not key.is_file():
             raise SubjectUsageError(f"{key}: there is no such key")
-    if ask_sudo_password:
+    if asked.ask_sudo_password:
         password.ask()
-    wishes = _Wishes(
-        report,
-        tuple(extra),
-        level,
-        noise,
-        resume,
-        timedelta(days=valid),
-        operator or (comment_of(sign_with) if sign_with else ""),
-        sign_with,
-        cosign_key,
-    )
-    if dry_run:
+    wishes = _Wishes(asked, tuple(extra))
+    if asked.dry_run:
         statuses = [_show_one(target, wishes) for target in targets]
     elif len(targets) == 1:
         statuses = [_certify_one(targets[0], wishes, Console(highlight=False))]
     else:
-        words = _words(
-            level=level.value,
-            max_risk=max_risk,
-            image=image,
-            noise=noise,
-            kubeconfig=kubeconfig,
-            report=report,
-            valid=valid,
-            operator=operator,
-            sign=sign_with,
-            cosign_key=cosign_key,
-            ask_sudo_password=ask_sudo_password,
-            resume=resume,
-        )
-        statuses = _side_by_side(targets, wishes, words, at_once)
-    raise typer.Exit(next(one for one in _GRAVITY if one in statuses))
+        statuses = _side_by_side(targets, wishes)
+    raise typer.Exit(worst(statuses))
 
 
 def _parted(words: Sequence[str], more: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -272,15 +225,15 @@ def _nodes(place: str, words: str) -> list[_Target]:
 
 def _certify_one(target: _Target, wishes: _Wishes, console: Console) -> ExitStatus:
     found, workers = _findings(target, wishes)
-    folder = wishes.report / target.folder
+    folder = wishes.asked.report / target.folder
     files = (CERTIFICATE, PAGE)
     signatures = [one(folder / CERTIFICATE).name for one in (ssh_signature, cosign_signature)]
-    stream = prepare_folder(folder, (*files, *signatures), resume=wishes.resume)
+    stream = prepare_folder(folder, (*files, *signatures), resume=wishes.asked.resume)
     before = when_written(stream)
     status = pytest.main(
         [
             *_chosen(target, wishes),
-            *options.arguments(report=folder, resume=wishes.resume),
+            *options.arguments(report=folder, resume=wishes.asked.resume),
             *("-qq", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
             *workers,
             *wishes.extra,
@@ -299,7 +252,7 @@ def _certify_one(target: _Target, wishes: _Wishes, console: Console) -> ExitStat
 
 def _chosen(target: _Target, wishes: _Wishes) -> list[str]:
     """Which scenarios a certificate is about, in pytest's words."""
-    level = options.CERTIFICATE if wishes.level is Level.CORE else wishes.level.value
+    level = options.CERTIFICATE if wishes.asked.level is Level.CORE else wishes.asked.level.value
     machine = [target.spec] if target.spec else None
     return [
         *(*ALONE, "-p", "no:cacheprovider"),
@@ -309,7 +262,7 @@ def _chosen(target: _Target, wishes: _Wishes) -> list[str]:
 
 def _show_one(target: _Target, wishes: _Wishes) -> ExitStatus:
     """``--dry-run`` of one node."""
-    if wishes.noise:
+    if wishes.asked.noise:
         typer.echo(f"{target.subject}: --noise creates two more pods, and measures how they run")
     return show_commands(target.subject, [*_chosen(target, wishes), *wishes.extra])
 
@@ -329,9 +282,9 @@ def _findings(target: _Target, wishes: _Wishes) -> tuple[Findings, list[str]]:
     return (
         dataclasses.replace(
             found,
-            level="core" if wishes.level is Level.CORE else "extended",
+            level="core" if wishes.asked.level is Level.CORE else "extended",
             narrowed=narrowed,
-            valid=wishes.valid,
+            valid=timedelta(days=wishes.asked.valid),
             operator=wishes.operator,
         ),
         workers,
@@ -349,7 +302,7 @@ def _of_node(target: _Target, wishes: _Wishes) -> Findings:
         with connected(address) as shell:
             found = certifiable.of_node(gather(shell, paths=address.kubelet), marks(shell))
         found = dataclasses.replace(found, title=target.name, allowed=asked.risk_on(address).value)
-        if not wishes.noise:
+        if not wishes.asked.noise:
             return found
         say("measuring scheduling noise")
         subject = NodeSubject.open(target.subject.removeprefix("node:"), say)
@@ -378,10 +331,10 @@ def _write(statement: Statement, folder: Path, wishes: _Wishes) -> None:
     path = folder / CERTIFICATE
     write_atomically(path, encode(statement).decode())
     write_atomically(folder / PAGE, html(statement))
-    if wishes.key is not None:
-        sign(path, wishes.key)
-    if wishes.cosign_key is not None:
-        sign_with_cosign(path, wishes.cosign_key)
+    if wishes.asked.sign is not None:
+        sign(path, wishes.asked.sign)
+    if wishes.asked.cosign_key is not None:
+        sign_with_cosign(path, wishes.asked.cosign_key)
 
 
 def _summarise(run: reports.Run, statement: Statement, folder: Path, console: Console) -> None:
@@ -406,21 +359,20 @@ def print_outcome(statement: Statement, folder: Path) -> None:
     typer.echo(str(folder / PAGE))
 
 
-def _side_by_side(
-    targets: Sequence[_Target], wishes: _Wishes, words: Sequence[str], at_once: int
-) -> list[ExitStatus]:
+def _side_by_side(targets: Sequence[_Target], wishes: _Wishes) -> list[ExitStatus]:
     """Each by a process of its own, since pytest runs once in a process; a line as each ends."""
+    asked = wishes.asked
     jobs = [
         Job(
             one.name,
-            ["certify", one.place, *one.words, *words, *wishes.extra],
-            wishes.report / one.folder / LOG,
+            ["certify", one.place, *one.words, *asked.words(), *wishes.extra],
+            asked.report / one.folder / LOG,
             password.line(),
         )
         for one in targets
     ]
-    note(f"pinproof: {len(jobs)} certificates; what is done goes to {wishes.report}/*/{LOG}")
-    statuses = run_each(jobs, at_once, _say_outcome)
+    note(f"pinproof: {len(jobs)} certificates; what is done goes to {asked.report}/*/{LOG}")
+    statuses = run_each(jobs, asked.at_once, _say_outcome)
     known = set(ExitStatus)
     return [ExitStatus(one) if one in known else ExitStatus.COULD_NOT_TELL for one in statuses]
 
@@ -434,15 +386,3 @@ def _say_outcome(job: Job, status: int) -> None:
         said = job.log.read_text("utf-8", "replace").strip().splitlines()
         why = line(said[-1]) if said else "no output"
         note(f"{job.name}: no certificate: {why} (exit status {status})")
-
-
-def _words(**values: object) -> list[str]:
-    """Options of this command by name, as words; what is empty or false is left out."""
-    words = []
-    for name, value in values.items():
-        flag = f"--{name.replace('_', '-')}"
-        if value is True:
-            words.append(flag)
-        elif value:
-            words.append(f"{flag}={value}")
-    return words

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from conformance.subject import SubjectUsageError
+from pinproof.parameters import argument, option, with_options
 
 SCRIPT: Final = "pinproof-gate.sh"
 
-app = typer.Typer(
-    help="Write the CI of a kubelet fork: GitHub, GitLab or Prow.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 class Forge(Enum):
@@ -39,70 +39,61 @@ FILES: Final = {
 
 @app.callback()
 def _group() -> None:
-    """Write the CI of a kubelet fork: GitHub, GitLab or Prow."""
+    """With it ``init`` is a command of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the job builds and runs; each field is a parameter."""
+
+    forge: Forge = argument("The CI that runs the job.", metavar="github|gitlab|prow")
+    directory: Path = option(Path(), "The repository of the fork.", file_okay=False, exists=True)
+    kubelet: str = option("_output/bin/kubelet", "Where the build puts the kubelet.")
+    build: str = option(
+        "make WHAT=cmd/kubelet KUBE_STATIC_OVERRIDES=kubelet", "The command that builds it."
+    )
+    machine: list[str] | None = option(
+        None, "Name or glob of machines; repeatable. Default: two small ones."
+    )
+    known: str = option("known-failures.toml", "The list of known failures, where there is one.")
+    explore: float = option(0, "Let the job explore so long as well.", min=0, metavar="MINUTES")
+    branch: str = option("master", "The main branch.")
+    package: str = option(
+        "",
+        "What the job gives to pip install: git+https://HOST/PATH@COMMIT, or ./FOLDER of a "
+        "checkout in the fork. Default: the URL or index from which this pinproof was installed. "
+        "Required if it was installed from a folder.",
+    )
+    force: bool = option(False, "Overwrite what is there.", "--force")
 
 
 @app.command()
-def init(
-    forge: Annotated[
-        Forge,
-        typer.Argument(help="The CI that runs the job.", metavar="github|gitlab|prow"),
-    ],
-    directory: Annotated[
-        Path, typer.Option(help="The repository of the fork.", file_okay=False, exists=True)
-    ] = Path(),
-    kubelet: Annotated[
-        str, typer.Option(help="Where the build puts the kubelet.")
-    ] = "_output/bin/kubelet",
-    build: Annotated[
-        str, typer.Option(help="The command that builds it.")
-    ] = "make WHAT=cmd/kubelet KUBE_STATIC_OVERRIDES=kubelet",
-    machine: Annotated[
-        list[str] | None,
-        typer.Option(help="Name or glob of machines; repeatable. Default: two small ones."),
-    ] = None,
-    known: Annotated[
-        str, typer.Option(help="The list of known failures, where there is one.")
-    ] = "known-failures.toml",
-    explore: Annotated[
-        float,
-        typer.Option(min=0, metavar="MINUTES", help="Let the job explore so long as well."),
-    ] = 0,
-    branch: Annotated[str, typer.Option(help="The main branch.")] = "master",
-    package: Annotated[
-        str,
-        typer.Option(
-            help="What the job gives to pip install: git+https://HOST/PATH@COMMIT, or ./FOLDER of "
-            "a checkout in the fork. Default: the URL or index from which this pinproof was "
-            "installed. Required if it was installed from a folder.",
-            show_default=False,
-        ),
-    ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
-) -> None:
+@with_options
+def init(asked: Asked) -> None:
     """Write a workflow and the script that it calls: build with a cache, annotations, JUnit, known
     failures, comparison with the main branch."""
-    if package:
-        _require_installable(package)
+    if asked.package:
+        _require_installable(asked.package)
     values = {
-        "kubelet": kubelet,
-        "build": build,
-        "machines": " ".join(machine or ["1s-1n-4c-smt2", "2s-4n-64c-smt2"]),
-        "known": known,
-        "explore": f"{explore:g}",
-        "branch": branch,
-        "package": package or installed_from(),
+        "kubelet": asked.kubelet,
+        "build": asked.build,
+        "machines": " ".join(asked.machine or ["1s-1n-4c-smt2", "2s-4n-64c-smt2"]),
+        "known": asked.known,
+        "explore": f"{asked.explore:g}",
+        "branch": asked.branch,
+        "package": asked.package or installed_from(),
         "script": SCRIPT,
     }
     for name, value in values.items():
         _require_plain(name, value)
-    template, place = FILES[forge]
+    template, place = FILES[asked.forge]
+    directory = asked.directory
     texts = {
         place: rendered(template, name=place, **values),
         SCRIPT: rendered("gate.sh", **values),
     }
     there = [name for name in texts if (directory / name).exists()]
-    if there and not force:
+    if there and not asked.force:
         raise SubjectUsageError(f"{directory / there[0]} exists (--force overwrites it)")
     for name, text in texts.items():
         _write(directory / name, text, executable=name == SCRIPT)

@@ -24,231 +24,174 @@ _MARKUP: Final = "rich"
 
 
 class Lazy(NamedTuple):
-    """A command that is not imported yet: its module, what it is called there (a function, or the
-    ``typer.Typer`` of a group), the first paragraph of its help, the group of ``--help`` that lists
-    it (a name that only old scripts use is in none), an example, and whether arguments that it does
-    not know are left to it."""
+    """A command that is not imported yet: where it is (a function, or the ``typer.Typer`` of a
+    group), the first paragraph of its help, the words of an example, whether arguments that it does
+    not know are left to it, and the group of ``--help`` that lists it."""
 
-    module: str
-    attribute: str
-    help: str
-    panel: str = ""
+    place: str
+    help: str = ""
     example: str = ""
     takes_more: bool = False
+    panel: str = ""
 
 
+#: Commands by their group in ``--help``. Names that only old scripts use are in none.
+_PANELS: Final = {
+    "Judge": {
+        "run": Lazy(
+            "run.run",
+            "Run the scenarios on a subject, and report.",
+            "--subject kubelet:1.36 --machine 2s-4n-64c-smt2 --report out",
+            takes_more=True,
+        ),
+        "certify": Lazy(
+            "certify.certify",
+            "Certify nodes: each gets a certificate, as HTML and JSON, beside its report.",
+            "ssh://root@node7 --max-risk kubelet-restart",
+            takes_more=True,
+        ),
+        "identify": Lazy(
+            "identify.identify",
+            "Say which named behaviours a binary has: the release that fits best, the behaviours "
+            "that the binary has or lacks beside it, and those that contradict the release that "
+            "it states.",
+            "kubelet:./kubelet --format json",
+        ),
+        "explore": Lazy(
+            "explore.explore",
+            "Draw histories, walk the subject through them beside the model, and shrink what "
+            "differs.",
+            "kubelet:1.36 --machine 2s-2n-8c-smt2 --time 10",
+        ),
+        "hunt": Lazy(
+            "hunt.app",
+            "Search the model for histories that break a promise, and show each on a real kubelet.",
+        ),
+        "explain": Lazy(
+            "catalogue.explain",
+            "Say what a scenario promises, where that is promised, and the steps it takes. Of a "
+            "release, say what is new in it; of two, what differs between them.",
+            "machine/cpu-upgrade-incident",
+        ),
+    },
+    "Rehearse": {
+        "simulate": Lazy(
+            "simulate.simulate",
+            "Show which CPUs each container would get, and why: as a table and a picture.",
+            "--machine 2s-4n-64c-smt2 --pods 4,2,1.5",
+        ),
+        "upgrade": Lazy(
+            "upgrade.upgrade",
+            "Rehearse an upgrade of the kubelet on one machine, and the way back: does each "
+            "kubelet start, and do pods that run keep their CPUs?",
+            "1.36 1.37 --machine node7.tar.xz",
+        ),
+    },
+    "Machines": {
+        "machines": Lazy(
+            "catalogue.machines",
+            "List machines: a line for each, with its totals and why it is here.",
+            "'2s-*'",
+        ),
+        "draw": Lazy(
+            "draw.draw",
+            "Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and "
+            "which containers hold CPUs. With --state alone the holders are those of that file; "
+            "with --pods, those to which a kubelet would give CPUs.",
+            "2s-4n-64c-smt2 --svg machine.svg",
+        ),
+        "capture": Lazy(
+            "capture.capture",
+            "Capture a machine: this host, a node over SSH, one that QEMU boots a kernel on, or "
+            "what another program captured.",
+            "ssh://root@node7 -o node7.tar.xz",
+        ),
+    },
+    "Nodes": {
+        "probe": Lazy(
+            "probe.probe",
+            "Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; "
+            "and say which scenarios apply there and why the others do not. Reads only.",
+            "ssh://root@node7",
+        ),
+        "collect": Lazy(
+            "collect.collect",
+            "Collect a node into one file: its machine, the kubelet's settings and state file, "
+            "and its pods' manifests. Reads only.",
+            "ssh://root@node7 -o node7.tar.xz",
+        ),
+        "restore": Lazy(
+            "restore.restore",
+            "Undo the changes of a killed run, from the journal on the node, and compare the node "
+            "with its state before the run.",
+            "ssh://root@node7",
+        ),
+        "lab": Lazy(
+            "lab.app",
+            "Boot real nodes in QEMU: kernel, containerd, kubelet. Hardware and KVM are not "
+            "needed.",
+        ),
+    },
+    "Results": {
+        "report": Lazy(
+            "report.report",
+            "Make a report from result streams.",
+            "out/result.jsonl --format markdown",
+        ),
+        "compare": Lazy(
+            "report.compare",
+            "Compare two runs, machine by machine: regressions, fixes, new and gone cases.",
+            "main/result.jsonl out/result.jsonl",
+        ),
+        "verify": Lazy(
+            "verify.verify",
+            "Check a certificate: recompute what can be recomputed, and name what cannot.",
+            "certificate.json result.jsonl --allowed-signers vendors",
+        ),
+    },
+    "Develop": {
+        "build": Lazy(
+            "build.app",
+            "Build and list kubelets, drivers (the CPU manager of a release as the subject "
+            "exec:PATH) and API servers.",
+        ),
+        "ci": Lazy(
+            "ci.app",
+            "Write the CI of a kubelet fork: GitHub, GitLab or Prow.",
+        ),
+    },
+    "": {
+        "releases": Lazy("releases.releases", example="1.31 1.32"),
+        "kubelet": Lazy("build.kubelet"),
+        "driver": Lazy("build.driver"),
+        "apiserver": Lazy("build.apiserver"),
+        "witnesses": Lazy("witnesses.witnesses", example="1.36"),
+        "import": Lazy("import_export.import_", example="node7.tar.gz -o node7.tar.xz"),
+        "export": Lazy("import_export.export", example="2s-4n-64c-smt2 /tmp/machine"),
+        "known": Lazy("report.known", example="--from out/result.jsonl -o known-failures.toml"),
+    },
+}
 COMMANDS: Final = {
-    "run": Lazy(
-        "pinproof.run",
-        "run",
-        "Run the scenarios on a subject, and report.",
-        takes_more=True,
-        panel="Judge",
-        example="pinproof run --subject kubelet:1.36 --machine 2s-4n-64c-smt2 --report out",
-    ),
-    "certify": Lazy(
-        "pinproof.certify",
-        "certify",
-        "Certify nodes: each gets a certificate, as HTML and JSON, beside its report.",
-        takes_more=True,
-        panel="Judge",
-        example="pinproof certify ssh://root@node7 --max-risk kubelet-restart",
-    ),
-    "identify": Lazy(
-        "pinproof.identify",
-        "identify",
-        "Say which named behaviours a binary has: the release that fits best, the behaviours that "
-        "the binary has or lacks beside it, and those that contradict the release that it states.",
-        panel="Judge",
-        example="pinproof identify kubelet:./kubelet --format json",
-    ),
-    "explore": Lazy(
-        "pinproof.explore",
-        "explore",
-        "Draw histories, walk the subject through them beside the model, and shrink what differs.",
-        panel="Judge",
-        example="pinproof explore kubelet:1.36 --machine 2s-2n-8c-smt2 --time 10",
-    ),
-    "hunt": Lazy(
-        "pinproof.hunt",
-        "app",
-        "Search the model for histories that break a promise, and show each on a real kubelet.",
-        panel="Judge",
-    ),
-    "explain": Lazy(
-        "pinproof.catalogue",
-        "explain",
-        "Say what a scenario promises, where that is promised, and the steps it takes. Of a "
-        "release, say what is new in it; of two, what differs between them.",
-        panel="Judge",
-        example="pinproof explain machine/cpu-upgrade-incident",
-    ),
-    "simulate": Lazy(
-        "pinproof.simulate",
-        "simulate",
-        "Show which CPUs each container would get, and why: as a table and a picture.",
-        panel="Rehearse",
-        example="pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5",
-    ),
-    "upgrade": Lazy(
-        "pinproof.upgrade",
-        "upgrade",
-        "Rehearse an upgrade of the kubelet on one machine, and the way back: does each kubelet "
-        "start, and do pods that run keep their CPUs?",
-        panel="Rehearse",
-        example="pinproof upgrade 1.36 1.37 --machine node7.tar.xz",
-    ),
-    "machines": Lazy(
-        "pinproof.catalogue",
-        "machines",
-        "List machines: a line for each, with its totals and why it is here.",
-        panel="Machines",
-        example="pinproof machines '2s-*'",
-    ),
-    "draw": Lazy(
-        "pinproof.draw",
-        "draw",
-        "Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and which "
-        "containers hold CPUs. With --state alone the holders are those of that file; with --pods, "
-        "those to which a kubelet would give CPUs.",
-        panel="Machines",
-        example="pinproof draw 2s-4n-64c-smt2 --svg machine.svg",
-    ),
-    "capture": Lazy(
-        "pinproof.capture",
-        "capture",
-        "Capture a machine: this host, a node over SSH, one that QEMU boots a kernel on, or what "
-        "another program captured.",
-        panel="Machines",
-        example="pinproof capture ssh://root@node7 -o node7.tar.xz",
-    ),
-    "probe": Lazy(
-        "pinproof.probe",
-        "probe",
-        "Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; and "
-        "say which scenarios apply there and why the others do not. Reads only.",
-        panel="Nodes",
-        example="pinproof probe ssh://root@node7",
-    ),
-    "collect": Lazy(
-        "pinproof.collect",
-        "collect",
-        "Collect a node into one file: its machine, the kubelet's settings and state file, and its "
-        "pods' manifests. Reads only.",
-        panel="Nodes",
-        example="pinproof collect ssh://root@node7 -o node7.tar.xz",
-    ),
-    "restore": Lazy(
-        "pinproof.restore",
-        "restore",
-        "Undo the changes of a killed run, from the journal on the node, and compare the node with "
-        "its state before the run.",
-        panel="Nodes",
-        example="pinproof restore ssh://root@node7",
-    ),
-    "lab": Lazy(
-        "pinproof.lab",
-        "app",
-        "Boot real nodes in QEMU: kernel, containerd, kubelet. Hardware and KVM are not needed.",
-        panel="Nodes",
-    ),
-    "report": Lazy(
-        "pinproof.report",
-        "report",
-        "Make a report from result streams.",
-        panel="Results",
-        example="pinproof report out/result.jsonl --format markdown",
-    ),
-    "compare": Lazy(
-        "pinproof.report",
-        "compare",
-        "Compare two runs, machine by machine: regressions, fixes, new and gone cases.",
-        panel="Results",
-        example="pinproof compare main/result.jsonl out/result.jsonl",
-    ),
-    "verify": Lazy(
-        "pinproof.verify",
-        "verify",
-        "Check a certificate: recompute what can be recomputed, and name what cannot.",
-        panel="Results",
-        example="pinproof verify certificate.json result.jsonl --allowed-signers vendors",
-    ),
-    "build": Lazy(
-        "pinproof.build",
-        "app",
-        "Build and list kubelets, drivers (the CPU manager of a release as the subject exec:PATH) "
-        "and API servers.",
-        panel="Develop",
-    ),
-    "releases": Lazy(
-        "pinproof.releases",
-        "releases",
-        "Say what differs between two releases, with sources. With one release, say what is new in "
-        "it; without a release, list every named behaviour.",
-        example="pinproof releases 1.31 1.32",
-    ),
-    "ci": Lazy(
-        "pinproof.ci",
-        "app",
-        "Write the CI of a kubelet fork: GitHub, GitLab or Prow.",
-        panel="Develop",
-    ),
-    "kubelet": Lazy(
-        "pinproof.kubelets",
-        "app",
-        "Build and list real kubelets.",
-    ),
-    "driver": Lazy(
-        "pinproof.drivers",
-        "app",
-        "Build and list drivers: the CPU manager of a release as the subject exec:PATH.",
-    ),
-    "apiserver": Lazy(
-        "pinproof.apiservers",
-        "app",
-        "Build and list API servers, before which subject kubelet: shows resizes in place.",
-    ),
-    "witnesses": Lazy(
-        "pinproof.witnesses",
-        "witnesses",
-        "Say for which releases and machines a recording of a real kubelet judges the subject "
-        "reference. Everywhere else the promise in words judges it alone.",
-        example="pinproof witnesses 1.36",
-    ),
-    "import": Lazy(
-        "pinproof.import_export",
-        "import_",
-        "Make a machine of what another program captured, and say what had to be completed.",
-        example="pinproof import node7.tar.gz -o node7.tar.xz",
-    ),
-    "export": Lazy(
-        "pinproof.import_export",
-        "export",
-        "Write a machine for lstopo -i and lscpu --sysroot.",
-        example="pinproof export 2s-4n-64c-smt2 /tmp/machine",
-    ),
-    "known": Lazy(
-        "pinproof.report",
-        "known",
-        "Write a list of known failures: an entry for each promise that these results break.",
-        example="pinproof known --from out/result.jsonl -o known-failures.toml",
-    ),
+    name: entry._replace(panel=panel)
+    for panel, entries in _PANELS.items()
+    for name, entry in entries.items()
 }
 
 
 def loaded(name: str) -> Any:
     """The command of this name, imported (a Click command)."""
     entry = COMMANDS[name]
-    found = getattr(import_module(entry.module), entry.attribute)
+    module, _, attribute = entry.place.partition(".")
+    found = getattr(import_module(f"pinproof.{module}"), attribute)
     if isinstance(found, typer.Typer):
         group = get_group(found)
-        group.name = name
+        group.name, group.help = name, entry.help or group.help
         return legible(group)
     settings = {"allow_extra_args": True, "ignore_unknown_options": True}
     alone = typer.Typer(add_completion=False, rich_markup_mode=_MARKUP)
     alone.command(
         name,
-        epilog=f"Example: {entry.example}",
+        epilog=f"Example: pinproof {name} {entry.example}",
         context_settings=settings if entry.takes_more else None,
     )(found)
     return legible(get_command(alone))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 import yaml
@@ -26,7 +27,7 @@ from pinproof.files import documents, parsed
 from pinproof.manifests import MIRROR, BadManifest, pods_of
 from pinproof.node_archive import bare, texts
 from pinproof.output import note
-from pinproof.parameters import with_options
+from pinproof.parameters import option, with_options
 from pinproof.probe import Login
 from pinproof.progress import busy
 from reports.text import few
@@ -50,24 +51,24 @@ exit 1
 _KUBECONFIGS: Final = ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf")
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is written beside the machine, and where."""
+
+    output: Path = option(
+        Path("node.tar.xz"), "The archive to write: NAME.tar.xz.", "-o", "--output"
+    )
+    pods: str | None = option(
+        None,
+        "The node's pods, as kubectl get pods -A --field-selector spec.nodeName=NODE -o json "
+        "prints them; - for stdin. Default: those that the node has.",
+        metavar="FILE",
+    )
+    force: bool = option(False, "Replace what is there.", "--force")
+
+
 @with_options
-def collect(
-    *,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="The archive to write: NAME.tar.xz.")
-    ] = Path("node.tar.xz"),
-    pods: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="The node's pods, as kubectl get pods -A --field-selector spec.nodeName=NODE -o "
-            "json prints them; - for stdin. Default: those that the node has.",
-            show_default=False,
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
-    login: Login,
-) -> None:
+def collect(asked: Asked, login: Login) -> None:
     """Collect a node into one file: its machine, the kubelet's settings and state file, and its
     pods' manifests. Reads only.
 
@@ -77,14 +78,14 @@ def collect(
 
     pinproof collect ssh://root@node7 -o node7.tar.xz && pinproof simulate --machine node7.tar.xz
     """
-    addresses = login.addresses()
+    addresses, output = login.addresses(), asked.output
     if len(addresses) != 1:
         raise NodeUsageError(f"collect takes one node; {login.node} names {len(addresses)}")
     if not topologies.is_archive_name(output):
         raise SubjectUsageError(f"{output}: it is to end in .tar.xz, .tar.gz or .tar")
-    if output.exists() and not force:
+    if output.exists() and not asked.force:
         raise SubjectUsageError(f"{output}: it is there already; --force replaces it")
-    given = None if pods is None else _given(pods)
+    given = None if asked.pods is None else _given(asked.pods)
     with busy("collect") as say, connected(addresses[0]) as shell:
         say(addresses[0].name)
         facts = gather(shell, paths=addresses[0].kubelet)
@@ -96,7 +97,7 @@ def collect(
         pods=manifests,
         release=kubelet.release if kubelet else "",
     )
-    topologies.pack(Tree({**facts.machine.tree, **members}), output, replace=force)
+    topologies.pack(Tree({**facts.machine.tree, **members}), output, replace=asked.force)
     for text in _missing(facts, manifests):
         note(f"pinproof: {one_line(text)}")
     typer.echo(output)

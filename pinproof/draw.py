@@ -7,8 +7,9 @@ is :mod:`pinproof.picture`'s; what a kubelet gives to pods is :mod:`pinproof.sim
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 from rich.console import Console
@@ -17,8 +18,8 @@ import topologies
 from conformance.subject import SubjectUsageError
 from pinproof import inputs
 from pinproof.completion import machine_names
-from pinproof.inputs import Question
-from pinproof.parameters import with_options
+from pinproof.inputs import Inputs, Question, inputs_of
+from pinproof.parameters import argument, option, with_options
 from pinproof.picture import Picture
 from pinproof.settings import Given, settings_of
 from pinproof.simulation import reserved_of
@@ -30,32 +31,28 @@ _RESERVED: Final = "reserved"
 _SHARED_POOL: Final = "shared pool"
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The machine, and what is drawn of it."""
+
+    machine: str = argument(
+        "Name, archive, directory or described spec.", autocompletion=machine_names
+    )
+    svg: Path | None = option(None, "Write an SVG picture to this file.")
+    held: list[str] | None = option(
+        None,
+        "Draw OWNER as the holder of CPUS: pod/container=2,10. May be repeated.",
+        metavar="OWNER=CPUS",
+    )
+    release: str = option(
+        "",
+        "The release that reads machine, state file and pods.",
+        show_default=f"{NEWEST}, or that of a collected node",
+    )
+
+
 @with_options
-def draw(
-    question: Question,
-    given: Given,
-    machine: Annotated[
-        str,
-        typer.Argument(
-            help="Name, archive, directory or described spec.", autocompletion=machine_names
-        ),
-    ],
-    svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
-    held: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OWNER=CPUS",
-            help="Draw OWNER as the holder of CPUS: pod/container=2,10. May be repeated.",
-        ),
-    ] = None,
-    release: Annotated[
-        str,
-        typer.Option(
-            help="The release that reads machine, state file and pods.",
-            show_default=f"{NEWEST}, or that of a collected node",
-        ),
-    ] = "",
-) -> None:
+def draw(question: Question, given: Given, asked: Asked) -> None:
     """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and which
     containers hold CPUs. With --state alone the holders are those of that file; with --pods, those
     to which a kubelet would give CPUs.
@@ -64,24 +61,23 @@ def draw(
 
     pinproof draw ./node7.tar.xz --config config.yaml --pods pods.yaml --svg node7.svg
     """
-    shown = topologies.machine(machine)
-    asked = inputs.asked_of(machine, given, question, release)
-    given, question, release = asked.given, asked.question, asked.release
-    topology = inputs.discovered(shown, release)
-    owners = _named(held or ())
-    if question.pods is not None:
-        found = inputs.answered(shown, given, question, release)
+    shown = topologies.machine(asked.machine)
+    node = inputs_of(asked.machine, given, question, asked.release)
+    topology = inputs.discovered(shown, node.release)
+    owners = _named(asked.held or ())
+    if node.question.pods is not None:
+        found = inputs.answered(shown, node)
         owners = {**owners, **found.held}
         for note in found.notes:
             typer.echo(f"pinproof: {one_line(note)}", err=True)
     else:
-        owners = {**owners, **_of_state(question.state, given, topology, release)}
-    picture = Picture.of(shown, topology, owners, release)
-    if svg is None:
+        owners = {**owners, **_of_state(node, topology)}
+    picture = Picture.of(shown, topology, owners, node.release)
+    if asked.svg is None:
         picture.show(Console(highlight=False))
     else:
-        picture.write(svg)
-        typer.echo(svg)
+        picture.write(asked.svg)
+        typer.echo(asked.svg)
 
 
 def _named(held: Sequence[str]) -> dict[str, CPUSet]:
@@ -97,16 +93,14 @@ def _named(held: Sequence[str]) -> dict[str, CPUSet]:
     return owners
 
 
-def _of_state(
-    state: Path | None, given: Given, topology: CPUTopology, release: str
-) -> dict[str, CPUSet]:
+def _of_state(node: Inputs, topology: CPUTopology) -> dict[str, CPUSet]:
     """Owners in the order of the legend: as in the state file, reserved, shared pool."""
-    config, kept = KubeletConfig(), CPUSet()
-    if not given.nothing:
-        config = settings_of(given, topology, release=release).config
-        kept = reserved_of(topology, config, release)
+    config, kept, state = KubeletConfig(), CPUSet(), node.question.state
+    if not node.given.nothing:
+        config = settings_of(node.given, topology, release=node.release).config
+        kept = reserved_of(topology, config, node.release)
     owners: dict[str, CPUSet] = {}
-    checkpoint = _checkpoint(state, config, release) if state is not None else None
+    checkpoint = _checkpoint(state, config, node.release) if state is not None else None
     if checkpoint is not None:
         for pod, containers in sorted(checkpoint.entries.items()):
             owners |= {f"{pod}/{name}": cpus for name, cpus in sorted(containers.items())}
@@ -120,7 +114,7 @@ def _of_state(
 def _checkpoint(path: Path, config: KubeletConfig, release: str) -> Checkpoint:
     try:
         return Checkpoint.loads(
-            inputs.state_text(path),
+            inputs.state_file(path).text,
             policy=config.policy,
             release=release,
             feature_gates=config.feature_gates,

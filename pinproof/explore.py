@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 import typer
@@ -52,8 +52,9 @@ from hunting.exploring.replaying import replayed
 from hunting.exploring.settings import keep_machine, machine_of
 from pinproof.completion import machine_names, subject_names
 from pinproof.output import note, prepare_folder
+from pinproof.parameters import Kubeconfig, ShardText, argument, option, with_options
 from pinproof.progress import busy
-from pinproof.subjects import opened, with_options
+from pinproof.subjects import opened, with_node_options
 from reference.releases import Release, newest_known
 from reference.steps import Start
 from topologies import Machine
@@ -70,7 +71,6 @@ OTHERS: Final = (
     "1s-2n-8c-smt4-near", "2s-2n-12c-smt2-interleaved", "qemu-8s-8n-16c-smt1",
     "2s-2n-16c-smt2-off3,7-8,19", "2s-4n-40c-smt2-interleaved", "qemu-4s-16n-32c-smt2-near-dies",
 )  # fmt: skip
-_FOLDER: Final = Path("explored")
 #: How many nodes are used at a time unless it is said: one process draws for all of them.
 _MOST: Final = 24
 _MINUTE: Final = 60.0
@@ -79,81 +79,51 @@ _JUDGE: Final = "judged by release"
 _UNSTEADY: Final = "unsteady"
 
 
-def explore(
-    subject: Annotated[
-        str,
-        typer.Argument(
-            metavar="SUBJECT",
-            help="What is judged: kubelet:BINARY, kubelet:1.36, exec:PROGRAM, miniature:NAME, "
-            "node:INVENTORY.",
-            autocompletion=subject_names,
-        ),
-    ],
-    machine: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="On which machine; may be repeated. Default: four small ones, now and then one of "
-            "another kind; or the nodes.",
-            metavar="MACHINE", autocompletion=machine_names, show_default=False,
-        ),
-    ] = None,
-    minutes: Annotated[
-        float, typer.Option("--time", min=0.01, help="Draw for so many minutes.")
-    ] = 10,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same histories.")] = 1,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "-n", "--jobs", min=1, max=64, show_default=False,
-            help="How many nodes are used at a time. Default: six for each CPU of this host.",
-        ),
-    ] = None,
-    shard: Annotated[str, typer.Option(help="The K-th of N parts, as K/N.")] = "1/1",
-    report: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where results, causes and coverage go.")
-    ] = _FOLDER,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the exploration in --report.")
-    ] = False,
-    first: Annotated[
-        bool, typer.Option("-x", help="End with the first cause of a difference.")
-    ] = False,
-    only: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Walk the N-th history alone.", show_default=False),
-    ] = 0,
-    shrink: Annotated[
-        bool, typer.Option("--shrink/--no-shrink", help="Shrink what differs, or tell it as it is.")
-    ] = True,
-    release: Annotated[
-        str, typer.Option(help="Judge by this release instead of the subject's own.")
-    ] = "",
-    plan: Annotated[
-        Path | None,
-        typer.Option(help="Walk the histories of this plan, and draw none.", metavar="FILE",
-                     show_default=False),
-    ] = None,
-    keep_plan: Annotated[
-        Path | None,
-        typer.Option(help="Write the histories that cover most as a plan.", metavar="FILE",
-                     show_default=False),
-    ] = None,
-    replay: Annotated[
-        Path | None,
-        typer.Option(help="Walk the one history in this file again.", metavar="FILE",
-                     show_default=False),
-    ] = None,
-    risk: Annotated[
-        str,
-        typer.Option("--max-risk", help="What may be done to a real node: kubelet-restart, "
-                     "cpu-offline or reboot. Needed but on nodes of the lab."),
-    ] = "",
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(help="Pods of real nodes come through the API server that this file names.",
-                     metavar="FILE", show_default=False),
-    ] = None,
-) -> None:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is explored, for how long, and what becomes of it; each field is a parameter."""
+
+    subject: str = argument(
+        "What is judged: kubelet:BINARY, kubelet:1.36, exec:PROGRAM, miniature:NAME, "
+        "node:INVENTORY.",
+        autocompletion=subject_names,
+    )
+    machine: list[str] | None = option(
+        None,
+        "On which machine; may be repeated. Default: four small ones, now and then one of another "
+        "kind; or the nodes.",
+        autocompletion=machine_names,
+    )
+    minutes: float = option(10, "Draw for so many minutes.", "--time", min=0.01)
+    seed: int = option(1, "The same seed draws the same histories.")
+    jobs: int | None = option(
+        None,
+        "How many nodes are used at a time. Default: six for each CPU of this host.",
+        *("-n", "--jobs"),
+        min=1,
+        max=64,
+    )
+    shard: ShardText = "1/1"
+    report: Path = option(Path("explored"), "Where results, causes and coverage go.")
+    resume: bool = option(False, "Go on with the exploration in --report.", "--resume")
+    first: bool = option(False, "End with the first cause of a difference.", "-x")
+    only: int = option(0, "Walk the N-th history alone.", min=0, metavar="N", show_default=False)
+    shrink: bool = option(True, "Shrink what differs, or tell it as it is.")
+    release: str = option("", "Judge by this release instead of the subject's own.")
+    plan: Path | None = option(None, "Walk the histories of this plan, and draw none.")
+    keep_plan: Path | None = option(None, "Write the histories that cover most as a plan.")
+    replay: Path | None = option(None, "Walk the one history in this file again.")
+    risk: str = option(
+        "",
+        "What may be done to a real node: kubelet-restart, cpu-offline or reboot. Needed but on "
+        "nodes of the lab.",
+        "--max-risk",
+    )
+    kubeconfig: Kubeconfig = None
+
+
+@with_options
+def explore(asked: Asked) -> None:
     """Draw histories, walk the subject through them beside the model, and shrink what differs.
 
     A history is a machine, a configuration, pods and what happens to them, so drawn that all pairs
@@ -163,33 +133,34 @@ def explore(
 
     pinproof explore kubelet:1.36 --machine 2s-2n-8c-smt2 --time 10
     """
-    part = Shard.parse(shard)
-    one = history_at(replay) if replay else None
-    planned = plan_at(plan) if plan else ()
-    subject = with_options(subject, risk, kubeconfig)
-    if keep_plan is not None and not os.access(keep_plan.absolute().parent, os.W_OK):
-        raise SubjectUsageError(f"--keep-plan {keep_plan}: nothing can be written there")
+    part = Shard.parse(asked.shard)
+    one = history_at(asked.replay) if asked.replay else None
+    planned = plan_at(asked.plan) if asked.plan else ()
+    machines = asked.machine or ()
+    subject = with_node_options(asked.subject, asked.risk, asked.kubeconfig)
+    if asked.keep_plan is not None and not os.access(asked.keep_plan.absolute().parent, os.W_OK):
+        raise SubjectUsageError(f"--keep-plan {asked.keep_plan}: nothing can be written there")
     with opened(subject) as tried:
-        names = _machines(tried, machine or (), default=() if one or planned else MACHINES)
-        _require_walkable(replay or plan, [one] if one else planned)
-        judged_by = str(_judge_of(release, tried))
+        names = _machines(tried, machines, default=() if one or planned else MACHINES)
+        _require_walkable(asked.replay or asked.plan, [one] if one else planned)
+        judged_by = str(_judge_of(asked.release, tried))
         smoke(tried)
         if one is not None:
-            again = shlex.join(["pinproof", "explore", subject, "--replay", str(replay)])
+            again = shlex.join(["pinproof", "explore", subject, "--replay", str(asked.replay)])
             raise typer.Exit(_replayed(Walk("replay", one, again), tried, judged_by))
-        others = () if planned else _others(tried, machine or ())
+        others = () if planned else _others(tried, machines)
         scope = Scope(
-            tuple(names), judged_by, others, seed=seed, shard=part.number, of=part.count,
-            most=1 if first else MOST_CAUSES, only=only, shrink=shrink,
+            tuple(names), judged_by, others, seed=asked.seed, shard=part.number, of=part.count,
+            most=1 if asked.first else MOST_CAUSES, only=asked.only, shrink=asked.shrink,
         )  # fmt: skip
-        words = ["--plan", str(plan)] if plan else ["--seed", str(seed)]
+        words = ["--plan", str(asked.plan)] if asked.plan else ["--seed", str(asked.seed)]
         exploration = Exploration(
-            tried, scope, at_a_time=_at_a_time(tried, jobs), plan=planned,
-            replay=_again(subject, machine or (), part, words),
+            tried, scope, at_a_time=_at_a_time(tried, asked.jobs), plan=planned,
+            replay=_again(subject, machines, part, words),
         )  # fmt: skip
-        status = _explored(exploration, tried, report, minutes, resume=resume)
-        if keep_plan is not None:
-            write_plan(best_first([*exploration.drawn.values()]), judged_by, keep_plan)
+        status = _explored(exploration, tried, asked.report, asked.minutes, resume=asked.resume)
+        if asked.keep_plan is not None:
+            write_plan(best_first([*exploration.drawn.values()]), judged_by, asked.keep_plan)
     raise typer.Exit(int(status))
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 import typer
@@ -31,104 +32,66 @@ from hunting.job import job as job_manifest
 from hunting.replaying import spans
 from pinproof.crash_points import crash_points
 from pinproof.output import note
+from pinproof.parameters import ShardText, option, with_options
 from pinproof.progress import busy
 from reference.releases import LATEST, OLDEST, Release
 
-app = typer.Typer(
-    help="Search the model for histories that break a promise, and show each on a real kubelet.",
-    invoke_without_command=True,
-)
+app = typer.Typer(invoke_without_command=True)
 
-_Folder: Final = Path("hunt")
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is searched, for how long, and what becomes of it; each field is an option."""
+
+    release: str = option("1.37", "The release whose model is searched.")
+    machine: list[str] | None = option(None, "Search this machine alone; may be repeated.")
+    cpus: int = option(8, "Without --machine: machines of at most this many CPUs.", min=2, max=16)
+    shapes: str = option(
+        campaign.EVERY,
+        "Without --machine: regular machines, uneven ones, or all.",
+        metavar="|".join((*campaign.SHAPES, campaign.EVERY)),
+    )
+    depth: int | None = option(
+        None, "Moves in a history. Default: 3; 20 in random walks.", min=1, max=100
+    )
+    walk: str = option(
+        campaign.BREADTH,
+        "breadth: every history up to --depth. random: long histories drawn by --seed, on machines "
+        "of the catalogue too, with all --moves.",
+        metavar="HOW",
+    )
+    minutes: float | None = option(None, "Stop after so many minutes.", "--time")
+    jobs: int = option(1, "How many processes search.", "-n", "--jobs", min=1, max=256)
+    seed: int = option(0, "Shuffle the searches; 0: small machines first.")
+    shard: ShardText = "1/1"
+    output: Path = option(
+        Path("hunt"), "Where to keep what is found.", "--report", metavar="FOLDER"
+    )
+    resume: Path | None = option(None, "Go on with the campaign in this folder.", metavar="FOLDER")
+    alpha: bool = option(False, "Search options behind alpha feature gates too.")
+    ignore: list[str] | None = option(
+        None, "Do not report this promise, and search on; may be repeated."
+    )
+    moves: str = option(
+        "",
+        f"What else may happen in a history: {', '.join(FAMILIES)}, or all.",
+        metavar="FAMILY,...",
+    )
+    blind: bool = option(False, "Do not match finds with known defects.")
+    confirm: list[str] | None = option(
+        None, "Show each find on this subject, such as kubelet:1.37."
+    )
+    crashing: str = option(
+        "",
+        "Instead of searching: kill this kubelet before and after each rename of a file.",
+        "--crash-points",
+        metavar="SUBJECT",
+    )
 
 
 @app.callback(invoke_without_command=True)
-def hunt(
-    context: typer.Context,
-    release: Annotated[str, typer.Option(help="The release whose model is searched.")] = "1.37",
-    machine: Annotated[
-        list[str] | None,
-        typer.Option(help="Search this machine alone; may be repeated.", show_default=False),
-    ] = None,
-    cpus: Annotated[
-        int,
-        typer.Option(min=2, max=16, help="Without --machine: machines of at most this many CPUs."),
-    ] = 8,
-    shapes: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join((*campaign.SHAPES, campaign.EVERY)),
-            help="Without --machine: regular machines, uneven ones, or all.",
-        ),
-    ] = campaign.EVERY,
-    depth: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=100,
-            help="Moves in a history. Default: 3; 20 in random walks.",
-            show_default=False,
-        ),
-    ] = None,
-    walk: Annotated[
-        str,
-        typer.Option(
-            metavar="HOW",
-            help="breadth: every history up to --depth. random: long histories drawn by --seed, on "
-            "machines of the catalogue too, with all --moves.",
-        ),
-    ] = campaign.BREADTH,
-    minutes: Annotated[
-        float | None, typer.Option("--time", help="Stop after so many minutes.", show_default=False)
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option("-n", "--jobs", min=1, max=256, help="How many processes search.")
-    ] = 1,
-    seed: Annotated[int, typer.Option(help="Shuffle the searches; 0: small machines first.")] = 0,
-    shard: Annotated[str, typer.Option(help="The K-th of N parts, as K/N.")] = "1/1",
-    output: Annotated[
-        Path, typer.Option("--report", metavar="FOLDER", help="Where to keep what is found.")
-    ] = _Folder,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Go on with the campaign in this folder.", show_default=False
-        ),
-    ] = None,
-    alpha: Annotated[
-        bool, typer.Option(help="Search options behind alpha feature gates too.")
-    ] = False,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Do not report this promise, and search on; may be repeated.", show_default=False
-        ),
-    ] = None,
-    moves: Annotated[
-        str,
-        typer.Option(
-            metavar="FAMILY,...",
-            help=f"What else may happen in a history: {', '.join(FAMILIES)}, or all.",
-            show_default=False,
-        ),
-    ] = "",
-    blind: Annotated[bool, typer.Option(help="Do not match finds with known defects.")] = False,
-    confirm: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Show each find on this subject, such as kubelet:1.37.", show_default=False
-        ),
-    ] = None,
-    crashing: Annotated[
-        str,
-        typer.Option(
-            "--crash-points",
-            metavar="SUBJECT",
-            help="Instead of searching: kill this kubelet before and after each rename of a file.",
-            show_default=False,
-        ),
-    ] = "",
-) -> None:
+@with_options
+def hunt(context: typer.Context, asked: Asked) -> None:
     """Search every history up to a depth, on every machine and configuration, for a broken promise.
 
     Each find is shrunk, placed in releases, matched with known defects, and kept in a folder of
@@ -138,39 +101,49 @@ def hunt(
     """
     if context.invoked_subcommand is not None:
         return
-    if crashing:
-        raise typer.Exit(int(crash_points(crashing, (machine or [""])[0], depth or 3)))
-    _require_known(release, ignore or [])
-    if walk not in (campaign.BREADTH, campaign.RANDOM):
-        raise SubjectUsageError(f"--walk {walk}: it is breadth or random")
-    if shapes not in (*campaign.SHAPES, campaign.EVERY):
-        raise SubjectUsageError(f"--shapes {shapes}: it is regular, uneven or all")
-    part = Shard.parse(shard)
-    header = Header(
-        release=release,
-        machines=campaign.machines_named(machine or [], most=cpus, walk=walk, shapes=shapes),
-        depth=depth or (20 if walk == campaign.RANDOM else 3),
-        alpha=alpha,
-        seed=seed,
-        shards=part.count,
-        blind=blind,
-        ignored=sorted(ignore or []),
-        moves=list(families.named(moves or ("all" if walk == campaign.RANDOM else ""))),
-        walk=walk,
-    )
-    if resume is None and (output / campaign.FILE).exists():
+    machines, folder = asked.machine or [], asked.resume or asked.output
+    if asked.crashing:
+        raise typer.Exit(int(crash_points(asked.crashing, (machines or [""])[0], asked.depth or 3)))
+    header, part = _header(asked, machines)
+    is_there = (folder / campaign.FILE).exists()
+    if asked.resume is None and is_there:
         raise SubjectUsageError(
-            f"{output} has a campaign: --resume {output} goes on with it, and --report names "
+            f"{folder} has a campaign: --resume {folder} goes on with it, and --report names "
             "another folder"
         )
-    if resume is not None and not (resume / campaign.FILE).exists():
-        raise SubjectUsageError(f"{resume} has no campaign to continue")
-    searched = Campaign(header, part, resume or output)
-    ended = _search(searched, jobs, minutes)
-    finds = _confirmed(searched.finds, confirm or [])
+    if asked.resume is not None and not is_there:
+        raise SubjectUsageError(f"{folder} has no campaign to continue")
+    searched = Campaign(header, part, folder)
+    ended = _search(searched, asked.jobs, asked.minutes)
+    finds = _confirmed(searched.finds, asked.confirm or [])
     campaign.write_told(finds, searched.folder)
     _print(finds, searched)
     raise typer.Exit(int(_status(finds, searched, interrupted=not ended)))
+
+
+def _header(asked: Asked, machines: list[str]) -> tuple[Header, Shard]:
+    """What is searched, and which part of it. Raises :class:`SubjectUsageError`."""
+    ignored, walk, is_random = asked.ignore or [], asked.walk, asked.walk == campaign.RANDOM
+    _require_known(asked.release, ignored)
+    if walk not in (campaign.BREADTH, campaign.RANDOM):
+        raise SubjectUsageError(f"--walk {walk}: it is breadth or random")
+    if asked.shapes not in (*campaign.SHAPES, campaign.EVERY):
+        raise SubjectUsageError(f"--shapes {asked.shapes}: it is regular, uneven or all")
+    part = Shard.parse(asked.shard)
+    found = campaign.machines_named(machines, most=asked.cpus, walk=walk, shapes=asked.shapes)
+    header = Header(
+        release=asked.release,
+        machines=found,
+        depth=asked.depth or (20 if is_random else 3),
+        alpha=asked.alpha,
+        seed=asked.seed,
+        shards=part.count,
+        blind=asked.blind,
+        ignored=sorted(ignored),
+        moves=list(families.named(asked.moves or ("all" if is_random else ""))),
+        walk=walk,
+    )
+    return header, part
 
 
 def _require_known(release: str, ignored: list[str]) -> None:
@@ -287,7 +260,7 @@ def merge(
     folders: Annotated[list[Path], typer.Argument(help="Folders of shards.", metavar="FOLDER")],
     output: Annotated[
         Path, typer.Option("--report", metavar="FOLDER", help="Where to write all finds.")
-    ] = _Folder,
+    ] = Path("hunt"),
 ) -> None:
     """Join the shards of one campaign: finds of one cause are one find."""
     finds = campaign.merged(folders, output)

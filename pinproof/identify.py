@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
-from conformance.identifying.asking import identify as asked
+from conformance.identifying.asking import identify as identity_of
 from conformance.identifying.identity import Identity
+from conformance.subject import SubjectInfo
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
 from pinproof.completion import subject_names
 from pinproof.output import note, print_json
+from pinproof.parameters import argument, option, with_options
 from pinproof.progress import busy
 from reference.behaviours import Behaviour
 from reference.releases import Release, behaviours
@@ -31,23 +35,21 @@ class Format(Enum):
     JSON = "json"
 
 
-def identify(
-    subject: Annotated[
-        str,
-        typer.Argument(
-            help="kubelet:BINARY, kubelet:1.36, exec:PROGRAM, reference or miniature:NAME.",
-            metavar="SUBJECT",
-            autocompletion=subject_names,
-        ),
-    ],
-    form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
-    workers: Annotated[
-        int, typer.Option("-n", min=1, max=16, help="How many histories run at a time.")
-    ] = WORKERS,
-    seconds: Annotated[
-        float, typer.Option("--time", min=1, help="Begin no history after so many seconds.")
-    ] = SECONDS,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is identified, and for how long."""
+
+    subject: str = argument(
+        "kubelet:BINARY, kubelet:1.36, exec:PROGRAM, reference or miniature:NAME.",
+        autocompletion=subject_names,
+    )
+    form: Format = option(Format.TEXT, "How to print it.", "--format")
+    workers: int = option(WORKERS, "How many histories run at a time.", "-n", min=1, max=16)
+    seconds: float = option(SECONDS, "Begin no history after so many seconds.", "--time", min=1)
+
+
+@with_options
+def identify(asked: Asked) -> None:
     """Say which named behaviours a binary has: the release that fits best, the behaviours that the
     binary has or lacks beside it, and those that contradict the release that it states.
 
@@ -55,31 +57,27 @@ def identify(
     that only one history shows is called doubtful. Exit status 1: something contradicts the stated
     release, or the binary does what no known release does.
     """
-    opened = open_subject(subject)
-    try:
-        with busy("identify") as say:
-            found = asked(subject, opened, workers=workers, seconds=seconds, say=say)
-    finally:
-        opened.close()
-    if form is Format.JSON:
-        print_json(as_json(found, opened.info.name, opened.info.version))
+    found, info = _identified(asked.subject, asked.workers, asked.seconds)
+    if asked.form is Format.JSON:
+        print_json(as_json(found, info.name, info.version))
     else:
-        for line in lines(found, opened.info.name, opened.info.version):
+        for line in lines(found, info.name, info.version):
             typer.echo(clean(line))
     raise typer.Exit(int(_status(found)))
+
+
+def _identified(name: str, workers: int, seconds: float) -> tuple[Identity, SubjectInfo]:
+    with closing(open_subject(name)) as subject, busy("identify") as say:
+        found = identity_of(name, subject, workers=workers, seconds=seconds, say=say)
+        return found, subject.info
 
 
 def judged_as(name: str) -> tuple[str, list[str]]:
     """The release by which a subject is to be judged, and the behaviours that it has or lacks
     beside that, as ``--behaviour`` takes them. What one history alone shows is left out: it may be
-    a fault. What contradicts the release that it
-    says it is goes to stderr. Raises :class:`SubjectError`."""
-    subject = open_subject(name)
-    try:
-        with busy("identify") as say:
-            found = asked(name, subject, workers=WORKERS, seconds=SECONDS, say=say)
-    finally:
-        subject.close()
+    a fault. What contradicts the release that it says it is goes to stderr. Raises
+    :class:`SubjectError`."""
+    found, _ = _identified(name, WORKERS, SECONDS)
     note(f"pinproof: {name} is judged as {_known_as(found)}")
     for line in [*_oddities(found), *_contradictions(found), *_missing(found)]:
         note(f"pinproof: {line}")

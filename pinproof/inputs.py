@@ -8,66 +8,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import ClassVar, Final
 
-import typer
-
+import topologies
 from conformance.discovered import topology_named
 from conformance.subject import SubjectUsageError
 from pinproof.files import read
+from pinproof.manifests import Found
 from pinproof.node_archive import collected
+from pinproof.parameters import option
 from pinproof.pods import pods_given
 from pinproof.settings import Given, settings_of
 from pinproof.simulation import Answer, StateFile, answer
 from reference import NEWEST, CPUTopology, Release
 from reference.behaviours import Behaviour
 from reference.releases import has, require_whole_node
+from reference.steps import KubeletConfig
 from topologies import Machine
 from topologies.errors import one_line
 
 #: The state file of a node with 8192 CPUs, each a container's, is smaller.
 MOST_STATE: Final = 8 << 20
 
-_PANEL: Final = "Pods and state"
-
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """Pods and a state file, as they were given; each field is an option of the command line."""
 
-    pods: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PODS",
-            help="CPU requests of Guaranteed pods, in order, where + joins containers "
-            "(4,2,1.5,1+1); or a file of manifests, YAML or JSON, as kubectl get pods -o yaml "
-            "prints them; or - for manifests on stdin.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A node's cpu_manager_state, over which the kubelet starts.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
-    oldest_first: Annotated[
-        bool,
-        typer.Option(
-            "--oldest-first",
-            help="Admit the pods in the order of startTime or creationTimestamp. Default: in the "
-            "order in which they are given.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = False
+    panel: ClassVar = "Pods and state"
+
+    pods: str | None = option(
+        None,
+        "CPU requests of Guaranteed pods, in order, where + joins containers (4,2,1.5,1+1); or a "
+        "file of manifests, YAML or JSON, as kubectl get pods -o yaml prints them; or - for "
+        "manifests on stdin.",
+    )
+    state: Path | None = option(None, "A node's cpu_manager_state, over which the kubelet starts.")
+    oldest_first: bool = option(
+        False,
+        "Admit the pods in the order of startTime or creationTimestamp. Default: in the order in "
+        "which they are given.",
+        "--oldest-first",
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Inputs:
     """What is asked of a machine: settings, pods, a state file and a release."""
 
     given: Given
@@ -75,11 +61,11 @@ class Asked:
     release: str
 
 
-def asked_of(machine: str, given: Given, question: Question, release: str = "") -> Asked:
+def inputs_of(machine: str, given: Given, question: Question, release: str = "") -> Inputs:
     """What was given, and where ``machine`` is a file of ``pinproof collect``, what is in it for
     what was not given. Without either the release is the newest."""
     found = collected(machine)
-    return Asked(
+    return Inputs(
         given if given.config is not None else replace(given, config=found.config),
         replace(
             question,
@@ -90,23 +76,29 @@ def asked_of(machine: str, given: Given, question: Question, release: str = "") 
     )
 
 
-def answered(machine: Machine, given: Given, question: Question, release: str) -> Answer:
-    """What a kubelet of ``release`` does with all that was given. Raises as
+def answered(machine: Machine, inputs: Inputs) -> Answer:
+    """What a kubelet of the release does with all that was given. Raises as
     :func:`pinproof.simulation.answer`."""
+    release, question = inputs.release, inputs.question
     require_simulated(release)
-    settings = settings_of(given, discovered(machine, release), release=release)
-    found = None
+    settings = settings_of(inputs.given, discovered(machine, release), release=release)
+    found = Found(())
     if question.pods is not None:
         found = pods_given(question.pods, oldest_first=question.oldest_first)
-    file = question.state
-    return answer(
-        machine,
-        settings.config,
-        found.pods if found else (),
-        state=None if file is None else StateFile(one_line(str(file)), state_text(file)),
-        release=release,
-        notes=[*settings.notes, *(found.notes if found else ())],
-    )
+    state = None if question.state is None else state_file(question.state)
+    notes = [*settings.notes, *found.notes]
+    return answer(machine, settings.config, found.pods, state=state, release=release, notes=notes)
+
+
+def changed_inputs(
+    machine: Machine, given: Given, to_machine: str | None, to_config: Path | None, release: str
+) -> tuple[Machine | None, KubeletConfig | None]:
+    """What another machine and another configuration make of a node: ``None`` for what stays."""
+    other = None if to_machine is None else topologies.machine(to_machine)
+    if to_config is None:
+        return other, None
+    topology = discovered(other or machine, release)
+    return other, settings_of(replace(given, config=to_config), topology, release=release).config
 
 
 def discovered(machine: Machine, release: str) -> CPUTopology:
@@ -118,9 +110,10 @@ def discovered(machine: Machine, release: str) -> CPUTopology:
         raise SubjectUsageError(str(error)) from error
 
 
-def state_text(path: Path) -> str:
-    """The text of a state file, whatever bytes are in it."""
-    return read(path, MOST_STATE).decode("utf-8", "surrogateescape")
+def state_file(path: Path) -> StateFile:
+    """A state file with its text, whatever bytes are in it."""
+    text = read(path, MOST_STATE).decode("utf-8", "surrogateescape")
+    return StateFile(one_line(str(path)), text)
 
 
 def require_simulated(release: str) -> None:

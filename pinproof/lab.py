@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -15,13 +16,11 @@ from conformance.ending import ENDING, handled
 from hil import lab
 from hil.lab import keys, runtime, tools
 from hil.lab.errors import LabUsageError
-from pinproof.output import AsJson, print_json
+from pinproof.output import print_json
+from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.progress import busy
 
-app = typer.Typer(
-    help="Boot real nodes in QEMU: kernel, containerd, kubelet. Hardware and KVM are not needed.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 
 _Name = Annotated[str, typer.Argument(help="The node.", metavar="NAME")]
 _Deadline = Annotated[
@@ -29,36 +28,28 @@ _Deadline = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which nodes are booted, with what on them."""
+
+    specs: list[str] = argument("One node for each machine: 2s-2n-8c-smt2.", metavar="SPEC...")
+    kubelet: Path = option(MISSING, "The kubelet to put on them.")
+    name: str = option("", "The name of a single node.")
+    inventory: Path | None = option(None, "Where to write the inventory.")
+    kubelet_config: Path | None = option(
+        None, "KubeletConfiguration (YAML) that overrides the lab's own."
+    )
+    cgroup: str = option("v2", "v1 or v2.")
+    oci_runtime: str = option(runtime.DEFAULT, "OCI runtime under containerd: crun or runc.")
+    memory: int | None = option(None, "MiB; default 2048, more for many CPUs.")
+    snapshot: bool = option(True, "Start from a snapshot, made once for nodes of one kind.")
+    accel: str = option("auto", "auto, kvm or tcg.")
+    deadline: _Deadline = None
+
+
 @app.command("up", epilog="Example: pinproof lab up 2s-2n-8c-smt2 --kubelet ./kubelet")
-def up(
-    specs: Annotated[
-        list[str],
-        typer.Argument(help="One node for each machine: 2s-2n-8c-smt2.", metavar="SPEC..."),
-    ],
-    kubelet: Annotated[Path, typer.Option(help="The kubelet to put on them.")],
-    name: Annotated[str, typer.Option(help="The name of a single node.", show_default=False)] = "",
-    inventory: Annotated[
-        Path | None, typer.Option(help="Where to write the inventory.", show_default=False)
-    ] = None,
-    kubelet_config: Annotated[
-        Path | None,
-        typer.Option(
-            help="KubeletConfiguration (YAML) that overrides the lab's own.", show_default=False
-        ),
-    ] = None,
-    cgroup: Annotated[str, typer.Option(help="v1 or v2.")] = "v2",
-    oci_runtime: Annotated[
-        str, typer.Option(help="OCI runtime under containerd: crun or runc.")
-    ] = runtime.DEFAULT,
-    memory: Annotated[
-        int | None, typer.Option(help="MiB; default 2048, more for many CPUs.", show_default=False)
-    ] = None,
-    snapshot: Annotated[
-        bool, typer.Option(help="Start from a snapshot, made once for nodes of one kind.")
-    ] = True,
-    accel: Annotated[str, typer.Option(help="auto, kvm or tcg.")] = "auto",
-    deadline: _Deadline = None,
-) -> None:
+@with_options
+def up(asked: Asked) -> None:
     """Boot nodes, and print the path of an inventory that names them.
 
     A node is ready when its kubelet is healthy and its kernel shows the machine that was described.
@@ -66,17 +57,17 @@ def up(
     take seconds. Use: --subject node:INVENTORY, or `pinproof lab ssh NAME`.
     """
     wish = lab.Wish(
-        specs=specs,
-        kubelet=kubelet,
-        name=name,
-        settings=_settings(kubelet_config),
-        memory=memory,
-        cgroup=_version(cgroup),
-        oci=oci_runtime,
-        accel=accel,
-        fresh=not snapshot,
-        inventory=inventory,
-        deadline=deadline,
+        specs=asked.specs,
+        kubelet=asked.kubelet,
+        name=asked.name,
+        settings=_settings(asked.kubelet_config),
+        memory=asked.memory,
+        cgroup=_version(asked.cgroup),
+        oci=asked.oci_runtime,
+        accel=asked.accel,
+        fresh=not asked.snapshot,
+        inventory=asked.inventory,
+        deadline=asked.deadline,
     )
     with _ended_by_signals(), busy("lab up") as say:
         path, _ = lab.up(wish, lambda who, stage: say(f"{who}: {stage}" if who else stage))

@@ -6,17 +6,23 @@ What never does: how it is shown (``simulate``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from conformance.checks import each
 from pinproof.simulation import Answer, KubeletRefuses, StateFile, answer
 from reference import CPUSet, CPUTopology
 from reference.steps import KubeletConfig
+from reference.view import View
+from reports.text import few
 from topologies import Machine
+from topologies.errors import one_line
 
 _STATE: Final = "cpu_manager_state"
+
+#: A container, as ``pod/container``, and its CPUs before and after.
+Held: TypeAlias = tuple[str, CPUSet, CPUSet]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +45,14 @@ class Change:
         rejected = {pod.name for pod in after.pods if after.refused(pod)}
         return tuple(pod for pod in holding if pod in rejected)
 
-    def held(self) -> Iterator[tuple[str, CPUSet, CPUSet]]:
-        """Each container that holds CPUs before, with these, and those that it holds after."""
-        found = self.after.view.assignments if self.after else {}
-        for pod, container, cpus in each(self.before.view.assignments):
-            if cpus:
-                yield f"{pod}/{container}", cpus, found.get(pod, {}).get(container, CPUSet())
+    def held(self) -> list[Held]:
+        """Each container that holds CPUs before."""
+        return held_before(self.before.view, self.after.view if self.after else None)
 
     def notes(self) -> Iterator[str]:
         """Containers that keep the numbers of their CPUs, which are on other NUMA nodes now."""
-        if self.after is None:
-            return
-        for owner, before, after in self.held():
-            was, now = nodes_of(self.before.topology, before), nodes_of(self.after.topology, after)
-            if before == after and was != now:
-                yield kept_numbers(owner, before, was, now)
+        if self.after is not None:
+            yield from renumbered(self.held(), self.before.topology, self.after.topology)
 
 
 def changed(before: Answer, machine: Machine, config: KubeletConfig) -> Change:
@@ -70,12 +69,30 @@ def changed(before: Answer, machine: Machine, config: KubeletConfig) -> Change:
     return Change(before, after)
 
 
-def kept_numbers(owner: str, cpus: CPUSet, was: CPUSet, now: CPUSet) -> str:
-    """That a container keeps the numbers of its CPUs, which are on other NUMA nodes now."""
-    return f"{owner} keeps CPUs {cpus}, of NUMA node {was} before and {now} after"
+def held_before(before: View, after: View | None) -> list[Held]:
+    """Each container that holds CPUs before, with these, and those that it holds after."""
+    found = after.assignments if after else {}
+    return [
+        (f"{pod}/{container}", cpus, found.get(pod, {}).get(container, CPUSet()))
+        for pod, container, cpus in each(before.assignments)
+        if cpus
+    ]
 
 
-def nodes_of(topology: CPUTopology, cpus: CPUSet) -> CPUSet:
-    """The NUMA nodes of these CPUs."""
+def renumbered(held: Iterable[Held], before: CPUTopology, after: CPUTopology) -> Iterator[str]:
+    """Those that keep the numbers of their CPUs, which are on other NUMA nodes now."""
+    for owner, cpus, cpus_after in held:
+        was, now = _nodes_of(before, cpus), _nodes_of(after, cpus_after)
+        if cpus == cpus_after and was != now:
+            yield f"{owner} keeps CPUs {cpus}, of NUMA node {was} before and {now} after"
+
+
+def ended_text(pods: Collection[str], where: str = "", end: str = "") -> str:
+    """That a kubelet would end these pods, which hold CPUs."""
+    text = f"{len(pods)} pod{' that holds' if len(pods) == 1 else 's that hold'} CPUs"
+    return one_line(f"{text} would be ended{where}: {few(tuple(pods), 5)}{end}")
+
+
+def _nodes_of(topology: CPUTopology, cpus: CPUSet) -> CPUSet:
     details = topology.details
     return CPUSet(details[cpu].numa for cpu in cpus if cpu in details)

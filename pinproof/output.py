@@ -6,15 +6,15 @@ What belongs here: the form. What never does: what is said.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from conformance.subject import SubjectUsageError
-
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+from topologies.errors import one_line
 
 
 def print_json(value: object) -> None:
@@ -26,6 +26,12 @@ def note(text: str) -> None:
     """Print a line on stderr, whole whatever the width of a terminal; it is never markup."""
     console = Console(stderr=True, highlight=False, emoji=False)
     console.print(text, markup=False, soft_wrap=True)
+
+
+def print_lines(console: Console, *texts: str, notes: Iterable[str] = (), most: int = 500) -> None:
+    """Print lines whole, whatever the console's width; then notes of ``most`` characters."""
+    for text in [*texts, *(f"note: {one_line(one, most)}" for one in notes)]:
+        console.print(Text(text), soft_wrap=True)
 
 
 def prepare_folder(report: Path, also: tuple[str, ...] = (), *, resume: bool = False) -> Path:

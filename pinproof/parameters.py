@@ -1,6 +1,7 @@
-"""Parameters of several commands, declared once: as the fields of a dataclass.
+"""Parameters of commands, declared as the fields of a dataclass.
 
-What belongs here: how typer is given them. What never does: a parameter.
+What belongs here: how typer is given them, and what several commands take in the same words. What
+never does: a parameter of one command.
 """
 
 from __future__ import annotations
@@ -10,12 +11,62 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING
-from typing import Any, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+
+import typer
+
+from pinproof.completion import machine_names
+
+if TYPE_CHECKING:
+    from conformance.session.options import Option
+
+_DECLARED: Final = "typer"
+
+AcceptNewHostKey = Annotated[
+    bool, typer.Option(help="Trust a host whose key is not in known_hosts, and add its key.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(help="Pods of real nodes come through the API server that this file names."),
+]
+KnownHosts = Annotated[Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.")]
+MachineName = Annotated[
+    str,
+    typer.Option(help="Name, archive, directory or described spec.", autocompletion=machine_names),
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
+]
+ShardText = Annotated[str, typer.Option(help="The K-th of N parts, as K/N.")]
+
+
+def option(default: Any, text: str, *flags: str, **settings: Any) -> Any:
+    """A field that is an option: its value where it is not given, its help, and what typer takes
+    beside."""
+    return _declared(default, typer.Option(*flags, help=text, **settings))
+
+
+def argument(text: str, default: Any = MISSING, **settings: Any) -> Any:
+    """A field that is an argument, which has to be given unless it has a default."""
+    return _declared(default, typer.Argument(help=text, **settings))
+
+
+def run_option(one: Option, default: Any = None, **settings: Any) -> Any:
+    """An option that a run inside pytest has too."""
+    flag = [f"--{one.name}"] if one.type is bool else []  # without --no-NAME
+    return option(default, one.help, *flag, metavar=one.metavar, **settings)
+
+
+def _declared(default: Any, parameter: Any) -> Any:
+    return dataclasses.field(default=default, metadata={_DECLARED: parameter})
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command as typer takes it: a parameter that is a dataclass becomes one parameter for each
-    of its fields. A field that is not given keeps its default."""
+    of its fields, in the panel of ``--help`` that the class may name. A field that is not given
+    keeps its default."""
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     asked: dict[str, type[Any]] = {}
@@ -40,12 +91,17 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _parameters(asked: type[Any]) -> list[inspect.Parameter]:
     hints = get_type_hints(asked, include_extras=True)
-    return [
-        inspect.Parameter(
+    found = []
+    for field in dataclasses.fields(asked):
+        kind, declared = hints[field.name], field.metadata.get(_DECLARED)
+        if declared is not None:
+            declared.rich_help_panel = getattr(asked, "panel", None)
+            kind = Annotated[kind, declared]
+        parameter = inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
+            annotation=kind,
         )
-        for field in dataclasses.fields(asked)
-    ]
+        found.append(parameter)
+    return found

@@ -23,8 +23,15 @@ from hil.shell import NodeError, NodeUsageError
 from hil.subject import capabilities
 from hil.transport import NodeAddress, connected, each, nodes
 from pinproof import password
-from pinproof.output import AsJson, print_json
-from pinproof.parameters import with_options
+from pinproof.output import print_json
+from pinproof.parameters import (
+    AcceptNewHostKey,
+    AsJson,
+    KnownHosts,
+    argument,
+    option,
+    with_options,
+)
 from pinproof.password import AskSudoPassword
 from pinproof.progress import busy
 from reference import NEWEST, CPUTopology, DiscoveryError, Release
@@ -36,23 +43,11 @@ class Login:
     """The nodes that are named, and what the command line adds to their inventory; each field is a
     parameter of ``probe`` and ``restore``."""
 
-    node: Annotated[
-        str,
-        typer.Argument(
-            help="ssh://user@host[:port], local: or an inventory NAME.toml.", metavar="NODE"
-        ),
-    ]
-    accept_new_host_key: Annotated[
-        bool,
-        typer.Option(help="Trust a host whose key is not in known_hosts, and add its key."),
-    ] = False
-    known_hosts: Annotated[
-        Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.", show_default=False)
-    ] = None
-    key: Annotated[Path | None, typer.Option(help="A private key.", show_default=False)] = None
-    sudo: Annotated[
-        bool, typer.Option(help="Become root with sudo, which must not ask for a password.")
-    ] = False
+    node: str = argument("ssh://user@host[:port], local: or an inventory NAME.toml.")
+    accept_new_host_key: AcceptNewHostKey = False
+    known_hosts: KnownHosts = None
+    key: Path | None = option(None, "A private key.")
+    sudo: bool = option(False, "Become root with sudo, which must not ask for a password.")
     ask_sudo_password: AskSudoPassword = False
 
     def addresses(self) -> list[NodeAddress]:

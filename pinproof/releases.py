@@ -9,7 +9,8 @@ from typing import Annotated, Final
 import typer
 
 from conformance.subject import SubjectUsageError
-from pinproof.output import AsJson, print_json
+from pinproof.output import print_json
+from pinproof.parameters import AsJson
 from reference.behaviours import Area, Behaviour
 from reference.releases import Change, Release, behaviours, changes
 from reports.text import wrapped

@@ -6,8 +6,10 @@ import difflib
 import os
 import re
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Final
 
 import typer
 from rich.console import Console
@@ -18,13 +20,13 @@ from conformance.catalogue import catalogue
 from conformance.known import read as read_known
 from conformance.scenario import Level
 from conformance.session import options
-from conformance.session.options import Option
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
-from conformance.verdict import ExitStatus
+from conformance.verdict import ExitStatus, worst
 from pinproof.completion import machine_names, scenario_ids, subject_names
 from pinproof.output import prepare_folder
+from pinproof.parameters import Kubeconfig, option, run_option, with_options
 from pinproof.password import AskSudoPassword, ask
-from pinproof.subjects import with_options
+from pinproof.subjects import with_node_options
 from reference import NEWEST, NotModelled
 from reference.releases import Release, newest_known, require_whole_node
 
@@ -32,69 +34,48 @@ from reference.releases import Release, newest_known, require_whole_node
 AUTO: Final = "auto"
 
 
-def _declared(option: Option, **more: Any) -> Any:
-    """An option of the run as the command's parameter has it."""
-    flag = [f"--{option.name}"] if option.type is bool else []  # without --no-NAME
-    return typer.Option(*flag, help=option.help, metavar=option.metavar, **more)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is run and how it is judged; each field is an option."""
+
+    subject: str = run_option(options.SUBJECT, "reference", autocompletion=subject_names)
+    machine: list[str] | None = run_option(options.MACHINE, autocompletion=machine_names)
+    keyword: str = option(
+        "",
+        "Only scenarios whose id contains this: pool/, 'qos or pool', 'not node'.",
+        "-k",
+        metavar="EXPRESSION",
+        autocompletion=scenario_ids,
+    )
+    release: str = run_option(options.RELEASE, "")
+    behaviour: list[str] | None = run_option(options.BEHAVIOUR)
+    level: Level = run_option(options.LEVEL, Level.EXTENDED)
+    report: Path | None = run_option(options.REPORT)
+    resume: bool = run_option(options.RESUME, False)
+    shard: str = run_option(options.SHARD, "")
+    floor: int = run_option(options.FLOOR, options.FLOOR.default, min=1)
+    known: Path | None = run_option(options.KNOWN)
+    max_risk: str = option(
+        "",
+        "What may be done to a real node: read-only, pods, kubelet-restart, cpu-offline, reboot. "
+        "Default: pods; everything on nodes of the lab.",
+    )
+    kubeconfig: Kubeconfig = None
+    ask_sudo_password: AskSudoPassword = False
+    dry_run: bool = option(False, "Print the commands for a real node, and send none.", "--dry-run")
+    explore: float | None = option(
+        None,
+        "Then explore the subject for so many minutes (pinproof explore), on the machines that "
+        "were named; what is found goes to explored/ in --report.",
+        min=0.01,
+        metavar="MINUTES",
+    )
+    record: Path | None = run_option(options.RECORD)
+    verbose: bool = option(False, "Show pytest's own output too.", "--verbose")
 
 
-def run(
-    context: typer.Context,
-    subject: Annotated[str, _declared(options.SUBJECT, autocompletion=subject_names)] = (
-        options.SUBJECT.default
-    ),
-    machine: Annotated[
-        list[str] | None, _declared(options.MACHINE, autocompletion=machine_names)
-    ] = None,
-    keyword: Annotated[
-        str,
-        typer.Option(
-            "-k",
-            metavar="EXPRESSION",
-            help="Only scenarios whose id contains this: pool/, 'qos or pool', 'not node'.",
-            autocompletion=scenario_ids,
-            show_default=False,
-        ),
-    ] = "",
-    release: Annotated[str, _declared(options.RELEASE)] = "",
-    behaviour: Annotated[list[str] | None, _declared(options.BEHAVIOUR)] = None,
-    level: Annotated[Level, _declared(options.LEVEL)] = Level.EXTENDED,
-    report: Annotated[Path | None, _declared(options.REPORT)] = None,
-    resume: Annotated[bool, _declared(options.RESUME)] = False,
-    shard: Annotated[str, _declared(options.SHARD)] = "",
-    floor: Annotated[int, _declared(options.FLOOR, min=1)] = options.FLOOR.default,
-    known: Annotated[Path | None, _declared(options.KNOWN)] = None,
-    max_risk: Annotated[
-        str,
-        typer.Option(
-            help="What may be done to a real node: read-only, pods, kubelet-restart, cpu-offline, "
-            "reboot. Default: pods; everything on nodes of the lab."
-        ),
-    ] = "",
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(help="Pods of real nodes come through the API server that this file names."),
-    ] = None,
-    ask_sudo_password: AskSudoPassword = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Print the commands for a real node, and send none."),
-    ] = False,
-    explore: Annotated[
-        float | None,
-        typer.Option(
-            min=0.01,
-            metavar="MINUTES",
-            help="Then explore the subject for so many minutes (pinproof explore), on the machines "
-            "that were named; what is found goes to explored/ in --report.",
-            show_default=False,
-        ),
-    ] = None,
-    record: Annotated[Path | None, _declared(options.RECORD)] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Show pytest's own output too.")
-    ] = False,
-) -> None:
+@with_options
+def run(context: typer.Context, asked: Asked) -> None:
     """Run the scenarios on a subject, and report.
 
     All other options go to pytest: -x stops at the first failure, --lf runs only the scenarios that
@@ -102,114 +83,128 @@ def run(
     skipped. -n 2 uses two processes, -n 0 one. Without -n every CPU of this host gets a process, at
     most eight, if that saves time.
     """
-    import pytest
-
-    import reports
     from conformance.smoke import smoke
     from pinproof import pytest_arguments
     from pinproof.dry_run import dry_run as show_commands
     from pinproof.explore import Wish, explored_after, require_explorable
     from pinproof.identify import judged_as
-    from pinproof.run_progress import Following
     from pinproof.subjects import opened
-    from reports.formats import formatted
 
-    subject = with_options(subject, max_risk, kubeconfig, password=ask_sudo_password)
-    keyword = renamed(keyword)
+    subject = with_node_options(
+        asked.subject, asked.max_risk, asked.kubeconfig, password=asked.ask_sudo_password
+    )
+    keyword = renamed(asked.keyword)
     more = [*(["-k", keyword] if keyword else []), *context.args]
     config = pytest_arguments.parsed(more, _options(context)) if more else None
-    machines = machine or ["all"]
+    machines = asked.machine or []
+    cases = _cases(machines or ["all"])
+    _check_keyword(keyword)
+    _require_files(asked)
+    if asked.ask_sudo_password:
+        ask()
+    release, behaviours = asked.release, asked.behaviour or []
+    if release == AUTO:
+        release, found_out = judged_as(subject)
+        behaviours = [*found_out, *behaviours]
+    chosen = [
+        *(*pytest_arguments.ALONE, *pytest_arguments.memory(subject)),
+        *options.arguments(
+            subject=subject,
+            release=release,
+            behaviour=behaviours,
+            machine=machines or ["all"],
+            level=asked.level.value,
+            shard=asked.shard,
+            no_smoke=True,
+        ),
+    ]
+    if asked.dry_run:
+        raise typer.Exit(show_commands(subject, [*chosen, *more]))
+    with opened(subject) as tried:
+        _require_judge(release, behaviours, tried)
+        smoke(tried)  # built, and proven to start, before any worker does
+        if asked.explore:
+            require_explorable(tried, machines)
+    stream = _stream(asked.report, resume=asked.resume)
+    arguments = [
+        *chosen,
+        *_written(asked, stream),
+        *pytest_arguments.workers(subject, cases, config),
+        *pytest_arguments.brief(context.args),
+        *(() if asked.resume else pytest_arguments.together(subject, more)),
+        *more,
+    ]
+    skips = config is not None and "s" in config.getoption("reportchars")
+    status, is_whole = _ran(arguments, asked, stream, skips=skips)
+    if asked.explore and asked.report and is_whole:
+        wish = Wish(asked.explore, machines, release, behaviours, asked.shard, asked.resume)
+        status = worst([status, explored_after(subject, wish, asked.report / "explored")])
+    raise typer.Exit(status)
+
+
+def _cases(patterns: Sequence[str]) -> list[str]:
+    """The ids of all cases on these machines."""
     found = {
         name
-        for pattern in machines
+        for pattern in patterns
         for name in topologies.matching(pattern) or [topologies.machine(pattern).name]
     }
-    cases = [
+    return [
         f"{one.id}@{name}"
         for one in catalogue()
         for name in ([one.machine] if one.machine else found)
     ]
-    _check_keyword(keyword)
-    if known is not None:
-        read_known(known, [one.id for one in catalogue()])
-    if resume and report is None:
+
+
+def _require_files(asked: Asked) -> None:
+    """Refuse a list of known failures that cannot be read, and what needs a report without one."""
+    if asked.known is not None:
+        read_known(asked.known, [one.id for one in catalogue()])
+    if asked.resume and asked.report is None:
         raise SubjectUsageError("--resume goes on in --report DIR, which is not given")
-    if explore and report is None:
+    if asked.explore and asked.report is None:
         raise SubjectUsageError("--explore writes to --report DIR, which is not given")
-    if ask_sudo_password:
-        ask()
-    if release == AUTO:
-        release, found_out = judged_as(subject)
-        behaviour = [*found_out, *(behaviour or [])]
-    chosen = [
-        *pytest_arguments.ALONE,
-        *pytest_arguments.memory(subject),
+
+
+def _written(asked: Asked, stream: Path) -> list[str]:
+    """What is written where, in pytest's words, and nothing of pytest's own:
+    :class:`pinproof.run_progress.Following` shows how far the run is."""
+    quiet = ("-qq", "--no-header", "--no-summary", "--tb=no", "--show-capture=no")
+    return [
         *options.arguments(
-            subject=subject,
-            release=release,
-            behaviour=behaviour,
-            machine=machines,
-            level=level.value,
-            shard=shard,
-            no_smoke=True,
+            floor=asked.floor,
+            record=asked.record,
+            report=asked.report,
+            resume=asked.resume,
+            known=asked.known and asked.known.absolute(),
+            stream=None if asked.report else stream,
         ),
+        *(["-ra"] if asked.verbose else quiet),
     ]
-    if dry_run:
-        raise typer.Exit(show_commands(subject, [*chosen, *more]))
+
+
+def _ran(arguments: Sequence[str], asked: Asked, stream: Path, *, skips: bool) -> tuple[int, bool]:
+    """Run pytest and summarise; the status, and whether the run came to its end. Raises
+    :class:`typer.Exit` where it wrote nothing."""
+    import pytest
+
+    import reports
+    from pinproof.run_progress import Following
+    from reports.formats import formatted
+
     console = Console(highlight=False)
-    with opened(subject) as tried:
-        _require_judge(release, behaviour or [], tried)
-        smoke(tried)  # built, and proven to start, before any worker does
-        if explore:
-            require_explorable(tried, machine or [])
-    stream = _stream(report, resume=resume)
     before = when_written(stream)
-    arguments = [
-        *chosen,
-        *options.arguments(
-            floor=floor,
-            record=record,
-            report=report,
-            resume=resume,
-            known=known and known.absolute(),
-        ),
-        *([] if report else options.arguments(stream=stream)),
-        *_appearance(verbose),
-        *pytest_arguments.workers(subject, cases, config),
-        *pytest_arguments.brief(context.args),
-        *(() if resume else pytest_arguments.together(subject, more)),
-        *more,
-    ]
-    following = None if verbose else Following(console, sys.stderr)
-    status = int(pytest.main(arguments, plugins=[following] if following else []))
+    following = None if asked.verbose else Following(console, sys.stderr)
+    status = int(pytest.main([*arguments], plugins=[following] if following else []))
     if when_written(stream) in (None, before):
         raise typer.Exit(_without_stream(status))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         typer.echo(formatted(reports.load(stream, ended=status), "github"), nl=False)
-    skips = config is not None and "s" in config.getoption("reportchars")
     reports.summarise(stream, console, ended=status, stories=following is None, skips=skips)
-    if report is not None:
-        whole = (report / "report.html").exists()
-        typer.echo(f"report: {report if whole else _unfinished(report)}", err=True)
-    if explore and report and reports.load(stream, ended=status).footer is not None:
-        wish = Wish(explore, machine or [], release, behaviour or [], shard, resume)
-        status = _worse(status, explored_after(subject, wish, report / "explored"))
-    raise typer.Exit(status)
-
-
-#: The worst first, where two parts of a run end differently.
-_WORST_FIRST: Final = (
-    ExitStatus.NOT_RESTORED,
-    ExitStatus.NOT_CONFORMANT,
-    ExitStatus.USAGE,
-    ExitStatus.COULD_NOT_TELL,
-    ExitStatus.TOO_FEW,
-    ExitStatus.CONFORMANT,
-)
-
-
-def _worse(one: int, other: int) -> int:
-    return min(one, other, key=_WORST_FIRST.index)
+    if asked.report is not None:
+        whole = (asked.report / "report.html").exists()
+        typer.echo(f"report: {asked.report if whole else _unfinished(asked.report)}", err=True)
+    return status, reports.load(stream, ended=status).footer is not None
 
 
 def _unfinished(report: Path) -> str:
@@ -238,13 +233,6 @@ def _stream(report: Path | None, *, resume: bool) -> Path:
     if report is None:
         return Path(f"/proc/{os.getpid()}/fd/{os.memfd_create('result.jsonl')}")
     return prepare_folder(report, resume=resume)
-
-
-def _appearance(verbose: bool) -> list[str]:
-    """Nothing of pytest's own: :class:`pinproof.run_progress.Following` writes the progress."""
-    if verbose:
-        return ["-ra"]
-    return ["-qq", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"]
 
 
 def _without_stream(status: int) -> int:

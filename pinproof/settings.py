@@ -10,15 +10,14 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, ClassVar, Final
 
 from conformance.discovered import first_core
 from conformance.subject import SubjectUsageError
 from hil.inspection.kubelet import deciding
 from pinproof.configuration_fields import FIELDS
 from pinproof.files import documents
+from pinproof.parameters import option
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
 from reference.kubelet.configuration import is_known_gate, reserving
@@ -49,48 +48,40 @@ _GATES: Final = "featureGates"
 _MANAGER_GATE: Final = "CPUManager"
 
 
-def _option(metavar: str, text: str) -> Any:
-    return typer.Option(
-        metavar=metavar, help=text, show_default=False, rich_help_panel="Kubelet settings"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Given:
     """What was given on the command line, where each field is an option; ``None``: not given."""
 
-    config: Annotated[
-        Path | None,
-        _option("FILE", "A KubeletConfiguration, as a node has it; the options below override it."),
-    ] = None
-    policy: Annotated[str | None, _option("none|static", "cpuManagerPolicy. Default: static.")] = (
-        None
+    panel: ClassVar = "Kubelet settings"
+
+    config: Path | None = option(
+        None, "A KubeletConfiguration, as a node has it; the options below override it."
     )
-    policy_option: Annotated[
-        list[str] | None,
-        _option("NAME=VALUE", "cpuManagerPolicyOptions, as full-pcpus-only=true. May be repeated."),
-    ] = None
-    topology_manager_policy: Annotated[
-        str | None, _option("POLICY", "none, best-effort, restricted or single-numa-node.")
-    ] = None
-    topology_manager_scope: Annotated[
-        str | None, _option("container|pod", "topologyManagerScope.")
-    ] = None
-    topology_manager_policy_option: Annotated[
-        list[str] | None, _option("NAME=VALUE", "topologyManagerPolicyOptions. May be repeated.")
-    ] = None
-    feature_gate: Annotated[
-        list[str] | None, _option("NAME=true|false", "A feature gate. May be repeated.")
-    ] = None
-    reserved: Annotated[
-        str | None,
-        _option(
-            "CPUS",
-            "reservedSystemCPUs, as 0,4. Default without a configuration: the first physical core.",
-        ),
-    ] = None
-    kube_reserved: Annotated[str | None, _option("cpu=AMOUNT", "kubeReserved.")] = None
-    system_reserved: Annotated[str | None, _option("cpu=AMOUNT", "systemReserved.")] = None
+    policy: str | None = option(None, "cpuManagerPolicy. Default: static.", metavar="none|static")
+    policy_option: list[str] | None = option(
+        None,
+        "cpuManagerPolicyOptions, as full-pcpus-only=true. May be repeated.",
+        metavar="NAME=VALUE",
+    )
+    topology_manager_policy: str | None = option(
+        None, "none, best-effort, restricted or single-numa-node.", metavar="POLICY"
+    )
+    topology_manager_scope: str | None = option(
+        None, "topologyManagerScope.", metavar="container|pod"
+    )
+    topology_manager_policy_option: list[str] | None = option(
+        None, "topologyManagerPolicyOptions. May be repeated.", metavar="NAME=VALUE"
+    )
+    feature_gate: list[str] | None = option(
+        None, "A feature gate. May be repeated.", metavar="NAME=true|false"
+    )
+    reserved: str | None = option(
+        None,
+        "reservedSystemCPUs, as 0,4. Default without a configuration: the first physical core.",
+        metavar="CPUS",
+    )
+    kube_reserved: str | None = option(None, "kubeReserved.", metavar="cpu=AMOUNT")
+    system_reserved: str | None = option(None, "systemReserved.", metavar="cpu=AMOUNT")
 
     @property
     def nothing(self) -> bool:

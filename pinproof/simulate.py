@@ -7,9 +7,8 @@ options that it is asked with (``inputs``).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -22,60 +21,44 @@ from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof import inputs
 from pinproof.completion import machine_names
-from pinproof.inputs import Question
-from pinproof.machine_change import Change, changed
-from pinproof.output import AsJson, print_json
-from pinproof.parameters import with_options
+from pinproof.inputs import Question, changed_inputs, inputs_of
+from pinproof.machine_change import Change, changed, ended_text
+from pinproof.output import print_json, print_lines
+from pinproof.parameters import AsJson, MachineName, option, with_options
 from pinproof.picture import Picture
-from pinproof.settings import Given, settings_of
+from pinproof.settings import Given
 from pinproof.simulation import Answer, Kept, KubeletRefuses, Verdict
 from reference import NEWEST
 from reference.kubelet.reasons import Rule
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import pod_text
 from reference.steps import Kind, Pod
-from reports.text import few
 from topologies.errors import one_line
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The node, what is changed about it, and how the answer is printed."""
+
+    machine: MachineName = "2s-2n-16c-smt2"
+    release: str = option(
+        "", "The release to simulate.", show_default=f"{NEWEST}, or that of a collected node"
+    )
+    to_machine: str | None = option(
+        None,
+        "Then start the kubelet again on this machine, over the state file that it left.",
+        autocompletion=machine_names,
+    )
+    to_config: Path | None = option(
+        None, "Then start the kubelet again with this KubeletConfiguration."
+    )
+    why: bool = option(False, "Show the rule behind each reason, and its source.", "--why")
+    svg: Path | None = option(None, "Write an SVG picture to this file.")
+    as_json: AsJson = False
+
+
 @with_options
-def simulate(
-    question: Question,
-    given: Given,
-    machine: Annotated[
-        str,
-        typer.Option(
-            help="Name, archive, directory or described spec.", autocompletion=machine_names
-        ),
-    ] = "2s-2n-16c-smt2",
-    release: Annotated[
-        str,
-        typer.Option(
-            help="The release to simulate.", show_default=f"{NEWEST}, or that of a collected node"
-        ),
-    ] = "",
-    to_machine: Annotated[
-        str | None,
-        typer.Option(
-            help="Then start the kubelet again on this machine, over the state file that it left.",
-            autocompletion=machine_names,
-            show_default=False,
-        ),
-    ] = None,
-    to_config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Then start the kubelet again with this KubeletConfiguration.",
-            show_default=False,
-        ),
-    ] = None,
-    why: Annotated[
-        bool, typer.Option("--why", help="Show the rule behind each reason, and its source.")
-    ] = False,
-    svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
-    as_json: AsJson = False,
-) -> None:
+def simulate(question: Question, given: Given, asked: Asked) -> None:
     """Show which CPUs each container would get, and why: as a table and a picture.
 
     pinproof simulate --policy-option full-pcpus-only=true --pods 3 --why
@@ -83,47 +66,40 @@ def simulate(
     kubectl get pods -A --field-selector spec.nodeName=node7 -o yaml | pinproof simulate --machine
     ./node7.tar.xz --config config.yaml --state cpu_manager_state --pods -
     """
-    shown = topologies.machine(machine)
-    asked = inputs.asked_of(machine, given, question, release)
-    given, question, release = asked.given, asked.question, asked.release
-    if question.pods is None and question.state is None:
+    shown = topologies.machine(asked.machine)
+    node = inputs_of(asked.machine, given, question, asked.release)
+    if node.question.pods is None and node.question.state is None:
         raise SubjectUsageError("simulate needs --pods, --state or both")
     try:
-        found = inputs.answered(shown, given, question, release)
+        found = inputs.answered(shown, node)
     except KubeletRefuses as refusal:
-        if as_json:
+        if asked.as_json:
             facts = {"starts": False, "error": refusal.error, "way out": refusal.way_out}
-            print_json({"kubelet": {"release": release, **facts}})
+            print_json({"kubelet": {"release": node.release, **facts}})
         raise
-    change = _change(found, to_machine, given, to_config)
+    change = _change(found, node.given, asked)
     last = change.after or found if change else found
     picture = Picture.of(last.machine, last.topology, last.held, last.release)
-    if as_json:
+    if asked.as_json:
         print_json(_facts(found) if change is None else _change_facts(change))
     elif change is None:
-        _show(found, picture, why=why)
+        _show(found, picture, why=asked.why)
     else:
         _show_change(change, picture)
-    if svg is not None:
-        picture.write(svg)
-        typer.echo(svg, err=as_json)
+    if asked.svg is not None:
+        picture.write(asked.svg)
+        typer.echo(asked.svg, err=asked.as_json)
     if change is not None and change.ended:
         raise typer.Exit(int(ExitStatus.NOT_CONFORMANT))
 
 
-def _change(
-    before: Answer, machine: str | None, given: Given, config: Path | None
-) -> Change | None:
+def _change(before: Answer, given: Given, asked: Asked) -> Change | None:
+    machine, config = changed_inputs(
+        before.machine, given, asked.to_machine, asked.to_config, before.release
+    )
     if machine is None and config is None:
         return None
-    after = before.machine if machine is None else topologies.machine(machine)
-    settings = before.config
-    if config is not None:
-        topology = inputs.discovered(after, before.release)
-        settings = settings_of(
-            replace(given, config=config), topology, release=before.release
-        ).config
-    return changed(before, after, settings)
+    return changed(before, machine or before.machine, config or before.config)
 
 
 # -- for people --------------------------------------------------------------------------------
@@ -131,12 +107,9 @@ def _change(
 
 def _show(found: Answer, picture: Picture, *, why: bool) -> None:
     console = Console(highlight=False)
-    head = f"kubelet {found.release} with {found.config}"
-    console.print(Text(head), soft_wrap=True)
-    for note in found.notes:
-        console.print(Text(f"note: {one_line(note)}"), soft_wrap=True)
+    print_lines(console, f"kubelet {found.release} with {found.config}", notes=found.notes)
     if found.hangs_over:
-        console.print(Text(_hang_text(found)), soft_wrap=True)
+        print_lines(console, _hang_text(found))
     console.print(_table(found))
     if why:
         _explain(found, console)
@@ -146,34 +119,22 @@ def _show(found: Answer, picture: Picture, *, why: bool) -> None:
 def _show_change(change: Change, picture: Picture) -> None:
     """Who holds CPUs before and after, side by side, and whom the change ends."""
     console = Console(highlight=False)
-    before, after = change.before, change.after
-    for title, one in (("before", before), ("after", after)):
+    for title, one in (("before", change.before), ("after", change.after)):
         if one is not None:
             head = f"{title}: {one.machine.name}, kubelet {one.release} with {one.config}"
-            console.print(Text(head), soft_wrap=True)
-            for note in one.notes:
-                console.print(Text(f"note: {one_line(note)}"), soft_wrap=True)
+            print_lines(console, head, notes=one.notes)
     if change.refusal is not None:
-        console.print(Text(f"after: {change.refusal}"), soft_wrap=True)
+        print_lines(console, f"after: {change.refusal}")
     table = Table("container", "before", "after", box=None, pad_edge=False)
     for owner, was, now in change.held():
         ended = owner.rpartition("/")[0] in change.ended
         table.add_row(Text(one_line(owner)), str(was), "ended" if ended else str(now or "none"))
     console.print(table)
-    for note in change.notes():
-        console.print(Text(f"note: {one_line(note)}"), soft_wrap=True)
+    print_lines(console, notes=change.notes())
     picture.show(console)
-    console.print(Text(_ended_text(change)), soft_wrap=True)
-
-
-def _ended_text(change: Change) -> str:
-    pods = change.ended
-    if not pods:
-        return "No pod that holds CPUs would be ended."
-    count = (
-        f"{len(pods)} pod{'' if len(pods) == 1 else 's'} that hold{'s' if len(pods) == 1 else ''}"
-    )
-    return one_line(f"{count} CPUs would be ended: {few(pods, 5)}")
+    ended_pods = change.ended
+    none = "No pod that holds CPUs would be ended."
+    print_lines(console, ended_text(ended_pods) if ended_pods else none)
 
 
 def _hang_text(found: Answer) -> str:

@@ -24,7 +24,7 @@ def opened(name: str) -> Iterator[Subject]:
         subject.close()
 
 
-def with_options(
+def with_node_options(
     subject: str, risk: str, kubeconfig: Path | None, *, password: bool = False
 ) -> str:
     """A subject of real nodes, with what was said of them. Raises :class:`SubjectUsageError` where

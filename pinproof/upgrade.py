@@ -7,11 +7,11 @@ printed. What never does: the rehearsal (:mod:`conformance.upgrading`).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 from rich.console import Console
@@ -20,7 +20,6 @@ from rich.text import Text
 
 import topologies
 from conformance.accounts import broken
-from conformance.checks import each
 from conformance.explain import difference_lines
 from conformance.lockstep import holdings
 from conformance.pods import guaranteed
@@ -31,15 +30,15 @@ from conformance.upgrading import Broken, Plan, Rehearsed, Stage, Turn, rehearse
 from conformance.verdict import ExitStatus, Verdict
 from pinproof import inputs
 from pinproof.completion import machine_names
-from pinproof.inputs import Question
-from pinproof.machine_change import kept_numbers, nodes_of
-from pinproof.output import AsJson, note, print_json
-from pinproof.parameters import with_options
+from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of
+from pinproof.machine_change import ended_text, held_before, renumbered
+from pinproof.output import note, print_json, print_lines
+from pinproof.parameters import AsJson, MachineName, argument, option, with_options
 from pinproof.picture import Picture
 from pinproof.pods import pods_given
 from pinproof.progress import busy
 from pinproof.settings import Given, settings_of
-from pinproof.simulation import StateFile, assumed, known_pods, reserved_of
+from pinproof.simulation import assumed, known_pods, reserved_of
 from reference import CPUSet, CPUTopology
 from reference.releases import minor_of
 from reference.steps import KubeletConfig, Pod
@@ -58,46 +57,24 @@ _BREAKS_TOO: Final = ", and so does the way back"
 _SCHEMES: Final = ("kubelet", "miniature")
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """From which kubelet to which, on what machine."""
+
+    old: str = argument("A release, or kubelet:BINARY.", metavar="FROM")
+    new: str = argument("A release, or kubelet:BINARY.", metavar="TO")
+    machine: MachineName = "2s-2n-16c-smt2"
+    model: bool = option(False, "Ask the models of both releases; start no kubelet.", "--model")
+    reboot: bool = option(False, "Boot the machine again before TO and FROM start.", "--reboot")
+    to_machine: str | None = option(
+        None, "TO finds this machine instead, after a boot.", autocompletion=machine_names
+    )
+    to_config: Path | None = option(None, "TO has this KubeletConfiguration instead.")
+    as_json: AsJson = False
+
+
 @with_options
-def upgrade(
-    context: typer.Context,
-    question: Question,
-    given: Given,
-    old: Annotated[
-        str,
-        typer.Argument(metavar="FROM", help="A release, or kubelet:BINARY.", show_default=False),
-    ],
-    new: Annotated[
-        str, typer.Argument(metavar="TO", help="A release, or kubelet:BINARY.", show_default=False)
-    ],
-    machine: Annotated[
-        str,
-        typer.Option(
-            help="Name, archive, directory or described spec.", autocompletion=machine_names
-        ),
-    ] = "2s-2n-16c-smt2",
-    model: Annotated[
-        bool, typer.Option("--model", help="Ask the models of both releases; start no kubelet.")
-    ] = False,
-    reboot: Annotated[
-        bool, typer.Option("--reboot", help="Boot the machine again before TO and FROM start.")
-    ] = False,
-    to_machine: Annotated[
-        str | None,
-        typer.Option(
-            help="TO finds this machine instead, after a boot.",
-            autocompletion=machine_names,
-            show_default=False,
-        ),
-    ] = None,
-    to_config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="TO has this KubeletConfiguration instead.", show_default=False
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+def upgrade(context: typer.Context, question: Question, given: Given, asked: Asked) -> None:
     """Rehearse an upgrade of the kubelet on one machine, and the way back: does each kubelet start,
     and do pods that run keep their CPUs?
 
@@ -110,25 +87,24 @@ def upgrade(
 
     pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
     """
-    shown = topologies.machine(machine)
-    asked = inputs.asked_of(machine, given, question)
-    given, question = asked.given, asked.question
-    for name in (old, new):  # before the first of them is built, which takes minutes
-        _check_name(name, model=model)
+    shown = topologies.machine(asked.machine)
+    node = inputs_of(asked.machine, given, question)
+    for name in (asked.old, asked.new):  # before the first of them is built, which takes minutes
+        _check_name(name, model=asked.model)
     with ExitStack() as open_ones:
-        before = _subject(old, model=model)
+        before = _subject(asked.old, model=asked.model)
         open_ones.callback(before.close)
-        after = _subject(new, model=model)
+        after = _subject(asked.new, model=asked.model)
         open_ones.callback(after.close)
         release = min(before.info.release, after.info.release, key=minor_of)
-        plan, notes = _plan(shown, given, question, release)
-        change = _change(plan, given, to_machine, to_config, release)
-        plan = replace(plan, reboot=reboot, to_machine=change[0], to_config=change[1])
+        plan, notes = _plan(shown, replace(node, release=release))
+        change = changed_inputs(shown, node.given, asked.to_machine, asked.to_config, release)
+        plan = replace(plan, reboot=asked.reboot, to_machine=change[0], to_config=change[1])
         with busy("upgrade") as say:
             found = rehearse(before, after, plan, say=say)
     status = _status(found)
     replay = shlex.join(["pinproof", "upgrade", *_arguments(context)])
-    if as_json:
+    if asked.as_json:
         print_json(_facts(found, plan, [*notes, *found.notes], replay))
     else:
         _show(found, plan, [*notes, *found.notes], release)
@@ -160,12 +136,11 @@ def _subject(name: str, *, model: bool) -> Subject:
 # -- what is rehearsed -------------------------------------------------------------------------
 
 
-def _plan(
-    machine: Machine, given: Given, question: Question, release: str
-) -> tuple[Plan, list[str]]:
-    """All that was given, read as ``release`` does, the older of the two."""
+def _plan(machine: Machine, node: Inputs) -> tuple[Plan, list[str]]:
+    """All that was given, read as the release does, the older of the two."""
+    release, question = node.release, node.question
     topology = inputs.discovered(machine, release)
-    settings = settings_of(given, topology, release=release)
+    settings = settings_of(node.given, topology, release=release)
     config, notes = settings.config, list(settings.notes)
     pods, gone = _usual_pods(topology, config, release)
     if question.pods is not None:
@@ -176,24 +151,12 @@ def _plan(
     if question.state is not None:
         if question.pods is None:
             pods, gone = (), ()
-        file = one_line(str(question.state))
-        state = inputs.state_text(question.state)
-        known = known_pods(StateFile(file, state), pods, config, release)
+        file = inputs.state_file(question.state)
+        state, known = file.text, known_pods(file, pods, config, release)
         notes += assumed(known, pods)
     fresh = [pod for pod in pods if pod not in known]
     later = guaranteed(_unused("later", [*known, *fresh]), _core(topology))
     return Plan(machine, config, fresh, later, gone, state, known), notes
-
-
-def _change(
-    plan: Plan, given: Given, machine: str | None, config: Path | None, release: str
-) -> tuple[Machine | None, KubeletConfig | None]:
-    """What is another for TO; ``None`` for what stays."""
-    other = None if machine is None else topologies.machine(machine)
-    if config is None:
-        return other, None
-    topology = inputs.discovered(other or plan.machine, release)
-    return other, settings_of(replace(given, config=config), topology, release=release).config
 
 
 def _core(topology: CPUTopology) -> int:
@@ -242,13 +205,12 @@ def _arguments(context: typer.Context) -> Iterator[str]:
 
 def _show(found: Rehearsed, plan: Plan, notes: list[str], release: str) -> None:
     console = Console(highlight=False)
-    console.print(Text(f"{plan.machine.name} with {plan.config}"), soft_wrap=True)
+    heads = [f"{plan.machine.name} with {plan.config}"]
     shown = found.stages[-1]
     if plan.changes:
         shown = [one for one in found.stages if not one.back][-1]
-        console.print(Text(f"then {shown.machine.name} with {shown.config}"), soft_wrap=True)
-    for text in [*notes, *_renumbered(found, release)]:
-        console.print(Text(f"note: {one_line(text, 1000)}"), soft_wrap=True)
+        heads.append(f"then {shown.machine.name} with {shown.config}")
+    print_lines(console, *heads, notes=[*notes, *_renumbered(found, release)], most=1000)
     console.print(_table(found, plan))
     topology = inputs.discovered(shown.machine, release)
     reserved = reserved_of(topology, shown.config, release)
@@ -256,17 +218,13 @@ def _show(found: Rehearsed, plan: Plan, notes: list[str], release: str) -> None:
     Picture.of(shown.machine, topology, held, release).show(console)
 
 
-def _renumbered(found: Rehearsed, release: str) -> Iterator[str]:
+def _renumbered(found: Rehearsed, release: str) -> Iterable[str]:
     """Containers that keep the numbers of their CPUs, which are on other NUMA nodes now."""
     first, second, *_ = found.stages
     if second.machine is first.machine or not second.view.running:
-        return
+        return ()
     before, after = (inputs.discovered(one.machine, release) for one in (first, second))
-    for pod, container, cpus in each(first.view.assignments):
-        held = second.view.assignments.get(pod, {}).get(container)
-        was, now = nodes_of(before, cpus), nodes_of(after, cpus)
-        if cpus and held == cpus and was != now:
-            yield kept_numbers(f"{pod}/{container}", cpus, was, now)
+    return renumbered(held_before(first.view, second.view), before, after)
 
 
 def _table(found: Rehearsed, plan: Plan) -> Table:
@@ -351,14 +309,8 @@ def _pods(names: Collection[str], verb: str) -> str:
     return f"{len(names)} pod {verb}s" if len(names) == 1 else f"{len(names)} pods {verb}"
 
 
-def _ended(turn: Turn) -> str:
-    """As simulate says it."""
-    text = f"{len(turn.ended)} pod{' that holds' if len(turn.ended) == 1 else 's that hold'} CPUs"
-    return one_line(f"{text} would be ended{_back(turn)}: {few(tuple(turn.ended), 5)}.")
-
-
 def _verdict(found: Rehearsed) -> str:
-    parts = [_ended(turn) for turn in found.turns if turn.ended]
+    parts = [ended_text(turn.ended, _back(turn), ".") for turn in found.turns if turn.ended]
     if not parts:
         parts.append(_outcome(found))
     elif found.broken:

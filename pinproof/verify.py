@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -19,7 +19,8 @@ from conformance.verdict import ExitStatus
 from hil.inspection import marks
 from hil.transport import connected
 from hil.transport import nodes as addresses
-from pinproof.output import AsJson, note, print_json
+from pinproof.output import note, print_json
+from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.progress import busy
 from pinproof.signing import BadSignature, signer, verify_with_cosign
 from reports.certificate import (
@@ -38,60 +39,55 @@ from reports.text import few, line
 from topologies.steady import steady_digest
 
 
-def verify(
-    certificate: Annotated[Path, typer.Argument(help="A certificate.json, or its folder.")],
-    stream: Annotated[
-        Path | None,
-        typer.Argument(
-            help="The result stream that it was made from: its verdicts are made again. Default "
-            "for a folder: the stream that the certificate names, if it is there.",
-            show_default=False,
-        ),
-    ] = None,
-    allowed_signers: Annotated[
-        Path | None,
-        typer.Option(
-            help="Who may sign (ssh-keygen(1), ALLOWED SIGNERS): the signature beside the "
-            "certificate is checked.",
-            show_default=False,
-        ),
-    ] = None,
-    cosign_key: Annotated[
-        Path | None,
-        typer.Option(help="A public key of cosign: its signature is checked.", show_default=False),
-    ] = None,
-    unit: Annotated[
-        str,
-        typer.Option(
-            help="ssh://user@host, or an inventory (lab.toml#node7): is this node the one that "
-            "was certified?",
-            metavar="NODE",
-            show_default=False,
-        ),
-    ] = "",
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The certificate, and what it is checked with."""
+
+    certificate: Path = argument("A certificate.json, or its folder.")
+    stream: Path | None = argument(
+        "The result stream that it was made from: its verdicts are made again. Default for a "
+        "folder: the stream that the certificate names, if it is there.",
+        None,
+    )
+    allowed_signers: Path | None = option(
+        None,
+        "Who may sign (ssh-keygen(1), ALLOWED SIGNERS): the signature beside the certificate is "
+        "checked.",
+    )
+    cosign_key: Path | None = option(None, "A public key of cosign: its signature is checked.")
+    unit: str = option(
+        "",
+        "ssh://user@host, or an inventory (lab.toml#node7): is this node the one that was "
+        "certified?",
+        metavar="NODE",
+    )
+    as_json: AsJson = False
+
+
+@with_options
+def verify(asked: Asked) -> None:
     """Check a certificate: recompute what can be recomputed, and name what cannot.
 
     Exit status 0: nothing is wrong with it; 1: it was changed, contradicts itself or its result
     stream, has expired, is of another unit than --unit, or is not signed as asked. A certificate
     without a signature shows that it was not changed by accident; anyone could have written it.
     """
-    folder = certificate if certificate.is_dir() else None
-    certificate = folder / "certificate.json" if folder else certificate
+    folder = asked.certificate if asked.certificate.is_dir() else None
+    certificate = folder / "certificate.json" if folder else asked.certificate
     try:
-        statement, found = _checked(certificate, stream, folder)
+        statement, found = _checked(certificate, asked.stream, folder)
     except CertificateError as error:
         note(f"pinproof: {certificate}: {line(str(error))}")
         raise typer.Exit(ExitStatus.NOT_CONFORMANT) from error
-    found += [_unit(statement, unit)]
-    found += [_ssh(certificate, allowed_signers), _cosign(certificate, cosign_key)]
+    found.append(_unit(statement, asked.unit))
+    found.append(_ssh(certificate, asked.allowed_signers))
+    found.append(_cosign(certificate, asked.cosign_key))
     wrong = [one for one in found if one.answer is Answer.WRONG]
-    if as_json:
+    if asked.as_json:
         rows = [{"what": o.what, "answer": o.answer.value, "detail": o.detail} for o in found]
         print_json({"verdict": statement.facts.verdict, "wrong": len(wrong), "checks": rows})
     else:
-        _print(statement, found, signed=bool(allowed_signers or cosign_key))
+        _print(statement, found, signed=bool(asked.allowed_signers or asked.cosign_key))
     raise typer.Exit(ExitStatus.NOT_CONFORMANT if wrong else ExitStatus.CONFORMANT)
 
 

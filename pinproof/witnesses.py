@@ -12,7 +12,8 @@ import topologies
 from conformance.record import applying
 from conformance.recording import Recording, recorded_releases, shipped
 from conformance.subject import SubjectUsageError
-from pinproof.output import AsJson, print_json
+from pinproof.output import print_json
+from pinproof.parameters import AsJson
 from topologies import Machine
 
 

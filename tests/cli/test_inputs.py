@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from conformance import discovered
 from pinproof import picture
 from pinproof.cli import app, loaded
-from pinproof.inputs import Question
+from pinproof.inputs import Inputs, Question
 from pinproof.settings import Given
 
 
@@ -57,8 +57,8 @@ def test_what_is_given_reaches_the_command(
 ) -> None:
     seen: list[Given] = []
 
-    def answered(_machine: object, given: Given, *_: object, **__: object) -> None:
-        seen.append(given)
+    def answered(_machine: object, node: Inputs) -> None:
+        seen.append(node.given)
         raise RuntimeError
 
     monkeypatch.setattr("pinproof.inputs.answered", answered)
