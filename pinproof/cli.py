@@ -68,7 +68,7 @@ _PANELS: Final = {
             "Search the model for histories that break a promise, and show each on a real kubelet.",
         ),
         "explain": Lazy(
-            "catalogue.explain",
+            "explain.explain",
             "Say what a scenario promises, where that is promised, and the steps it takes. Of a "
             "release, say what is new in it; of two, what differs between them.",
             "machine/cpu-upgrade-incident",
@@ -89,7 +89,7 @@ _PANELS: Final = {
     },
     "Machines": {
         "machines": Lazy(
-            "catalogue.machines",
+            "machines.machines",
             "List machines: a line for each, with its totals and why it is here.",
             "'2s-*'",
         ),

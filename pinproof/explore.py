@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -133,69 +133,65 @@ def explore(asked: Asked) -> None:
 
     pinproof explore kubelet:1.36 --machine 2s-2n-8c-smt2 --time 10
     """
-    part = Shard.parse(asked.shard)
+    Shard.parse(asked.shard)  # before anything is opened
     one = history_at(asked.replay) if asked.replay else None
     planned = plan_at(asked.plan) if asked.plan else ()
-    machines = asked.machine or ()
     subject = with_node_options(asked.subject, asked.risk, asked.kubeconfig)
     if asked.keep_plan is not None and not os.access(asked.keep_plan.absolute().parent, os.W_OK):
         raise SubjectUsageError(f"--keep-plan {asked.keep_plan}: nothing can be written there")
     with opened(subject) as tried:
-        names = _machines(tried, machines, default=() if one or planned else MACHINES)
+        default = () if one or planned else MACHINES
+        names = _machines(tried, asked.machine or (), default=default)
         _require_walkable(asked.replay or asked.plan, [one] if one else planned)
         judged_by = str(_judge_of(asked.release, tried))
         smoke(tried)
         if one is not None:
             again = shlex.join(["pinproof", "explore", subject, "--replay", str(asked.replay)])
             raise typer.Exit(_replayed(Walk("replay", one, again), tried, judged_by))
-        others = () if planned else _others(tried, machines)
-        scope = Scope(
-            tuple(names), judged_by, others, seed=asked.seed, shard=part.number, of=part.count,
-            most=1 if asked.first else MOST_CAUSES, only=asked.only, shrink=asked.shrink,
-        )  # fmt: skip
-        words = ["--plan", str(asked.plan)] if asked.plan else ["--seed", str(asked.seed)]
-        exploration = Exploration(
-            tried, scope, at_a_time=_at_a_time(tried, asked.jobs), plan=planned,
-            replay=_again(subject, machines, part, words),
-        )  # fmt: skip
-        status = _explored(exploration, tried, asked.report, asked.minutes, resume=asked.resume)
+        asked = replace(asked, subject=subject)
+        exploration, status = _explored(asked, tried, names, judged_by, planned)
         if asked.keep_plan is not None:
             write_plan(best_first([*exploration.drawn.values()]), judged_by, asked.keep_plan)
     raise typer.Exit(int(status))
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What of a run counts for the exploration that comes after it."""
+def explored_after(asked: Asked, behaviours: Sequence[str]) -> ExitStatus:
+    """Explore a subject after its run, judged by its release with these behaviours."""
+    with opened(asked.subject) as tried:
+        names = _machines(tried, asked.machine or ())
+        judged_by = str(_judge_of(asked.release, tried).overridden(*behaviours))
+        return _explored(asked, tried, names, judged_by)[1]
 
-    minutes: float
-    machines: Sequence[str]
-    release: str
-    behaviours: Sequence[str]
-    shard: str
-    resume: bool
+
+def _explored(
+    asked: Asked,
+    subject: Subject,
+    names: Sequence[str],
+    judged_by: str,
+    planned: Sequence[History] = (),
+) -> tuple[Exploration, ExitStatus]:
+    part, machines = Shard.parse(asked.shard), asked.machine or ()
+    others = () if planned else _others(subject, machines)
+    scope = Scope(
+        tuple(names), judged_by, others, seed=asked.seed, shard=part.number, of=part.count,
+        most=1 if asked.first else MOST_CAUSES, only=asked.only, shrink=asked.shrink,
+    )  # fmt: skip
+    words = ["--plan", str(asked.plan)] if asked.plan else ["--seed", str(asked.seed)]
+    waiting = min(6 * (os.cpu_count() or 1), _MOST) if isinstance(subject, WaitsMost) else 1
+    exploration = Exploration(
+        subject, scope, at_a_time=asked.jobs or waiting, plan=planned,
+        replay=_again(asked.subject, machines, part, words),
+    )  # fmt: skip
+    run = _Run(exploration, subject, asked.report, resume=asked.resume)
+    with run.written():
+        status = run.through(asked.minutes * _MINUTE)
+    run.print(status)
+    return exploration, status
 
 
 def require_explorable(subject: Subject, machines: Sequence[str]) -> None:
     """Raises :class:`SubjectUsageError` where this subject cannot be explored on these machines."""
     _machines(subject, machines)
-
-
-def explored_after(subject: str, wish: Wish, folder: Path) -> ExitStatus:
-    """Explore a subject after its run. It goes on with what is in the folder where the run goes
-    on."""
-    part = Shard.parse(wish.shard or "1/1")
-    with opened(subject) as tried:
-        names = _machines(tried, wish.machines)
-        base = _judge_of(wish.release, tried)
-        judged_by = str(base.overridden(*wish.behaviours))
-        others = _others(tried, wish.machines)
-        scope = Scope(tuple(names), judged_by, others, shard=part.number, of=part.count)
-        exploration = Exploration(
-            tried, scope, at_a_time=_at_a_time(tried),
-            replay=_again(subject, wish.machines, part, ["--seed", str(scope.seed)]),
-        )  # fmt: skip
-        return _explored(exploration, tried, folder, wish.minutes, resume=wish.resume)
 
 
 def _again(
@@ -208,28 +204,11 @@ def _again(
     return lambda number: shlex.join([*every, "--only", str(number)])
 
 
-def _at_a_time(subject: Subject, jobs: int | None = None) -> int:
-    return jobs or (min(6 * (os.cpu_count() or 1), _MOST) if isinstance(subject, WaitsMost) else 1)
-
-
-def _explored(
-    exploration: Exploration, subject: Subject, folder: Path, minutes: float, *, resume: bool
-) -> ExitStatus:
-    run = _Run(exploration, subject, folder, resume=resume)
-    with run.written():
-        status = run.through(minutes * _MINUTE)
-    run.print(status)
-    return status
-
-
-def _newest(subject: Subject) -> Release:
-    return newest_known(Release.parse(subject.info.release))
-
-
 def _judge_of(release: str, subject: Subject) -> Release:
     """The release to judge by. Raises :class:`SubjectUsageError`."""
     try:
-        return Release.parse(release) if release else _newest(subject)
+        named = Release.parse(release or subject.info.release)
+        return named if release else newest_known(named)
     except ValueError as error:
         raise SubjectUsageError(f"--release: {error}") from error
 

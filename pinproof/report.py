@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -16,6 +17,7 @@ from conformance.lines import schema as stream_schema
 from conformance.results import KnownFailure, ResultsError
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
+from pinproof.parameters import Output, argument, option, with_options
 from reports.formats import FORMATS, formatted
 from reports.merging import as_stream
 
@@ -29,37 +31,31 @@ _KNOWN: Final = "known"
 Format = Enum("Format", {name: name for name in ("text", "stream", *FORMATS, _KNOWN)})  # type: ignore[misc]
 
 
-def report(
-    streams: Annotated[list[Path] | None, typer.Argument(help=_STREAMS)] = None,
-    format: Annotated[  # noqa: A002
-        Format, typer.Option("--format", "-f", help="What to make.")
-    ] = Format.text,  # type: ignore[attr-defined]
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
-    ] = None,
-    days: Annotated[
-        int, typer.Option(min=1, help="How long the entries of --format known hold.")
-    ] = _DAYS,
-    gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with the status of the run or the merged runs.")
-    ] = False,
-    skips: Annotated[
-        bool, typer.Option("--skips", help="List why scenarios were skipped.")
-    ] = False,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of a line of a stream.")
-    ] = False,
-    witnesses: Annotated[
-        str,
-        typer.Option(
-            "--witnesses",
-            metavar="RELEASE",
-            help="List the recordings of real kubelets that judge the subject reference: of one "
-            "release (1.36) by machine, or of all releases (all).",
-            show_default=False,
-        ),
-    ] = "",
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """From which streams what is made."""
+
+    streams: list[Path] | None = argument(_STREAMS, None)
+    format: Format = option(
+        Format.text,  # type: ignore[attr-defined]
+        "What to make.",
+        *("--format", "-f"),
+    )
+    output: Output = None
+    days: int = option(_DAYS, "How long the entries of --format known hold.", min=1)
+    gate: bool = option(False, "Exit with the status of the run or the merged runs.", "--gate")
+    skips: bool = option(False, "List why scenarios were skipped.", "--skips")
+    schema: bool = option(False, "Print the JSON Schema of a line of a stream.", "--schema")
+    witnesses: str = option(
+        "",
+        "List the recordings of real kubelets that judge the subject reference: of one release "
+        "(1.36) by machine, or of all releases (all).",
+        metavar="RELEASE",
+    )
+
+
+@with_options
+def report(asked: Asked) -> None:
     """Make a report from result streams.
 
     ``--format known`` writes a list of known failures for ``run --known``: an entry for each
@@ -68,29 +64,29 @@ def report(
     import reports
     from reports import terminal
 
-    if witnesses:
+    if asked.witnesses:
         from pinproof import witnesses as listed
 
-        listed.witnesses("" if witnesses == "all" else witnesses)
+        listed.witnesses("" if asked.witnesses == "all" else asked.witnesses)
         return
-    if schema:
+    if asked.schema:
         typer.echo(json.dumps(stream_schema(), indent=1))
         return
-    if not streams:
+    if not asked.streams:
         raise SubjectUsageError("name a result stream (result.jsonl)")
-    run = reports.load(*streams)
-    name = str(format.value)
+    run, output = reports.load(*asked.streams), asked.output
+    name = str(asked.format.value)
     if name == _KNOWN:
-        _put(_known_failures(run, days), output)
+        _put(_known_failures(run, asked.days), output)
     elif name == "stream":
         _put(as_stream(run), output)
     elif name != "text":
         _put(formatted(run, name), output)
     elif output is None:
-        terminal.summary(run, Console(highlight=False), skips=skips)
+        terminal.summary(run, Console(highlight=False), skips=asked.skips)
     else:
         raise SubjectUsageError("--output is for a --format other than text")
-    if gate:
+    if asked.gate:
         raise typer.Exit(_gate(run).value)
 
 
@@ -126,9 +122,7 @@ def compare(
     format: Annotated[  # noqa: A002
         Form, typer.Option("--format", "-f", help="How to print it.")
     ] = Form.TEXT,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
-    ] = None,
+    output: Output = None,
 ) -> None:
     """Compare two runs, machine by machine: regressions, fixes, new and gone cases.
 
@@ -152,9 +146,7 @@ def compare(
 def known(
     streams: Annotated[list[Path], typer.Option("--from", help=_STREAMS)],
     days: Annotated[int, typer.Option(min=1, help="How long the entries hold.")] = _DAYS,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
-    ] = None,
+    output: Output = None,
 ) -> None:
     """Write a list of known failures: an entry for each promise that these results break."""
     import reports

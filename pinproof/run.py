@@ -84,9 +84,8 @@ def run(context: typer.Context, asked: Asked) -> None:
     most eight, if that saves time.
     """
     from conformance.smoke import smoke
-    from pinproof import pytest_arguments
+    from pinproof import explore, pytest_arguments
     from pinproof.dry_run import dry_run as show_commands
-    from pinproof.explore import Wish, explored_after, require_explorable
     from pinproof.identify import judged_as
     from pinproof.subjects import opened
 
@@ -124,7 +123,7 @@ def run(context: typer.Context, asked: Asked) -> None:
         _require_judge(release, behaviours, tried)
         smoke(tried)  # built, and proven to start, before any worker does
         if asked.explore:
-            require_explorable(tried, machines)
+            explore.require_explorable(tried, machines)
     stream = _stream(asked.report, resume=asked.resume)
     arguments = [
         *chosen,
@@ -137,8 +136,16 @@ def run(context: typer.Context, asked: Asked) -> None:
     skips = config is not None and "s" in config.getoption("reportchars")
     status, is_whole = _ran(arguments, asked, stream, skips=skips)
     if asked.explore and asked.report and is_whole:
-        wish = Wish(asked.explore, machines, release, behaviours, asked.shard, asked.resume)
-        status = worst([status, explored_after(subject, wish, asked.report / "explored")])
+        wish = explore.Asked(
+            subject=subject,
+            machine=machines,
+            minutes=asked.explore,
+            shard=asked.shard or "1/1",
+            report=asked.report / "explored",
+            resume=asked.resume,
+            release=release,
+        )
+        status = worst([status, explore.explored_after(wish, behaviours)])
     raise typer.Exit(status)
 
 

@@ -1,9 +1,8 @@
-"""``pinproof explain`` and ``machines``: what there is, in words."""
+"""``pinproof explain``: scenarios and releases, in words."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -18,7 +17,6 @@ from conformance.recording import PromisesOnly
 from conformance.scenario import Scenario
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
-from pinproof import import_export, listing
 from pinproof.completion import machine_names, scenario_ids
 from pinproof.output import print_json
 from pinproof.parameters import AsJson
@@ -34,13 +32,10 @@ def explain(
     scenario: Annotated[
         str,
         typer.Argument(
-            help="A scenario's id, or a release; without one, all ids.",
-            autocompletion=scenario_ids,
+            help="A scenario's id, or a release; without one, all ids.", autocompletion=scenario_ids
         ),
     ] = "",
-    release: Annotated[
-        str, typer.Argument(help="A release to compare with the first one.", show_default=False)
-    ] = "",
+    release: Annotated[str, typer.Argument(help="A release to compare with the first one.")] = "",
     machine: Annotated[
         str,
         typer.Option(
@@ -113,45 +108,3 @@ def _list_scenarios(as_json: bool) -> None:
     for one in catalogue():
         table.add_row(one.id, one.title)
     Console(highlight=False).print(table)
-
-
-def machines(
-    pattern: Annotated[
-        str,
-        typer.Argument(
-            metavar="PATTERN",
-            help="A name, a glob over names, a path, a spec, or a word to search for in names, "
-            "sources and reasons.",
-        ),
-    ] = "all",
-    as_json: AsJson = False,
-    long: Annotated[
-        bool, typer.Option("--long", help="Show all fields: kernel, kubelet, source, digest.")
-    ] = False,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="List machines before and after a change.")
-    ] = False,
-    lint: Annotated[
-        bool, typer.Option("--lint", help="Say where a machine contradicts itself.")
-    ] = False,
-    export: Annotated[
-        Path | None,
-        typer.Option(
-            "--export",
-            help="Write one machine to this folder or archive, for lstopo -i and lscpu --sysroot.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
-    """List machines: a line for each, with its totals and why it is here."""
-    if pairs + lint + long + bool(export) > 1:
-        raise typer.BadParameter("--pairs, --lint, --long and --export exclude one another")
-    if export:
-        import_export.export(pattern, export)
-        return
-    if pairs:
-        listing.list_pairs(pattern, as_json=as_json)
-    elif lint:
-        listing.list_findings(pattern, as_json=as_json)
-    else:
-        listing.list_machines(pattern, as_json=as_json, long=long)

@@ -1,4 +1,4 @@
-"""The lists of ``pinproof machines``.
+"""``pinproof machines``: the lists of machines.
 
 A line for each machine, cut to the width of a terminal behind its name, and whole in a pipe. A
 machine that cannot be used is listed with its error, since the others can.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -18,7 +19,9 @@ from rich.table import Table
 import topologies
 from conformance.describe import topology_text
 from conformance.discovered import beside_of, topology_of
+from pinproof.import_export import export
 from pinproof.output import print_json
+from pinproof.parameters import AsJson, argument, option, with_options
 from reference import NEWEST, CPUTopology, DiscoveryError
 from topologies import Machine, MachineError
 from topologies.boxes import Beside
@@ -30,6 +33,39 @@ _TITLES: Final = ("CPUs", "cores", "NUMA", "sockets")
 _NAME_WIDTH: Final = 28
 #: A reason that would be cut to less than this is left out.
 _LEAST: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which machines, and what of them."""
+
+    pattern: str = argument(
+        "A name, a glob over names, a path, a spec, or a word to search for in names, sources and "
+        "reasons.",
+        "all",
+    )
+    as_json: AsJson = False
+    long: bool = option(False, "Show all fields: kernel, kubelet, source, digest.", "--long")
+    pairs: bool = option(False, "List machines before and after a change.", "--pairs")
+    lint: bool = option(False, "Say where a machine contradicts itself.", "--lint")
+    export: Path | None = option(
+        None, "Write one machine to this folder or archive, for lstopo -i and lscpu --sysroot."
+    )
+
+
+@with_options
+def machines(asked: Asked) -> None:
+    """List machines: a line for each, with its totals and why it is here."""
+    if asked.pairs + asked.lint + asked.long + bool(asked.export) > 1:
+        raise typer.BadParameter("--pairs, --lint, --long and --export exclude one another")
+    if asked.export:
+        export(asked.pattern, asked.export)
+    elif asked.pairs:
+        _list_pairs(asked.pattern, as_json=asked.as_json)
+    elif asked.lint:
+        _list_findings(asked.pattern, as_json=asked.as_json)
+    else:
+        _list_machines(asked.pattern, as_json=asked.as_json, long=asked.long)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +105,7 @@ class _Listed:
         return str(one.num_cpus), str(one.num_cores), nodes, str(one.num_sockets)
 
 
-def list_machines(pattern: str, *, as_json: bool, long: bool) -> None:
+def _list_machines(pattern: str, *, as_json: bool, long: bool) -> None:
     """Print the machines that ``pattern`` means; what is broken goes to stderr too."""
     rows = [_listed(name, found) for name, found in _machines(pattern)]
     if as_json:
@@ -80,7 +116,7 @@ def list_machines(pattern: str, *, as_json: bool, long: bool) -> None:
         _print_lines(rows)
 
 
-def list_pairs(pattern: str, *, as_json: bool) -> None:
+def _list_pairs(pattern: str, *, as_json: bool) -> None:
     """Print the pairs of which ``pattern`` means a machine."""
     wanted = set(_names(pattern) or [topologies.machine(pattern).name])
     found = [pair for pair in topologies.pairs() if {pair.before, pair.after} & wanted]
@@ -99,7 +135,7 @@ def list_pairs(pattern: str, *, as_json: bool) -> None:
     Console(highlight=False).print(table)
 
 
-def list_findings(pattern: str, *, as_json: bool) -> None:
+def _list_findings(pattern: str, *, as_json: bool) -> None:
     """Print where machines contradict themselves."""
     found = [
         (name, finding)
