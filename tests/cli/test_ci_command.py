@@ -8,7 +8,7 @@ import shutil
 import sys
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -16,11 +16,9 @@ from typer.testing import CliRunner
 
 from conformance.subject import SubjectUsageError
 from pinproof import ci
+from tests.cli.running import pinproof
 from tests.support import lacking
 from tests.support.fork import committed, git, program, shell
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
 
 PLACES: Final = {
     "github": ".github/workflows/pinproof.yml",
@@ -50,10 +48,9 @@ def fork(tmp_path: Path) -> Path:
 _PROWJOB = Path(__file__).with_name("prowjob-schema.json")
 
 
-def _init(pinproof: Command, folder: Path, forge: str, *more: str) -> Any:
+def _init(folder: Path, forge: str, *more: str) -> Any:
     done = pinproof("ci", "init", forge, "--directory", str(folder), "--machine", MACHINE, *PACKAGE,
-                    *more)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+                    *more, status=0)  # fmt: skip
     assert done.stdout.splitlines() == [str(folder / PLACES[forge])]
     return yaml.safe_load((folder / PLACES[forge]).read_text())
 
@@ -61,16 +58,14 @@ def _init(pinproof: Command, folder: Path, forge: str, *more: str) -> Any:
 @pytest.mark.parametrize(
     ("forge", "name"), [("github", "github-workflows"), ("gitlab", "gitlab-ci")]
 )
-def test_the_yaml_is_as_the_published_schema_says(
-    pinproof: Command, tmp_path: Path, forge: str, name: str
-) -> None:
+def test_the_yaml_is_as_the_published_schema_says(tmp_path: Path, forge: str, name: str) -> None:
     jsonschema = lacking.module("jsonschema")
     lacking.module("check_jsonschema")
     folder = files("check_jsonschema") / "builtin_schemas" / "vendor"
     schema = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     validator = jsonschema.validators.validator_for(schema)(schema)
     workflow = json.loads(
-        json.dumps(_init(pinproof, tmp_path, forge)).replace('"true": {"pull', '"on": {"pull')
+        json.dumps(_init(tmp_path, forge)).replace('"true": {"pull', '"on": {"pull')
     )
     validator.validate(workflow)
     job = workflow["jobs"]["pinproof"] if forge == "github" else workflow["pinproof"]
@@ -88,12 +83,12 @@ def _closed(schema: Any) -> Any:
     return closed | ({"additionalProperties": False} if "properties" in schema else {})
 
 
-def test_prow_s_jobs_are_as_far_as_a_schema_is_published(pinproof: Command, tmp_path: Path) -> None:
+def test_prow_s_jobs_are_as_far_as_a_schema_is_published(tmp_path: Path) -> None:
     """That is for ProwJobs, which Prow makes of jobs: pods and repositories. There is none for the
     other fields of a job. NOTICE has the origin."""
     jsonschema = lacking.module("jsonschema")
     schema = _closed(json.loads(_PROWJOB.read_text(encoding="utf-8")))
-    workflow = _init(pinproof, tmp_path, "prow")
+    workflow = _init(tmp_path, "prow")
     (presubmit,) = workflow["presubmits"]["ORG/REPO"]
     (periodic,) = workflow["periodics"]
     pod = jsonschema.Draft202012Validator(schema["pod_spec"])
@@ -104,9 +99,9 @@ def test_prow_s_jobs_are_as_far_as_a_schema_is_published(pinproof: Command, tmp_
     assert not pod.is_valid(presubmit["spec"])
 
 
-def test_prow_gets_jobs_with_one_spec(pinproof: Command, tmp_path: Path) -> None:
+def test_prow_gets_jobs_with_one_spec(tmp_path: Path) -> None:
     """These are the fields that it requires."""
-    workflow = _init(pinproof, tmp_path, "prow")
+    workflow = _init(tmp_path, "prow")
     (presubmit,) = workflow["presubmits"]["ORG/REPO"]
     (periodic,) = workflow["periodics"]
     assert presubmit["spec"] == periodic["spec"]
@@ -133,11 +128,9 @@ def _commands(forge: str, workflow: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("forge", PLACES)
-def test_the_shell_of_a_job_builds_judges_and_reports(
-    pinproof: Command, fork: Path, forge: str
-) -> None:
+def test_the_shell_of_a_job_builds_judges_and_reports(fork: Path, forge: str) -> None:
     """With a model in the kubelet's place, on a fork that has no results on its main branch yet."""
-    workflow = _init(pinproof, fork, forge)
+    workflow = _init(fork, forge)
     (fork / "artifacts").mkdir()
     variables = {
         "PINPROOF_SUBJECT": "reference",
@@ -159,10 +152,8 @@ def test_the_shell_of_a_job_builds_judges_and_reports(
         assert names == {"junit_pinproof.xml", "result.jsonl", "report.html"}
 
 
-def test_the_cached_kubelet_is_built_again_for_other_sources_only(
-    pinproof: Command, fork: Path
-) -> None:
-    _init(pinproof, fork, "gitlab")
+def test_the_cached_kubelet_is_built_again_for_other_sources_only(fork: Path) -> None:
+    _init(fork, "gitlab")
     for expected in (1, 1):
         assert shell(fork, "./pinproof-gate.sh build").returncode == 0
         assert (fork / "calls").read_text().count("make ") == expected
@@ -177,9 +168,9 @@ def test_the_cached_kubelet_is_built_again_for_other_sources_only(
     assert not (fork / "_output/bin/kubelet.stamp").exists()
 
 
-def test_a_job_that_explores_fails_by_what_it_finds(pinproof: Command, fork: Path) -> None:
+def test_a_job_that_explores_fails_by_what_it_finds(fork: Path) -> None:
     """Though the main branch breaks the same promises of the catalogue."""
-    _init(pinproof, fork, "gitlab", "--explore", "0.2")
+    _init(fork, "gitlab", "--explore", "0.2")
     run = "./pinproof-gate.sh run"
     assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
     shutil.copytree(fork / "pinproof-out", fork / "pinproof-base")
@@ -190,9 +181,9 @@ def test_a_job_that_explores_fails_by_what_it_finds(pinproof: Command, fork: Pat
     assert not (fork / "pinproof-out/explored").exists()
 
 
-def test_a_fork_that_starts_red_is_gated_by_news(pinproof: Command, fork: Path) -> None:
+def test_a_fork_that_starts_red_is_gated_by_news(fork: Path) -> None:
     """First by comparison with the main branch; with a list of known failures, by that."""
-    _init(pinproof, fork, "gitlab")
+    _init(fork, "gitlab")
     run = "./pinproof-gate.sh run"
     assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
     shutil.copytree(fork / "pinproof-out", fork / "pinproof-base")
@@ -205,18 +196,14 @@ def test_a_fork_that_starts_red_is_gated_by_news(pinproof: Command, fork: Path) 
     worse = shell(fork, run, PINPROOF_SUBJECT="miniature:never-updates")
     assert worse.returncode == 1, worse.stdout
     stream = str(fork / "pinproof-base/result.jsonl")
-    assert (
-        pinproof("known", "--from", stream, "-o", str(fork / "known-failures.toml")).returncode == 0
-    )
+    pinproof("known", "--from", stream, "-o", str(fork / "known-failures.toml"), status=0)
     assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 0
     assert shell(fork, run, PINPROOF_SUBJECT="reference").returncode == 1
 
 
 @pytest.mark.parametrize("status", ["0", "22"])
-def test_results_of_the_main_branch_may_be_missing(
-    pinproof: Command, fork: Path, status: str
-) -> None:
-    _init(pinproof, fork, "gitlab")
+def test_results_of_the_main_branch_may_be_missing(fork: Path, status: str) -> None:
+    _init(fork, "gitlab")
     url = "https://example.org/r.jsonl"
     done = shell(fork, "./pinproof-gate.sh base", PINPROOF_BASE_URL=url, CURL_STATUS=status)
     assert done.returncode == 0
@@ -225,18 +212,14 @@ def test_results_of_the_main_branch_may_be_missing(
     assert shell(fork, "./pinproof-gate.sh nonsense").returncode == 2
 
 
-def test_nothing_is_overwritten_and_nothing_odd_is_written(
-    pinproof: Command, tmp_path: Path
-) -> None:
+def test_nothing_is_overwritten_and_nothing_odd_is_written(tmp_path: Path) -> None:
     (tmp_path / "pinproof-gate.sh").write_text("mine")
-    done = pinproof("ci", "init", "github", "--directory", str(tmp_path), *PACKAGE)
-    assert done.returncode == 2
+    done = pinproof("ci", "init", "github", "--directory", str(tmp_path), *PACKAGE, status=2)
     assert "pinproof-gate.sh exists (--force overwrites it)" in done.stderr
     assert [one.name for one in tmp_path.iterdir()] == ["pinproof-gate.sh"]
     for odd in ("a'b", "$(reboot)", "a\nb", "", "a: b"):
         words = ("--directory", str(tmp_path), *PACKAGE, "--build", odd)
-        done = pinproof("ci", "init", "prow", *words)
-        assert done.returncode == 2
+        done = pinproof("ci", "init", "prow", *words, status=2)
         assert done.stderr.count("\n") == 1
     assert (tmp_path / "pinproof-gate.sh").read_text() == "mine"
 
@@ -292,11 +275,9 @@ def test_a_folder_of_this_machine_is_no_place_for_a_job(
 
 
 @pytest.mark.parametrize("forge", PLACES)
-def test_what_installs_is_shell_that_calls_pip_once(
-    pinproof: Command, fork: Path, forge: str
-) -> None:
+def test_what_installs_is_shell_that_calls_pip_once(fork: Path, forge: str) -> None:
     """With a pip that only says what it was called with."""
-    _init(pinproof, fork, forge)
+    _init(fork, forge)
     for name in ("pip", "python"):
         program(fork, name, f'echo "{name} $*" >>calls\n')
     text = (fork / PLACES[forge]).read_text()

@@ -16,16 +16,15 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import yaml
 
+from tests.cli.conftest import Stream
+from tests.cli.running import pinproof
 from tests.support import lacking
 from tests.support.fork import committed, program, shell
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command, Stream
 
 ROOT: Final = Path(__file__).parents[2]
 MACHINE: Final = "1s-1n-4c-smt2"
@@ -92,12 +91,10 @@ def _variables(forge: str, workflow: Any, fork: Path) -> Mapping[str, str]:
 
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("forge", PLACES)
-def test_a_workflow_judges_a_real_kubelet(
-    pinproof: Command, results: Stream, fork: Path, forge: str
-) -> None:
+def test_a_workflow_judges_a_real_kubelet(results: Stream, fork: Path, forge: str) -> None:
     """The job's last word is a verdict, of the kubelet that it built."""
     words = ("--directory", str(fork), "--machine", MACHINE, "--package", "./third_party/pinproof")
-    assert pinproof("ci", "init", forge, *words).returncode == 0
+    pinproof("ci", "init", forge, *words, status=0)
     workflow = yaml.safe_load((fork / PLACES[forge]).read_text())
     variables = {**_variables(forge, workflow, fork), "PYTEST_ADDOPTS": "-k pool/"}
     said = ""

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-import pytest
-
+from tests.cli.running import pinproof
 from topologies import Tree, describe, pack
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
 
 MACHINE = "1s-1n-4c-smt2"
 #: A checksum of 0 is not compared by any kubelet.
@@ -26,21 +21,19 @@ STATE = json.dumps(
 )
 
 
-def test_who_holds_what_comes_from_the_command_line(pinproof: Command) -> None:
+def test_who_holds_what_comes_from_the_command_line() -> None:
     """One owner may be named twice; each has a letter, so that colours are not all there is."""
     done = pinproof("draw", MACHINE, "--held", "web/app=1", "--held", "db/a=b=2,6",
-                    "--held", "web/app=5", "--reserved", "0,4")  # fmt: skip
-    assert done.returncode == 0, done.stderr
+                    "--held", "web/app=5", "--reserved", "0,4", status=0)  # fmt: skip
     lines = [line.strip() for line in done.stdout.splitlines()]
     assert "0R 4R   1A 5A   2B 6B   3  7" in lines
     assert lines[-3:] == ["A  web/app: 1,5 (2)", "B  db/a=b: 2,6 (2)", "R  reserved: 0,4 (2)"]
 
 
-def test_who_holds_what_comes_from_a_state_file(pinproof: Command, tmp_path: Path) -> None:
+def test_who_holds_what_comes_from_a_state_file(tmp_path: Path) -> None:
     path = tmp_path / "cpu_manager_state"
     path.write_text(STATE)
-    done = pinproof("draw", MACHINE, "--state", str(path), "--reserved", "0,4")
-    assert done.returncode == 0, done.stderr
+    done = pinproof("draw", MACHINE, "--state", str(path), "--reserved", "0,4", status=0)
     lines = [line.strip() for line in done.stdout.splitlines()]
     assert "0R 4R   1A 5A   2B 6S   3S 7S" in lines
     assert lines[-4:] == [
@@ -57,31 +50,7 @@ def test_who_holds_what_comes_from_a_state_file(pinproof: Command, tmp_path: Pat
     assert "shared pool: 0,3-4,6-7" in said
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--state", "nothing"], "nothing: No such file"),
-        (["--state", "garbage"], "garbage: kubelet 1.36 cannot restore it: invalid character"),
-        (["--state", "torn"], "torn: kubelet 1.36 cannot restore it: unexpected end of JSON input"),
-        (["--held", "web"], "--held 'web': it is OWNER=CPUS"),
-        (["--held", "web=1-x"], "--held '1-x': "),
-        (["--reserved", "x"], "--reserved 'x': "),
-        (["--svg", "no/folder/x.svg"], "no/folder/x.svg: No such file"),
-    ],
-)
-def test_what_cannot_be_drawn_is_one_line(
-    pinproof: Command, tmp_path: Path, options: list[str], said: str
-) -> None:
-    (tmp_path / "garbage").write_text("\x1b[2Jnot json")
-    (tmp_path / "torn").write_text(STATE[:-9])
-    done = pinproof("draw", MACHINE, *options, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"pinproof: {said}")
-    assert line.isprintable()
-
-
-def test_numa_nodes_without_cpus_are_drawn_and_counted(pinproof: Command, tmp_path: Path) -> None:
+def test_numa_nodes_without_cpus_are_drawn_and_counted(tmp_path: Path) -> None:
     text = pinproof("draw", "qemu-2s-2n-8c-smt1-mem1").stdout
     assert "2 NUMA nodes, 2 sockets, 1 NUMA node without CPUs (2)" in " ".join(text.split())
     assert "\nNUMA node 2: no CPUs, 15" in text
@@ -89,7 +58,7 @@ def test_numa_nodes_without_cpus_are_drawn_and_counted(pinproof: Command, tmp_pa
     assert "NUMA node 2: no CPUs, 15" in (tmp_path / "m.svg").read_text()
 
 
-def test_cpus_in_no_numa_node_are_drawn_and_counted(pinproof: Command, tmp_path: Path) -> None:
+def test_cpus_in_no_numa_node_are_drawn_and_counted(tmp_path: Path) -> None:
     whole = describe("2s-2n-4c-smt2").tree
     gone = ("node0/cpu1", "node0/cpu5")
     pack(
@@ -99,15 +68,3 @@ def test_cpus_in_no_numa_node_are_drawn_and_counted(pinproof: Command, tmp_path:
     text = pinproof("draw", "./mine.tar", cwd=tmp_path).stdout
     assert "in no NUMA node: CPUs 1,5" in " ".join(text.split())
     assert "\nCPUs in no NUMA node\n   1   5\n" in text
-
-
-@pytest.mark.parametrize("command", ["draw", "simulate"])
-def test_a_machine_that_no_kubelet_starts_on_is_named(
-    pinproof: Command, tmp_path: Path, command: str
-) -> None:
-    pack(Tree({"sys/devices/system/cpu/online": "0-3\n"}), tmp_path / "mine.tar")
-    given = ["./mine.tar"] if command == "draw" else ["--machine", "./mine.tar", "--pods", "1"]
-    done = pinproof(command, *given, cwd=tmp_path)
-    assert done.returncode == 2
-    (said,) = done.stderr.splitlines()
-    assert said.startswith("pinproof: mine: the kubelet would not start: ")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +9,7 @@ import pytest
 
 from conformance import scenarios
 from conformance.importing import fault_of_scenarios
+from tests.cli.running import python
 
 PLACE: Final = Path(scenarios.__file__).with_name("freed.py")
 
@@ -65,15 +63,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_a_command_says_it_in_one_line(broken: Path, words: tuple[str, ...], before: str) -> None:
     """With the status of wrong usage, which pytest has as 4."""
-    done = subprocess.run(
-        [sys.executable, "-m", *words],
-        capture_output=True,
-        text=True,
-        cwd=broken,
-        env={**os.environ, "PYTHONPATH": str(broken)},
-        timeout=120,
-        check=False,
-    )
+    done = python("-m", *words, cwd=broken, PYTHONPATH=str(broken))
     place = broken / "conformance/scenarios/pool.py"
     said = f"{before}{place}:2: this file of scenarios cannot be imported: ImportError: "
     (line,) = filter(None, done.stderr.splitlines())
@@ -96,13 +86,7 @@ def test_a_folder_that_may_not_be_searched_is_one_line(
 ) -> None:
     shut = tmp_path / "shut"
     shut.mkdir(mode=0)
-    done = subprocess.run(
-        [sys.executable, "-m", "pinproof", *(one.format(shut) for one in words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python("-m", "pinproof", *(one.format(shut) for one in words))
     shut.chmod(0o700)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [f"pinproof: {shut}/{words[-1][-1]}: Permission denied"]

@@ -6,13 +6,12 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command, Stream
-
+from tests.cli.conftest import Judges
+from tests.cli.running import pinproof
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
 LIAR: Final = Path(__file__).parents[1] / "support/corrupting_kubelet.py"
@@ -30,57 +29,39 @@ def liar(kubelet_path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_unmodified_kubelet_is_conformant(
-    pinproof: Command, results: Stream, kubelet_path: str, tmp_path: Path
+    judged: Judges, kubelet_path: str, tmp_path: Path
 ) -> None:
     """On a machine with more CPUs, sockets and NUMA nodes than this one has; what needs another
     shape of machine or is not promised for the release is skipped and says so, and nothing else.
     The reports name release, hash and machine."""
-    done = pinproof(
-        *("run", "--subject", f"kubelet:{kubelet_path}", "--machine", "2s-4n-64c-smt2"),
-        *("-k", "packing or pool", "--report", str(tmp_path)),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    header, found, footer = results(tmp_path)
-    assert header.subject.version.startswith("v1.36.")
-    assert header.subject.digest.startswith("sha256:")
-    skipped = [one for one in found if one.verdict == "skip"]
-    assert {one.verdict for one in found} <= {"pass", "skip"}
+    which = ("--machine", "2s-4n-64c-smt2", "-k", "packing or pool")
+    run = judged("--subject", f"kubelet:{kubelet_path}", *which, status=0)
+    subject = run.header.subject
+    assert subject.version.startswith("v1.36.")
+    assert subject.digest.startswith("sha256:")
+    skipped = [one for one in run.found if one.verdict == "skip"]
+    assert {one.verdict for one in run.found} <= {"pass", "skip"}
     others = [one.reason for one in skipped if not one.reason.startswith(("needs ", "promised "))]
     assert others == []
-    assert footer.counts["pass"] == len(found) - len(skipped) >= 10
-    page = (tmp_path / "report.html").read_text()
-    junit = (tmp_path / "junit.xml").read_text()
-    for text in (header.subject.version, header.subject.digest, "2s-4n-64c-smt2"):
-        assert text in page
-        assert text in junit
+    assert run.footer.counts["pass"] == len(run.found) - len(skipped) >= 10
+    for page in ("report.html", "junit.xml"):
+        for text in (subject.version, subject.digest, "2s-4n-64c-smt2"):
+            assert text in (tmp_path / page).read_text()
 
 
-def test_the_incident_is_one_command(
-    pinproof: Command, results: Stream, kubelet_path: str, tmp_path: Path
-) -> None:
+def test_the_incident_is_one_command(judged: Judges, kubelet_path: str, tmp_path: Path) -> None:
     """And the report shows the kubelet's own error line."""
-    done = pinproof(
-        *("run", "--subject", f"kubelet:{kubelet_path}", "-k", INCIDENT),
-        *("--report", str(tmp_path)),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    _, (result,), _ = results(tmp_path)
+    (result,) = judged("--subject", f"kubelet:{kubelet_path}", "-k", INCIDENT, status=0).found
     assert result.kubelet_errors == [f"exit status 1: {ERROR}"]
     page = (tmp_path / "report.html").read_text()
     assert ERROR.replace('"', "&#34;").replace("'", "&#39;") in page
 
 
-def test_a_kubelet_that_lies_is_caught_and_replayed(
-    pinproof: Command, results: Stream, liar: Path, tmp_path: Path
-) -> None:
+def test_a_kubelet_that_lies_is_caught_and_replayed(judged: Judges, liar: Path) -> None:
     """Scenario, machine, steps, both CPU lists and the replay command are in the explanation."""
     scenario, machine = "qos/whole-cpus-are-exclusive", "1s-1n-4c-smt2"
-    done = pinproof(
-        *("run", "--subject", f"kubelet:{liar}", "--machine", machine, "-k", scenario),
-        *("--report", str(tmp_path)),
-    )
-    assert done.returncode == 1, done.stdout + done.stderr
-    _, (result,), _ = results(tmp_path)
+    which = ("--machine", machine, "-k", scenario)
+    (result,) = judged("--subject", f"kubelet:{liar}", *which, status=1).found
     story = result.explanation
     for part in (
         f"{scenario} on {machine}: the promise is broken",
@@ -92,38 +73,26 @@ def test_a_kubelet_that_lies_is_caught_and_replayed(
         assert part in story, story
     words = shlex.split(result.replay)
     assert words[0] == "pinproof"
-    again = pinproof(*words[1:])
-    assert again.returncode == 1
-    assert "5,7" in again.stdout
+    assert "5,7" in pinproof(*words[1:], status=1).stdout
 
 
 @pytest.mark.needs("sandbox")
-@pytest.mark.parametrize(
-    ("body", "line"),
-    [
-        ("echo E1 went wrong >&2; exit 7", "does not start on the simplest machine"),
-        ("exit 0", "does not start on the simplest machine"),
-        ("kill -9 $$", "does not start on the simplest machine"),
-    ],
-)
-def test_a_kubelet_that_exits_at_once_is_one_line(
-    pinproof: Command, body: str, line: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("body", ["echo E1 went wrong >&2; exit 7", "exit 0", "kill -9 $$"])
+def test_a_kubelet_that_exits_at_once_is_one_line(body: str, tmp_path: Path) -> None:
     """Status 3: nothing can be told of it. It is tried once, not once a scenario."""
     path = tmp_path / "kubelet"
     path.write_text(
         f'#!/bin/sh\n[ "$1" = --version ] && {{ echo Kubernetes v1.36.4; exit; }}\n{body}\n'
     )
     path.chmod(0o755)
-    done = pinproof("run", "--subject", f"kubelet:{path}")
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert line in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "Traceback" not in done.stdout + done.stderr
+    done = pinproof("run", "--subject", f"kubelet:{path}", status=3)
+    (line,) = done.stderr.strip().splitlines()
+    assert "does not start on the simplest machine" in line
+    assert "Traceback" not in done.stdout
 
 
 def test_a_newer_kubelet_is_judged_by_the_newest_release_known(
-    pinproof: Command, kubelet_path: str, tmp_path: Path
+    kubelet_path: str, tmp_path: Path
 ) -> None:
     """And the summary says so. This one is no 1.99: it writes no state file of 1.37."""
     path = tmp_path / "kubelet"
@@ -131,7 +100,6 @@ def test_a_newer_kubelet_is_judged_by_the_newest_release_known(
     path.write_text(f'#!/bin/sh\n{version}\nexec {shlex.quote(kubelet_path)} "$@"\n')
     path.chmod(0o755)
     words = ("--machine", "1s-1n-4c-smt2", "-k", "qos/whole-cpus")
-    done = pinproof("run", "--subject", f"kubelet:{path}", *words)
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = pinproof("run", "--subject", f"kubelet:{path}", *words, status=1)
     judged = "judged by release 1.38 (announced, not yet seen), because 1.99 is not known"
     assert judged in done.stdout

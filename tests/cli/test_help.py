@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,9 +21,7 @@ from conformance.catalogue import catalogue
 from conformance.kubelets.workshop import Built
 from pinproof.build import print_all_built
 from pinproof.cli import COMMANDS, app, loaded
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
+from tests.cli.running import pinproof
 
 
 def _commands() -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -127,7 +125,7 @@ def test_build_list_names_the_kind_of_each(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_build_list_of_an_empty_cache_says_what_builds(
-    pinproof: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     done = pinproof("build", "list")
@@ -135,7 +133,7 @@ def test_build_list_of_an_empty_cache_says_what_builds(
     assert done.stderr == "none yet: pinproof build kubelet 1.36\n"
 
 
-def test_report_lists_the_witnesses(pinproof: Command) -> None:
+def test_report_lists_the_witnesses() -> None:
     """As the older command does."""
     assert pinproof("report", "--witnesses", "all").stdout == pinproof("witnesses").stdout
     of_one = pinproof("report", "--witnesses", "1.36").stdout
@@ -214,7 +212,6 @@ def test_a_command_is_completed() -> None:
     assert "topologies" not in modules
 
 
-def test_a_misspelt_command_is_named(pinproof: Command) -> None:
-    done = pinproof("machnies")
-    assert done.returncode == 2
+def test_a_misspelt_command_is_named() -> None:
+    done = pinproof("machnies", status=2)
     assert "Did you mean 'machines'" in done.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import topologies
-from tests.cli.conftest import Command
+from tests.cli.running import pinproof
 from topologies import describe, names, pack
 
 LONG = "2s-2n-8c-smt2-cpustep2-pkgstep2-nodestep4"
@@ -40,7 +40,7 @@ def on_a_terminal(columns: int, *arguments: str) -> list[str]:
     return said.decode().splitlines()
 
 
-def test_a_pipe_gets_a_line_for_each_with_nothing_cut(pinproof: Command) -> None:
+def test_a_pipe_gets_a_line_for_each_with_nothing_cut() -> None:
     title, *lines = pinproof("machines").stdout.splitlines()
     assert title.split() == ["machine", "CPUs", "cores", "NUMA", "sockets", "from", "why"]
     assert [line.split()[0] for line in lines] == names()
@@ -59,7 +59,7 @@ def test_a_terminal_gets_a_line_for_each_with_whole_names(columns: int) -> None:
     assert line.endswith("…"), "the reason takes what is left"
 
 
-def test_numa_nodes_without_cpus_are_counted_apart(pinproof: Command) -> None:
+def test_numa_nodes_without_cpus_are_counted_apart() -> None:
     _, line = pinproof("machines", "2s-2n-16c-smt2-mem2").stdout.splitlines()
     assert line.split()[1:5] == ["32", "16", "2+2", "2"]
 
@@ -73,7 +73,7 @@ def test_numa_nodes_without_cpus_are_counted_apart(pinproof: Command) -> None:
         ("nodestep", [LONG]),
     ],
 )
-def test_a_text_is_searched_for(pinproof: Command, text: str, expected: list[str]) -> None:
+def test_a_text_is_searched_for(text: str, expected: list[str]) -> None:
     rows = json.loads(pinproof("machines", text, "--json").stdout)
     found = [row["name"] for row in rows]
     assert [name for name in found if name in expected] == expected
@@ -81,19 +81,13 @@ def test_a_text_is_searched_for(pinproof: Command, text: str, expected: list[str
     assert all(text.strip("*").casefold() in one for one in said)
 
 
-def test_a_word_is_not_found_in_another(pinproof: Command) -> None:
+def test_a_word_is_not_found_in_another() -> None:
     found = pinproof("machines", "AMD", "--json").stdout
     assert not any("-amd64 of" in row["source"] for row in json.loads(found) if "AMD" not in
                    row["source"])  # fmt: skip
 
 
-def test_what_is_nowhere_is_wrong_usage(pinproof: Command) -> None:
-    done = pinproof("machines", "no such thing")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_long_says_the_rest(pinproof: Command) -> None:
+def test_long_says_the_rest() -> None:
     text = pinproof("machines", "qemu-1s-1n-4c-smt4-near", "--long").stdout
     for part in (
         "  kernel:  Core 0 is CPUs 0-3.",
@@ -104,7 +98,7 @@ def test_long_says_the_rest(pinproof: Command) -> None:
         assert part in text
 
 
-def test_a_broken_archive_does_not_take_the_list_away(pinproof: Command, tmp_path: Path) -> None:
+def test_a_broken_archive_does_not_take_the_list_away(tmp_path: Path) -> None:
     pack(describe("1s-1n-2c-smt1").tree, tmp_path / "mine.tar.xz")
     (tmp_path / "broken.tar.xz").write_bytes(b"no archive")
     (tmp_path / "noted.toml").write_text("why = 3")
@@ -130,14 +124,6 @@ def test_a_broken_archive_does_not_take_the_list_away(pinproof: Command, tmp_pat
     assert rows["mine"]["digest"].startswith("sha256:")
     assert named.returncode == 2
     assert "broken.tar.xz: not a tar archive" in named.stderr
-
-
-@pytest.mark.parametrize("command", ["draw", "export", "machines"])
-def test_an_empty_name_is_wrong_usage(pinproof: Command, command: str, tmp_path: Path) -> None:
-    more = ["out"] if command == "export" else []
-    done = pinproof(command, "", *more, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "a machine's name is empty" in done.stderr
 
 
 def test_find_takes_no_empty_name() -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from conformance.lines import Reader
 from conformance.results import Header, Result, ResultsError, read
-from tests.cli.conftest import Command, Stream
+from tests.cli.conftest import Stream
+from tests.cli.running import pinproof
 
 RUN = ("run", "-k", "pool/ or restart/stop", "--machine", "1s-1n-4c-smt*")
 
@@ -49,7 +50,7 @@ def results_in(path: Path) -> int:
 
 @pytest.mark.parametrize("kept", [0.0, 0.3, 0.6, 0.95, 1.0])
 def test_a_run_that_was_cut_off_goes_on(
-    kept: float, whole: bytes, pinproof: Command, results: Stream, tmp_path: Path
+    kept: float, whole: bytes, results: Stream, tmp_path: Path
 ) -> None:
     """After any byte: half a header, half a line, all but the footer; and a whole one has nothing
     left to do. Twice, with another process count."""
@@ -60,8 +61,7 @@ def test_a_run_that_was_cut_off_goes_on(
         part = stream.read_bytes()
         stream.write_bytes(part[: int(len(part) * kept)])
         before = results_in(stream)
-        done = pinproof(*RUN, "--report", str(tmp_path), "--resume", "-n", workers)
-        assert done.returncode == 0, done.stderr
+        done = pinproof(*RUN, "--report", str(tmp_path), "--resume", "-n", workers, status=0)
         assert "Conformant: " in done.stdout
         assert (f"{before} cases have a verdict already" in done.stdout) is bool(before)
         header, found, footer = results(tmp_path)
@@ -89,7 +89,7 @@ def test_every_beginning_of_a_stream_can_be_gone_on_from(whole: bytes) -> None:
 
 
 def test_what_was_without_a_verdict_is_run_again(
-    whole: bytes, pinproof: Command, results: Stream, tmp_path: Path
+    whole: bytes, results: Stream, tmp_path: Path
 ) -> None:
     """A whole stream may have such results: the network failed, and has come back."""
     stream = tmp_path / "result.jsonl"
@@ -97,14 +97,11 @@ def test_what_was_without_a_verdict_is_run_again(
     stream.write_text(text)
     _, found, _ = results(tmp_path)
     assert [one.verdict for one in found].count("unknown") == 1
-    done = pinproof(*RUN, "--report", str(tmp_path), "--resume")
-    assert done.returncode == 0, done.stderr
+    pinproof(*RUN, "--report", str(tmp_path), "--resume", status=0)
     assert {one.verdict for one in results(tmp_path)[1]} == {"pass", "skip"}
 
 
-def test_a_killed_run_goes_on_and_may_be_killed_again(
-    pinproof: Command, results: Stream, tmp_path: Path
-) -> None:
+def test_a_killed_run_goes_on_and_may_be_killed_again(results: Stream, tmp_path: Path) -> None:
     """With SIGKILL, wherever it is; what is in the stream by then is not run again."""
     words = ["run", "--machine", "2s-2n-16c-smt2", "-n", "0"]
     stream, seen = tmp_path / "result.jsonl", 0
@@ -138,13 +135,12 @@ def test_a_killed_run_goes_on_and_may_be_killed_again(
     ],
 )
 def test_another_run_is_not_gone_on_with(
-    words: tuple[str, ...], says: str, whole: bytes, pinproof: Command, tmp_path: Path
+    words: tuple[str, ...], says: str, whole: bytes, tmp_path: Path
 ) -> None:
     """In one line, and the stream stays as it is."""
     stream = tmp_path / "result.jsonl"
     stream.write_bytes(whole[: len(whole) // 2])
-    done = pinproof(*RUN, *words, "--report", str(tmp_path), "--resume")
-    assert done.returncode == 2, done.stdout
+    done = pinproof(*RUN, *words, "--report", str(tmp_path), "--resume", status=2)
     assert says in done.stderr
     assert len([one for one in done.stderr.splitlines() if one]) == 1
     assert not done.stdout
@@ -163,7 +159,7 @@ def test_another_run_is_not_gone_on_with(
     ],
 )
 def test_a_part_of_something_else_is_refused(
-    old: str, new: str, says: str, whole: bytes, pinproof: Command, tmp_path: Path
+    old: str, new: str, says: str, whole: bytes, tmp_path: Path
 ) -> None:
     """Other scenarios, another machine of the same name, a file that is no stream."""
     text = whole.decode().replace(old, new, 1)
@@ -174,18 +170,12 @@ def test_a_part_of_something_else_is_refused(
     assert (tmp_path / "result.jsonl").read_text() == text
 
 
-def test_resuming_needs_a_folder(pinproof: Command, tmp_path: Path) -> None:
-    done = pinproof("run", "--resume")
-    assert done.returncode == 2
-    assert "--resume goes on in --report DIR, which is not given" in done.stderr
-    done = pinproof(*RUN, "--report", str(tmp_path / "new"), "--resume")
-    assert done.returncode == 0
+def test_resuming_what_is_not_there_begins(tmp_path: Path) -> None:
+    done = pinproof(*RUN, "--report", str(tmp_path / "new"), "--resume", status=0)
     assert "result.jsonl is not there yet: the run begins" in done.stderr
 
 
-def test_shards_join_into_the_whole(
-    whole: bytes, pinproof: Command, results: Stream, tmp_path: Path
-) -> None:
+def test_shards_join_into_the_whole(whole: bytes, results: Stream, tmp_path: Path) -> None:
     """Each case is in one of them, the same one whatever else is run; the joined stream is one that
     every command reads."""
     streams = []
@@ -195,7 +185,7 @@ def test_shards_join_into_the_whole(
         streams.append(f"s{number}/result.jsonl")
     join = ("report", *streams, "--format", "stream", "-o", "all/result.jsonl")
     (tmp_path / "all").mkdir()
-    assert pinproof(*join, cwd=tmp_path).returncode == 0
+    pinproof(*join, cwd=tmp_path, status=0)
     (tmp_path / "result.jsonl").write_bytes(whole)
     expected, (header, found, _) = results(tmp_path), results(tmp_path / "all")
     assert cases(found) == cases(expected[1])
@@ -203,28 +193,26 @@ def test_shards_join_into_the_whole(
     said = pinproof("report", "all/result.jsonl", cwd=tmp_path).stdout
     assert "put together from 3 shards, whole" in said
     assert "Conformant: " in said
-    lacking = pinproof("report", *streams[1:], "--gate", cwd=tmp_path)
-    assert lacking.returncode == 3
+    lacking = pinproof("report", *streams[1:], "--gate", cwd=tmp_path, status=3)
     assert "This is a part of a run: shards 2, 3 of 3." in lacking.stdout
-    only = pinproof("run", "-k", "pool/", "--shard", "2/3", "--report", "other", cwd=tmp_path)
-    assert only.returncode == 0
+    pinproof("run", "-k", "pool/", "--shard", "2/3", "--report", "other", cwd=tmp_path, status=0)
     of_pool = {name for name in cases(results(tmp_path / "s2")[1]) if name.startswith("pool/")}
     assert of_pool <= {*cases(results(tmp_path / "other")[1])}
 
 
-def test_a_shard_goes_on_too(pinproof: Command, results: Stream, tmp_path: Path) -> None:
+def test_a_shard_goes_on_too(results: Stream, tmp_path: Path) -> None:
     words = (*RUN, "--shard", "2/2", "--report", str(tmp_path), "-n", "0")
     pinproof(*words)
     stream = tmp_path / "result.jsonl"
     expected = cases(results(tmp_path)[1])
     stream.write_bytes(stream.read_bytes()[:-200])
-    assert pinproof(*words, "--resume").returncode == 0
+    pinproof(*words, "--resume", status=0)
     assert cases(results(tmp_path)[1]) == expected
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_shard_without_a_case_is_a_stream_all_the_same(
-    workers: str, pinproof: Command, results: Stream, tmp_path: Path
+    workers: str, results: Stream, tmp_path: Path
 ) -> None:
     """Else the others could not be known to be whole."""
     alone = ("-k", "pool/shrinks", "--machine", "1s-1n-4c-smt1", "-n", workers)
@@ -234,30 +222,26 @@ def test_a_shard_without_a_case_is_a_stream_all_the_same(
         statuses.append(pinproof("run", *alone, *shard, cwd=tmp_path).returncode)
         results(tmp_path / f"s{number}")
     assert statuses == [0, 0]
-    joined = pinproof("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path)
-    assert joined.returncode == 0, joined.stdout
+    pinproof("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path, status=0)
 
 
 def test_shards_in_which_nothing_applies_are_green_and_the_joined_run_is_not(
-    pinproof: Command, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     """Nothing is wrong in any of them; that too little ran is seen where they are joined."""
     skipped = ("run", "-k", "packing/", "--machine", "1s-1n-2c-smt1", "--level", "core", "-n", "0")
     for number in (1, 2):
         shard = ("--shard", f"{number}/2", "--report", f"s{number}")
-        done = pinproof(*skipped, *shard, cwd=tmp_path)
-        assert done.returncode == 0, done.stdout
+        done = pinproof(*skipped, *shard, cwd=tmp_path, status=0)
         words = f"Too few scenarios ran for a verdict in shard {number} of 2 alone: 0 promises kept"
         assert words in " ".join(done.stdout.split())
         assert "contradicts" not in done.stdout
-        alone = pinproof("report", f"s{number}/result.jsonl", "--gate", cwd=tmp_path)
-        assert alone.returncode == 3, alone.stdout
-    joined = pinproof("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path)
-    assert joined.returncode == 4, joined.stdout
-    assert pinproof(*skipped, "--report", "whole", cwd=tmp_path).returncode == 4
+        pinproof("report", f"s{number}/result.jsonl", "--gate", cwd=tmp_path, status=3)
+    pinproof("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path, status=4)
+    pinproof(*skipped, "--report", "whole", cwd=tmp_path, status=4)
 
 
-def test_a_shard_with_a_broken_promise_is_red(pinproof: Command, tmp_path: Path) -> None:
+def test_a_shard_with_a_broken_promise_is_red(tmp_path: Path) -> None:
     broken = ("--subject", "miniature:forgets-to-give-back", "-k", "pool/deletion-returns-cpus")
     machine = ("--machine", "1s-1n-4c-smt2", "-n", "0")
     statuses = []
@@ -267,10 +251,3 @@ def test_a_shard_with_a_broken_promise_is_red(pinproof: Command, tmp_path: Path)
         gate = ("report", f"s{number}/result.jsonl", "--gate")
         statuses.append(pinproof(*gate, cwd=tmp_path).returncode)
     assert sorted(statuses) == [0, 1, 1, 3]
-
-
-@pytest.mark.parametrize("text", ["0/3", "4/3", "a", "1/", "1/0", "-1/2", "1/99999"])
-def test_a_shard_that_cannot_be_is_wrong_usage(text: str, pinproof: Command) -> None:
-    done = pinproof("run", f"--shard={text}")
-    assert done.returncode == 2
-    assert f"--shard {text}: it is K/N with K from 1 to N, as 2/3" in done.stderr

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import pytest
@@ -18,49 +18,40 @@ import pytest
 from conformance.recording import recorded_releases
 from conformance.results import Result
 from pinproof import pytest_arguments
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command, Stream
-
+from tests.cli.conftest import Judges, Stream
+from tests.cli.running import pinproof, python
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
+TRUSTING: Final = ("--subject", "miniature:trusts-its-state")
+FORGETFUL: Final = ("--subject", "miniature:forgets-to-give-back")
 
 
-def test_the_reference_is_conformant(pinproof: Command, results: Stream, tmp_path: Path) -> None:
+def test_the_reference_is_conformant(judged: Judges, tmp_path: Path) -> None:
     """With all three files, and every verdict accounted for."""
-    done = pinproof("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path))
-    assert done.returncode == 0, done.stdout + done.stderr
-    header, found, footer = results(tmp_path)
-    assert header.subject.name == "reference"
-    assert {one.verdict for one in found} == {"pass", "skip"}
-    assert footer.counts["pass"] + footer.counts["skip"] == len(found)
+    run = judged("--machine", "1s-1n-4c-smt2", status=0)
+    assert run.header.subject.name == "reference"
+    assert {one.verdict for one in run.found} == {"pass", "skip"}
+    assert run.footer.counts["pass"] + run.footer.counts["skip"] == len(run.found)
     assert (tmp_path / "junit.xml").stat().st_size > 0
     assert (tmp_path / "report.html").stat().st_size > 0
 
 
-def test_the_reference_is_judged_by_recordings(
-    pinproof: Command, results: Stream, tmp_path: Path
-) -> None:
+def test_the_reference_is_judged_by_recordings(judged: Judges) -> None:
     """Of a real kubelet: never by itself."""
-    pinproof("run", "--machine", "1s-1n-4c-smt2", "-k", "restart/", "--report", str(tmp_path))
-    _, found, _ = results(tmp_path)
-    witnesses = {one.witness for one in found if one.verdict == "pass"}
-    assert len(witnesses) == 1
-    assert witnesses.pop().startswith("a recording of a real kubelet v1.36")
+    found = judged("--machine", "1s-1n-4c-smt2", "-k", "restart/").found
+    (witness,) = {one.witness for one in found if one.verdict == "pass"}
+    assert witness.startswith("a recording of a real kubelet v1.36")
 
 
 def test_a_miniature_is_caught_and_its_replay_command_reproduces_it(
-    pinproof: Command, results: Stream, tmp_path: Path
+    judged: Judges, tmp_path: Path
 ) -> None:
     """With the whole story, in the terminal and in the stream."""
-    arguments = ("--subject", "miniature:trusts-its-state", "--machine", "1s-1n-4c-smt2")
-    done = pinproof("run", *arguments, "-k", INCIDENT, "--report", str(tmp_path))
-    assert done.returncode == 1
-    _, found, _ = results(tmp_path)
-    (one,) = (one for one in found if one.verdict == "fail")
+    run = judged(*TRUSTING, "--machine", "1s-1n-4c-smt2", "-k", INCIDENT, status=1)
+    (one,) = run.failed
     for part in (INCIDENT, "1s-1n-4c-smt1", "reboot the machine as 1s-1n-4c-smt2", one.replay):
         assert part in one.explanation
-        assert part in " ".join(done.stdout.split()) or part in done.stdout
+        assert part in " ".join(run.done.stdout.split()) or part in run.done.stdout
     again = subprocess.run(
         ["bash", "-c", one.replay.replace("pinproof", f"{sys.executable} -m pinproof", 1)],
         capture_output=True,
@@ -73,17 +64,12 @@ def test_a_miniature_is_caught_and_its_replay_command_reproduces_it(
     assert INCIDENT in again.stdout
 
 
-def test_two_workers_find_what_one_finds(
-    pinproof: Command, results: Stream, tmp_path: Path
-) -> None:
+def test_two_workers_find_what_one_finds(judged: Judges) -> None:
     """And the stream is whole."""
-    for count, name in (("0", "one"), ("2", "two")):
-        done = pinproof(
-            *("run", "--machine", "1s-1n-4c-smt?", "-n", count, "--report", str(tmp_path / name))
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    _, one, _ = results(tmp_path / "one")
-    _, two, _ = results(tmp_path / "two")
+    one, two = (
+        judged("--machine", "1s-1n-4c-smt?", "-n", count, folder=count, status=0).found
+        for count in ("0", "2")
+    )
     assert {(x.scenario, x.machine.name, x.verdict) for x in one} == {
         (x.scenario, x.machine.name, x.verdict) for x in two
     }
@@ -124,10 +110,8 @@ def test_both_cpus_are_used_where_that_pays(
     """And where the user has not said anything else."""
     scenarios = ["pool/one", *(f"qos/{number}" for number in range(1, 140))]
     cases = [f"{one}@m{machine}" for one in scenarios for machine in range(machines)]
-    assert (
-        pytest_arguments.workers(subject, cases, pytest_arguments.parsed(more) if more else None)
-        == expected
-    )
+    config = pytest_arguments.parsed(more) if more else None
+    assert pytest_arguments.workers(subject, cases, config) == expected
 
 
 def test_one_cpu_has_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,20 +119,19 @@ def test_one_cpu_has_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pytest_arguments.workers("reference", ["a"] * 9999, None) == []
 
 
-#: A run that takes few cases for enough, on a host of two CPUs.
 @pytest.mark.parametrize(
     ("options", "release", "status"),
     [([], "1.22", 1), (["--release", "1.26"], "1.26", 1), (["--release", "1.21"], "1.21", 2)],
 )
 def test_a_behaviour_switched_is_judged_by_the_plain_release(
-    pinproof: Command, options: list[str], release: str, status: int
+    options: list[str], release: str, status: int
 ) -> None:
     """By the first that has it, or by the one that is asked for."""
     done = pinproof(
         *("run", "--subject", "miniature:ordered-allocation=off", *options),
         *("--machine", "1s-1n-4c-smt2-off7", "-k", "uneven/reserved-cpu-is-given-away"),
+        status=status,
     )
-    assert done.returncode == status, done.stdout + done.stderr
     if status == 1:
         assert f"judged by the model of {release}\n" in done.stdout
     else:
@@ -156,6 +139,7 @@ def test_a_behaviour_switched_is_judged_by_the_plain_release(
         assert "Traceback" not in done.stderr
 
 
+#: A run that takes few cases for enough, on a host of two CPUs.
 _SPREAD: Final = """
 import os
 from pinproof import pytest_arguments
@@ -166,19 +150,11 @@ main()
 """
 
 
-def test_processes_that_nobody_asked_for_find_the_same(
-    pinproof: Command, results: Stream, tmp_path: Path
-) -> None:
+def test_processes_that_nobody_asked_for_find_the_same(results: Stream, tmp_path: Path) -> None:
     """The streams differ in order, worker and times alone."""
     which = ("run", "--subject", "miniature:trusts-its-state", "--machine", "1s-1n-4c-smt?")
     alone = pinproof(*which, "-n", "0", "--report", str(tmp_path / "one"))
-    spread = subprocess.run(
-        [sys.executable, "-c", _SPREAD, *which, "--report", str(tmp_path / "two")],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    spread = python("-c", _SPREAD, *which, "--report", str(tmp_path / "two"))
     assert spread.returncode == alone.returncode == 1, spread.stderr
     header, one, footer = results(tmp_path / "one")
     same_header, two, same_footer = results(tmp_path / "two")
@@ -201,19 +177,12 @@ def test_processes_that_nobody_asked_for_find_the_same(
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_first_failure_ends_a_run_that_is_told_to(
-    pinproof: Command, results: Stream, tmp_path: Path, workers: str
-) -> None:
+def test_the_first_failure_ends_a_run_that_is_told_to(judged: Judges, workers: str) -> None:
     """Its stream is whole, and a promise is broken: that is no interrupt."""
-    done = pinproof(
-        *("run", "--subject", "miniature:forgets-to-give-back", "--machine", "1s-1n-4c-smt?"),
-        *("-x", "-n", workers, "-k", "pool/ or qos/ or restart/", "--report", str(tmp_path)),
-    )
-    assert done.returncode == 1, done.stdout + done.stderr
-    _, found, footer = results(tmp_path)
-    assert footer.exit_status == 1
-    failed = sum(one.verdict == "fail" for one in found)
-    assert 1 <= failed <= max(1, int(workers) * 2)
+    which = ("--machine", "1s-1n-4c-smt?", "-k", "pool/ or qos/ or restart/")
+    run = judged(*FORGETFUL, *which, "-x", "-n", workers, status=1)
+    assert run.footer.exit_status == 1
+    assert 1 <= len(run.failed) <= max(1, int(workers) * 2)
 
 
 @pytest.mark.parametrize("whole_group", [True, False])
@@ -257,139 +226,57 @@ def _marked(mark: Path) -> list[str]:
 
 
 def test_what_failed_last_is_run_again(
-    pinproof: Command, results: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    judged: Judges, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``--lf``: those alone; ``--ff``: those first; each subject has its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    which = ("run", "--machine", "1s-1n-4c-smt2", "-k", "pool/")
-    wrong = (*which, "--subject", "miniature:forgets-to-give-back", "--report", str(tmp_path))
-    assert pinproof(*wrong).returncode == 1
-    _, first, _ = results(tmp_path)
-    failed = {one.scenario for one in first if one.verdict == "fail"}
-    assert 0 < len(failed) < len(first)
-    assert pinproof(*wrong, "--lf").returncode == 1
-    assert {one.scenario for one in results(tmp_path)[1]} == failed
-    assert pinproof(*wrong, "--ff").returncode == 1
-    _, again, _ = results(tmp_path)
-    assert len(again) == len(first)
+    which = ("--machine", "1s-1n-4c-smt2", "-k", "pool/")
+    first = judged(*which, *FORGETFUL, status=1)
+    failed = {one.scenario for one in first.failed}
+    assert 0 < len(failed) < len(first.found)
+    last = judged(*which, *FORGETFUL, "--lf", status=1)
+    assert {one.scenario for one in last.found} == failed
+    again = judged(*which, *FORGETFUL, "--ff", status=1).found
+    assert len(again) == len(first.found)
     assert {one.scenario for one in again[: len(failed)]} == failed
-    assert pinproof(*which, "--lf", "--report", str(tmp_path)).returncode == 0
-    assert len(results(tmp_path)[1]) == len(first)
+    assert len(judged(*which, "--lf", status=0).found) == len(first.found)
 
 
-def test_a_run_does_not_read_the_callers_pytest_settings(pinproof: Command, tmp_path: Path) -> None:
+def test_a_run_does_not_read_the_callers_pytest_settings(tmp_path: Path) -> None:
     """They are the caller's, for the caller's tests."""
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
     (tmp_path / "conftest.py").write_text("raise RuntimeError\n")
-    done = pinproof("run", "-k", INCIDENT, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "line"),
-    [
-        (["--machine", "no-such-machine"], 2, "no-such-machine"),
-        (["--machine", "1s-1n-4c-smt3x"], 2, "1s-1n-4c-smt3x"),
-        (["-k", "no-such-scenario"], 2, "unknown scenario 'no-such-scenario'"),
-        (["-k", "cpu-upgrade-incidnt"], 2, "did you mean machine/cpu-upgrade-incident"),
-        (["--subject", "nothing"], 2, "unknown subject 'nothing'"),
-        (["--subject", "reference:x"], 2, "takes nothing after it"),
-        (["--subject", "miniature:none"], 2, "unknown miniature 'none'"),
-        (["--subject", "miniature:uncore-best-fit=off"], 2, "every release is so"),
-        (["--subject", "miniature:true-sizes", "--release", "1.5"], 2, "1.5"),
-        (["--subject", "kubelet:/no/such/file"], 2, "/no/such/file"),
-        (["--subject", "kubelet:/bin/true"], 2, "/bin/true"),
-        (["--release", "1.5"], 2, "1.5"),
-        (["--release", "nonsense"], 2, "nonsense"),
-        (["-k", "whole and nothing-that-exists"], 4, "nothing was run"),
-        (["--machine", "1s-1n-4c-smt1", "-k", "packing/whole-socket"], 4, ""),
-        (["-k", INCIDENT, "--floor", "2"], 4, ""),
-        (["--machin", "x"], 2, "no such option: --machin; did you mean --machine?"),
-        (["--lff"], 2, "no such option: --lff; did you mean --lf?"),
-        (["-n", "two"], 2, "invalid parse_numprocesses value: 'two'"),
-        (["-p", "no_such_plugin"], 2, "no_such_plugin"),
-        (["2s-2n-8c-smt2"], 2, "a machine is named with --machine"),
-        (["--machine", ""], 2, "a machine's name is empty"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_its_status(
-    pinproof: Command, tmp_path: Path, arguments: list[str], status: int, line: str
-) -> None:
-    """No traceback, nothing green."""
-    done = pinproof("run", *arguments, cwd=tmp_path)
-    assert done.returncode == status, done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
-    assert line in done.stdout + done.stderr
-    if status == 2:
-        assert len(done.stderr.strip().splitlines()) == 1
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("wrong", [["--no-such-option"], ["-k", "not @"]])
-def test_what_pytest_refuses_is_wrong_usage(pinproof: Command, wrong: list[str]) -> None:
-    """It says itself what it does not understand."""
-    done = pinproof("run", *wrong)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert wrong[-1] in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_torn_archive_is_one_line(pinproof: Command, tmp_path: Path) -> None:
-    """With the file's name."""
-    torn = tmp_path / "torn.tar.xz"
-    torn.write_bytes(b"\xfd7zXZ\x00 and no more")
-    done = pinproof("run", "--machine", str(torn))
-    assert done.returncode == 2
-    assert "torn.tar.xz" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
-def test_a_tree_without_cpu_online_is_one_line(pinproof: Command, tmp_path: Path) -> None:
-    """The kubelet would find no CPUs on it."""
-    (tmp_path / "sys/devices/system/cpu/cpu0/topology").mkdir(parents=True)
-    (tmp_path / "sys/devices/system/cpu/cpu0/topology/core_id").write_text("0\n")
-    done = pinproof("run", "--machine", str(tmp_path))
-    assert done.returncode == 2
-    assert "cpu/online" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    pinproof("run", "-k", INCIDENT, cwd=tmp_path, status=0)
 
 
 def test_the_suite_runs_under_plain_pytest(results: Stream, tmp_path: Path) -> None:
     """As an operator with a lab runs it."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "--pyargs", "conformance.suite", "-q"),
-            *("-p", "no:cacheprovider", f"--rootdir={tmp_path}", "-c", "/dev/null"),
-            *("--pin-machine", "1s-1n-4c-smt1", "--pin-report", str(tmp_path)),
-            *("--pin-subject", "miniature:forgets-to-give-back"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    done = python(
+        *("-m", "pytest", "--pyargs", "conformance.suite", "-q"),
+        *("-p", "no:cacheprovider", f"--rootdir={tmp_path}", "-c", "/dev/null"),
+        *("--pin-machine", "1s-1n-4c-smt1", "--pin-report", str(tmp_path)),
+        *("--pin-subject", "miniature:forgets-to-give-back"),
+        status=1,
     )
-    assert done.returncode == 1, done.stdout + done.stderr
     assert "pool/deletion-returns-cpus on 1s-1n-4c-smt1: the promise is broken" in done.stdout
     _, found, footer = results(tmp_path)
     assert footer.exit_status == 1
     assert {one.verdict for one in found} >= {"pass", "fail"}
 
 
-def test_a_report_that_cannot_be_written_is_one_line(pinproof: Command, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     """Before anything is run."""
     (tmp_path / "file").write_text("mine")
-    done = pinproof("run", "-k", INCIDENT, "--report", str(tmp_path / "file"))
-    assert done.returncode == 2
+    done = pinproof("run", "-k", INCIDENT, "--report", str(tmp_path / "file"), status=2)
     assert done.stderr.strip().splitlines() == [f"pinproof: --report {tmp_path}/file: File exists"]
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_an_earlier_report_is_not_taken_for_this_runs(pinproof: Command, tmp_path: Path) -> None:
+def test_an_earlier_report_is_not_taken_for_this_runs(tmp_path: Path) -> None:
     """A run that ends before its first scenario has no report."""
-    assert pinproof("run", "-k", INCIDENT, "--report", str(tmp_path)).returncode == 0
+    pinproof("run", "-k", INCIDENT, "--report", str(tmp_path), status=0)
     assert (tmp_path / "result.jsonl").exists()
-    done = pinproof("run", "-k", "whole and nothing-that-exists", "--report", str(tmp_path))
-    assert done.returncode == 4
+    pinproof("run", "-k", "whole and nothing-that-exists", "--report", str(tmp_path), status=4)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -419,13 +306,8 @@ main()
 def _ended(tmp_path: Path, sign: str, first: str = "") -> subprocess.CompletedProcess[str]:
     (tmp_path / "tmp").mkdir()
     arguments = ("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path / "out"))
-    return subprocess.run(
-        [sys.executable, "-c", _ENDED.format(sign=sign, first=first), *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
-        timeout=300,
-        check=False,
+    return python(
+        "-c", _ENDED.format(sign=sign, first=first), *arguments, TMPDIR=str(tmp_path / "tmp")
     )
 
 
@@ -482,15 +364,9 @@ def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: P
         "judging.judge_item = dying\n"
     )
     arguments = ("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path / "out"))
-    done = subprocess.run(
-        [sys.executable, "-m", "pinproof", *arguments, "-n", "2", "-p", "killer"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        timeout=300,
-        check=False,
+    python(
+        "-m", "pinproof", *arguments, "-n", "2", "-p", "killer", PYTHONPATH=str(tmp_path), status=3
     )
-    assert done.returncode == 3, done.stdout + done.stderr
     _, found, footer = results(tmp_path / "out")
     unknown = [one for one in found if one.verdict == "unknown"]
     assert [one.scenario for one in unknown] == ["qos/fraction-shares"]
@@ -499,50 +375,37 @@ def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: P
     assert footer.counts["unknown"] == 1
 
 
-def test_a_fork_is_judged_by_what_it_has(
-    pinproof: Command, results: Stream, tmp_path: Path
-) -> None:
+def test_a_fork_is_judged_by_what_it_has(judged: Judges) -> None:
     """The report and the replay command name the override."""
-    arguments = ("--subject", "miniature:trusts-its-state", "--machine", "1s-1n-4c-smt2")
     fork = ("--behaviour", "distribution-ends=on", "-k", INCIDENT)
-    done = pinproof("run", *arguments, *fork, "--report", str(tmp_path))
-    assert done.returncode == 1, done.stderr
-    header, found, _ = results(tmp_path)
-    assert header.environment["judged by release"].endswith("+distribution-ends")
-    assert "+distribution-ends" in next(one.replay for one in found if one.verdict == "fail")
-
-
-@pytest.mark.parametrize("given", ["nonsense", "true-sizes=perhaps"])
-def test_an_unknown_behaviour_is_a_slip(pinproof: Command, given: str) -> None:
-    done = pinproof("run", "--machine", "1s-1n-4c-smt2", "--behaviour", given)
-    assert done.returncode == 2
-    assert given.partition("=")[0] in done.stderr
-    assert done.stderr.count("\n") == 1
+    run = judged(*TRUSTING, "--machine", "1s-1n-4c-smt2", *fork, status=1)
+    assert run.header.environment["judged by release"].endswith("+distribution-ends")
+    assert "+distribution-ends" in run.failed[0].replay
 
 
 @pytest.mark.parametrize("release", recorded_releases())
 def test_a_release_is_judged_by_the_recording_of_its_own_kubelet(
-    release: str, pinproof: Command, results: Stream, tmp_path: Path
+    release: str, judged: Judges, tmp_path: Path
 ) -> None:
     """The model of the release that was asked for, beside a kubelet of that release; the report
     says so."""
-    arguments = ("--release", release, "--machine", "1s-1n-4c-smt2", "-k", "packing/whole-core")
-    done = pinproof("run", *arguments, "--report", str(tmp_path))
-    assert done.returncode == 0, done.stdout + done.stderr
-    header, (one,), _ = results(tmp_path)
-    assert header.subject.release == release
+    which = ("--machine", "1s-1n-4c-smt2", "-k", "packing/whole-core")
+    run = judged("--release", release, *which, status=0)
+    (one,) = run.found
+    assert run.header.subject.release == release
     assert one.witness.startswith(f"a recording of a real kubelet v{release}.")
-    assert f"Judged by {one.witness} (1)" in done.stdout
+    assert f"Judged by {one.witness} (1)" in run.done.stdout
     assert f"{one.witness} (1 scenario)" in (tmp_path / "report.html").read_text()
 
 
-def test_without_a_recording_the_report_says_who_judges(pinproof: Command) -> None:
-    done = pinproof("run", "--release", "1.25", "--machine", "1s-1n-4c-smt2", "-k", "packing")
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_without_a_recording_the_report_says_who_judges() -> None:
+    done = pinproof(
+        "run", "--release", "1.25", "--machine", "1s-1n-4c-smt2", "-k", "packing", status=0
+    )
     assert "Judged by the promise in words alone (" in done.stdout
 
 
-def test_witnesses_are_listed(pinproof: Command) -> None:
+def test_witnesses_are_listed() -> None:
     """By release, and by machine of one."""
     rows = json.loads(pinproof("witnesses", "--json").stdout)
     assert [one["release"] for one in rows] == recorded_releases()
@@ -556,9 +419,3 @@ def test_witnesses_are_listed(pinproof: Command) -> None:
     assert all(0 < one["recorded"] <= one["apply"] for one in machines)
     assert sum(one["recorded"] >= one["apply"] - 6 for one in machines) > len(machines) // 2
     assert machines[0]["machine"] in pinproof("witnesses", "1.36").stdout
-
-
-def test_a_release_without_a_recording_is_told(pinproof: Command) -> None:
-    done = pinproof("witnesses", "1.8")
-    assert done.returncode == 2
-    assert "there is no recording of a kubelet 1.8: there are 1." in done.stderr

@@ -3,17 +3,14 @@ none applied."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 import topologies
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command, Stream
+from tests.cli.conftest import Judges, Stream
+from tests.cli.running import pinproof, python
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
 ITS_MACHINE: Final = "1s-1n-4c-smt1"
@@ -34,40 +31,34 @@ def dead(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("more", [(), ("-n", "2"), ("--level", "core")])
 def test_a_machine_on_which_nothing_applied_is_not_green(
-    pinproof: Command, results: Stream, dead: Path, tmp_path: Path, more: tuple[str, ...]
+    judged: Judges, dead: Path, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     """Nothing else runs in its place, and the summary names it."""
-    report = tmp_path / "out"
-    done = pinproof("run", "--machine", str(dead), *more, "--report", str(report))
-    assert done.returncode == 4, done.stdout + done.stderr
-    header, found, footer = results(report)
-    assert header.machines == ["dead"]
-    assert {(one.machine.name, one.verdict) for one in found} == {("dead", "skip")}
-    assert (footer.idle, footer.exit_status) == (["dead"], 4)
-    last = done.stdout.strip().splitlines()[-1]
+    run = judged("--machine", str(dead), *more, folder="out", status=4)
+    assert run.header.machines == ["dead"]
+    assert {(one.machine.name, one.verdict) for one in run.found} == {("dead", "skip")}
+    assert (run.footer.idle, run.footer.exit_status) == (["dead"], 4)
+    last = run.done.stdout.strip().splitlines()[-1]
     assert last.startswith("Too few scenarios ran for a verdict: 0 promises kept, ")
     assert last.endswith(" skipped, no scenario applied on dead. Exit status 4.")
     for name in ("report.html", "junit.xml"):
-        assert "no scenario applied on dead" in (report / name).read_text(encoding="utf-8")
+        page = (tmp_path / "out" / name).read_text(encoding="utf-8")
+        assert "no scenario applied on dead" in page
 
 
-def test_one_of_several_machines_is_named(
-    pinproof: Command, results: Stream, dead: Path, tmp_path: Path
-) -> None:
+def test_one_of_several_machines_is_named(results: Stream, dead: Path, tmp_path: Path) -> None:
     """Its neighbour's passes are not its own."""
     chosen = ("--machine", str(dead), "--machine", "1s-1n-4c-smt2")
-    done = pinproof("run", *chosen, "-k", USUAL, "--report", str(tmp_path / "out"))
-    assert done.returncode == 4, done.stdout + done.stderr
+    done = pinproof("run", *chosen, "-k", USUAL, "--report", str(tmp_path / "out"), status=4)
     assert "1 promise kept, 1 skipped, no scenario applied on dead." in done.stdout
     _, _, footer = results(tmp_path / "out")
     assert footer.idle == ["dead"]
 
 
-def test_a_broken_promise_elsewhere_stays_broken(pinproof: Command, dead: Path) -> None:
+def test_a_broken_promise_elsewhere_stays_broken(dead: Path) -> None:
     """And the machine is named beside it."""
     chosen = ("--machine", str(dead), "--machine", "1s-1n-4c-smt2", "-k", USUAL)
-    done = pinproof("run", "--subject", "miniature:forgets-to-give-back", *chosen)
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = pinproof("run", "--subject", "miniature:forgets-to-give-back", *chosen, status=1)
     assert "no scenario applied on dead. Exit status 1." in done.stdout
 
 
@@ -75,7 +66,6 @@ def test_a_broken_promise_elsewhere_stays_broken(pinproof: Command, dead: Path) 
     ("chosen", "status"), [((), 0), (("--machine", "1s-1n-4c-smt2", "--machine", "dea*"), 4)]
 )
 def test_a_machine_of_the_catalogue_is_asked_for_by_its_name(
-    pinproof: Command,
     dead: Path,
     monkeypatch: pytest.MonkeyPatch,
     chosen: tuple[str, ...],
@@ -84,56 +74,41 @@ def test_a_machine_of_the_catalogue_is_asked_for_by_its_name(
     """Of the whole catalogue, some machines are nothing for a scenario or a release."""
     monkeypatch.setenv("PINPROOF_MACHINES", str(dead.parent))
     which = "deletion-returns-cpus and (1s-1n-4c-smt2 or dead)"
-    done = pinproof("run", *chosen, "-k", which)
-    assert done.returncode == status, done.stdout + done.stderr
+    done = pinproof("run", *chosen, "-k", which, status=status)
     assert ("no scenario applied on dead" in done.stdout) is (status == 4)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "where"),
+    ("arguments", "status"),
     [
-        (["-k", INCIDENT], 0, [ITS_MACHINE]),
-        (["--machine", "all", "-k", INCIDENT], 0, [ITS_MACHINE]),
-        (["--machine", ITS_MACHINE, "-k", "incident"], 0, [ITS_MACHINE]),
+        (["-k", INCIDENT], 0),
+        (["--machine", "all", "-k", INCIDENT], 0),
+        (["--machine", ITS_MACHINE, "-k", "incident"], 0),
         # Asked for by its id: it runs, and says nothing of the machine that was named.
-        (["--machine", "2s-2n-8c-smt2", "-k", INCIDENT], 4, [ITS_MACHINE]),
+        (["--machine", "2s-2n-8c-smt2", "-k", INCIDENT], 4),
     ],
 )
 def test_a_scenario_with_a_machine_of_its_own_runs_there_where_it_is_asked_for(
-    pinproof: Command,
-    results: Stream,
-    tmp_path: Path,
-    arguments: list[str],
-    status: int,
-    where: list[str],
+    judged: Judges, arguments: list[str], status: int
 ) -> None:
-    done = pinproof("run", *arguments, "--report", str(tmp_path))
-    assert done.returncode == status, done.stdout + done.stderr
-    _, found, _ = results(tmp_path)
-    assert [(one.scenario, one.machine.name, one.verdict) for one in found] == [
-        (INCIDENT, name, "pass") for name in where
-    ]
+    found = judged(*arguments, status=status).found
+    expected = (INCIDENT, ITS_MACHINE, "pass")
+    assert [(one.scenario, one.machine.name, one.verdict) for one in found] == [expected]
 
 
 @pytest.mark.parametrize("command", ["run", "pytest"])
 def test_only_the_machine_that_was_named_is_judged(
-    pinproof: Command, results: Stream, tmp_path: Path, command: str
+    results: Stream, tmp_path: Path, command: str
 ) -> None:
     """Under plain pytest too."""
     if command == "run":
         done = pinproof("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path))
     else:
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-                *("--pyargs", "conformance.suite", "--pin-machine", "1s-1n-4c-smt2"),
-                f"--pin-report={tmp_path}",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=300,
+        done = python(
+            *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("--pyargs", "conformance.suite", "--pin-machine", "1s-1n-4c-smt2"),
+            f"--pin-report={tmp_path}",
             cwd=tmp_path,
-            check=False,
         )
     assert done.returncode == 0, done.stdout + done.stderr
     _, found, footer = results(tmp_path)
@@ -142,16 +117,13 @@ def test_only_the_machine_that_was_named_is_judged(
 
 
 @pytest.mark.parametrize("with_nodes", [True, False])
-def test_simulate_on_a_machine_without_cpus_is_one_line(
-    pinproof: Command, dead: Path, with_nodes: bool
-) -> None:
+def test_simulate_on_a_machine_without_cpus_is_one_line(dead: Path, with_nodes: bool) -> None:
     """Wrong usage: no kubelet would start there. Status 1 would say that a promise is broken."""
     if not with_nodes:  # as s390x shows itself under z/VM
         tree = topologies.load(dead)
         kept = {path: text for path, text in tree.items() if "/system/node/" not in path}
         topologies.pack(topologies.Tree(kept), dead, replace=True)
-    done = pinproof("simulate", "--machine", str(dead), "--pods", "1")
-    assert done.returncode == 2, done.stdout + done.stderr
+    done = pinproof("simulate", "--machine", str(dead), "--pods", "1", status=2)
     assert done.stdout == ""
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("pinproof: ")

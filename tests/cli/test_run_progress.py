@@ -15,6 +15,7 @@ from rich.console import Console
 from conformance.known import Standing
 from conformance.results import Failure, MachineRecord, Result
 from pinproof.run_progress import DOTS, Following
+from tests.cli.running import python
 
 MACHINE: Final = MachineRecord(name="1s-1n-4c-smt2", shape="", digest="", cpus={})
 
@@ -124,14 +125,7 @@ def test_on_a_terminal_the_line_is_gone_before_the_summary() -> None:
 def test_github_gets_annotations_where_it_runs() -> None:
     wrong = ("--subject", "miniature:forgets-to-give-back")
     outs = [
-        subprocess.run(
-            [sys.executable, "-m", "pinproof", *_RUN, *wrong],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "GITHUB_ACTIONS": value},
-            timeout=300,
-            check=False,
-        ).stdout
+        python("-m", "pinproof", *_RUN, *wrong, GITHUB_ACTIONS=value).stdout
         for value in ("true", "")
     ]
     assert "\n::error title=pool/" in outs[0]
@@ -142,13 +136,7 @@ def test_github_gets_annotations_where_it_runs() -> None:
 
 def test_reasons_of_skips_are_listed_when_asked_for() -> None:
     def lines(*more: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "pinproof", "run", *_RUN[1:3], "-k", "packing/", "-n0", *more],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        ).stdout
+        return python("-m", "pinproof", "run", *_RUN[1:3], "-k", "packing/", "-n0", *more).stdout
 
     assert " (-rs lists them).\n" in lines()
     assert " x needs " in lines("-rs")
@@ -157,12 +145,5 @@ def test_reasons_of_skips_are_listed_when_asked_for() -> None:
 def test_workers_are_not_announced() -> None:
     """pytest-xdist says twice that it brings up nodes, where nobody looks at a terminal."""
     words = ("run", "--machine", "1s-1n-4c-smt2", "-k", "pool/", "-n", "2")
-    done = subprocess.run(
-        [sys.executable, "-m", "pinproof", *words],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = python("-m", "pinproof", *words, status=0)
     assert "bringing up" not in done.stdout + done.stderr

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -14,7 +12,8 @@ from conformance import recording
 from conformance.aliases import ALIASES, present, renamed
 from conformance.catalogue import catalogue
 from conformance.recording import RecordedCase, RecordingHeader
-from tests.cli.conftest import Command, Stream
+from tests.cli.conftest import Judges
+from tests.cli.running import pinproof, python
 
 OLD = "topology/none-refuses-nobody"
 NEW = "topology/none-admits-every-pod"
@@ -58,25 +57,16 @@ def test_recordings_that_ship_are_known_by_present_ids(release: str) -> None:
     assert not {scenario for scenario, _ in shipped.cases} & set(ALIASES)
 
 
-def test_explain_takes_an_old_id(pinproof: Command) -> None:
+def test_explain_takes_an_old_id() -> None:
     assert pinproof("explain", OLD).stdout.startswith(NEW)
 
 
-def test_run_takes_an_old_id(pinproof: Command, results: Stream, tmp_path: Path) -> None:
-    done = pinproof("run", "-k", OLD, "--machine", "2s-2n-8c-smt2", "--report", str(tmp_path))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [one.scenario for one in results(tmp_path)[1]] == [NEW]
+def test_run_takes_an_old_id(judged: Judges) -> None:
+    found = judged("-k", OLD, "--machine", "2s-2n-8c-smt2", status=0).found
+    assert [one.scenario for one in found] == [NEW]
 
 
 def test_plain_pytest_takes_an_old_id(tmp_path: Path) -> None:
     suite = ["-m", "pytest", "-p", "no:cacheprovider", "--pyargs", "conformance.suite"]
-    done = subprocess.run(
-        [sys.executable, *suite, "-v", "-k", OLD, "--pin-machine", "2s-2n-8c-smt2"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = python(*suite, "-v", "-k", OLD, "--pin-machine", "2s-2n-8c-smt2", cwd=tmp_path, status=0)
     assert f"{NEW}@2s-2n-8c-smt2" in done.stdout

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
 from pinproof.cli import app
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
 
 MACHINE: Final = ("--machine", "1s-1n-4c-smt2")
 STATE: Final = json.dumps(
@@ -200,31 +197,3 @@ def test_drawn_with_the_reserved_cpus_of_a_configuration() -> None:
     picture = printed("draw", "1s-1n-4c-smt2", "--state", "state", "--config", "kubelet.yaml")
     assert {"A uid-1/app: 1,5 (2)", "R reserved: 0 (1)"} < set(picture)
     assert not any("reserved" in line for line in printed("draw", "1s-1n-4c-smt2"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["simulate"], "simulate needs --pods, --state or both"),
-        (["simulate", "--pods", "2 1.5"], "--pods '2 1.5': it is CPU requests such as 4,2,1.5,1+1"),
-        (["simulate", "--pods", "2", "--state", "none"], "none: No such file or directory"),
-        (["simulate", "--pods", "2", "--svg", "no/x.svg"], "no/x.svg: No such file or directory"),
-        (["simulate", "--pods", "1", "--feature-gate", "X=true"],
-         "the feature gate X: the model of 1.36 has none"),
-        (["simulate", "--pods", "1", "--policy", "best"],
-         'the kubelet would not start: failed to run Kubelet: unknown policy: "best"'),
-        (["simulate", *MACHINE, "--state", "state", "--reserved", "1"],
-         'state: the kubelet would not start: not all reserved cpus: "1"'),
-        (["draw", "1s-1n-4c-smt2", "--pods", "x"], "--pods 'x': it is CPU requests such as"),
-        (["draw", "1s-1n-4c-smt2", "--config", "pods.yaml"], "pods.yaml: it must hold one Kubelet"),
-        (["draw", "1s-1n-4c-smt2", "--release", "x"], "not a Kubernetes release"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_is_one_line(
-    pinproof: Command, tmp_path: Path, arguments: list[str], said: str
-) -> None:
-    done = pinproof(*arguments, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"pinproof: {said}")
-    assert line.isprintable()

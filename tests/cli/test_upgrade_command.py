@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Final
 
 import pytest
@@ -13,20 +11,19 @@ import pytest
 from conformance.kubelets import cached
 from conformance.pods import guaranteed
 from reference import Checkpoint, CPUSet
+from tests.cli.running import Done, pinproof
 
-Command = Callable[..., "CompletedProcess[str]"]
 _MACHINE: Final = ("--machine", "1s-1n-4c-smt2")
 _FULL: Final = ("--policy-option", "full-pcpus-only=true", "--pods", "4")
 
 
-def _lines(done: CompletedProcess[str]) -> list[str]:
+def _lines(done: Done) -> list[str]:
     """What was printed, without the blanks around it and between the words."""
     return [" ".join(line.split()) for line in done.stdout.splitlines()]
 
 
-def test_who_holds_which_cpus_is_shown_at_each_stage(pinproof: Command) -> None:
-    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model")
-    assert done.returncode == 0, done.stderr
+def test_who_holds_which_cpus_is_shown_at_each_stage() -> None:
+    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", status=0)
     lines = _lines(done)
     assert lines[:6] == [
         "1s-1n-4c-smt2 with policy static, reservedSystemCPUs 0,4",
@@ -43,10 +40,9 @@ def test_who_holds_which_cpus_is_shown_at_each_stage(pinproof: Command) -> None:
     )
 
 
-def test_a_pod_that_moves_is_shown_with_a_command_that_shows_it_again(pinproof: Command) -> None:
+def test_a_pod_that_moves_is_shown_with_a_command_that_shows_it_again() -> None:
     arguments = ("upgrade", "1.36", "miniature:allocates-again", *_MACHINE, "--model")
-    done = pinproof(*arguments)
-    assert done.returncode == 1, done.stderr
+    done = pinproof(*arguments, status=1)
     lines = _lines(done)
     assert "pod1/c: 2 2,6 1,5 moved 1,5 1,5" in lines
     at = lines.index("broken A running container keeps its exclusive CPUs until it ends")
@@ -66,10 +62,9 @@ def test_a_pod_that_moves_is_shown_with_a_command_that_shows_it_again(pinproof: 
     )
 
 
-def test_a_file_that_is_refused_is_shown_in_the_kubelets_words(pinproof: Command) -> None:
+def test_a_file_that_is_refused_is_shown_in_the_kubelets_words() -> None:
     """The way back is tried all the same."""
-    done = pinproof("upgrade", "1.17", "1.37", *_MACHINE, "--model")
-    assert done.returncode == 1
+    done = pinproof("upgrade", "1.17", "1.37", *_MACHINE, "--model", status=1)
     lines = _lines(done)
     assert "kubelet runs gives up runs" in lines
     assert any(
@@ -79,21 +74,18 @@ def test_a_file_that_is_refused_is_shown_in_the_kubelets_words(pinproof: Command
     assert lines[-1].endswith("to the model of 1.37 breaks a promise; the way back works.")
 
 
-def test_a_way_back_that_stops_pods_is_shown(pinproof: Command) -> None:
-    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, *_FULL, "--model")
-    assert done.returncode == 1
+def test_a_way_back_that_stops_pods_is_shown() -> None:
+    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, *_FULL, "--model", status=1)
     assert "pod1/c: 4 1-2,5-6 1-2,5-6 1-2,5-6 rejected" in _lines(done)
     assert _lines(done)[-1].endswith("breaks no promise. The way back breaks one.")
 
 
-def test_programs_are_given_the_same(pinproof: Command) -> None:
-    kept = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--json")
-    assert kept.returncode == 0
+def test_programs_are_given_the_same() -> None:
+    kept = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--json", status=0)
     facts = json.loads(kept.stdout)
     assert (facts["verdict"], facts["pinned"], facts["broken"]) == ("pass", 1, [])
     assert [one["exclusive"]["pod1"] for one in facts["stages"]] == [{"c": "2,6"}] * 4
-    broken = pinproof("upgrade", "1.36", "1.37", *_MACHINE, *_FULL, "--model", "--json")
-    assert broken.returncode == 1
+    broken = pinproof("upgrade", "1.36", "1.37", *_MACHINE, *_FULL, "--model", "--json", status=1)
     facts = json.loads(broken.stdout)
     assert facts["verdict"] == "fail"
     (found,) = facts["broken"]
@@ -102,7 +94,7 @@ def test_programs_are_given_the_same(pinproof: Command) -> None:
     assert facts["replay"].startswith("pinproof upgrade 1.36 1.37 ")
 
 
-def test_a_nodes_own_pods_and_state_file_are_taken(pinproof: Command, tmp_path: Path) -> None:
+def test_a_nodes_own_pods_and_state_file_are_taken(tmp_path: Path) -> None:
     """A pod that the file knows by its uid runs when the old kubelet starts."""
     pod = guaranteed("pod1", 2)
     (tmp_path / "state").write_text(
@@ -113,34 +105,30 @@ def test_a_nodes_own_pods_and_state_file_are_taken(pinproof: Command, tmp_path: 
         ).dumps(release="1.36")
     )
     arguments = ("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--state", "state")
-    done = pinproof(*arguments, "--pods", "2,1", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = pinproof(*arguments, "--pods", "2,1", cwd=tmp_path, status=0)
     lines = _lines(done)
     assert "pod1/c: 2 3,7 3,7 3,7 3,7" in lines
     assert "pod2/c: 1 1 1 1 1" in lines
     assert "later/c: 2 2,6 2,6" in lines
-    alone = pinproof(*arguments, "--json", cwd=tmp_path)
-    assert alone.returncode == 0, alone.stderr
+    alone = pinproof(*arguments, "--json", cwd=tmp_path, status=0)
     facts = json.loads(alone.stdout)
     assert facts["notes"] == [f"known only from the state file, and assumed to run: {pod.uid}"]
     assert [one["exclusive"][pod.uid] for one in facts["stages"]] == [{"c": "3,7"}] * 4
 
 
-def test_a_rehearsal_without_a_pinned_container_is_no_verdict(pinproof: Command) -> None:
-    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--pods", "0.5")
-    assert done.returncode == 3
+def test_a_rehearsal_without_a_pinned_container_is_no_verdict() -> None:
+    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--pods", "0.5", status=3)
     assert "no container ran on exclusive CPUs before the upgrade" in done.stderr
     assert "Kept" not in done.stdout
 
 
-def test_on_a_small_machine_a_pod_has_what_there_is(pinproof: Command) -> None:
-    done = pinproof("upgrade", "1.36", "1.37", "--machine", "1s-1n-2c-smt1", "--model")
-    assert done.returncode == 0, done.stderr
+def test_on_a_small_machine_a_pod_has_what_there_is() -> None:
+    done = pinproof("upgrade", "1.36", "1.37", "--machine", "1s-1n-2c-smt1", "--model", status=0)
     assert "pod1/c: 1 1 1 1 1" in _lines(done)
     assert "later/c: 1 rejected" in _lines(done)
 
 
-def test_a_pod_more_that_does_not_fit_takes_nobodys_cpus(pinproof: Command, tmp_path: Path) -> None:
+def test_a_pod_more_that_does_not_fit_takes_nobodys_cpus(tmp_path: Path) -> None:
     """At the next start it would come first by name, and a pod that runs would be rejected."""
     pods = [
         {
@@ -157,43 +145,21 @@ def test_a_pod_more_that_does_not_fit_takes_nobodys_cpus(pinproof: Command, tmp_
     ]
     (tmp_path / "pods.yaml").write_text("\n---\n".join(map(json.dumps, pods)))
     done = pinproof(
-        *("upgrade", "1.36", "1.36", *_MACHINE, "--model", "--pods", str(tmp_path / "pods.yaml"))
+        *("upgrade", "1.36", "1.36", *_MACHINE, "--model", "--pods", str(tmp_path / "pods.yaml")),
+        status=0,
     )
-    assert done.returncode == 0, done.stdout
     assert "later/c: 2 rejected" in _lines(done)
 
 
-def test_an_old_kubelet_that_does_not_start_is_no_verdict(pinproof: Command) -> None:
-    done = pinproof("upgrade", "1.36", "1.37", "--model", "--policy-option", "no-such=true")
-    assert done.returncode == 3
+def test_an_old_kubelet_that_does_not_start_is_no_verdict() -> None:
+    done = pinproof(
+        "upgrade", "1.36", "1.37", "--model", "--policy-option", "no-such=true", status=3
+    )
     assert "the model of 1.36 has to run before it can be upgraded: it gave up" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("1.36", "exec:driver"), "exec:driver: upgrade takes a release such as 1.36"),
-        (("1.36", "kubelet:1.37", "--model"), "kubelet:1.37: with --model it is a release"),
-        (("1.36", "1.99", "--model"), "1.99"),
-        (("1.36", "latest", "--model"), "latest"),
-        (("1.36", "1.8", "--model"), "1.8"),
-        (("kubelet:/no/such", "1.37"), "/no/such"),
-        (("1.36", "1.37", "--model", "--machine", "no-such"), "no-such"),
-        (("1.36", "1.37", "--model", "--pods", "x"), "--pods 'x'"),
-        (("1.36", "1.37", "--model", "--reserved", "x"), "--reserved 'x'"),
-        (("1.36", "1.36", "--model", "--to-machine", "no-such"), "no-such"),
-        (("1.36", "1.36", "--model", "--to-config", "no-such.yaml"), "no-such.yaml"),
-    ],
-)
-def test_wrong_usage_is_one_line(pinproof: Command, arguments: tuple[str, ...], said: str) -> None:
-    done = pinproof("upgrade", *arguments)
-    assert done.returncode == 2, done.stderr
-    assert said in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
-
-
 def test_nothing_is_built_for_a_name_that_is_wrong(
-    pinproof: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Where no kubelet is, and no Go to build one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -202,18 +168,18 @@ def test_nothing_is_built_for_a_name_that_is_wrong(
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
-def test_models_and_kubelets_are_not_mixed(pinproof: Command, kubelet_path: str) -> None:
-    done = pinproof("upgrade", f"kubelet:{kubelet_path}", "miniature:splits-cores", *_MACHINE)
-    assert done.returncode == 2
+def test_models_and_kubelets_are_not_mixed(kubelet_path: str) -> None:
+    done = pinproof(
+        "upgrade", f"kubelet:{kubelet_path}", "miniature:splits-cores", *_MACHINE, status=2
+    )
     assert "only on nodes of the model" in done.stderr
 
 
-def test_a_real_kubelet_is_upgraded(pinproof: Command, kubelet_path: str) -> None:
+def test_a_real_kubelet_is_upgraded(kubelet_path: str) -> None:
     """To the next release where that is built, else to itself."""
     newer = [one.path for one in cached() if one.version.startswith("1.37.")]
     names = [f"kubelet:{path}" for path in (kubelet_path, newer[0] if newer else kubelet_path)]
-    done = pinproof("upgrade", *names, *_MACHINE)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = pinproof("upgrade", *names, *_MACHINE, status=0)
     lines = _lines(done)
     assert "pod1/c: 2 2,6 2,6 2,6 2,6" in lines
     assert lines[-1].startswith("Kept, from kubelet:")
@@ -232,10 +198,9 @@ reservedSystemCPUs: "0,4"
 """
 
 
-def test_the_incident_names_whom_it_ends_and_what_helps(pinproof: Command) -> None:
+def test_the_incident_names_whom_it_ends_and_what_helps() -> None:
     """Before and after are columns of one table."""
-    done = pinproof(*_SAME, *_INCIDENT)
-    assert done.returncode == 1, done.stderr
+    done = pinproof(*_SAME, *_INCIDENT, status=1)
     lines = _lines(done)
     assert lines[:2] == [
         "1s-1n-4c-smt1 with policy static, reservedSystemCPUs 0",
@@ -257,11 +222,10 @@ def test_the_incident_names_whom_it_ends_and_what_helps(pinproof: Command) -> No
     )
 
 
-def test_new_settings_name_whom_they_end_and_why(pinproof: Command, tmp_path: Path) -> None:
+def test_new_settings_name_whom_they_end_and_why(tmp_path: Path) -> None:
     (tmp_path / "new.yaml").write_text(_OF_CORES)
     arguments = (*_SAME, *_MACHINE, "--to-config", "new.yaml", "--pods", "1,2")
-    done = pinproof(*arguments, cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
+    done = pinproof(*arguments, cwd=tmp_path, status=1)
     lines = _lines(done)
     assert lines[1].startswith("then 1s-1n-4c-smt2 with policy static, reservedSystemCPUs 0,4, ")
     assert lines[1].endswith("option full-pcpus-only=true")
@@ -274,10 +238,9 @@ def test_new_settings_name_whom_they_end_and_why(pinproof: Command, tmp_path: Pa
     assert settings == [False, True, True, False]
 
 
-def test_kept_numbers_on_other_numa_nodes_are_noted(pinproof: Command) -> None:
+def test_kept_numbers_on_other_numa_nodes_are_noted() -> None:
     machines = ("--machine", "2s-2n-8c-smt2", "--to-machine", "1s-1n-8c-smt2", "--pods", "2,8")
-    done = pinproof(*_SAME, *machines)
-    assert done.returncode == 0, done.stdout
+    done = pinproof(*_SAME, *machines, status=0)
     assert "note: pod2/c keeps CPUs 4-7,12-15, of NUMA node 1 before and 0 after" in _lines(done)
     assert _lines(done)[-1] == (
         "Kept, from the model of 1.36 to the model of 1.36 on 1s-1n-8c-smt2 and back: 2 containers "
@@ -285,10 +248,9 @@ def test_kept_numbers_on_other_numa_nodes_are_noted(pinproof: Command) -> None:
     )
 
 
-def test_pods_that_did_not_run_before_are_counted(pinproof: Command) -> None:
+def test_pods_that_did_not_run_before_are_counted() -> None:
     """Nothing can be said of them."""
-    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--pods", "2,64")
-    assert done.returncode == 0, done.stderr
+    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--pods", "2,64", status=0)
     assert _lines(done)[-1].endswith("Not rehearsed, as they did not run before: pod2.")
     facts = json.loads(
         pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--pods", "2,64", "--json").stdout
@@ -296,10 +258,9 @@ def test_pods_that_did_not_run_before_are_counted(pinproof: Command) -> None:
     assert facts["not rehearsed"] == ["pod2"]
 
 
-def test_a_real_kubelet_goes_through_the_incident(pinproof: Command, kubelet_path: str) -> None:
+def test_a_real_kubelet_goes_through_the_incident(kubelet_path: str) -> None:
     kubelet = f"kubelet:{kubelet_path}"
-    done = pinproof("upgrade", kubelet, kubelet, *_INCIDENT)
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = pinproof("upgrade", kubelet, kubelet, *_INCIDENT, status=1)
     lines = _lines(done)
     assert "kubelet runs gives up runs runs gives up runs" in lines
     assert lines[-1].startswith("1 pod that holds CPUs would be ended: pod1. ")

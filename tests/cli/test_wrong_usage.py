@@ -1,0 +1,207 @@
+"""What is wrong on the command line is one line on stderr, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.cli.running import pinproof
+from topologies import Tree, pack
+
+#: A checksum of 0 is not compared by any kubelet.
+STATE: Final = json.dumps(
+    {
+        "policyName": "static",
+        "defaultCpuSet": "0,3-4,6-7",
+        "entries": {"uid-1": {"app": "1,5"}, "uid-2": {"c": "2"}},
+        "checksum": 0,
+    }
+)
+HEADER: Final = {"kind": "header", "schema": 2, "pinproof": "0", "started": "", "machines": []}
+TEXTS: Final = {
+    "garbage": "\x1b[2Jnot json",
+    "state": STATE,
+    "torn": STATE[:-9],
+    "pods.yaml": "kind: Pod\n---\nkind: Pod\n",
+    "text.tar": "hello",
+    "bad.jsonl": "<html>\n",
+    "old.jsonl": '{"kind":"header","schema":1}\n',
+    "cut.jsonl": json.dumps({**HEADER, "subject": {"name": "kubelet:1.36", "release": "1.36"}}),
+    "ids.toml": '[[known]]\nscenario = "pool/no"\nreason = "r"\nexpires = 2999-01-01\n',
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Files of which something is wrong."""
+    for name, text in TEXTS.items():
+        (tmp_path / name).write_text(f"{text}\n" if name == "cut.jsonl" else text)
+    (tmp_path / "torn.tar.xz").write_bytes(b"\xfd7zXZ\x00 and no more")
+    pack(Tree({}), tmp_path / "empty.tar")
+    pack(Tree({"sys/devices/system/cpu/online": "0-3\n"}), tmp_path / "mine.tar")
+    core_id = tmp_path / "tree/sys/devices/system/cpu/cpu0/topology/core_id"
+    core_id.parent.mkdir(parents=True)
+    core_id.write_text("0\n")
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+SHARD: Final = "it is K/N with K from 1 to N, as 2/3"
+REQUESTS: Final = "it is CPU requests such as 4,2,1.5,1+1"
+NO_FILE: Final = "No such file"
+USAGE: Final = {
+    # Machines, scenarios and subjects.
+    "run --machine no-such-machine": "no-such-machine",
+    "run --machine 1s-1n-4c-smt3x": "1s-1n-4c-smt3x",
+    "run --machine ''": "a machine's name is empty",
+    "draw ''": "a machine's name is empty",
+    "export '' out": "a machine's name is empty",
+    "machines ''": "a machine's name is empty",
+    "machines 'no such thing'": "no such thing",
+    "run 2s-2n-8c-smt2": "a machine is named with --machine",
+    "run --machine torn.tar.xz": "torn.tar.xz",
+    "run --machine ./tree": "cpu/online",  # without which the kubelet would find no CPUs
+    "draw ./mine.tar": "pinproof: mine: the kubelet would not start: ",
+    "simulate --machine ./mine.tar --pods 1": "pinproof: mine: the kubelet would not start: ",
+    "run -k no-such-scenario": "unknown scenario 'no-such-scenario'",
+    "run -k cpu-upgrade-incidnt": "did you mean machine/cpu-upgrade-incident",
+    "run --subject nothing": "unknown subject 'nothing'",
+    "run --subject reference:x": "takes nothing after it",
+    "run --subject miniature:none": "unknown miniature 'none'",
+    "run --subject miniature:uncore-best-fit=off": "every release is so",
+    "run --subject miniature:true-sizes --release 1.5": "1.5",
+    "run --subject kubelet:/no/such/file": "/no/such/file",
+    "run --subject kubelet:/bin/true": "/bin/true",
+    "run --release 1.5": "1.5",
+    "run --release nonsense": "nonsense",
+    "run --machine 1s-1n-4c-smt2 --behaviour nonsense": "nonsense",
+    "run --machine 1s-1n-4c-smt2 --behaviour true-sizes=perhaps": "true-sizes",
+    "witnesses 1.8": "there is no recording of a kubelet 1.8: there are 1.",
+    # What pytest refuses.
+    "run --machin x": "no such option: --machin; did you mean --machine?",
+    "run --lff": "no such option: --lff; did you mean --lf?",
+    "run --no-such-option": "--no-such-option",
+    "run -k 'not @'": "not @",
+    "run -n two": "invalid parse_numprocesses value: 'two'",
+    "run -p no_such_plugin": "no_such_plugin",
+    # Parts of a run.
+    "run --resume": "--resume goes on in --report DIR, which is not given",
+    **{
+        f"run --shard={text}": f"--shard {text}: {SHARD}"
+        for text in ("0/3", "4/3", "a", "1/", "1/0", "-1/2", "1/99999")
+    },
+    # Result streams and known failures.
+    "report": "name a result stream",
+    "report absent.jsonl": f"absent.jsonl: {NO_FILE} or directory",
+    "report bad.jsonl": "bad.jsonl:1: not a record",
+    "report old.jsonl": "old.jsonl:1: schema 1 is older than 2",
+    "report cut.jsonl -o x": "--output is for a --format other than text",
+    "report cut.jsonl -f json -o no/x": f"--output no/x: {NO_FILE}",
+    "report cut.jsonl --format known": "cut.jsonl: cut off: the footer is missing",
+    "compare absent.jsonl cut.jsonl": f"absent.jsonl: {NO_FILE}",
+    "run --known absent.toml": f"absent.toml: {NO_FILE}",
+    "run --known ids.toml": "unknown scenario 'pool/no'",
+    # Drawn and simulated.
+    "draw 1s-1n-4c-smt2 --state nothing": f"pinproof: nothing: {NO_FILE}",
+    "draw 1s-1n-4c-smt2 --state garbage": (
+        "pinproof: garbage: kubelet 1.36 cannot restore it: invalid character"
+    ),
+    "draw 1s-1n-4c-smt2 --state torn": (
+        "pinproof: torn: kubelet 1.36 cannot restore it: unexpected end of JSON input"
+    ),
+    "draw 1s-1n-4c-smt2 --held web": "pinproof: --held 'web': it is OWNER=CPUS",
+    "draw 1s-1n-4c-smt2 --held web=1-x": "pinproof: --held '1-x': ",
+    "draw 1s-1n-4c-smt2 --reserved x": "pinproof: --reserved 'x': ",
+    "draw 1s-1n-4c-smt2 --svg no/folder/x.svg": f"pinproof: no/folder/x.svg: {NO_FILE}",
+    "draw 1s-1n-4c-smt2 --pods x": f"pinproof: --pods 'x': {REQUESTS}",
+    "draw 1s-1n-4c-smt2 --config pods.yaml": "pinproof: pods.yaml: it must hold one Kubelet",
+    "draw 1s-1n-4c-smt2 --release x": "pinproof: not a Kubernetes release",
+    "simulate": "pinproof: simulate needs --pods, --state or both",
+    "simulate --pods '2 1.5'": f"pinproof: --pods '2 1.5': {REQUESTS}",
+    "simulate --pods 2 --state none": f"pinproof: none: {NO_FILE} or directory",
+    "simulate --pods 2 --svg no/x.svg": f"pinproof: no/x.svg: {NO_FILE} or directory",
+    "simulate --pods 1 --feature-gate X=true": (
+        "pinproof: the feature gate X: the model of 1.36 has none"
+    ),
+    "simulate --pods 1 --policy best": (
+        'pinproof: the kubelet would not start: failed to run Kubelet: unknown policy: "best"'
+    ),
+    "simulate --machine 1s-1n-4c-smt2 --state state --reserved 1": (
+        'pinproof: state: the kubelet would not start: not all reserved cpus: "1"'
+    ),
+    # Rehearsed.
+    "upgrade 1.36 exec:driver": "exec:driver: upgrade takes a release such as 1.36",
+    "upgrade 1.36 kubelet:1.37 --model": "kubelet:1.37: with --model it is a release",
+    "upgrade 1.36 1.99 --model": "1.99",
+    "upgrade 1.36 latest --model": "latest",
+    "upgrade 1.36 1.8 --model": "1.8",
+    "upgrade kubelet:/no/such 1.37": "/no/such",
+    "upgrade 1.36 1.37 --model --machine no-such": "no-such",
+    "upgrade 1.36 1.37 --model --pods x": "--pods 'x'",
+    "upgrade 1.36 1.37 --model --reserved x": "--reserved 'x'",
+    "upgrade 1.36 1.36 --model --to-machine no-such": "no-such",
+    "upgrade 1.36 1.36 --model --to-config no-such.yaml": "no-such.yaml",
+    # Searched.
+    "hunt --shard 3/2": "--shard 3/2",
+    "hunt --release 1.99": "--release 1.99",
+    "hunt --ignore nothing": "the promises are",
+    "hunt --machine no-such": "no-such",
+    "hunt --shapes round": "--shapes round: it is regular, uneven or all",
+    "hunt --resume nowhere": "nowhere",
+    "hunt merge nowhere": "nowhere",
+    # Captured and imported.
+    "capture nonsense:x -o x.tar.xz": "nonsense:x",
+    "capture qemu:7z -o x.tar.xz": "7z",
+    "capture nothing.tar -o out.tar": "there is no such file or folder",
+    "capture empty.tar -o out.tar": (
+        "not a machine: neither sys/devices/system/cpu nor proc/cpuinfo names a CPU"
+    ),
+    "capture text.tar -o out.tar": "not a tar archive",
+}
+
+
+#: What is wrong is found after the answer.
+PRINTED: Final = ("simulate --pods 2 --svg no/x.svg",)
+
+
+@pytest.mark.parametrize("words", USAGE)
+def test_wrong_usage_is_one_line(folder: Path, words: str) -> None:
+    """Exit status 2, nothing green, and nothing is left."""
+    before = sorted(folder.rglob("*"))
+    done = pinproof(*shlex.split(words), cwd=folder, status=2)
+    (line,) = done.stderr.strip().splitlines()
+    assert USAGE[words] in line
+    assert line.startswith(("pinproof: ", "ERROR: "))  # the second is pytest's own
+    assert line.isprintable()
+    assert (done.stdout == "") is (words not in PRINTED)
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [("ssh://nobody@127.0.0.1:1", "127.0.0.1"), ("./empty", "empty: incomplete capture: ")],
+)
+def test_what_cannot_be_captured_is_one_line(folder: Path, target: str, said: str) -> None:
+    done = pinproof("capture", target, "-o", "x.tar.xz", cwd=folder, status=3)
+    (line,) = done.stderr.strip().splitlines()
+    assert said in line
+    assert not (folder / "x.tar.xz").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("-k 'whole and nothing-that-exists'", "nothing was run"),
+        ("--machine 1s-1n-4c-smt1 -k packing/whole-socket", ""),
+        ("-k machine/cpu-upgrade-incident --floor 2", ""),
+    ],
+)
+def test_too_few_scenarios_are_no_verdict(tmp_path: Path, words: str, said: str) -> None:
+    done = pinproof("run", *shlex.split(words), cwd=tmp_path, status=4)
+    assert "Traceback" not in done.stdout + done.stderr
+    assert said in done.stdout + done.stderr
+    assert not list(tmp_path.iterdir())
