@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import platform
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,6 +18,18 @@ from conformance.lines import SCHEMA, Writer
 from conformance.records import Footer, Header, Record, Result, SubjectRecord
 from conformance.subject import SubjectInfo
 from conformance.verdict import ExitStatus, Verdict
+
+
+def host(judged_by: str) -> dict[str, str]:
+    """What a reader wants to know of where this ran; no host name, no user."""
+    return {
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "cpus of the host": str(os.cpu_count() or 0),
+        "pinproof": version("pinproof"),
+        "judged by release": judged_by,
+    }
 
 
 class StreamWriter:

@@ -40,21 +40,10 @@ from topologies.steady import steady_digest
 
 #: The settings of a KubeletConfiguration that decide which CPUs a container gets.
 _SETTINGS: Final = (
-    "cpuManagerPolicy",
-    "cpuManagerPolicyOptions",
-    "reservedSystemCPUs",
-    "systemReserved",
-    "kubeReserved",
-    "topologyManagerPolicy",
-    "topologyManagerScope",
-    "topologyManagerPolicyOptions",
-    "memoryManagerPolicy",
-    "reservedMemory",
-    "featureGates",
-    "cgroupDriver",
-    "cpuManagerReconcilePeriod",
-    "cpuCFSQuota",
-    "cpuCFSQuotaPeriod",
+    *("cpuManagerPolicy", "cpuManagerPolicyOptions", "reservedSystemCPUs", "systemReserved"),
+    *("kubeReserved", "topologyManagerPolicy", "topologyManagerScope"),
+    *("topologyManagerPolicyOptions", "memoryManagerPolicy", "reservedMemory", "featureGates"),
+    *("cgroupDriver", "cpuManagerReconcilePeriod", "cpuCFSQuota", "cpuCFSQuotaPeriod"),
 )
 
 _NO_MARKS: Final = Marks()

@@ -16,17 +16,8 @@ from topologies.capturing import BadTarget, CaptureError
 _STATUSES = (
     (BadTarget, ExitStatus.USAGE),
     (CaptureError, ExitStatus.COULD_NOT_TELL),
-    (
-        (
-            KnownFailuresError,
-            MachineError,
-            ModelError,
-            NodeUsageError,
-            ResultsError,
-            SubjectUsageError,
-        ),
-        ExitStatus.USAGE,
-    ),
+    ((KnownFailuresError, MachineError, ModelError, NodeUsageError), ExitStatus.USAGE),
+    ((ResultsError, SubjectUsageError), ExitStatus.USAGE),
     ((NotRestored, SubjectNotRestored), ExitStatus.NOT_RESTORED),
     ((NodeError, SubjectError), ExitStatus.COULD_NOT_TELL),
 )

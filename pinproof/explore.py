@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import platform
 import shlex
 import shutil
 import sys
@@ -16,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +29,7 @@ from conformance.progress import Stage
 from conformance.records import Header
 from conformance.results import Result, ResultsError
 from conformance.smoke import smoke
-from conformance.stream import StreamWriter
+from conformance.stream import StreamWriter, host
 from conformance.subject import (
     Capability,
     CouldDoMore,
@@ -75,7 +73,6 @@ OTHERS: Final = (
 _MOST: Final = 24
 _MINUTE: Final = 60.0
 _SEED: Final = "explored with seed"
-_JUDGE: Final = "judged by release"
 _UNSTEADY: Final = "unsteady"
 
 
@@ -295,7 +292,7 @@ class _Run:
                 shutil.rmtree(folder / name, ignore_errors=True)
         self._stream = stream
         self._writer = StreamWriter(
-            stream, subject.info, list(scope.every_machine), _environment(scope.release),
+            stream, subject.info, list(scope.every_machine), host(scope.release),
             before=self._before, command=list(sys.argv),
             configuration={_SEED: str(scope.seed)},
         )  # fmt: skip
@@ -436,21 +433,14 @@ def _earlier(folder: Path, subject: Subject, scope: Scope) -> tuple[Header, list
         found = reports.load(stream)
     except ResultsError as error:
         raise SubjectUsageError(f"--resume: {error}") from error
-    header = found.header
-    there = {
-        "subject": (header.subject.name, header.subject.digest),
-        "seed": header.configuration.get(_SEED),
-        "release to judge by": header.environment.get(_JUDGE),
-        "list of machines": tuple(header.machines),
-    }
-    now = {
-        "subject": (subject.info.name, subject.info.digest),
-        "seed": str(scope.seed),
-        "release to judge by": scope.release,
-        "list of machines": scope.every_machine,
-    }
-    for what, value in now.items():
-        if there[what] != value:
+    header, info = found.header, subject.info
+    for what, there, now in (
+        ("subject", (header.subject.name, header.subject.digest), (info.name, info.digest)),
+        ("seed", header.configuration.get(_SEED), str(scope.seed)),
+        ("release to judge by", header.environment.get("judged by release"), scope.release),
+        ("list of machines", tuple(header.machines), scope.every_machine),
+    ):
+        if there != now:
             raise SubjectUsageError(f"--resume: {stream} is of another {what}")
     return header, list(found.results)
 
@@ -468,14 +458,3 @@ def _causes_in(folder: Path, results: Sequence[Result], release: str) -> list[Ca
         symptom = Symptom.of(met[0], history, release)
         causes.append(Cause(number, history, met[0], {symptom}, names))
     raise AssertionError("itertools.count ends")
-
-
-def _environment(release: str) -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "cpus of the host": str(os.cpu_count() or 0),
-        "pinproof": version("pinproof"),
-        _JUDGE: release,
-    }

@@ -17,7 +17,7 @@ from conformance.subject import SubjectInfo
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
 from pinproof.completion import subject_names
-from pinproof.output import note, print_json
+from pinproof.output import difference_facts, note, print_json
 from pinproof.parameters import argument, option, with_options
 from pinproof.progress import busy
 from reference.behaviours import Behaviour
@@ -181,10 +181,7 @@ def as_json(found: Identity, name: str, version: str) -> dict[str, Any]:
             {
                 "history": str(odd.history),
                 "step": odd.step + 1,
-                "differences": [
-                    {"what": one.what, "expected": one.expected, "seen": one.seen}
-                    for one in odd.differences
-                ],
+                "differences": difference_facts(odd.differences),
             }
             for odd in found.unexplained
         ],

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from conformance.records import Difference
 from conformance.subject import SubjectUsageError
 from topologies.errors import one_line
 
@@ -20,6 +21,11 @@ from topologies.errors import one_line
 def print_json(value: object) -> None:
     """Print a value as indented JSON on stdout."""
     typer.echo(json.dumps(value, indent=2))
+
+
+def difference_facts(differences: Iterable[Difference]) -> list[dict[str, str]]:
+    """Differences as plain values."""
+    return [{"what": d.what, "expected": d.expected, "seen": d.seen} for d in differences]
 
 
 def note(text: str) -> None:

@@ -33,16 +33,10 @@ _FIELDS: Final = FIELDS | {"apiVersion", "kind"}
 #: The key under which a kubelet gives its configuration away (``/configz``).
 _CONFIGZ: Final = "kubeletconfig"
 _TEXTS: Final = (
-    "cpuManagerPolicy",
-    "reservedSystemCPUs",
-    "topologyManagerPolicy",
-    "topologyManagerScope",
+    *("cpuManagerPolicy", "reservedSystemCPUs", "topologyManagerPolicy", "topologyManagerScope"),
 )
 _MAPS_OF_TEXTS: Final = (
-    "cpuManagerPolicyOptions",
-    "kubeReserved",
-    "systemReserved",
-    "topologyManagerPolicyOptions",
+    *("cpuManagerPolicyOptions", "kubeReserved", "systemReserved", "topologyManagerPolicyOptions"),
 )
 _GATES: Final = "featureGates"
 _MANAGER_GATE: Final = "CPUManager"

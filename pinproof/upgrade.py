@@ -32,7 +32,7 @@ from pinproof import inputs
 from pinproof.completion import machine_names
 from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of
 from pinproof.machine_change import ended_text, held_before, renumbered
-from pinproof.output import note, print_json, print_lines
+from pinproof.output import difference_facts, note, print_json, print_lines
 from pinproof.parameters import AsJson, MachineName, argument, option, with_options
 from pinproof.picture import Picture
 from pinproof.pods import pods_given
@@ -389,10 +389,7 @@ def _facts(found: Rehearsed, plan: Plan, notes: list[str], replay: str) -> Mappi
                 "kubelet": one.kubelet.name,
                 "rule": one.rule,
                 "source": one.witness,
-                "differences": [
-                    {"what": row.what, "expected": row.expected, "seen": row.seen}
-                    for row in one.differences
-                ],
+                "differences": difference_facts(one.differences),
             }
             for one in found.broken
         ],

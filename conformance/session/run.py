@@ -6,12 +6,10 @@ Each worker judges its cases; the controller alone writes the stream, because it
 from __future__ import annotations
 
 import contextlib
-import os
-import platform
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +38,7 @@ from conformance.session.subject import (
     say_on_its_own,
     subject_of,
 )
-from conformance.stream import StreamWriter
+from conformance.stream import StreamWriter, host
 from conformance.verdict import ExitStatus, Verdict
 
 SUITE_TEST: Final = "test_scenarios.py::test_scenario["
@@ -92,7 +90,7 @@ class Run:
             self.stream,
             subject_of(self._config).info,
             sorted(machines.keys() | self._named),
-            _environment(self._config),
+            host(judged_by(self._config)),
             digests={name: machine.digest for name, machine in sorted(machines.items())},
             configuration=configuration(self._config),
             catalogue=catalogue_digest(),
@@ -235,15 +233,3 @@ def _cases_of(nodeids: Iterable[str], cases: Iterable[Case]) -> dict[str, list[C
 def _case_id(nodeid: str) -> str:
     """What pytest has in brackets behind the test's name."""
     return re.sub(r"^.*?\[|\](@[^\]]*)?$", "", nodeid)
-
-
-def _environment(config: pytest.Config) -> dict[str, str]:
-    """What a reader wants to know of where this ran; no host name, no user."""
-    return {
-        "python": platform.python_version(),
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "cpus of the host": str(os.cpu_count() or 0),
-        "pinproof": version("pinproof"),
-        "judged by release": judged_by(config),
-    }
