@@ -40,7 +40,7 @@ from pinproof.parameters import argument, option, run_option, with_options
 from pinproof.password import AskSudoPassword
 from pinproof.probe import risk_named
 from pinproof.progress import busy
-from pinproof.pytest_arguments import ALONE, parsed
+from pinproof.pytest_arguments import ALONE, QUIET, parsed
 from pinproof.run import when_written
 from pinproof.run_progress import Unannounced
 from pinproof.signing import comment_of, cosign_signature, sign, sign_with_cosign, ssh_signature
@@ -234,7 +234,7 @@ def _certify_one(target: _Target, wishes: _Wishes, console: Console) -> ExitStat
         [
             *_chosen(target, wishes),
             *options.arguments(report=folder, resume=wishes.asked.resume),
-            *("-qq", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
+            *QUIET,
             *workers,
             *wishes.extra,
         ],

@@ -37,6 +37,8 @@ ALONE: Final = (
         for word in ("-p", f"no:{name}")
     ),
 )
+#: Nothing of pytest's own.
+QUIET: Final = ("-qq", "--no-header", "--no-summary", "--tb=no", "--show-capture=no")
 #: One report a case. Not where a plugin may wait for those of setup and teardown (``--junitxml``).
 BRIEF: Final = ("-p", "conformance.session.brief")
 #: One item for a scenario.

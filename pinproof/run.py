@@ -83,6 +83,7 @@ def run(context: typer.Context, asked: Asked) -> None:
     skipped. -n 2 uses two processes, -n 0 one. Without -n every CPU of this host gets a process, at
     most eight, if that saves time.
     """
+    import reports
     from conformance.smoke import smoke
     from pinproof import explore, pytest_arguments
     from pinproof.dry_run import dry_run as show_commands
@@ -134,8 +135,8 @@ def run(context: typer.Context, asked: Asked) -> None:
         *more,
     ]
     skips = config is not None and "s" in config.getoption("reportchars")
-    status, is_whole = _ran(arguments, asked, stream, skips=skips)
-    if asked.explore and asked.report and is_whole:
+    status = _ran(arguments, asked, stream, skips=skips)
+    if asked.explore and asked.report and reports.load(stream, ended=status).footer is not None:
         wish = explore.Asked(
             subject=subject,
             machine=machines,
@@ -176,7 +177,8 @@ def _require_files(asked: Asked) -> None:
 def _written(asked: Asked, stream: Path) -> list[str]:
     """What is written where, in pytest's words, and nothing of pytest's own:
     :class:`pinproof.run_progress.Following` shows how far the run is."""
-    quiet = ("-qq", "--no-header", "--no-summary", "--tb=no", "--show-capture=no")
+    from pinproof.pytest_arguments import QUIET
+
     return [
         *options.arguments(
             floor=asked.floor,
@@ -186,13 +188,12 @@ def _written(asked: Asked, stream: Path) -> list[str]:
             known=asked.known and asked.known.absolute(),
             stream=None if asked.report else stream,
         ),
-        *(["-ra"] if asked.verbose else quiet),
+        *(["-ra"] if asked.verbose else QUIET),
     ]
 
 
-def _ran(arguments: Sequence[str], asked: Asked, stream: Path, *, skips: bool) -> tuple[int, bool]:
-    """Run pytest and summarise; the status, and whether the run came to its end. Raises
-    :class:`typer.Exit` where it wrote nothing."""
+def _ran(arguments: Sequence[str], asked: Asked, stream: Path, *, skips: bool) -> int:
+    """Run pytest and summarise; its status. Raises :class:`typer.Exit` where it wrote nothing."""
     import pytest
 
     import reports
@@ -211,7 +212,7 @@ def _ran(arguments: Sequence[str], asked: Asked, stream: Path, *, skips: bool) -
     if asked.report is not None:
         whole = (asked.report / "report.html").exists()
         typer.echo(f"report: {asked.report if whole else _unfinished(asked.report)}", err=True)
-    return status, reports.load(stream, ended=status).footer is not None
+    return status
 
 
 def _unfinished(report: Path) -> str:
