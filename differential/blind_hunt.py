@@ -1,6 +1,6 @@
-"""Which defects of the past the hunt finds, knowing nothing of them: docs/blind-hunt.md.
+"""Which defects of the past the hunt finds, knowing nothing of them: docs/tables/blind-hunt.md.
 
-    python -m differential.blind_hunt > docs/blind-hunt.md
+    python -m differential.blind_hunt > docs/tables/blind-hunt.md
 
 ``historical_bugs.toml`` has the defects. Each that the hunt should find is searched blind on a
 release that had it: every history up to a depth on one machine with one configuration. It counts
@@ -100,14 +100,14 @@ def _is_it(broken: Broken, mended: str) -> bool:
 
 
 def page() -> str:
-    """docs/blind-hunt.md."""
+    """docs/tables/blind-hunt.md."""
     rows = list(_rows())
     count = sum(one is not None for _, one in rows)
     lines = [
         "# The blind hunt",
         "",
-        f"The [hunt](hunting.md) finds {count} of {len(rows)} past defects in a release that had "
-        "them. It knows nothing of the defects: it tries all sequences of steps up to a given "
+        f"The [hunt](../hunting.md) finds {count} of {len(rows)} past defects in a release that "
+        "had them. It knows nothing of the defects: it tries all sequences of steps up to a given "
         "length, and judges them by the promises alone. The machine, the configuration and the "
         "families of moves (`--moves`) were chosen so that the defect can show. A known release "
         "without the defect keeps the promise in the same steps. The last column says why the hunt "

@@ -1,6 +1,6 @@
-"""Where each of the kubelet's functions stands in ``reference/``: docs/go-to-python.md.
+"""Where each of the kubelet's functions stands in ``reference/``: docs/tables/go-to-python.md.
 
-    python -m differential.go_to_python > docs/go-to-python.md
+    python -m differential.go_to_python > docs/tables/go-to-python.md
 
 A counterpart names the function in its docstring, as ````takeFullCores````. Left out are functions
 that decide nothing: getters, names, logs and metrics.

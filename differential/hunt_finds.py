@@ -1,6 +1,6 @@
-"""What the hunt has found, told: docs/hunt-finds.md.
+"""What the hunt has found, told: docs/tables/hunt-finds.md.
 
-    python -m differential.hunt_finds > docs/hunt-finds.md
+    python -m differential.hunt_finds > docs/tables/hunt-finds.md
 
 ``hunt_finds.jsonl`` has the finds, one JSON object a line, each with the kubelets on which it was
 shown. A find is added by appending the line that ``pinproof hunt`` wrote.
@@ -29,12 +29,12 @@ def finds() -> list[Find]:
 
 
 def page() -> str:
-    """docs/hunt-finds.md."""
+    """docs/tables/hunt-finds.md."""
     every = finds()
     lines = [
         "# What the hunt has found",
         "",
-        "`pinproof hunt` ([hunting.md](hunting.md)) found each of these broken promises on the "
+        "`pinproof hunt` ([hunting.md](../hunting.md)) found each of these broken promises on the "
         'model. The column "shown on" names the unmodified kubelets that break the promise too. '
         "`python -m differential.hunt_finds` writes this page, and a test replays each find on the "
         "model.",

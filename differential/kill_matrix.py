@@ -1,4 +1,4 @@
-"""Which scenario catches which miniature: docs/kill-matrix.md.
+"""Which scenario catches which miniature: docs/tables/kill-matrix.md.
 
     python -m differential.kill_matrix                  # the page, in minutes
     python -m differential.kill_matrix SCENARIO ...     # what these add to it, in seconds; and
@@ -33,7 +33,7 @@ from conformance.subjects.miniatures.switched import default_release, switch, sw
 from conformance.verdict import Verdict
 from differential.kill_exceptions import NEVER_FAILED, UNCAUGHT
 
-PAGE: Final = Path(__file__).parents[1] / "docs/kill-matrix.md"
+PAGE: Final = Path(__file__).parents[1] / "docs/tables/kill-matrix.md"
 MACHINES: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2")
 #: For scenarios that need several uncore caches, and more than two NUMA nodes.
 WITH_CACHES: Final = "2s-2n-32c-smt2-l3x4"

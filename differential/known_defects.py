@@ -1,6 +1,6 @@
-"""Defects of released kubelets, each shown by one command: docs/found-in-the-wild.md.
+"""Defects of released kubelets, each shown by one command: docs/tables/found-in-the-wild.md.
 
-    python -m differential.known_defects > docs/found-in-the-wild.md
+    python -m differential.known_defects > docs/tables/found-in-the-wild.md
 
 A scenario whose promise begins with "A known defect" says what a release does. Here each is walked
 on the model of a release that has it, and the page names the recording of a real kubelet that did
@@ -98,7 +98,7 @@ def _witness(recording: Recording | None, scenario: Scenario, on: Machine) -> st
 
 
 def page() -> str:
-    """docs/found-in-the-wild.md."""
+    """docs/tables/found-in-the-wild.md."""
     every = [shown(one) for one in defects() if _can_be_built(one)]
     lines = [
         "# Found in the wild",

@@ -1,6 +1,6 @@
-"""Upstream's tests of the CPU manager, and the scenarios that are equal: docs/upstream-tests.md.
+"""Upstream's tests of the CPU manager, and their equals here: docs/tables/upstream-tests.md.
 
-    python -m differential.upstream_tests > docs/upstream-tests.md
+    python -m differential.upstream_tests > docs/tables/upstream-tests.md
 
 The tests are those of ``test/e2e_node`` in Kubernetes 1.37.0 that concern the CPU manager, its
 metrics, the Topology Manager and the pod-resources socket; they stand in ``upstream_tests.toml``.
@@ -39,7 +39,7 @@ def upstream_tests() -> list[UpstreamTest]:
 
 
 def page() -> str:
-    """docs/upstream-tests.md."""
+    """docs/tables/upstream-tests.md."""
     tests = upstream_tests()
     equal = sum(bool(one.scenarios) for one in tests)
     lines = [

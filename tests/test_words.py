@@ -21,7 +21,8 @@ PAGES: Final = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md")),
     *(
         page
-        for page in sorted((ROOT / "docs").glob("*.md"))
+        for folder in ("docs", "docs/tables")
+        for page in sorted((ROOT / folder).glob("*.md"))
         # Pages of mutants quote the kubelet's source.
         if page.name != "style.md" and not page.name.startswith("mutants-")
     ),

@@ -62,7 +62,8 @@ def page(
     lines = [
         f"# Mutants of Kubernetes {header.release}",
         "",
-        "`python -m differential.mutants` wrote this page. [mutants.md](mutants.md) explains it.",
+        "`python -m differential.mutants` wrote this page. "
+        "[mutants.md](../mutants.md) explains it.",
         "",
         f"{header.mutants} mutants were planted, {chosen} were chosen, {len(rows)} were tried, on "
         f"{' and '.join(header.machines)}. Score: {score}.",

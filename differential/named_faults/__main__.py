@@ -1,7 +1,7 @@
 """Faults that an author of a fork makes by accident, tried on a kubelet that holds them all.
 
     python -m differential.named_faults [--only 'hint-*'] [--part alone] [--keep]
-    python -m differential.named_faults --page > docs/named-faults.md
+    python -m differential.named_faults --page > docs/tables/named-faults.md
 
 tries each fault alone on the scenarios that must catch it, all allowed changes at once on the whole
 catalogue, which must accuse none, and all faults at once, which must not be conformant.
@@ -76,7 +76,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--keep", action="store_true", help="keep what was caught for the page")
-    parser.add_argument("--page", action="store_true", help="write docs/named-faults.md and end")
+    page_help = "write docs/tables/named-faults.md and end"
+    parser.add_argument("--page", action="store_true", help=page_help)
     return parser.parse_args(argv)
 
 

@@ -72,7 +72,7 @@ def _write(rows: Iterable[Tried], path: Path) -> None:
 
 
 def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
-    """docs/named-faults.md."""
+    """docs/tables/named-faults.md."""
     real = [one for one in faults if not one.allowed]
     lines = [
         "# Named faults",
@@ -86,7 +86,7 @@ def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
         "    python -m differential.named_faults",
         "",
         "builds that kubelet and tries every fault again. The first build takes minutes. "
-        "[mutants.md](mutants.md) is about the thousands of faults that a program makes.",
+        "[mutants.md](../mutants.md) is about the thousands of faults that a program makes.",
         "",
         f"{len(real)} faults, {sum(one.allowed for one in faults)} changes that are allowed.",
         "",

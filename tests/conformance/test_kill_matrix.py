@@ -1,5 +1,6 @@
-"""docs/kill-matrix.md says what is so: every line is run again, and no miniature or scenario is
-missing. The whole page is made by ``python -m differential.kill_matrix``, which takes minutes."""
+"""docs/tables/kill-matrix.md says what is so: every line is run again, and no miniature or
+scenario is missing. The whole page is made by ``python -m differential.kill_matrix``, which takes
+minutes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from differential.kill_exceptions import NEVER_FAILED, UNCAUGHT
 from differential.kill_matrix import Kill, Matrix
 from topologies import machine
 
-PAGE: Final = Path(__file__).parents[2] / "docs/kill-matrix.md"
+PAGE: Final = Path(__file__).parents[2] / "docs/tables/kill-matrix.md"
 
 
 @cache

@@ -12,7 +12,7 @@ from conformance.scenario import Scenario
 from differential import known_defects
 from reference import NEWEST
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "found-in-the-wild.md"
+PAGE: Final = Path(__file__).parents[2] / "docs/tables/found-in-the-wild.md"
 IN_NEWEST: Final = [
     one for one in known_defects.defects() if known_defects.has_defect(one, int(NEWEST[2:]))
 ]

@@ -12,7 +12,7 @@ from differential.upstream_tests import UpstreamTest, page, upstream_tests
 
 def test_the_page_is_current() -> None:
     """`python -m differential.upstream_tests` writes it."""
-    shown = Path(__file__).parents[2] / "docs" / "upstream-tests.md"
+    shown = Path(__file__).parents[2] / "docs/tables/upstream-tests.md"
     assert shown.read_text(encoding="utf-8") == page()
 
 

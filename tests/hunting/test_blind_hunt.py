@@ -1,4 +1,4 @@
-"""docs/blind-hunt.md: which defects of the past are found without knowledge of any."""
+"""docs/tables/blind-hunt.md: which defects of the past are found without knowledge of any."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from differential.blind_hunt import Bug, bugs, found, page
 
-_PAGE = Path(__file__).parents[2] / "docs" / "blind-hunt.md"
+_PAGE = Path(__file__).parents[2] / "docs/tables/blind-hunt.md"
 
 
 def test_each_of_71_defects_is_searched_or_has_a_reason() -> None:

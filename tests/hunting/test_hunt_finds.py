@@ -1,4 +1,4 @@
-"""Each find that is told in docs/hunt-finds.md, on the model."""
+"""Each find that is told in docs/tables/hunt-finds.md, on the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hunting.replaying import replayed
 from reference.steps import KubeletConfig, Start, Step
 from topologies import Machine
 
-_PAGE = Path(__file__).parents[2] / "docs" / "hunt-finds.md"
+_PAGE = Path(__file__).parents[2] / "docs/tables/hunt-finds.md"
 
 
 @pytest.mark.parametrize("find", finds(), ids=lambda find: find.key)

@@ -1,4 +1,4 @@
-"""Named faults: putting them into source, trying them, the command, and docs/named-faults.md."""
+"""Named faults: putting them into source, trying them, the command, and their page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from differential.named_faults import seen, trials
 from differential.named_faults.faults import Edit, Fault, known_faults, planted
 from differential.named_faults.trials import Tried
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "named-faults.md"
+PAGE: Final = Path(__file__).parents[2] / "docs/tables/named-faults.md"
 GO: Final = (
     "// Text.\npackage small\n\nfunc f(a, b int) bool {\n\tif a < b {\n\t\treturn true\n\t}\n}\n"
 )
@@ -260,6 +260,6 @@ def test_every_fault_was_seen_to_be_caught_by_each_of_its_scenarios() -> None:
 
 
 def test_the_page_is_what_the_command_writes(capsys: pytest.CaptureFixture[str]) -> None:
-    """``python -m differential.named_faults --page > docs/named-faults.md``."""
+    """``python -m differential.named_faults --page > docs/tables/named-faults.md``."""
     assert command.main(["--page"]) == 0
     assert capsys.readouterr().out == PAGE.read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ def test_a_function_of_the_kubelet_is_named_by_its_counterpart(
 
 
 def test_the_page_shows_where_they_stand() -> None:
-    page = Path(__file__).parents[2] / "docs" / "go-to-python.md"
+    page = Path(__file__).parents[2] / "docs/tables/go-to-python.md"
     assert page.read_text(encoding="utf-8") == go_to_python.page()
 
 
