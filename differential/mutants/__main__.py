@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +23,8 @@ import msgspec
 
 import topologies
 from conformance.catalogue import catalogue
-from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
+from differential.command import is_asked, status_of, tell
 from differential.mutants import report
 from differential.mutants.equivalent import known_equivalents, reason_of
 from differential.mutants.hunt import (
@@ -44,7 +43,6 @@ from differential.mutants.reach import cases_kept, cases_that_pass
 from differential.mutants.report import Score
 from differential.mutants.witness import Passed, cases, catalogue_digest
 from differential.mutants.workers import Workers
-from topologies import MachineError
 
 #: Two sockets; and eight NUMA nodes in two sockets with two uncore caches each.
 _MACHINES: Final = ("2s-2n-8c-smt2", "2s-8n-128c-smt2-l3x2")
@@ -54,17 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 a score below the floor, 2 wrong usage, 3 a program could not be
     built or does not behave like the released one with no fault on, 4 nothing to try."""
     asked = _arguments(argv)
-    try:
-        return _run(asked)
-    except (SubjectUsageError, MachineError) as error:
-        _tell(f"mutants: {error}")
-        return ExitStatus.USAGE
-    except SubjectError as error:
-        _tell(f"mutants: {error}")
-        return ExitStatus.COULD_NOT_TELL
-    except KeyboardInterrupt:
-        _tell("mutants: interrupted")
-        return ExitStatus.COULD_NOT_TELL
+    return status_of("mutants", lambda: _run(asked))
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -90,12 +78,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--cached-kubelet", action="store_true", help="use the kubelet only if it was built before"
     )
-    parser.add_argument(
-        "--scenario",
-        action="append",
-        default=[],
-        help="try these scenarios only",
-    )
+    parser.add_argument("--scenario", action="append", default=[], help="try these scenarios only")
     parser.add_argument(
         "--without", action="append", default=[], help="leave this scenario out, on both witnesses"
     )
@@ -112,10 +95,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    made = programs(asked.release, _tell)
+    made = programs(asked.release, tell)
     chosen = _chosen(made, asked)
     if not chosen:
-        _tell("mutants: none was chosen")
+        tell("mutants: none was chosen")
         return ExitStatus.TOO_FEW
     if asked.list:
         for one in chosen:
@@ -145,7 +128,7 @@ def _try_all(session: _Session, header: Header) -> int:
         asked.report.write_text(text)
     score = Score(rows, known_equivalents()).percent
     if score < asked.floor:
-        _tell(f"mutants: the score {score:.1f} % is below {asked.floor:g} %")
+        tell(f"mutants: the score {score:.1f} % is below {asked.floor:g} %")
         return ExitStatus.NOT_CONFORMANT
     return ExitStatus.CONFORMANT
 
@@ -163,11 +146,8 @@ def _how(asked: argparse.Namespace) -> str:
 def _chosen(made: Programs, asked: argparse.Namespace) -> list[Mutant]:
     mutants = list(made.planted.mutants)
     if asked.new_since:
-        mutants = list(made.planted.new_since(programs(asked.new_since, _tell).planted))
-    if asked.only:
-        mutants = [
-            one for one in mutants if any(fnmatchcase(one.id, pattern) for pattern in asked.only)
-        ]
+        mutants = list(made.planted.new_since(programs(asked.new_since, tell).planted))
+    mutants = [one for one in mutants if is_asked(one.id, asked.only)]
     # In random order, so that what a run with little time has tried is a sample, too.
     random.Random(asked.seed).shuffle(mutants)
     if asked.sample is not None:
@@ -195,7 +175,7 @@ class _Session:
 
     def drive(self) -> None:
         """Try each mutant that was not tried yet on the driver."""
-        workers = Workers("driver", self._made.driver(_tell), self.asked.workers)
+        workers = Workers("driver", self._made.driver(tell), self.asked.workers)
         try:
             passed = self._passed(workers, self._machines)
             todo = [one.number for one in self.chosen if one.id not in self.ledger.rows]
@@ -210,15 +190,15 @@ class _Session:
         """Try each mutant that is left on the kubelet, in groups."""
         path = self._made.ready_kubelet()
         if path is None and self.asked.cached_kubelet:
-            _tell("no kubelet with these mutants was built before: the driver alone has judged")
+            tell("no kubelet with these mutants was built before: the driver alone has judged")
             return
-        workers = Workers("kubelet", path or self._made.kubelet(_tell), self.asked.workers)
+        workers = Workers("kubelet", path or self._made.kubelet(tell), self.asked.workers)
         try:
             passed = self._more_than_the_driver(self._passed(workers, self._machines[:1]))
             if not self.asked.scenario:
                 self._note(self._out_of_reach(passed))
             groups = self._groups(passed)
-            _tell(f"{len(groups)} groups of at most {self.asked.group} mutants for the kubelet")
+            tell(f"{len(groups)} groups of at most {self.asked.group} mutants for the kubelet")
             for outcomes in workers.hunt(groups, self._until()):
                 # Other scenarios may still catch what these do not.
                 self._note([_open(one) for one in outcomes] if self.asked.scenario else outcomes)
@@ -259,7 +239,7 @@ class _Session:
 
     def _passed(self, workers: Workers, machines: Sequence[str]) -> list[Passed]:
         wanted = [one for one in cases(machines) if self._is_asked(one.scenario)]
-        return cases_that_pass(workers, wanted, self._reached(workers.name), _tell)
+        return cases_that_pass(workers, wanted, self._reached(workers.name), tell)
 
     def _reached(self, witness: str) -> Path:
         return self._made.folder / f"reached-{witness}.jsonl"
@@ -283,10 +263,7 @@ class _Session:
         ]
 
     def _is_asked(self, scenario: str) -> bool:
-        patterns = self.asked.scenario or ["*"]
-        return scenario not in self.asked.without and any(
-            fnmatchcase(scenario, pattern) for pattern in patterns
-        )
+        return scenario not in self.asked.without and is_asked(scenario, self.asked.scenario)
 
     def _note(self, outcomes: Sequence[Outcome]) -> None:
         rows = [Row(self._by_number[one.number], one) for one in outcomes]
@@ -295,17 +272,13 @@ class _Session:
         for row in rows:
             if row.outcome.status not in (OPEN, NOT_REACHED):
                 by = f" by {row.outcome.case}" if row.outcome.case else ""
-                _tell(f"{done}/{len(self.chosen)} {row.outcome.status}{by}: {row.mutant.id}")
+                tell(f"{done}/{len(self.chosen)} {row.outcome.status}{by}: {row.mutant.id}")
 
 
 def _open(outcome: Outcome) -> Outcome:
     if outcome.status == CAUGHT:
         return outcome
     return msgspec.structs.replace(outcome, status=OPEN)
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -38,19 +38,18 @@ class _Kept(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Programs:
-    """The mutants of a release. ``folder``: the cache's, with the changed module."""
+class Built:
+    """What is built of a changed release. ``folder``: the cache's, with the changed module."""
 
     version: Version
     folder: Path
-    planted: Planted
 
     def driver(self, progress: Progress | None = None) -> Path:
-        """The driver that holds them all, built where it has not been yet."""
+        """The driver of this module, built where it has not been yet."""
         return self._built(DRIVERS, progress)
 
     def kubelet(self, progress: Progress | None = None) -> Path:
-        """The kubelet that holds them all, built where it has not been yet: minutes."""
+        """The kubelet of this module, built where it has not been yet: minutes."""
         return self._built(KUBELETS, progress)
 
     def ready_kubelet(self) -> Path | None:
@@ -69,6 +68,13 @@ class Programs:
             found = workshop.build(str(self.version), replaced=module, progress=progress)
             (self.folder / f"{workshop.cache().name}.path").write_text(str(found))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Programs(Built):
+    """The programs that hold all mutants of a release."""
+
+    planted: Planted
 
 
 def programs(target: str, progress: Progress | None = None) -> Programs:

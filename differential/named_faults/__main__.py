@@ -13,11 +13,10 @@ import argparse
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 
-from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus, Verdict
+from differential.command import is_asked, status_of, tell
 from differential.mutants.witness import CaseName, Said, cases, is_caught
 from differential.mutants.workers import Workers
 from differential.named_faults import seen, trials
@@ -37,25 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.page:
         sys.stdout.write(seen.page(known_faults(), seen.read()))
         return ExitStatus.CONFORMANT
-    chosen = [
-        one
-        for one in known_faults()
-        if not asked.only or any(fnmatchcase(one.name, pattern) for pattern in asked.only)
-    ]
+    chosen = [one for one in known_faults() if is_asked(one.name, asked.only)]
     if not chosen:
-        _tell("named faults: none was chosen")
+        tell("named faults: none was chosen")
         return ExitStatus.TOO_FEW
-    try:
-        return _run(chosen, asked)
-    except SubjectUsageError as error:
-        _tell(f"named faults: {error}")
-        return ExitStatus.USAGE
-    except SubjectError as error:
-        _tell(f"named faults: {error}")
-        return ExitStatus.COULD_NOT_TELL
-    except KeyboardInterrupt:
-        _tell("named faults: interrupted")
-        return ExitStatus.COULD_NOT_TELL
+    return status_of("named faults", lambda: _run(chosen, asked))
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -82,8 +67,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(chosen: Sequence[Fault], asked: argparse.Namespace) -> int:
-    made = programs(_tell)
-    path = made.kubelet(_tell) if asked.witness == "kubelet" else made.driver(_tell)
+    made = programs(tell)
+    path = made.kubelet(tell) if asked.witness == "kubelet" else made.driver(tell)
     # A kubelet that is late gives no verdict, and there are few trials.
     workers = Workers(asked.witness, path, asked.workers, niceness=0)
     try:
@@ -127,7 +112,7 @@ def _alone(chosen: Sequence[Fault], judges: Judges, asked: argparse.Namespace) -
 
 def _tell_tried(tried: Tried) -> None:
     word = "caught" if tried.caught else "LIVES" if tried.told else "no verdict"
-    _tell(f"{word:10} {tried.fault} by {tried.case}: {seen.sentence(tried)}")
+    tell(f"{word:10} {tried.fault} by {tried.case}: {seen.sentence(tried)}")
 
 
 def _status(rows: Iterable[Tried], *, unnamed: bool) -> ExitStatus:
@@ -140,7 +125,7 @@ def _status(rows: Iterable[Tried], *, unnamed: bool) -> ExitStatus:
 def _allowed(chosen: Sequence[Fault], every: Sequence[CaseName], judges: Judges) -> ExitStatus:
     rows = trials.accused(chosen, every, judges, _progress(len(every)))
     for row in rows:
-        _tell(f"ACCUSED    {row.fault} by {row.case}: {seen.sentence(row)}")
+        tell(f"ACCUSED    {row.fault} by {row.case}: {seen.sentence(row)}")
     print(f"{len(chosen)} allowed changes, {len(every)} cases: {len(rows)} accusations")
     return ExitStatus.NOT_CONFORMANT if rows else ExitStatus.CONFORMANT
 
@@ -162,16 +147,12 @@ def _together(chosen: Sequence[Fault], every: Sequence[CaseName], judges: Judges
 def _progress(total: int) -> Callable[[CaseName, Said], None]:
     done = itertools.count(1)
 
-    def tell(case: CaseName, said: Said) -> None:
+    def progress(case: CaseName, said: Said) -> None:
         number = next(done)
         if said.verdict not in (Verdict.PASS.value, Verdict.SKIP.value) or number % 20 == 0:
-            _tell(f"{number} of {total} cases: {case}: {said.verdict} {said.reason}")
+            tell(f"{number} of {total} cases: {case}: {said.verdict} {said.reason}")
 
-    return tell
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    return progress
 
 
 if __name__ == "__main__":

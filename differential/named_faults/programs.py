@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,10 +17,9 @@ import msgspec
 
 from conformance.kubelets.golang import Go
 from conformance.kubelets.releases import Version
-from conformance.kubelets.workshop import Workshop
 from conformance.progress import Progress
 from differential.mutants import planting
-from differential.mutants.programs import DRIVERS, KUBELETS
+from differential.mutants.programs import KUBELETS, Built
 from differential.named_faults import faults
 from differential.named_faults.faults import Fault
 from topologies.user_cache import cache_folder
@@ -30,31 +28,7 @@ from topologies.user_cache import cache_folder
 RELEASE: Final = Version(1, 36, 4)
 
 
-@dataclass(frozen=True, slots=True)
-class Programs:
-    """What holds the named faults. ``folder``: the cache's."""
-
-    folder: Path
-
-    def kubelet(self, progress: Progress | None = None) -> Path:
-        """The kubelet, built where it has not been yet: minutes."""
-        return self._built(KUBELETS, progress)
-
-    def driver(self, progress: Progress | None = None) -> Path:
-        """The driver, built where it has not been yet."""
-        return self._built(DRIVERS, progress)
-
-    def _built(self, workshop: Workshop, progress: Progress | None) -> Path:
-        note = self.folder / f"{workshop.cache().name}.path"
-        path = Path(note.read_text()) if note.is_file() else None
-        if path is None or not path.is_file():
-            module = self.folder / "module"
-            path = workshop.build(str(RELEASE), replaced=module, progress=progress)
-            note.write_text(str(path))
-        return path
-
-
-def programs(progress: Progress | None = None, listed: Path = faults.FAULTS) -> Programs:
+def programs(progress: Progress | None = None, listed: Path = faults.FAULTS) -> Built:
     """The programs with the faults as they are in the list; those of the named faults hold the
     slips as well. Raises :class:`conformance.subject.SubjectSetupError` where the source has no
     place for a fault."""
@@ -71,7 +45,7 @@ def programs(progress: Progress | None = None, listed: Path = faults.FAULTS) -> 
             shutil.rmtree(folder, ignore_errors=True)
             _plant(every, folder / "module")
             note.write_text(_key(every))
-    return Programs(folder)
+    return Built(RELEASE, folder)
 
 
 def _key(every: Sequence[Fault]) -> str:

@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +28,7 @@ import msgspec
 
 from conformance.subject import SubjectError
 from conformance.verdict import ExitStatus
+from differential.command import is_asked, tell
 from differential.mutants.witness import MUTANT
 from differential.named_faults.faults import Slip, known_slips
 from differential.named_faults.programs import programs
@@ -158,27 +158,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = _arguments(argv)
     chosen = [one for one in known_slips() if _is_chosen(one, asked)]
     if not chosen:
-        _tell("slips: none was chosen")
+        tell("slips: none was chosen")
         return ExitStatus.TOO_FEW
     if not asked.command:
         for one in chosen:
             print(f"{one.name}  ({one.kind})\n    {one.does}\n    {one.shown_by}")
         return ExitStatus.CONFORMANT
     try:
-        kubelet = asked.kubelet or programs(_tell).kubelet(_tell)
+        kubelet = asked.kubelet or programs(tell).kubelet(tell)
         runs = Runs(asked.kept, asked.command, kubelet)
         return _measured(chosen, runs, asked.at_once)
     except (SubjectError, OSError) as error:
-        _tell(f"slips: {error}")
+        tell(f"slips: {error}")
         return ExitStatus.COULD_NOT_TELL
     except KeyboardInterrupt:
-        _tell("slips: interrupted")
+        tell("slips: interrupted")
         return ExitStatus.COULD_NOT_TELL
 
 
 def _is_chosen(slip: Slip, asked: argparse.Namespace) -> bool:
-    named = not asked.only or any(fnmatchcase(slip.name, pattern) for pattern in asked.only)
-    return named and asked.kind in (None, slip.kind)
+    return is_asked(slip.name, asked.only) and asked.kind in (None, slip.kind)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -199,7 +198,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _measured(chosen: Sequence[Slip], runs: Runs, at_once: int) -> ExitStatus:
     if not measure([one.name for one in chosen], runs, at_once, _tell_ran):
-        _tell("slips: the command has to end with status 0 where none is on")
+        tell("slips: the command has to end with status 0 where none is on")
         return ExitStatus.COULD_NOT_TELL
     rows = runs.rows()
     kinds = sorted({one.kind for one in chosen})
@@ -216,11 +215,7 @@ def _measured(chosen: Sequence[Slip], runs: Runs, at_once: int) -> ExitStatus:
 
 def _tell_ran(row: Ran) -> None:
     last = one_line(row.tail.rpartition("\n")[2])
-    _tell(f"{row.word:10} {row.slip or '(none on)'} in {row.seconds} s: {last}")
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    tell(f"{row.word:10} {row.slip or '(none on)'} in {row.seconds} s: {last}")
 
 
 if __name__ == "__main__":

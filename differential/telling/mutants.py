@@ -12,7 +12,6 @@ import argparse
 import os
 import sys
 import time
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from conformance.identifying.asking import identify
 from conformance.identifying.telling import switched
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
+from differential.command import is_asked, tell
 from differential.mutants.witness import MUTANT
 from differential.named_faults.faults import known_faults
 from differential.named_faults.programs import RELEASE, programs
@@ -35,8 +35,8 @@ def main() -> int:
     parser.add_argument("--only", default="*", help="the behaviours that are tried, with * and ?")
     parser.add_argument("-n", type=int, default=2, dest="workers", help="how many processes")
     chosen = parser.parse_args()
-    path = programs(_tell, MUTANTS).kubelet(_tell)
-    titles = [one.name for one in known_faults(MUTANTS) if fnmatchcase(one.name, chosen.only)]
+    path = programs(tell, MUTANTS).kubelet(tell)
+    titles = [one.name for one in known_faults(MUTANTS) if is_asked(one.name, [chosen.only])]
     found = [_is_found(title, path, chosen.workers) for title in titles]
     return ExitStatus.CONFORMANT if found and all(found) else ExitStatus.NOT_CONFORMANT
 
@@ -55,12 +55,8 @@ def _is_found(title: str, path: Path, workers: int) -> bool:
     seconds = time.monotonic() - began
     print(f"{title:24} {'found' if just_that else 'WRONG'}: {found.fits}, {seconds:.0f} s")
     for odd in found.unexplained:
-        _tell(f"  {odd.history}: after step {odd.step + 1}: {odd.differences}")
+        tell(f"  {odd.history}: after step {odd.step + 1}: {odd.differences}")
     return just_that
-
-
-def _tell(stage: object) -> None:
-    print(stage, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

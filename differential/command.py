@@ -1,0 +1,36 @@
+"""What the commands here share: what they tell, which names are asked for, and exit statuses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+from conformance.subject import SubjectError, SubjectUsageError
+from conformance.verdict import ExitStatus
+from topologies import MachineError
+
+
+def tell(line: object) -> None:
+    """A line on stderr, at once."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def is_asked(name: str, patterns: Sequence[str]) -> bool:
+    """Whether one of these patterns (with ``*`` and ``?``) names it, or there is none."""
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def status_of(command: str, run: Callable[[], int]) -> int:
+    """What ``run`` returns, or the exit status of the error that it raises, which is told."""
+    try:
+        return run()
+    except (SubjectUsageError, MachineError) as error:
+        tell(f"{command}: {error}")
+        return ExitStatus.USAGE
+    except SubjectError as error:
+        tell(f"{command}: {error}")
+        return ExitStatus.COULD_NOT_TELL
+    except KeyboardInterrupt:
+        tell(f"{command}: interrupted")
+        return ExitStatus.COULD_NOT_TELL
