@@ -32,6 +32,21 @@ _ENDS: Final = 10.0
 _DIES: Final = 5.0
 
 
+def begun(
+    count: int, serve: Callable[..., None], *given: object
+) -> Iterator[tuple[Connection, BaseProcess]]:
+    """So many processes that run ``serve(connection, *given)``, each with the other end of its
+    connection. They end with this one."""
+    # A forked process would share the threads of gRPC.
+    context = multiprocessing.get_context("spawn")
+    for _ in range(count):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=serve, args=(theirs, *given), daemon=True)
+        process.start()
+        theirs.close()
+        yield ours, process
+
+
 class Lost(NamedTuple):
     """In place of an answer: a task's process has died, or hangs. ``why``: the verb of a sentence
     about it, ``has died``."""
@@ -54,16 +69,7 @@ class Processes(Generic[_Task, _Answer]):
         self._running: dict[Connection, BaseProcess] = {}
 
     def __enter__(self) -> Processes[_Task, _Answer]:
-        # A forked process would share the threads of gRPC.
-        context = multiprocessing.get_context("spawn")
-        for _ in range(self._count):
-            ours, theirs = context.Pipe()
-            process = context.Process(
-                target=_serve, args=(theirs, self._begin, self._given), daemon=True
-            )
-            process.start()
-            theirs.close()
-            self._running[ours] = process
+        self._running.update(begun(self._count, _serve, self._begin, self._given))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,11 +5,13 @@ What belongs here: who searches which task, and what comes back. What never does
 
 Each process makes finds by itself, so that only finds are sent, not every broken promise. A process
 ends when its connection does, so that none outlives the campaign.
+
+``conformance.processes`` has one answer for each task, and goes on where a process dies. Here a
+task sends each find as it is made, and a process that dies ends the campaign.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from conformance.processes import begun
 from conformance.subject import SubjectError
 from hunting.finds import Collection, Find
 from hunting.scope import Task
@@ -75,13 +78,7 @@ class Processes:
         self._running: dict[Connection, BaseProcess] = {}
 
     def __enter__(self) -> Processes:
-        context = multiprocessing.get_context("spawn")
-        for _ in range(self._count):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, self._how), daemon=True)
-            process.start()
-            theirs.close()
-            self._running[ours] = process
+        self._running.update(begun(self._count, _serve, self._how))
         return self
 
     def __exit__(self, *_: object) -> None:
