@@ -84,10 +84,10 @@ class _KeepsOneAndGivesHalfCores(KeepsACPUShared, IgnoresWholeCores):
 
 _TWO: Final = {
     ("forgets-to-give-back", "lifts-quotas-of-pods"): Miniature(
-        ForgetsToGiveBack, "", manager=LiftsQuotasOfPods
+        (ForgetsToGiveBack, LiftsQuotasOfPods), ""
     ),
     ("ignores-full-pcpus-only", "lifts-quotas-of-pods"): Miniature(
-        IgnoresWholeCores, "", manager=LiftsQuotasOfPods
+        (IgnoresWholeCores, LiftsQuotasOfPods), ""
     ),
     ("forgets-to-give-back", "ignores-full-pcpus-only"): Miniature(
         _GivesNothingBackOfHalfCores, ""

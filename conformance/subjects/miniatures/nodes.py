@@ -1,0 +1,53 @@
+"""Nodes that are wrong in one way each: what a kubelet remembers over a start or a boot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reference import Node
+from reference.steps import Configure, KubeletConfig, Reboot, RemoveState, Start, Step
+
+
+class Reader(Node):
+    """A node whose kubelet acts on another configuration than it is given."""
+
+    reading: Callable[[KubeletConfig], KubeletConfig]
+
+    def do(self, step: Step) -> None:
+        """Read each configuration that comes later, too."""
+        super().do(Configure(self.reading(step.config)) if isinstance(step, Configure) else step)
+
+
+class ForgetsAllocations(Reader):
+    """At a start, admits pods with the size requested last, even if that resize was refused."""
+
+    def do(self, step: Step) -> None:
+        """It keeps no checkpoint of what it has allocated."""
+        if isinstance(step, Start):
+            self._manifests.update(self._in_cluster.wanted)
+        super().do(step)
+
+
+class ForgetsOverABoot(Reader):
+    """Removes its state file when it starts for the first time after a boot of the machine."""
+
+    _booted = False
+
+    def do(self, step: Step) -> None:
+        """It takes the containers of before for gone, and their CPUs for free."""
+        if isinstance(step, Start) and self._booted:
+            super().do(RemoveState())
+        self._booted = isinstance(step, Reboot) or (self._booted and not isinstance(step, Start))
+        super().do(step)
+
+
+class FreesWhatStops(Reader):
+    """Takes a pod for gone as soon as it is deleted, though its containers still run."""
+
+    _active_while_stopping = staticmethod(lambda config: False)
+
+
+class KeepsWhatStops(Reader):
+    """Counts a static pod as active until its containers have ended."""
+
+    _active_while_stopping = staticmethod(lambda config: True)
