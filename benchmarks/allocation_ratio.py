@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 
 import topologies
 from conformance.discovered import info_of
-from conformance.kubelets.configuration import settings_of
+from conformance.kubelets.settings import settings_of
 from conformance.subjects.exec import drivers, wire
 from conformance.subjects.exec.machineinfo import machine_line
 from conformance.subjects.exec.program import Program

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conformance.kubelets.configuration import settings_of
+from conformance.kubelets.settings import settings_of
 from conformance.pods import guaranteed
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import drivers, wire

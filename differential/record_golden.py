@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import topologies
-from conformance.kubelets.configuration import settings_of
+from conformance.kubelets.settings import settings_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import drivers, wire
 from conformance.subjects.exec.machineinfo import machine_line

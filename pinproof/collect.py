@@ -17,7 +17,8 @@ import typer
 import yaml
 
 import topologies
-from conformance.kubelets.configuration import KIND, settings_of
+from conformance.kubelets.configuration import KIND
+from conformance.kubelets.settings import settings_of
 from conformance.subject import SubjectUsageError
 from hil.inspection import KubeletFacts, NodeFacts, gather
 from hil.inspection.script import LIMIT, Records, second_question

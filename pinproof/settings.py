@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from conformance.discovered import first_core
+from conformance.kubelets.settings import GATES, MAPS_OF_TEXTS, TEXTS, deciding
 from conformance.subject import SubjectUsageError
-from hil.inspection.kubelet import deciding
 from pinproof.configuration_fields import FIELDS
 from pinproof.files import documents
 from pinproof.parameters import option
@@ -32,13 +32,6 @@ _KIND: Final = "KubeletConfiguration"
 _FIELDS: Final = FIELDS | {"apiVersion", "kind"}
 #: The key under which a kubelet gives its configuration away (``/configz``).
 _CONFIGZ: Final = "kubeletconfig"
-_TEXTS: Final = (
-    *("cpuManagerPolicy", "reservedSystemCPUs", "topologyManagerPolicy", "topologyManagerScope"),
-)
-_MAPS_OF_TEXTS: Final = (
-    *("cpuManagerPolicyOptions", "kubeReserved", "systemReserved", "topologyManagerPolicyOptions"),
-)
-_GATES: Final = "featureGates"
 _MANAGER_GATE: Final = "CPUManager"
 
 
@@ -192,7 +185,7 @@ def _of_file(path: Path, release: str) -> tuple[KubeletConfig, list[str]]:
         _require_fields(shape, where)
     _require_shapes(shape, where)
     notes = []
-    gates = shape.get(_GATES) or {}
+    gates = shape.get(GATES) or {}
     known = {name: on for name, on in gates.items() if is_known_gate(name)}
     if known.get(_MANAGER_GATE) and has(release, Behaviour.CPU_MANAGER_ON):
         del known[_MANAGER_GATE]  # which says nothing new
@@ -202,7 +195,7 @@ def _of_file(path: Path, release: str) -> tuple[KubeletConfig, list[str]]:
     if str(shape.get("memoryManagerPolicy") or "None").lower() != "none":
         notes.append("the Memory Manager is not modelled: only CPUs decide the NUMA nodes here")
     try:
-        return deciding({**shape, _GATES: known}), notes
+        return deciding({**shape, GATES: known}), notes
     except ValueError as error:
         raise SubjectUsageError(f"{where}: {one_line(str(error))}") from error
 
@@ -233,11 +226,11 @@ def _require_fields(shape: Mapping[str, Any], where: str) -> None:
 
 def _require_shapes(shape: Mapping[str, Any], where: str) -> None:
     """What the kubelet's decoder requires: it takes no number and no ``true`` for a text."""
-    for name in _TEXTS:
+    for name in TEXTS:
         if not isinstance(shape.get(name) or "", str):
             raise SubjectUsageError(f"{where}: {name}: not a string; put it in quotes")
-    for name in (*_MAPS_OF_TEXTS, _GATES):
-        _require_map(shape.get(name) or {}, f"{where}: {name}", bool if name == _GATES else str)
+    for name in (*MAPS_OF_TEXTS, GATES):
+        _require_map(shape.get(name) or {}, f"{where}: {name}", bool if name == GATES else str)
 
 
 def _require_map(shape: object, at: str, of: type) -> None:

@@ -1,8 +1,8 @@
 """A kubelet's command line and configuration file, in the form of its release.
 
-What belongs here: what every kubelet is given that is started from here, what decides CPUs, and the
-rest for one in a sandbox. That is chosen so that a kubelet starts beside nothing else, quickly, and
-does little on its own.
+What belongs here: what every kubelet is given that is started from here, and the rest for one in a
+sandbox. That is chosen so that a kubelet starts beside nothing else, quickly, and does little on
+its own. What never does: what decides CPUs (``settings``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from conformance.kubelets import releases
 from conformance.kubelets.releases import Minor
+from conformance.kubelets.settings import settings_of
 from reference.pods.quantity import quantity, value
 from reference.steps import RECONCILE_PERIOD as DEFAULT_PERIOD
 from reference.steps import KubeletConfig
-from reference.view import CFS_PERIOD
 
 #: Where the files of a kubelet in a sandbox lie, as it sees them.
 AREA: Final = "/pinproof"
@@ -110,40 +110,6 @@ def _reserve_memory(made: dict[str, Any], config: KubeletConfig) -> None:
     ]
     amounts = made.get("systemReserved", {})
     made["systemReserved"] = {**amounts, "memory": str(sum(reserved.values()) - threshold)}
-
-
-def every_setting(config: KubeletConfig) -> dict[str, Any]:
-    """The settings that decide CPUs, under their names in KubeletConfiguration; ``None`` for what
-    is not to be set."""
-    reserved, period = config.reserved_system_cpus, config.cpu_cfs_quota_period
-    return {
-        "cpuManagerPolicy": config.policy,
-        "reservedSystemCPUs": None if reserved is None else str(reserved),
-        "systemReserved": {"cpu": config.system_reserved},
-        "kubeReserved": {"cpu": config.kube_reserved},
-        "cpuManagerPolicyOptions": dict(config.policy_options) or None,
-        "topologyManagerPolicy": config.topology_manager_policy,
-        "topologyManagerScope": config.topology_manager_scope,
-        "topologyManagerPolicyOptions": dict(config.topology_manager_policy_options) or None,
-        "cpuCFSQuotaPeriod": None if period == CFS_PERIOD else f"{period / 1000:g}ms",
-        "cpuManagerReconcilePeriod": _of_period(config.reconcile_period),
-        "featureGates": dict(config.feature_gates),
-    }
-
-
-def _of_period(milliseconds: int) -> str | None:
-    return None if milliseconds == DEFAULT_PERIOD else f"{milliseconds}ms"
-
-
-def settings_of(config: KubeletConfig) -> dict[str, Any]:
-    """The same without what is the default, which an old release may not know as a field. The
-    policy is always there."""
-    defaults = every_setting(KubeletConfig())
-    return {
-        name: value
-        for name, value in every_setting(config).items()
-        if name == "cpuManagerPolicy" or value != defaults[name]
-    }
 
 
 def in_form_of(

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from conformance.kubelets.configuration import settings_of
+from conformance.kubelets.settings import settings_of
 from conformance.subjects.exec import wire
 from conformance.subjects.exec.container_manager import pod_line
 from conformance.subjects.exec.machineinfo import machine_line

@@ -7,12 +7,12 @@ from typing import Final
 
 import yaml
 
-from conformance.kubelets.configuration import KIND, every_setting
+from conformance.kubelets.configuration import KIND
+from conformance.kubelets.settings import GATES, every_setting, scalar
 from hil.inspection.kubelet import FLAGS, document
 from reference.steps import KubeletConfig
 
 DROP_IN: Final = "99-pinproof"
-_GATES: Final = "featureGates"
 
 
 def rewritten(text: str, config: KubeletConfig) -> str:
@@ -20,7 +20,7 @@ def rewritten(text: str, config: KubeletConfig) -> str:
     is none. Other reserved quantities and feature gates stay."""
     content = document(text)
     for name, value in every_setting(config).items():
-        if isinstance(value, Mapping) and name in (_GATES, "systemReserved", "kubeReserved"):
+        if isinstance(value, Mapping) and name in (GATES, "systemReserved", "kubeReserved"):
             kept = content.get(name)
             value = {**(kept if isinstance(kept, Mapping) else {}), **value}
             value = {key: one for key, one in value.items() if one is not None} or None
@@ -44,7 +44,7 @@ def flags_of(config: KubeletConfig) -> list[str]:
     for name, value in every_setting(config).items():
         if isinstance(value, Mapping):
             pairs = {key: one for key, one in value.items() if one is not None}
-            text = ",".join(f"{key}={_scalar(one)}" for key, one in pairs.items())
+            text = ",".join(f"{key}={scalar(one)}" for key, one in pairs.items())
         else:
             text = "" if value is None else str(value)
         if text:
@@ -56,7 +56,3 @@ def deciding_flags() -> frozenset[str]:
     """Flags that go before these settings of a file."""
     names = every_setting(KubeletConfig())
     return frozenset(flag for flag, setting in FLAGS.items() if setting in names)
-
-
-def _scalar(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,16 +9,13 @@ feature gates add up.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
 
-from reference import CPUSet, CPUSetParseError
-from reference.steps import KubeletConfig
-from reference.view import CFS_PERIOD
+from conformance.kubelets.settings import GATES, MAPS_OF_TEXTS
 
 #: Flags that are settings of the configuration file, too.
 FLAGS: Final = {
@@ -40,10 +37,7 @@ FLAGS: Final = {
     "topology-manager-policy-options": "topologyManagerPolicyOptions",
     "topology-manager-scope": "topologyManagerScope",
 }
-_MAPS: Final = {
-    "cpuManagerPolicyOptions", "featureGates", "kubeReserved", "systemReserved",
-    "topologyManagerPolicyOptions",
-}  # fmt: skip
+_MAPS: Final = {*MAPS_OF_TEXTS, GATES}
 
 
 def flags_of(arguments: Sequence[str]) -> dict[str, str]:
@@ -142,54 +136,3 @@ def rancher_flags(texts: Mapping[str, str]) -> dict[str, str]:
 def microk8s_flags(text: str) -> dict[str, str]:
     """The file of a daemon's arguments: one a line."""
     return flags_of(text.replace("${SNAP_DATA}", "/var/snap/microk8s/current").split())
-
-
-def deciding(settings: Mapping[str, Any]) -> KubeletConfig:
-    """The settings that decide CPUs, as steps state them. Raises ``ValueError`` for a reserved set
-    that is no CPU list (a kubelet with it does not start)."""
-    default = KubeletConfig()
-    reserved = str(settings.get("reservedSystemCPUs") or "")
-    try:
-        cpus = CPUSet.parse(reserved) if reserved else None
-    except CPUSetParseError as error:
-        raise ValueError(f"reservedSystemCPUs: {error}") from error
-    return KubeletConfig(
-        policy=_text(settings, "cpuManagerPolicy") or "none",
-        reserved_system_cpus=cpus,
-        system_reserved=_texts(settings, "systemReserved").get("cpu"),
-        kube_reserved=_texts(settings, "kubeReserved").get("cpu"),
-        policy_options=_texts(settings, "cpuManagerPolicyOptions"),
-        feature_gates={
-            name: value.lower() in ("true", "1", "t")
-            for name, value in _texts(settings, "featureGates").items()
-        },
-        topology_manager_policy=_text(settings, "topologyManagerPolicy")
-        or default.topology_manager_policy,
-        topology_manager_scope=_text(settings, "topologyManagerScope")
-        or default.topology_manager_scope,
-        topology_manager_policy_options=_texts(settings, "topologyManagerPolicyOptions"),
-        cpu_cfs_quota_period=_microseconds(_text(settings, "cpuCFSQuotaPeriod")),
-    )
-
-
-def _microseconds(text: str) -> int:
-    """A duration in one unit, as kubelets' own files have it."""
-    found = re.fullmatch(r"(\d+)(m?s)", text)
-    if not found:
-        return CFS_PERIOD
-    return int(found[1]) * (1000 if found[2] == "ms" else 1_000_000)
-
-
-def _text(settings: Mapping[str, Any], name: str) -> str:
-    return str(settings.get(name) or "")
-
-
-def _texts(settings: Mapping[str, Any], name: str) -> dict[str, str]:
-    value = settings.get(name)
-    if not isinstance(value, Mapping):
-        return {}
-    return {str(key): _scalar(one) for key, one in value.items()}
-
-
-def _scalar(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

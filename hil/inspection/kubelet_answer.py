@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from conformance.kubelets.configuration import merged
+from conformance.kubelets.settings import deciding
 from hil.answers import whole
 from hil.inspection.host_answer import HostAnswer
-from hil.inspection.kubelet import deciding, document, microk8s_flags, rancher_flags, with_flags
+from hil.inspection.kubelet import document, microk8s_flags, rancher_flags, with_flags
 from hil.inspection.located_kubelet import LocatedKubelet
 from hil.inspection.node import KubeletFacts, RuntimeFacts, Survival, Workload
 from hil.inspection.script import PATIENCE, Records

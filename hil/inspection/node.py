@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+from conformance.kubelets.settings import deciding
 from reference import CPUSet
 from reference.steps import KubeletConfig
 from topologies import Machine
@@ -93,8 +94,6 @@ class KubeletFacts:
     @property
     def config(self) -> KubeletConfig:
         """The settings that decide CPUs, as steps state them."""
-        from hil.inspection.kubelet import deciding
-
         return deciding(self.settings)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import topologies
 from conformance.discovered import info_of
-from conformance.kubelets.configuration import settings_of
+from conformance.kubelets.settings import settings_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import ExecSubject, wire
 from conformance.subjects.exec.machineinfo import machine_line

@@ -10,17 +10,11 @@ from pathlib import Path
 import pytest
 
 from conformance.kubelets.configuration import merged
+from conformance.kubelets.settings import deciding
 from hil.distributions import distribution_of
 from hil.distributions.settings import DROP_IN, patch, rewritten
 from hil.inspection import NodeFacts, Survival, gather, kubelet_answer, kubelet_of, released, script
-from hil.inspection.kubelet import (
-    deciding,
-    document,
-    environment_of,
-    expanded,
-    flags_of,
-    with_flags,
-)
+from hil.inspection.kubelet import document, environment_of, expanded, flags_of, with_flags
 from hil.inspection.paths import KubeletPaths
 from hil.inspection.script import NoRecords, first_question, second_question
 from hil.safety import WriteFile

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from conformance.kubelets import manifests
-from conformance.kubelets.configuration import AREA, arguments, configuration, settings_of
+from conformance.kubelets.configuration import AREA, arguments, configuration
 from conformance.kubelets.manifests import EXIT_IMAGE, PAUSE_IMAGE
 from conformance.kubelets.releases import Minor, Version, parse
+from conformance.kubelets.settings import settings_of
 from conformance.subjects.kubelet import inside
 from reference.cpuset import CPUSet
 from reference.steps import PRODUCTION_PERIOD, Container, Kind, KubeletConfig, Pod

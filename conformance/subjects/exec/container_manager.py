@@ -12,8 +12,8 @@ from typing import cast
 
 import msgspec
 
-from conformance.kubelets.configuration import settings_of
 from conformance.kubelets.manifests import manifest
+from conformance.kubelets.settings import settings_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import wire
 from conformance.subjects.exec.machineinfo import machine_line

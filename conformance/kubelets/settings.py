@@ -1,0 +1,109 @@
+"""The settings of a KubeletConfiguration that decide CPUs: which there are, written and read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from reference import CPUSet, CPUSetParseError
+from reference.steps import RECONCILE_PERIOD, KubeletConfig
+from reference.view import CFS_PERIOD
+
+GATES: Final = "featureGates"
+#: Settings whose value is a text, and those of texts by name.
+TEXTS: Final = (
+    "cpuManagerPolicy",
+    "reservedSystemCPUs",
+    "topologyManagerPolicy",
+    "topologyManagerScope",
+)
+MAPS_OF_TEXTS: Final = (
+    "cpuManagerPolicyOptions",
+    "kubeReserved",
+    "systemReserved",
+    "topologyManagerPolicyOptions",
+)
+
+
+def every_setting(config: KubeletConfig) -> dict[str, Any]:
+    """The settings that decide CPUs, under their names in KubeletConfiguration; ``None`` for what
+    is not to be set."""
+    reserved, period = config.reserved_system_cpus, config.cpu_cfs_quota_period
+    return {
+        "cpuManagerPolicy": config.policy,
+        "reservedSystemCPUs": None if reserved is None else str(reserved),
+        "systemReserved": {"cpu": config.system_reserved},
+        "kubeReserved": {"cpu": config.kube_reserved},
+        "cpuManagerPolicyOptions": dict(config.policy_options) or None,
+        "topologyManagerPolicy": config.topology_manager_policy,
+        "topologyManagerScope": config.topology_manager_scope,
+        "topologyManagerPolicyOptions": dict(config.topology_manager_policy_options) or None,
+        "cpuCFSQuotaPeriod": None if period == CFS_PERIOD else f"{period / 1000:g}ms",
+        "cpuManagerReconcilePeriod": _of_period(config.reconcile_period),
+        "featureGates": dict(config.feature_gates),
+    }
+
+
+def _of_period(milliseconds: int) -> str | None:
+    return None if milliseconds == RECONCILE_PERIOD else f"{milliseconds}ms"
+
+
+def settings_of(config: KubeletConfig) -> dict[str, Any]:
+    """The same without what is the default, which an old release may not know as a field. The
+    policy is always there."""
+    defaults = every_setting(KubeletConfig())
+    return {
+        name: value
+        for name, value in every_setting(config).items()
+        if name == "cpuManagerPolicy" or value != defaults[name]
+    }
+
+
+def deciding(settings: Mapping[str, Any]) -> KubeletConfig:
+    """The settings that decide CPUs, as steps state them. Raises ``ValueError`` for a reserved set
+    that is no CPU list (a kubelet with it does not start)."""
+    reserved = _text(settings, "reservedSystemCPUs")
+    try:
+        cpus = CPUSet.parse(reserved) if reserved else None
+    except CPUSetParseError as error:
+        raise ValueError(f"reservedSystemCPUs: {error}") from error
+    return KubeletConfig(
+        policy=_text(settings, "cpuManagerPolicy") or "none",
+        reserved_system_cpus=cpus,
+        system_reserved=_texts(settings, "systemReserved").get("cpu"),
+        kube_reserved=_texts(settings, "kubeReserved").get("cpu"),
+        policy_options=_texts(settings, "cpuManagerPolicyOptions"),
+        feature_gates={
+            name: value.lower() in ("true", "1", "t")
+            for name, value in _texts(settings, "featureGates").items()
+        },
+        topology_manager_policy=_text(settings, "topologyManagerPolicy") or "none",
+        topology_manager_scope=_text(settings, "topologyManagerScope") or "container",
+        topology_manager_policy_options=_texts(settings, "topologyManagerPolicyOptions"),
+        cpu_cfs_quota_period=_microseconds(_text(settings, "cpuCFSQuotaPeriod")),
+    )
+
+
+def _microseconds(text: str) -> int:
+    """A duration in one unit, as kubelets' own files have it."""
+    found = re.fullmatch(r"(\d+)(m?s)", text)
+    if not found:
+        return CFS_PERIOD
+    return int(found[1]) * (1000 if found[2] == "ms" else 1_000_000)
+
+
+def _text(settings: Mapping[str, Any], name: str) -> str:
+    return str(settings.get(name) or "")
+
+
+def _texts(settings: Mapping[str, Any], name: str) -> dict[str, str]:
+    value = settings.get(name)
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(key): scalar(one) for key, one in value.items()}
+
+
+def scalar(value: object) -> str:
+    """A value as a flag has it: ``true`` for ``True``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
