@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from hunting import telling
+from hunting.defects import DEFECTS
 from hunting.finds import Find
-from hunting.known import DEFECTS
 from hunting.replaying import spans
 
 _FILE: Final = Path(__file__).parent / "hunt_finds.jsonl"

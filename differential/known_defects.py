@@ -4,7 +4,7 @@
 
 A scenario whose promise begins with "A known defect" says what a release does. Here each is walked
 on the model of a release that has it, and the page names the recording of a real kubelet that did
-the same.
+the same. ``hunting.defects`` recognises the defects by which a history breaks a promise.
 """
 
 from __future__ import annotations

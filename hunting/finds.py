@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hunting.known import defect_of
+from hunting.defects import defect_of
 from hunting.replaying import releases_with
 from hunting.scope import Task
 from hunting.shrinking import shrunk, shrunk_in_place

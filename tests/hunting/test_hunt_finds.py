@@ -11,8 +11,8 @@ from conformance.subjects.reference import ModelNode, ReferenceSubject
 from differential.hunt_finds import finds, page
 from hunting import confirming
 from hunting.confirming import confirmed
+from hunting.defects import defect_of
 from hunting.finds import Find
-from hunting.known import defect_of
 from hunting.replaying import replayed
 from reference.steps import KubeletConfig, Start, Step
 from topologies import Machine

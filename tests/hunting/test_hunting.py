@@ -24,8 +24,8 @@ from hunting.campaign import (
     read,
     write_told,
 )
+from hunting.defects import defect_of
 from hunting.finds import Collection, found
-from hunting.known import defect_of
 from hunting.moves import RESTART
 from hunting.replaying import releases_with, replayed, spans
 from hunting.scope import Task, configurations, regular, tasks, uneven

@@ -1,7 +1,7 @@
 """Defects that are known, with their issues.
 
 What belongs here: what each is called, and how a broken promise is recognised as one of it. What
-never does: searching.
+never does: searching; the failures that the owners of a subject know of (``conformance.known``).
 
 How it works: most are named behaviours of the model. A broken promise is one of these if the same
 history keeps the promise once that behaviour is switched. The others have no fix that the model
