@@ -147,19 +147,12 @@ class InModel:
         """The allocation alone."""
         asked = self._asked
         return take_by_topology(
-            self._topology,
-            self._free,
-            asked.count,
-            release=asked.release,
-            strategy=asked.strategy,
+            self._topology, self._free, asked.count, release=asked.release, strategy=asked.strategy
         )
 
 
 def best(
-    action: Callable[[], object],
-    rounds: int,
-    *,
-    clock: Callable[[], float] = time.perf_counter,
+    action: Callable[[], object], rounds: int, *, clock: Callable[[], float] = time.perf_counter
 ) -> float:
     """Seconds of the best round."""
     taken = []

@@ -151,9 +151,7 @@ def _file_text(text: str | None) -> str:
 
 
 def _set_differences(
-    what: str,
-    expected: Mapping[str, Mapping[str, _Cpus]],
-    seen: Mapping[str, Mapping[str, _Cpus]],
+    what: str, expected: Mapping[str, Mapping[str, _Cpus]], seen: Mapping[str, Mapping[str, _Cpus]]
 ) -> Iterator[Difference]:
     want = {f"{pod}/{container}": cpus for pod, container, cpus in each(expected)}
     have = {f"{pod}/{container}": cpus for pod, container, cpus in each(seen)}

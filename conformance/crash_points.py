@@ -131,9 +131,7 @@ def walk(
 
 
 def _several(
-    subject: Subject,
-    points: Callable[[tuple[Act, ...]], list[Tried]],
-    every: list[tuple[Act, ...]],
+    subject: Subject, points: Callable[[tuple[Act, ...]], list[Tried]], every: list[tuple[Act, ...]]
 ) -> Iterator[list[Tried]]:
     """What comes of each history, in their order; several at a time where the subject mostly
     waits."""

@@ -25,10 +25,7 @@ _changing = threading.Lock()
 
 
 def info_of(
-    tree: Mapping[str, str],
-    *,
-    release: AnyRelease,
-    architecture: Architecture | str | None = None,
+    tree: Mapping[str, str], *, release: AnyRelease, architecture: Architecture | str | None = None
 ) -> MachineInfo:
     """:func:`reference.discover`, remembered for a tree that cannot change."""
     if not isinstance(tree, Tree):

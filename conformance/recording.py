@@ -37,12 +37,7 @@ class RecordingError(Exception):
 
 
 class RecordingHeader(
-    msgspec.Struct,
-    tag="recording",
-    tag_field="kind",
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
+    msgspec.Struct, tag="recording", tag_field="kind", frozen=True, kw_only=True, omit_defaults=True
 ):
     """Which kubelet was recorded: the build that recorded last, and the ``others`` of its version
     that recorded what is kept beside. Another Go toolchain makes another build."""
@@ -98,9 +93,7 @@ _LINE: Final = msgspec.json.Decoder(RecordingHeader | RecordedCase)
 def recorded(scenario: str, machine: Machine, history: Iterable[Seen]) -> RecordedCase:
     """A case of a recording, from what was seen."""
     return RecordedCase(
-        scenario=scenario,
-        machine=machine.digest,
-        steps=[_recorded_step(seen) for seen in history],
+        scenario=scenario, machine=machine.digest, steps=[_recorded_step(seen) for seen in history]
     )
 
 

@@ -274,11 +274,7 @@ def _with_data(rng: random.Random, text: str) -> str:
 
 
 def _try_state_file(
-    text: str,
-    policy: str,
-    release: str,
-    gates: dict[str, bool],
-    known: dict[str, tuple[str, str]],
+    text: str, policy: str, release: str, gates: dict[str, bool], known: dict[str, tuple[str, str]]
 ) -> None:
     parse_leniently(text)
     parse_pods_leniently(text, release=release)

@@ -323,9 +323,7 @@ def _refusal(program: Program, case: Row, node: str) -> str | None:
     """Why the file cannot be read, or ``None``. A file that is read may still not suit the machine,
     which is another error."""
     config = KubeletConfig(
-        policy=case["policy"],
-        feature_gates=case["feature_gates"],
-        reserved_system_cpus=CPUSet([0]),
+        policy=case["policy"], feature_gates=case["feature_gates"], reserved_system_cpus=CPUSet([0])
     )
     start = wire.Start(
         node=node,

@@ -36,10 +36,7 @@ def job(
         "image": image,
         "command": ["sh", "-c", "; ".join(steps)],
         "workingDir": "/hunt",
-        "resources": {
-            "requests": {"cpu": "1", "memory": "1Gi"},
-            "limits": {"memory": "2Gi"},
-        },
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
         "volumeMounts": [{"name": "hunt", "mountPath": "/hunt"}],
     }
     return {
@@ -52,11 +49,7 @@ def job(
             "completionMode": "Indexed",
             "backoffLimitPerIndex": 2,
             "template": {
-                "spec": {
-                    "restartPolicy": "Never",
-                    "containers": [container],
-                    "volumes": [volume],
-                }
+                "spec": {"restartPolicy": "Never", "containers": [container], "volumes": [volume]}
             },
         },
     }

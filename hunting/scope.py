@@ -152,11 +152,7 @@ def _option_sets(release: str, *, alpha: bool) -> Iterator[dict[str, str]]:
 
 
 def tasks(
-    release: str,
-    machines: tuple[str, ...],
-    *,
-    alpha: bool = False,
-    families: tuple[str, ...] = (),
+    release: str, machines: tuple[str, ...], *, alpha: bool = False, families: tuple[str, ...] = ()
 ) -> Iterator[Task]:
     """Every search on these machines, small ones first, with the settings that the families of
     moves take."""

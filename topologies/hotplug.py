@@ -18,15 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from topologies.cpulist import (
-    MAX_ID,
-    bits,
-    format_list,
-    format_mask,
-    ids,
-    parse_list,
-    parse_mask,
-)
+from topologies.cpulist import MAX_ID, bits, format_list, format_mask, ids, parse_list, parse_mask
 from topologies.errors import BrokenMachine, MachineError
 from topologies.paths import CPU, NODE
 from topologies.tree import Link, Tree

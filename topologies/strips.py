@@ -37,8 +37,7 @@ class Strip:
 
 
 def strips(
-    cpus: Mapping[int, tuple[int, int, int, int]],
-    moments: Sequence[Mapping[str, Iterable[int]]],
+    cpus: Mapping[int, tuple[int, int, int, int]], moments: Sequence[Mapping[str, Iterable[int]]]
 ) -> tuple[Strip, ...]:
     """A strip for each moment; each is owners by name with their CPUs, as for a picture. Of a CPU
     with several owners the first is shown."""

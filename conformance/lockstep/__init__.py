@@ -2,13 +2,7 @@
 comparison of subject and oracle after each step."""
 
 from conformance.lockstep.node import LockstepNode
-from conformance.lockstep.outcome import (
-    CouldNotTell,
-    Divergence,
-    Seen,
-    holdings,
-    machine_record,
-)
+from conformance.lockstep.outcome import CouldNotTell, Divergence, Seen, holdings, machine_record
 from conformance.lockstep.steps import OracleMaker
 
 __all__ = [

@@ -55,10 +55,7 @@ class Comparison:
     states. ``situation`` is asked for what the invariants depend on."""
 
     def __init__(
-        self,
-        can: Collection[Capability],
-        waiting: Waiting,
-        situation: Callable[[], Situation],
+        self, can: Collection[Capability], waiting: Waiting, situation: Callable[[], Situation]
     ) -> None:
         self._can = can
         self._waiting = waiting

@@ -10,12 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Final
 
-from conformance.checks import (
-    cpu_difference,
-    cpus_text,
-    each,
-    pod_resources_difference,
-)
+from conformance.checks import cpu_difference, cpus_text, each, pod_resources_difference
 from conformance.promises.situation import Situation, Violation
 from conformance.results import Difference
 from conformance.subject import Capability
@@ -103,8 +98,7 @@ def _pool(view: View, situation: Situation) -> Iterator[Violation]:
     pool = view.shared_pool
     if pool & taken:
         yield Violation(
-            POOL_APART,
-            cpu_difference("shared pool and exclusive CPUs", CPUSet(), pool & taken),
+            POOL_APART, cpu_difference("shared pool and exclusive CPUs", CPUSet(), pool & taken)
         )
     if situation.strict:
         yield from _strict_pool(pool | taken, situation)
@@ -118,8 +112,7 @@ def _pool(view: View, situation: Situation) -> Iterator[Violation]:
         )
     if situation.reserved is not None and not situation.reserved <= pool:
         yield Violation(
-            RESERVED_STAY,
-            cpu_difference("reserved CPUs in the pool", situation.reserved, pool),
+            RESERVED_STAY, cpu_difference("reserved CPUs in the pool", situation.reserved, pool)
         )
     if not pool:
         yield Violation(

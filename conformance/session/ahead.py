@@ -24,11 +24,7 @@ class Ahead:
     threads, ``interrupt`` where a case that was begun is not wanted any more."""
 
     def __init__(
-        self,
-        judge: Callable[[Case], Judgement],
-        interrupt: Callable[[], None],
-        *,
-        at_a_time: int,
+        self, judge: Callable[[Case], Judgement], interrupt: Callable[[], None], *, at_a_time: int
     ) -> None:
         self._judge = judge
         self._interrupt = interrupt

@@ -45,9 +45,7 @@ def judge_ahead(config: pytest.Config, subject: Subject) -> None:
         return
     release = release_of(config)
     ahead = Ahead(
-        lambda case: _judged(case, subject, release),
-        subject.interrupt,
-        at_a_time=subject.at_a_time,
+        lambda case: _judged(case, subject, release), subject.interrupt, at_a_time=subject.at_a_time
     )
     config.pluginmanager.register(ahead, PLUGIN)
 

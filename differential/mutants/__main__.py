@@ -57,8 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m differential.mutants",
-        description=(__doc__ or "").split("\n\n", 1)[0],
+        prog="python -m differential.mutants", description=(__doc__ or "").split("\n\n", 1)[0]
     )
     parser.add_argument("release", help="such as 1.36 or 1.36.4")
     parser.add_argument(

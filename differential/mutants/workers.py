@@ -15,13 +15,7 @@ from conformance.processes import Lost, Processes
 from conformance.subject import SubjectSetupError
 from conformance.subjects.kubelet.inside.syscalls import die_with_parent
 from differential.mutants.hunt import Outcome, hunt_group
-from differential.mutants.witness import (
-    CaseName,
-    DriverWitness,
-    KubeletWitness,
-    Passed,
-    Said,
-)
+from differential.mutants.witness import CaseName, DriverWitness, KubeletWitness, Passed, Said
 
 _T = TypeVar("_T")
 _Witness: TypeAlias = DriverWitness | KubeletWitness

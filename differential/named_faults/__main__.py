@@ -45,8 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m differential.named_faults",
-        description=(__doc__ or "").split("\n\n", 1)[0],
+        prog="python -m differential.named_faults", description=(__doc__ or "").split("\n\n", 1)[0]
     )
     parser.add_argument("--only", action="append", default=[], help="names, with * and ?")
     parser.add_argument(

@@ -115,10 +115,7 @@ def planted(faults: Sequence[Fault], pristine: Callable[[str], str]) -> dict[str
 
 def sources(faults: Sequence[Fault], pristine: Callable[[str], str]) -> Mapping[str, str]:
     """The changed files and the package of the switch, by their paths in the module."""
-    return {
-        **planted(faults, pristine),
-        "pkg/pinproofmutant/mutant.go": SWITCH_SOURCE.read_text(),
-    }
+    return {**planted(faults, pristine), "pkg/pinproofmutant/mutant.go": SWITCH_SOURCE.read_text()}
 
 
 def _change(fault: Fault, edit: Edit, text: str) -> _Change:

@@ -34,10 +34,7 @@ from differential.named_faults.faults import Slip, known_slips
 from differential.named_faults.programs import programs
 from topologies.errors import one_line
 
-_WORDS: Final = {
-    ExitStatus.CONFORMANT.value: "lives",
-    ExitStatus.NOT_CONFORMANT.value: "caught",
-}
+_WORDS: Final = {ExitStatus.CONFORMANT.value: "lives", ExitStatus.NOT_CONFORMANT.value: "caught"}
 #: Lines of the command's output that a row keeps.
 _TAIL: Final = 12
 

@@ -103,11 +103,7 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
             "Firmware": " ".join(
                 filter(
                     None,
-                    (
-                        firmware.firmware_vendor,
-                        firmware.firmware_version,
-                        firmware.firmware_date,
-                    ),
+                    (firmware.firmware_vendor, firmware.firmware_version, firmware.firmware_date),
                 )
             ),
             "CPU settings": ", ".join(_cpu_settings(firmware)),

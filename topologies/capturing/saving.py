@@ -25,12 +25,7 @@ _DELETE: Final = {0x7F: "\\u007f"}
 def description(capture: Capture, *, name: str = "", why: str = "") -> str:
     """The text of ``NAME.toml``: shape, why, source and digest."""
     machine = Machine(name=name, tree=capture.tree)
-    facts = {
-        "shape": capture.shape,
-        "why": why,
-        "source": capture.source,
-        "digest": machine.digest,
-    }
+    facts = {"shape": capture.shape, "why": why, "source": capture.source, "digest": machine.digest}
     return "".join(f"{key} = {_toml(value)}\n" for key, value in facts.items())
 
 

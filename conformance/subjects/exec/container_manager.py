@@ -57,9 +57,7 @@ class RemoteContainerManager:
         """Start a kubelet. Raises :class:`ConfigurationError` and :class:`StateError` where it
         gives up while its managers are made, and when its CPU manager starts."""
         request = wire.Start(
-            node=self._name,
-            state_file=wire.coded(self.state_file),
-            containers=self._containers(),
+            node=self._name, state_file=wire.coded(self.state_file), containers=self._containers()
         )
         if self._sent_machine is not info:
             request.machine = machine_line(info)

@@ -17,11 +17,7 @@ from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease
 from reference.steps import Device
 from reference.topologymanager.hint import ANY, Hint
-from reference.topologymanager.topology_manager import (
-    HintProvider,
-    TopologyManager,
-    affinity_error,
-)
+from reference.topologymanager.topology_manager import HintProvider, TopologyManager, affinity_error
 
 _MANY: Final = 4
 
@@ -90,15 +86,7 @@ class KeepsDevicesOfTheDead(DeviceManager):
 class ForgetsDevices(DeviceManager):
     """Starts without the checkpoint of the device manager."""
 
-    def __init__(
-        self,
-        numa_nodes: Sequence[int] = (),
-        *,
-        release: AnyRelease,
-        kept: PodDevices | None = None,
-        running: Collection[tuple[str, str]] = (),
-        doubtful: Collection[tuple[str, str]] = (),
-    ) -> None:
+    def __init__(self, numa_nodes: Sequence[int] = (), *, release: AnyRelease, **_: object) -> None:
         super().__init__(numa_nodes, release=release)
 
 
@@ -111,8 +99,7 @@ class RefusesLateDevices(DeviceManager):
         *,
         release: AnyRelease,
         kept: PodDevices | None = None,
-        running: Collection[tuple[str, str]] = (),
-        doubtful: Collection[tuple[str, str]] = (),
+        **_: object,
     ) -> None:
         super().__init__(numa_nodes, release=release, kept=kept)
 

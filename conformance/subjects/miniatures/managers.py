@@ -20,11 +20,7 @@ from reference.machine.machineinfo import MachineInfo
 from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import Hint
 from reference.topologymanager.policy_options import TopologyOptions
-from reference.topologymanager.topology_manager import (
-    HintProvider,
-    TopologyManager,
-    affinity_error,
-)
+from reference.topologymanager.topology_manager import HintProvider, TopologyManager, affinity_error
 
 
 class ForgetsBaselines(CPUManager):

@@ -40,11 +40,7 @@ class APIPods:
         listener = sandbox.socket()
         listener.bind(("127.0.0.1", PORT))
         self._bridge = Bridge(listener, server.connect)
-        self._ask(
-            "POST",
-            "/api/v1/namespaces",
-            {"metadata": {"name": self.name}},
-        )
+        self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.name}})
 
     def close(self) -> None:
         """Let no kubelet reach the server through this node's port. What is left there ends with

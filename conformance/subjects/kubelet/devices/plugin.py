@@ -87,16 +87,11 @@ class DevicePlugin:
 
     def _ask_kubelet(self) -> None:
         request = pb.RegisterRequest(
-            version=VERSION,
-            endpoint=self._socket,
-            resource_name=self._resource,
-            options=_OPTIONS,
+            version=VERSION, endpoint=self._socket, resource_name=self._resource, options=_OPTIONS
         )
         with grpc.insecure_channel(f"unix:{self._folder / 'kubelet.sock'}") as channel:
             call = channel.unary_unary(
-                REGISTER,
-                request_serializer=_serialized,
-                response_deserializer=pb.Empty.FromString,
+                REGISTER, request_serializer=_serialized, response_deserializer=pb.Empty.FromString
             )
             try:
                 call(request, timeout=_PATIENCE)
