@@ -23,6 +23,7 @@ from conformance.oracle import ModelOracle
 from conformance.recording import Recording, shipped
 from conformance.scenario import Scenario
 from conformance.subjects.reference import ReferenceSubject
+from hunting.telling import held_text
 from reference.releases import Release
 from reference.view import View
 from topologies import Machine, machine
@@ -163,23 +164,7 @@ def _state(view: View) -> str:
         return "**The kubelet hangs.**"
     if view.error:
         return f"The kubelet refuses to start: `{view.error}`"
-    if not view.running:
-        return ""
-    exclusive = [
-        f"{pod}/{container} `{cpus}`"
-        for pod, containers in sorted(view.assignments.items())
-        for container, cpus in sorted(containers.items())
-    ]
-    refused = [
-        f"Pod {name} is refused: `{status.message}`."
-        for name, status in sorted(view.pods.items())
-        if status.phase.name == "REJECTED"
-    ]
-    held = [f"Exclusive: {', '.join(exclusive)}."] if exclusive else []
-    pool = (
-        f"Shared pool `{view.shared_pool}`." if view.shared_pool else "The shared pool has no CPU."
-    )
-    return " ".join([*held, pool, *refused])
+    return held_text(view)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,12 @@ def _state(view: View) -> str:
         return "The kubelet hangs."
     if view.error:
         return f"The kubelet gives up: `{view.error}`"
+    return held_text(view)
+
+
+def held_text(view: View) -> str:
+    """Who holds which CPUs, what the shared pool has, and which pods are refused, in sentences;
+    ``""`` where no kubelet runs."""
     if not view.running:
         return ""
     held = ", ".join(

@@ -57,19 +57,20 @@ def test_a_release_is_built_from_the_module_alone() -> None:
 @pytest.mark.parametrize(
     ("minor", "taken"),
     [
-        (22, ["api_1_22.go", "cpusets_1_22.go"]),
-        (25, ["api_1_22.go", "cpusets_1_22.go"]),
-        (26, ["api_1_26.go", "cpusets_1_22.go"]),
-        (28, ["api_1_26.go", "cpusets_1_28.go"]),
-        (35, ["api_1_26.go", "cpusets_1_28.go"]),
-        (36, ["api_1_36.go", "cpusets_1_28.go"]),
-        (37, ["api_1_37.go", "cpusets_1_28.go"]),
-        (40, ["api_1_37.go", "cpusets_1_28.go"]),
+        (22, {"api": 22, "cpusets": 22, "runtime": 22, "topology": 22}),
+        (25, {"api": 22, "cpusets": 22, "runtime": 22, "topology": 22}),
+        (26, {"api": 22, "cpusets": 22, "runtime": 26, "topology": 26}),
+        (28, {"api": 22, "cpusets": 28, "runtime": 26, "topology": 26}),
+        (35, {"api": 22, "cpusets": 28, "runtime": 26, "topology": 26}),
+        (36, {"api": 36, "cpusets": 28, "runtime": 26, "topology": 26}),
+        (37, {"api": 37, "cpusets": 28, "runtime": 26, "topology": 37}),
+        (40, {"api": 37, "cpusets": 28, "runtime": 26, "topology": 37}),
     ],
 )
-def test_a_release_is_called_as_the_newest_before_it(minor: int, taken: list[str]) -> None:
+def test_a_release_is_called_as_the_newest_before_it(minor: int, taken: dict[str, int]) -> None:
     sources = drivers.recipe(Version(1, minor, 0), GO_MOD).sources
-    assert [name for name in sources if "_1_" in name] == taken
+    named = [f"{kind}_1_{release}.go" for kind, release in taken.items()]
+    assert [name for name in sources if "_1_" in name] == named
     assert {"main.go", "node.go", "take.go", "wire.go"} <= sources.keys()
 
 

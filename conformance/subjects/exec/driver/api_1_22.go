@@ -1,12 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	cadvisorapi "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1alpha2"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
@@ -15,19 +13,12 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
 
-// What 1.22 calls differently: a runtime without contexts, a Topology Manager without options.
+// How 1.22 to 1.35 are called: without contexts, loggers and operations.
 
 type MachineInfo = cadvisorapi.MachineInfo
 
 func discover(machine *MachineInfo) (*topology.CPUTopology, error) {
 	return topology.Discover(machine)
-}
-
-func newTopologyManager(machine *MachineInfo, policy, scope string, options map[string]string) (topologymanager.Manager, error) {
-	if len(options) > 0 {
-		return nil, fmt.Errorf("topologyManagerPolicyOptions: not in this release")
-	}
-	return topologymanager.NewManager(machine.Topology, policy, scope)
 }
 
 func newCPUManager(machine *MachineInfo, config *settings, reserved CPUSet, reservation v1.ResourceList, dir string, numa topologymanager.Manager) (cpumanager.Manager, error) {
@@ -41,13 +32,6 @@ func addHintProvider(numa topologymanager.Manager, provider topologymanager.Hint
 
 func startCPUManager(cpus cpumanager.Manager, k *kubelet, containers containermap.ContainerMap) error {
 	return cpus.Start(k.activePods, k, k, runtimeOf{k}, containers)
-}
-
-type runtimeOf struct{ *kubelet }
-
-func (r runtimeOf) UpdateContainerResources(id string, resources *runtimeapi.LinuxContainerResources) error {
-	r.send(id, resources.CpusetCpus)
-	return nil
 }
 
 func admit(numa topologymanager.Manager, pod *v1.Pod, others []*v1.Pod) lifecycle.PodAdmitResult {
@@ -79,8 +63,6 @@ func podHints(cpus cpumanager.Manager, pod *v1.Pod) map[string][]topologymanager
 func affinityOf(numa topologymanager.Manager, uid, name string) topologymanager.TopologyHint {
 	return numa.GetAffinity(uid, name)
 }
-
-func cpusFor(cpus cpumanager.Manager, uid, name string) CPUSet { return cpus.GetCPUs(uid, name) }
 
 func (silent) GetTopologyHints(*v1.Pod, *v1.Container) map[string][]topologymanager.TopologyHint {
 	return nil

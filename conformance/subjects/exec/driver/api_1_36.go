@@ -6,7 +6,6 @@ import (
 
 	cadvisorapi "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
@@ -16,16 +15,12 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
 
-// What 1.36 calls differently: loggers for the CPU manager, and operations at admission only.
+// How 1.36 is called: loggers for the CPU manager, and operations at admission only.
 
 type MachineInfo = cadvisorapi.MachineInfo
 
 func discover(machine *MachineInfo) (*topology.CPUTopology, error) {
 	return topology.Discover(klog.Background(), machine)
-}
-
-func newTopologyManager(machine *MachineInfo, policy, scope string, options map[string]string) (topologymanager.Manager, error) {
-	return topologymanager.NewManager(machine.Topology, policy, scope, options)
 }
 
 func newCPUManager(machine *MachineInfo, config *settings, reserved CPUSet, reservation v1.ResourceList, dir string, numa topologymanager.Manager) (cpumanager.Manager, error) {
@@ -39,13 +34,6 @@ func addHintProvider(numa topologymanager.Manager, provider topologymanager.Hint
 
 func startCPUManager(cpus cpumanager.Manager, k *kubelet, containers containermap.ContainerMap) error {
 	return cpus.Start(context.Background(), k.activePods, k, k, runtimeOf{k}, containers)
-}
-
-type runtimeOf struct{ *kubelet }
-
-func (r runtimeOf) UpdateContainerResources(_ context.Context, id string, resources *runtimeapi.ContainerResources) error {
-	r.send(id, resources.Linux.CpusetCpus)
-	return nil
 }
 
 func admit(numa topologymanager.Manager, pod *v1.Pod, others []*v1.Pod) lifecycle.PodAdmitResult {
@@ -76,8 +64,6 @@ func podHints(cpus cpumanager.Manager, pod *v1.Pod) map[string][]topologymanager
 func affinityOf(numa topologymanager.Manager, uid, name string) topologymanager.TopologyHint {
 	return numa.GetAffinity(uid, name)
 }
-
-func cpusFor(cpus cpumanager.Manager, uid, name string) CPUSet { return cpus.GetCPUAffinity(uid, name) }
 
 func (silent) GetTopologyHints(*v1.Pod, *v1.Container) map[string][]topologymanager.TopologyHint {
 	return nil

@@ -128,3 +128,6 @@ func status(one container) v1.ContainerStatus {
 	}
 	return status
 }
+
+// runtimeOf is the kubelet as the runtime of its CPU manager.
+type runtimeOf struct{ *kubelet }
