@@ -10,52 +10,30 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from conformance.subject import Capability
-from reference.steps import (
-    SIGKILLED,
-    AddEphemeral,
-    ApplyTogether,
-    AskAllocatable,
-    AskMetrics,
-    AskPodResources,
-    Configure,
-    FailUpdates,
-    FloodPodResources,
-    KillAtRename,
-    KillContainer,
-    Reboot,
-    RegisterDevices,
-    RemoveState,
-    ReplaceStopping,
-    Resize,
-    RestartRuntime,
-    Step,
-    Stop,
-    Tamper,
-    TamperQuota,
-    WriteState,
-)
+from reference import steps
+from reference.steps import SIGKILLED, Step
 
 _BY_KIND: Final[Mapping[type[Step], Capability]] = {
-    Stop: Capability.RESTART,
-    KillAtRename: Capability.RENAMES,
-    Reboot: Capability.REBOOT,
-    Configure: Capability.CONFIGURE,
-    Resize: Capability.API_SERVER,
-    AddEphemeral: Capability.API_SERVER,
-    RemoveState: Capability.EDIT_STATE,
-    WriteState: Capability.EDIT_STATE,
-    Tamper: Capability.TAMPER,
-    TamperQuota: Capability.CFS,
-    KillContainer: Capability.CONTAINERS,
-    AskPodResources: Capability.POD_RESOURCES,
-    AskAllocatable: Capability.POD_RESOURCES_GET,
-    FloodPodResources: Capability.POD_RESOURCES,
-    AskMetrics: Capability.METRICS,
-    RestartRuntime: Capability.RUNTIME,
-    FailUpdates: Capability.CALLS,
-    ApplyTogether: Capability.CALLS,
-    ReplaceStopping: Capability.CALLS,
-    RegisterDevices: Capability.DEVICES,
+    steps.Stop: Capability.RESTART,
+    steps.KillAtRename: Capability.RENAMES,
+    steps.Reboot: Capability.REBOOT,
+    steps.Configure: Capability.CONFIGURE,
+    steps.Resize: Capability.API_SERVER,
+    steps.AddEphemeral: Capability.API_SERVER,
+    steps.RemoveState: Capability.EDIT_STATE,
+    steps.WriteState: Capability.EDIT_STATE,
+    steps.Tamper: Capability.TAMPER,
+    steps.TamperQuota: Capability.CFS,
+    steps.KillContainer: Capability.CONTAINERS,
+    steps.AskPodResources: Capability.POD_RESOURCES,
+    steps.AskAllocatable: Capability.POD_RESOURCES_GET,
+    steps.FloodPodResources: Capability.POD_RESOURCES,
+    steps.AskMetrics: Capability.METRICS,
+    steps.RestartRuntime: Capability.RUNTIME,
+    steps.FailUpdates: Capability.CALLS,
+    steps.ApplyTogether: Capability.CALLS,
+    steps.ReplaceStopping: Capability.CALLS,
+    steps.RegisterDevices: Capability.DEVICES,
 }
 
 
@@ -63,7 +41,7 @@ def needed(step: Step) -> Iterator[Capability]:
     """What a subject must be able to do for this step; nothing for what every subject takes."""
     if type(step) in _BY_KIND:
         yield _BY_KIND[type(step)]
-    if isinstance(step, AskPodResources) and step.pod:
+    if isinstance(step, steps.AskPodResources) and step.pod:
         yield Capability.POD_RESOURCES_GET
-    if isinstance(step, KillContainer) and step.exit_code != SIGKILLED:
+    if isinstance(step, steps.KillContainer) and step.exit_code != SIGKILLED:
         yield Capability.EXIT_CODES

@@ -21,35 +21,8 @@ from conformance.source import Source
 from hunting.finds import Find
 from hunting.replaying import replayed, spans
 from hunting.walk import Ground, Tally
-from reference import CPUSet
-from reference.steps import (
-    AddEphemeral,
-    Apply,
-    ApplyTogether,
-    AskAllocatable,
-    AskMetrics,
-    AskPodResources,
-    AwaitReconcile,
-    Configure,
-    Delete,
-    EndStopping,
-    FailUpdates,
-    KillAtRename,
-    KillContainer,
-    Pod,
-    Reboot,
-    RegisterDevices,
-    RemoveState,
-    Replace,
-    ReplaceStopping,
-    Resize,
-    RestartRuntime,
-    Start,
-    Stop,
-    Tamper,
-    TamperQuota,
-    WriteState,
-)
+from reference import CPUSet, steps
+from reference.steps import Pod
 from reference.view import Phase, View
 from topologies import drawing
 
@@ -241,39 +214,44 @@ def _kinds(find: Find) -> list[str]:
 def call_of(step: object) -> str:
     """The call by which a scenario takes a step, as Python source."""
     match step:
-        case Apply(pod=pod):
+        case steps.Apply(pod=pod):
             return f"node.apply({code_of(pod)})"
-        case ApplyTogether(pods=pods):
+        case steps.ApplyTogether(pods=pods):
             return f"node.apply({', '.join(map(code_of, pods))})"
-        case Delete(pod=name, force=force):
+        case steps.Delete(pod=name, force=force):
             return f"node.delete({name!r}{', force=True' if force else ''})"
-        case Replace(gone=name, pod=pod):
+        case steps.Replace(gone=name, pod=pod):
             return f"node.apply({code_of(pod)}, instead_of={name!r})"
-        case ReplaceStopping(gone=name, pod=pod):
+        case steps.ReplaceStopping(gone=name, pod=pod):
             return f"node.apply({code_of(pod)}, instead_of={name!r}, stopping=True)"
-        case Stop(kill=True):
+        case steps.Stop(kill=True):
             return "node.kill()"
-        case AddEphemeral(pod=name, container=container):
+        case steps.AddEphemeral(pod=name, container=container):
             return f"node.add_ephemeral({name!r}, {container!r})"
-        case TamperQuota(pod=name, container=container, quota=quota):
+        case steps.TamperQuota(pod=name, container=container, quota=quota):
             return f"node.tamper_quota({name!r}, {container!r}, {quota})"
-        case Resize(pod=pod):
+        case steps.Resize(pod=pod):
             return f"node.resize({code_of(pod)})"
-        case Reboot(machine=name):
+        case steps.Reboot(machine=name):
             return f"node.reboot({f'topologies.machine({name!r})' if name else ''})"
-        case Configure(config=config):
+        case steps.Configure(config=config):
             return f"node.configure({code_of(config)})"
-        case WriteState(text=text):
+        case steps.WriteState(text=text):
             return f"node.write_state({text!r})"
-        case KillAtRename():
+        case steps.KillAtRename():
             return f"node.kill(at={code_of(step)})"
-        case KillContainer(pod=name, container=container, exit_code=code):
+        case steps.KillContainer(pod=name, container=container, exit_code=code):
             return f"node.kill_container({name!r}, {container!r}, exit_code={code})"
-        case Tamper(pod=name, container=container, cpus=cpus):
+        case steps.Tamper(pod=name, container=container, cpus=cpus):
             return f"node.tamper({name!r}, {container!r}, {code_of(cpus)})"
-        case AskPodResources() | AskAllocatable() | AskMetrics():
+        case steps.AskPodResources() | steps.AskAllocatable() | steps.AskMetrics():
             return f"node.ask({code_of(step)})"
-        case FailUpdates() | RegisterDevices() | RestartRuntime() | EndStopping():
+        case (
+            steps.FailUpdates()
+            | steps.RegisterDevices()
+            | steps.RestartRuntime()
+            | steps.EndStopping()
+        ):
             return f"node.to_runtime({code_of(step)})"
         case _:
             return f"node.{_PLAIN[type(step)]}()"
@@ -281,17 +259,17 @@ def call_of(step: object) -> str:
 
 #: Steps without a choice, and the method of a scenario's node that takes each.
 _PLAIN: Final[dict[type, str]] = {
-    AwaitReconcile: "await_reconcile",
-    RemoveState: "remove_state",
-    Start: "start",
-    Stop: "stop",
+    steps.AwaitReconcile: "await_reconcile",
+    steps.RemoveState: "remove_state",
+    steps.Start: "start",
+    steps.Stop: "stop",
 }
 
 
 def report(find: Find) -> str:
     """What can be pasted into an issue of kubernetes/kubernetes: no word of this suite in it."""
     task = find.task
-    pods = [step.pod for step in find.history if isinstance(step, Apply)]
+    pods = [step.pod for step in find.history if isinstance(step, steps.Apply)]
     lines = [
         f"### What happened?\n\n{find.what}: {find.seen}.",
         f"### What did you expect to happen?\n\n{find.rule}: {find.expected}.",
@@ -313,7 +291,9 @@ def _machine_text(find: Find) -> str:
     return f"{', '.join(counts)}, {rest.removeprefix('smt')} threads each"
 
 
-def _sentence(step: Apply | Delete | Start | Stop | Reboot | object) -> str:
+def _sentence(
+    step: steps.Apply | steps.Delete | steps.Start | steps.Stop | steps.Reboot | object,
+) -> str:
     sentence = getattr(step, "sentence", "")
     return f"{sentence[:1].upper()}{sentence[1:]}"
 

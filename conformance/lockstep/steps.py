@@ -13,51 +13,17 @@ from conformance.oracle import Oracle
 from conformance.pods import best_effort
 from conformance.subject import HasSalt, ShowsOrigin, Subject
 from conformance.waiting import Waiting
-from reference import CPUSet
+from reference import CPUSet, steps
 from reference.behaviours import Behaviour
-from reference.steps import (
-    SIGKILLED,
-    Apply,
-    ApplyTogether,
-    AskAllocatable,
-    AskMetrics,
-    AskPodResources,
-    AwaitCrashLoop,
-    AwaitReconcile,
-    Configure,
-    DaemonReload,
-    Delete,
-    EndStopping,
-    FailUpdates,
-    FloodPodResources,
-    KillAtRename,
-    KillContainer,
-    KubeletConfig,
-    OfflineCPUs,
-    OnlineCPUs,
-    Pod,
-    Reboot,
-    RegisterDevices,
-    RemoveState,
-    Replace,
-    ReplaceStopping,
-    Resize,
-    RestartRuntime,
-    Spin,
-    Start,
-    Step,
-    Stop,
-    Tamper,
-    TamperQuota,
-    WriteState,
-    applied,
-)
+from reference.steps import SIGKILLED, KubeletConfig, Pod, Step, applied
 from reference.view import Phase, PodView, View
 from topologies import Machine
 
 #: What a running kubelet can be asked.
-Question: TypeAlias = AskPodResources | AskAllocatable | FloodPodResources | AskMetrics
-EVERY_POD: Final = AskPodResources()
+Question: TypeAlias = (
+    steps.AskPodResources | steps.AskAllocatable | steps.FloodPodResources | steps.AskMetrics
+)
+EVERY_POD: Final = steps.AskPodResources()
 
 
 class OracleMaker(Protocol):
@@ -100,19 +66,19 @@ class Steps(Readings):
         # Asked once: isinstance() of a protocol takes longer than a step of the model.
         self._origin = self._node if isinstance(self._node, ShowsOrigin) else None
         self.steps.append(f"on {self.machine.name}, with {self.config}")
-        return self._take(Start())
+        return self._take(steps.Start())
 
     def start(self) -> View:
         """Start the kubelet again."""
-        return self._take(Start())
+        return self._take(steps.Start())
 
     def stop(self) -> View:
         """Stop the kubelet with SIGTERM."""
-        return self._take(Stop())
+        return self._take(steps.Stop())
 
-    def kill(self, *, at: KillAtRename | None = None) -> View:
+    def kill(self, *, at: steps.KillAtRename | None = None) -> View:
         """Stop the kubelet with SIGKILL: now, or ``at`` a later rename of its state file."""
-        return self._take(at or Stop(kill=True))
+        return self._take(at or steps.Stop(kill=True))
 
     def apply(self, pod: Pod, *more: Pod, instead_of: str = "", stopping: bool = False) -> PodView:
         """Apply a pod, at once with ``more`` of them; what became of it. ``instead_of``: this pod
@@ -120,38 +86,38 @@ class Steps(Readings):
         ``EndStopping``. A subject whose kubelet remembers pods of earlier scenarios gives a salt,
         so that the uid is one that this kubelet has never seen."""
         pod, *more_pods = (_salted(one, self.salt) for one in (pod, *more))
-        replacing = ReplaceStopping if stopping else Replace
-        step: Step = replacing(instead_of, pod) if instead_of else Apply(pod)
-        view = self._take(ApplyTogether((pod, *more_pods)) if more_pods else step)
+        replacing = steps.ReplaceStopping if stopping else steps.Replace
+        step: Step = replacing(instead_of, pod) if instead_of else steps.Apply(pod)
+        view = self._take(steps.ApplyTogether((pod, *more_pods)) if more_pods else step)
         return view.pods.get(pod.name, PodView(Phase.PENDING))
 
     def delete(self, pod: str, *, force: bool = False) -> View:
         """Delete a pod, perhaps by force, and see its CPUs return."""
-        return self._take(Delete(pod, force))
+        return self._take(steps.Delete(pod, force))
 
     def reboot(self, machine: Machine | None = None) -> View:
         """Boot the machine again, perhaps as another one; the kubelet is down."""
         if machine is not None:
             self._machines.move_to(machine)
-        return self._take(Reboot(machine.name if machine else ""))
+        return self._take(steps.Reboot(machine.name if machine else ""))
 
     def configure(self, config: KubeletConfig) -> View:
         """Give the stopped kubelet another configuration."""
         self.config = config
-        return self._take(Configure(config))
+        return self._take(steps.Configure(config))
 
     def remove_state(self) -> View:
         """Remove the state file of the stopped kubelet."""
-        return self._take(RemoveState())
+        return self._take(steps.RemoveState())
 
     def write_state(self, text: str) -> View:
         """Replace the state file of the stopped kubelet."""
-        return self._take(WriteState(text))
+        return self._take(steps.WriteState(text))
 
     def tamper(self, pod: str, container: str, cpus: CPUSet) -> View:
         """Change a running container's cpuset behind the kubelet's back."""
         self._tampered.add((pod, container))
-        return self._take(Tamper(pod, container, cpus))
+        return self._take(steps.Tamper(pod, container, cpus))
 
     def pass_admission(self) -> View:
         """Admit a BestEffort pod more, where the release needs that to see the last one go: from
@@ -162,30 +128,30 @@ class Steps(Readings):
 
     def await_reconcile(self) -> View:
         """Wait for a whole reconcile round."""
-        return self._take(AwaitReconcile())
+        return self._take(steps.AwaitReconcile())
 
     def offline(self, cpus: CPUSet) -> View:
         """Take CPUs offline. Only a kubelet that starts later finds another machine."""
         machine = self._machines.switch(self._machines.online - cpus)
-        return self._take(OfflineCPUs(cpus, machine.name))
+        return self._take(steps.OfflineCPUs(cpus, machine.name))
 
     def online_again(self, cpus: CPUSet) -> View:
         """Bring CPUs back that were taken offline."""
         machine = self._machines.switch(self._machines.online | cpus)
-        return self._take(OnlineCPUs(cpus, machine.name))
+        return self._take(steps.OnlineCPUs(cpus, machine.name))
 
     def tamper_quota(self, pod: str, container: str, quota: int) -> View:
         """Change a running container's CFS quota behind the kubelet's back."""
-        return self._take(TamperQuota(pod, container, quota))
+        return self._take(steps.TamperQuota(pod, container, quota))
 
     def kill_container(self, pod: str, container: str = "c", *, exit_code: int = SIGKILLED) -> View:
         """Kill a container, or have it exit with another code, and see it started again if the
         pod's restart policy says so."""
-        return self._take(KillContainer(pod, container, exit_code))
+        return self._take(steps.KillContainer(pod, container, exit_code))
 
     def spin(self) -> View:
         """Let every container spin, and see where it runs."""
-        return self._take(Spin())
+        return self._take(steps.Spin())
 
     def ask(self, step: Question = EVERY_POD) -> View:
         """Ask the kubelet at its pod-resources socket, for every pod unless ``step`` says what
@@ -193,7 +159,8 @@ class Steps(Readings):
         return self._take(step)
 
     def to_runtime(
-        self, step: RestartRuntime | FailUpdates | EndStopping | RegisterDevices
+        self,
+        step: steps.RestartRuntime | steps.FailUpdates | steps.EndStopping | steps.RegisterDevices,
     ) -> View:
         """Restart the container runtime, let it refuse updates, let containers end that still
         stop, or start a device plugin, which ends with the kubelet."""
@@ -201,26 +168,26 @@ class Steps(Readings):
 
     def daemon_reload(self) -> View:
         """Let the service manager read its units again."""
-        return self._take(DaemonReload())
+        return self._take(steps.DaemonReload())
 
     def await_crash_loop(self) -> View:
         """Wait until the service manager has started the kubelet that gives up once more."""
-        return self._take(AwaitCrashLoop())
+        return self._take(steps.AwaitCrashLoop())
 
     def _take(self, step: Step) -> View:
         if self._node is None:
             raise RuntimeError("a scenario boots its node first")
         self.steps.append(step.sentence)
         self._pods |= {pod.name: pod for pod in applied(step)}
-        if isinstance(step, Start):
+        if isinstance(step, steps.Start):
             self._machines.discover()
         expected, seen = self._comparison.walk(self._node, step)
         self.view = seen
-        if isinstance(step, Resize) and _is_granted(step, seen):
+        if isinstance(step, steps.Resize) and _is_granted(step, seen):
             self._pods[step.pod.name] = step.pod
         origin = self._origin.origin() if self._origin is not None else None
         self.history.append(Seen(self.steps[-1], seen, origin))
-        if isinstance(step, Start):
+        if isinstance(step, steps.Start):
             self._started(seen)
         offence = self._comparison.offence(step, expected, seen)
         if offence is not None:
@@ -237,6 +204,6 @@ def _salted(pod: Pod, salt: str) -> Pod:
     return replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{salt}/{pod.uid}"))) if salt else pod
 
 
-def _is_granted(step: Resize, seen: View) -> bool:
+def _is_granted(step: steps.Resize, seen: View) -> bool:
     """A kubelet that is down grants nothing."""
     return seen.running and not seen.pods.get(step.pod.name, PodView(Phase.PENDING)).resize

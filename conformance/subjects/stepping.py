@@ -11,24 +11,9 @@ from collections.abc import Callable
 
 import topologies
 from conformance.subject import SubjectLostError
+from reference import steps
 from reference.cpuset import CPUSet
-from reference.steps import (
-    Apply,
-    AwaitReconcile,
-    Configure,
-    Delete,
-    KillContainer,
-    KubeletConfig,
-    Pod,
-    Reboot,
-    RemoveState,
-    Replace,
-    Start,
-    Step,
-    Stop,
-    Tamper,
-    WriteState,
-)
+from reference.steps import KubeletConfig, Pod, Step
 from topologies import Machine
 
 
@@ -41,36 +26,39 @@ class SteppedNode(ABC):
         self._find_machine = machines
 
     def _carry_out(self, step: Step) -> None:
-        if isinstance(step, Reboot | Configure | RemoveState | WriteState) and self._is_up():
+        if (
+            isinstance(step, steps.Reboot | steps.Configure | steps.RemoveState | steps.WriteState)
+            and self._is_up()
+        ):
             raise SubjectLostError(f"{type(step).__name__} while the kubelet runs")
         match step:
-            case Start():
+            case steps.Start():
                 self._start()
-            case Stop(kill=kill):
+            case steps.Stop(kill=kill):
                 self._stop(kill)
-            case Reboot(machine=name):
+            case steps.Reboot(machine=name):
                 self._reboot(self._machine(name) if name else None)
-            case Configure(config=config):
+            case steps.Configure(config=config):
                 self._config = config
-            case Apply(pod=pod):
+            case steps.Apply(pod=pod):
                 self._apply(pod)
-            case Delete(pod=name, force=force):
+            case steps.Delete(pod=name, force=force):
                 self._delete(name, force)
-            case Replace(gone=name, pod=pod):
+            case steps.Replace(gone=name, pod=pod):
                 self._delete(name, force=False, rounds=False)
                 self._apply(pod)
-            case RemoveState():
+            case steps.RemoveState():
                 self._set_state(None)
-            case WriteState(text=text):
+            case steps.WriteState(text=text):
                 self._set_state(text)
-            case Tamper(pod=name, container=container, cpus=cpus):
+            case steps.Tamper(pod=name, container=container, cpus=cpus):
                 if not self._tamper(name, container, cpus):
                     raise SubjectLostError(
                         f"no running container {name}/{container} to tamper with"
                     )
-            case AwaitReconcile():
+            case steps.AwaitReconcile():
                 self._await_reconcile()
-            case KillContainer(pod=name, container=container, exit_code=code):
+            case steps.KillContainer(pod=name, container=container, exit_code=code):
                 if not self._kill_container(name, container, code):
                     raise SubjectLostError(f"no running container {name}/{container} to kill")
             case _:

@@ -11,20 +11,8 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from differential.exactness import pods
-from differential.exactness.cases import (
-    Action,
-    Again,
-    Arrive,
-    Ask,
-    Case,
-    Drain,
-    Exit,
-    Leave,
-    Resize,
-    Restart,
-    Round,
-)
+from differential.exactness import cases, pods
+from differential.exactness.cases import Action, Case
 from differential.exactness.files import Change, OtherFile
 from differential.exactness.machines import (
     machine_of_many_parts,
@@ -237,7 +225,7 @@ class _Story:
         for number in range(self._random.choice([4, 8, 12, 20])):
             actions += self._next(number)
         if len(self._machine.nodes) > _MOST_NODES_WITH_HINTS:
-            actions = [one for one in actions if not isinstance(one, Ask)]
+            actions = [one for one in actions if not isinstance(one, cases.Ask)]
         return tuple(actions)
 
     def _next(self, number: int) -> list[Action]:
@@ -245,20 +233,22 @@ class _Story:
         dice = random.random()
         if dice < 0.48:
             there.append(pods.pod(random, f"p{number}", self._wanted))
-            return [Arrive(there[-1])]
+            return [cases.Arrive(there[-1])]
         if dice < 0.64 and there:
-            return [Leave(there.pop(random.randrange(len(there))).name)]
+            return [cases.Leave(there.pop(random.randrange(len(there))).name)]
         if dice < 0.76:
-            return [Round()]
+            return [cases.Round()]
         if dice < 0.85:
             known = there and random.random() < 0.25
             return [
-                Ask(random.choice(there) if known else pods.pod(random, f"q{number}", self._wanted))
+                cases.Ask(
+                    random.choice(there) if known else pods.pod(random, f"q{number}", self._wanted)
+                )
             ]
         if dice < 0.90 and there:
             return self._ended()
         if dice < 0.94:
-            return [Restart(rebooted=random.random() < 0.15)]
+            return [cases.Restart(rebooted=random.random() < 0.15)]
         return self._changed() if dice < 0.965 else self._found()
 
     def _ended(self) -> list[Action]:
@@ -266,9 +256,13 @@ class _Story:
         random, pod = self._random, self._random.choice(self._there)
         if Release.parse(self._release).minor >= _RESIZES and random.random() < 0.5:
             after = pods.resized(random, pod, self._release)
-            return [] if after is None else [Resize(after)]
+            return [] if after is None else [cases.Resize(after)]
         return random.choice(
-            [[Exit(pod.name)], [Exit(pod.name), Again(pod.name)], [Again(pod.name)]]
+            [
+                [cases.Exit(pod.name)],
+                [cases.Exit(pod.name), cases.Again(pod.name)],
+                [cases.Again(pod.name)],
+            ]
         )
 
     def _changed(self) -> list[Action]:
@@ -276,12 +270,15 @@ class _Story:
         random = self._random
         if random.random() < 0.3:
             smaller = without_a_core(random, self._machine)
-            return [Restart(machine=smaller), Restart(machine=self._machine)]
-        return [Restart(_config(random, self._release, self._cpus)), Restart(self._config)]
+            return [cases.Restart(machine=smaller), cases.Restart(machine=self._machine)]
+        return [
+            cases.Restart(_config(random, self._release, self._cpus)),
+            cases.Restart(self._config),
+        ]
 
     def _found(self) -> list[Action]:
         """A restart on a state file that is not as it was, and what helps."""
         random = self._random
         found = OtherFile(random.choice(list(Change)), random.randrange(1 << 30))
-        restart = Restart(file=found, rebooted=random.random() < 0.15)
-        return [restart, Drain()] if random.random() < 0.9 else [restart]
+        restart = cases.Restart(file=found, rebooted=random.random() < 0.15)
+        return [restart, cases.Drain()] if random.random() < 0.9 else [restart]

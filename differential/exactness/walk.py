@@ -18,20 +18,9 @@ from conformance.kubelets.settings import settings_of
 from conformance.subjects.exec import wire
 from conformance.subjects.exec.container_manager import pod_line
 from conformance.subjects.exec.machineinfo import machine_line
+from differential.exactness import cases
 from differential.exactness.answers import ADMITTED, REFUSED, RUNS, giving_up, hints_text
-from differential.exactness.cases import (
-    Action,
-    Again,
-    Arrive,
-    Ask,
-    Case,
-    Drain,
-    Exit,
-    Leave,
-    Resize,
-    Restart,
-    Round,
-)
+from differential.exactness.cases import Action, Case
 from differential.exactness.files import Now
 from differential.exactness.machines import topology_of
 from differential.exactness.script import Asked, End, Script
@@ -126,35 +115,35 @@ class Model:
 
     def _act(self, action: Action) -> None:
         match action:
-            case Restart():
+            case cases.Restart():
                 self._restart(action)
-            case Drain():
+            case cases.Drain():
                 self._drain()
             case _ if self._managers is not None:
                 self._act_on(self._managers, action)
 
     def _act_on(self, managers: ContainerManager, action: Action) -> None:
         match action:
-            case Arrive(pod=pod):
+            case cases.Arrive(pod=pod):
                 self._arrive(managers, pod)
-            case Resize(pod=pod):
+            case cases.Resize(pod=pod):
                 self._resize(managers, pod)
-            case Leave(pod=name):
+            case cases.Leave(pod=name):
                 self._leave(name)
-            case Round():
+            case cases.Round():
                 self._round(managers)
-            case Ask(pod=pod):
+            case cases.Ask(pod=pod):
                 for container in (*pod.containers, None):
                     self._ask(managers.cpu_manager, pod, container)
-            case Exit(pod=name) if name in self._active:
+            case cases.Exit(pod=name) if name in self._active:
                 # Nobody tells the CPU manager: the next round sees it.
                 self._containers.end(self._active[name].uid)
-            case Again(pod=name) if name in self._active:
+            case cases.Again(pod=name) if name in self._active:
                 self._again(managers, self._active[name])
 
     # --- the kubelet comes and goes ----------------------------------------------------------
 
-    def _restart(self, action: Restart) -> None:
+    def _restart(self, action: cases.Restart) -> None:
         if self._managers is not None:
             self._put(wire.Stop(node=self._node), "stop the kubelet", "")
         self._managers = None

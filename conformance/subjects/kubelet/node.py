@@ -36,30 +36,11 @@ from conformance.subjects.kubelet.runtime import FakeRuntime
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
 from conformance.subjects.kubelet.sandboxes import Sandboxes
 from conformance.subjects.stepping import SteppedNode
+from reference import steps
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import assigned, by_pod
 from reference.cpuset import CPUSet
-from reference.steps import (
-    RECONCILE_PERIOD,
-    AddEphemeral,
-    ApplyTogether,
-    AskAllocatable,
-    AskMetrics,
-    AskPodResources,
-    EndStopping,
-    FailUpdates,
-    FloodPodResources,
-    KillAtRename,
-    Kind,
-    KubeletConfig,
-    Pod,
-    RegisterDevices,
-    ReplaceStopping,
-    Resize,
-    RestartRuntime,
-    Step,
-    TamperQuota,
-)
+from reference.steps import RECONCILE_PERIOD, Kind, KubeletConfig, Pod, Step
 from reference.view import Phase, PodView, Version, View
 from topologies import Machine
 
@@ -112,7 +93,7 @@ class KubeletNode(SteppedNode):
         self._closed = False
         self._recovery = 0.0
         self._killed: set[tuple[str, str]] = set()
-        self._asked: AskPodResources | AskAllocatable | AskMetrics | None = None
+        self._asked: steps.AskPodResources | steps.AskAllocatable | steps.AskMetrics | None = None
         self._flood: dict[str, int] | None = None
         self._versions_before = 0
         self._sandboxes = sandboxes
@@ -177,39 +158,39 @@ class KubeletNode(SteppedNode):
         self._asked, self._flood = None, None
         self._versions_before = self._sandbox.count_of_versions()
         match step:
-            case AskPodResources() | AskAllocatable() | AskMetrics():
+            case steps.AskPodResources() | steps.AskAllocatable() | steps.AskMetrics():
                 self._asked = step
-            case KillAtRename(number=number, after=after, any_file=any_file):
+            case steps.KillAtRename(number=number, after=after, any_file=any_file):
                 self._sandbox.kill_at_rename(number, after=after, any_file=any_file)
-            case FloodPodResources(times=times):
+            case steps.FloodPodResources(times=times):
                 self._flood = self._pod_resources.flood(times)
-            case RegisterDevices(resource=resource, devices=devices):
+            case steps.RegisterDevices(resource=resource, devices=devices):
                 if not self._is_up():
                     raise SubjectLostError("RegisterDevices: the kubelet does not run")
                 self._plugins.register(resource, devices)
-            case ApplyTogether(pods=pods):
+            case steps.ApplyTogether(pods=pods):
                 for pod in pods:
                     self._apply(pod)
-            case ReplaceStopping(gone=name, pod=pod):
+            case steps.ReplaceStopping(gone=name, pod=pod):
                 if not self._is_up():
                     raise SubjectLostError(f"pod {name} cannot stop: the kubelet does not run")
                 self._stopping = self._applied.get(name)
                 self.runtime.hold_stops()
                 self._delete(name, force=False, done=lambda _: self.runtime.is_stopping)
                 self._apply(pod)
-            case EndStopping():
+            case steps.EndStopping():
                 self.runtime.end_stops()
                 self._until(lambda: self._is_gone(self._stopping), self._patience.effect)
-            case FailUpdates(times=times):
+            case steps.FailUpdates(times=times):
                 self.runtime.refuse_updates(times)
-            case RestartRuntime():
+            case steps.RestartRuntime():
                 self.runtime.restart()
                 self._recovery = RUNTIME_RECOVERY
-            case Resize(pod=pod):
+            case steps.Resize(pod=pod):
                 _required(self._api, step).resize(pod)
-            case AddEphemeral(pod=name, container=container):
+            case steps.AddEphemeral(pod=name, container=container):
                 _required(self._api, step).add_ephemeral(name, container)
-            case TamperQuota(pod=name, container=container, quota=quota):
+            case steps.TamperQuota(pod=name, container=container, quota=quota):
                 uid = _uid(self._applied.get(name))
                 if not self.runtime.set_quota(uid, container, quota):
                     raise SubjectLostError(f"no running container {name}/{container}")
@@ -368,10 +349,10 @@ class KubeletNode(SteppedNode):
         )
         if not running or self._asked is None:
             return seen
-        if isinstance(self._asked, AskMetrics):
+        if isinstance(self._asked, steps.AskMetrics):
             return replace(seen, metrics=self._process.metrics())
         called = {_called(self._api, name): name for name in self._names.values()}
-        pod = self._asked.pod if isinstance(self._asked, AskPodResources) else ""
+        pod = self._asked.pod if isinstance(self._asked, steps.AskPodResources) else ""
         return _with_answer(seen, self._asked, self._pod_resources, _called(self._api, pod), called)
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
@@ -487,7 +468,7 @@ def _with_resize(api: APIPods | None, status: PodStatus) -> PodStatus:
 
 def _with_answer(
     seen: View,
-    asked: AskPodResources | AskAllocatable,
+    asked: steps.AskPodResources | steps.AskAllocatable,
     client: PodResourcesClient,
     wanted: tuple[str, str],
     called: Mapping[tuple[str, str], str],
@@ -497,10 +478,10 @@ def _with_answer(
     those of each pod."""
     try:
         match asked:
-            case AskAllocatable():
+            case steps.AskAllocatable():
                 cpus, devices = client.allocatable()
                 return replace(seen, allocatable=cpus, allocatable_devices=devices)
-            case AskPodResources(pod=""):
+            case steps.AskPodResources(pod=""):
                 listed, held = client.listed()
                 return replace(
                     seen,
