@@ -8,6 +8,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.results import Difference
+from reference.steps import Pod
 from reference.view import Phase, PodView
 
 #: A kubelet makes a hint for each set of NUMA nodes; 34 of them take longer than anybody waits.
@@ -52,6 +53,17 @@ def promise_lies_in(node: LockstepNode, numa: int, pod: str, count: int, name: s
 def promise_phase(node: LockstepNode, pod: str, status: PodView, phase: Phase) -> None:
     """Promise what has become of a pod."""
     node.promise_equal(f"The pod is {phase.value}", f"phase of pod {pod}", phase, status.phase)
+
+
+def run(node: LockstepNode, pod: Pod) -> None:
+    """Apply a pod, and promise that it runs."""
+    promise_phase(node, pod.name, node.apply(pod), Phase.RUNNING)
+
+
+def run_in(node: LockstepNode, numa: int, pod: Pod, count: int = 1) -> None:
+    """Apply a pod, and promise that it runs with so many CPUs, all of them in this NUMA node."""
+    run(node, pod)
+    promise_lies_in(node, numa, pod.name, count)
 
 
 def promise_refused(node: LockstepNode, status: PodView, reason: str, text: str = "") -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
+from conformance.scenarios.aligning import aligning
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
@@ -33,6 +34,20 @@ def with_options(
         node.config, policy_options=dict.fromkeys(options, value), feature_gates=dict(gates)
     )
     return config if reserved is None else replace(config, reserved_system_cpus=reserved)
+
+
+def aligning_with(
+    node: LockstepNode, policy: str, *options: str, reserved: CPUSet | None = None
+) -> KubeletConfig:
+    """The node's configuration with these options, under this Topology Manager policy."""
+    aligned, config = aligning(node, policy), with_options(node, *options, reserved=reserved)
+    gates = {**aligned.feature_gates, **config.feature_gates}
+    return replace(
+        aligned,
+        policy_options=config.policy_options,
+        feature_gates=gates,
+        reserved_system_cpus=config.reserved_system_cpus,
+    )
 
 
 def promise_whole_cores(node: LockstepNode, cpus: CPUSet) -> None:

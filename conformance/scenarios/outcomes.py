@@ -1,0 +1,65 @@
+"""What scenarios of several areas do with a pod, and promise of it.
+
+What belongs here: a step with what it came to, and promises in the same words everywhere. What
+never does: a scenario.
+"""
+
+from __future__ import annotations
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import guaranteed
+from reference import CPUSet
+from reference.steps import Pod
+from reference.view import Phase, PodView
+
+
+def take(node: LockstepNode, pod: str, count: int) -> CPUSet:
+    """Apply a Guaranteed pod with a container for so many CPUs; its exclusive CPUs."""
+    node.apply(guaranteed(pod, count))
+    return node.taken(pod)
+
+
+def status_of(node: LockstepNode, pod: str) -> PodView:
+    """What is known of a pod; that it is pending where nothing is."""
+    return node.view.pods.get(pod, PodView(Phase.PENDING))
+
+
+def apply_running(node: LockstepNode, pod: Pod) -> None:
+    """Apply a pod, and promise that it runs."""
+    node.apply(pod)
+    promise_running(node, pod.name)
+
+
+def promise_running(node: LockstepNode, pod: str) -> None:
+    """Promise that a pod runs."""
+    phase = status_of(node, pod).phase
+    node.promise_equal("The pod runs", f"phase of pod {pod}", Phase.RUNNING, phase)
+
+
+def promise_rejected(node: LockstepNode, pod: str, reason: str) -> PodView:
+    """Promise that a pod was rejected for this reason; what is known of it."""
+    status = status_of(node, pod)
+    node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
+    node.promise_equal("The reason is named", "reason", reason, status.reason)
+    return status
+
+
+def promise_count(node: LockstepNode, count: int, pod: str = "a", container: str = "c") -> None:
+    """Promise that a container has so many exclusive CPUs."""
+    seen = len(node.taken(pod, container))
+    node.promise_equal("It has its CPUs", f"number of CPUs of {pod}/{container}", count, seen)
+
+
+def promise_full_nodes_kept(node: LockstepNode, rule: str) -> None:
+    """Fill every NUMA node with a pod, start the kubelet again, and promise by this rule that the
+    pods run, and that they keep their CPUs."""
+    for numa in node.topology.numa_masks:
+        room = node.free & node.topology.cpus_in_numa_nodes(numa)
+        node.apply(guaranteed(f"fills-{numa}", len(room)))
+    held = {pod: node.taken(pod) for pod in node.view.pods}
+    node.kill()
+    node.start()
+    for pod, cpus in held.items():
+        phase = status_of(node, pod).phase
+        node.promise_equal(rule, f"phase of pod {pod}", Phase.RUNNING, phase)
+        node.promise_cpus("It keeps its CPUs", f"exclusive CPUs {pod}/c", cpus, node.taken(pod))
