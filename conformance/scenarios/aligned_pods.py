@@ -8,13 +8,13 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
-from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, scenario
+from conformance.pods import exclusive, guaranteed_of
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.entering import core
+from conformance.scenarios.outcomes import apply_running, promise_full_nodes_kept
 from conformance.scenarios.sources import TOPOLOGY_PAGE, TOPOLOGY_SCOPES
 from conformance.subject import Capability
 from reference.steps import Kind, KubeletConfig
-from reference.view import Phase, PodView
 
 _NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
 
@@ -23,11 +23,10 @@ def _single(node: LockstepNode, scope: str) -> KubeletConfig:
     return replace(aligning(node, "single-numa-node", scope=scope), policy_options={})
 
 
-@scenario(
+@core(
     "topology/restart-keeps-full-containers",
     "After a restart a container that holds a whole NUMA node keeps it under scope container",
     TOPOLOGY_PAGE,
-    level=Level.CORE,
     needs=_NODES,
     capabilities=[Capability.RESTART],
 )
@@ -35,23 +34,13 @@ def restart_keeps_full_containers(node: LockstepNode) -> None:
     """No NUMA node has room for another one, so a kubelet that asks for CPUs again refuses pods
     that run."""
     node.boot(_single(node, "container"))
-    for numa in node.topology.numa_masks:
-        room = node.free & node.topology.cpus_in_numa_nodes(numa)
-        node.apply(guaranteed(f"fills-{numa}", len(room)))
-    held = {pod: node.taken(pod) for pod in node.view.pods}
-    node.kill()
-    node.start()
-    for pod, cpus in held.items():
-        phase = node.view.pods.get(pod, PodView(Phase.PENDING)).phase
-        node.promise_equal("It runs on", f"phase of pod {pod}", Phase.RUNNING, phase)
-        node.promise_cpus("It keeps its CPUs", f"exclusive CPUs {pod}/c", cpus, node.taken(pod))
+    promise_full_nodes_kept(node, "It runs on")
 
 
-@scenario(
+@core(
     "topology/pod-scope-counts-the-largest-init-container",
     "Under scope pod a pod asks for its largest init container, and not for all of them together",
     TOPOLOGY_SCOPES,
-    level=Level.CORE,
     since="1.20",
     needs=replace(_NODES, numa_cores=3),
 )
@@ -60,8 +49,7 @@ def pod_scope_counts_the_largest_init_container(node: LockstepNode) -> None:
     node.boot(_single(node, "pod"))
     size = len(node.cpus) // node.topology.num_numa_nodes // 2 + 1
     setup = [exclusive(name, size, kind=Kind.INIT) for name in ("one", "two")]
-    status = node.apply(guaranteed_of("a", [*setup, exclusive("main", size)]))
-    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    apply_running(node, guaranteed_of("a", [*setup, exclusive("main", size)]))
     held = node.taken("a", "main") | node.taken("a", "one") | node.taken("a", "two")
     numa = len({node.topology.details[cpu].numa for cpu in held})
     node.promise_equal("It lies in one NUMA node", f"NUMA nodes of {held}", 1, numa)

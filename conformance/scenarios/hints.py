@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.scenario import scenario
-from conformance.scenarios.aligning import aligning
+from conformance.scenarios.optional import aligning_with
+from conformance.scenarios.outcomes import apply_running
 from conformance.scenarios.sources import BY_SOCKET
 from reference import CPUSet
-from reference.view import Phase
 
 
 @scenario(
@@ -23,20 +21,11 @@ from reference.view import Phase
 def align_by_socket_prefers_one_socket(node: LockstepNode) -> None:
     """The lowest two NUMA nodes that have room lie in different sockets. They come first, and a
     later pair in one socket replaces them."""
-    aligned = aligning(node, "restricted")
     kept = {0: 12, 1: 30, 2: 18, 3: 20}
     reserved = CPUSet()
     for numa, count in kept.items():
         reserved |= CPUSet(sorted(node.topology.cpus_in_numa_nodes(numa))[:count])
-    node.boot(
-        replace(
-            aligned,
-            policy_options={"align-by-socket": "true"},
-            feature_gates={**aligned.feature_gates, "CPUManagerPolicyAlphaOptions": True},
-            reserved_system_cpus=reserved,
-        )
-    )
-    status = node.apply(guaranteed("a", 24))
-    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    node.boot(aligning_with(node, "restricted", "align-by-socket", reserved=reserved))
+    apply_running(node, guaranteed("a", 24))
     numas = sorted({node.topology.details[cpu].numa for cpu in node.taken("a")})
     node.promise_equal("It lies in the second socket", "NUMA nodes of a/c", [2, 3], numas)
