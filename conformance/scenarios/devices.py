@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
@@ -17,6 +18,7 @@ from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Source, scenario
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
     far_node,
     first_node,
@@ -24,8 +26,11 @@ from conformance.scenarios.hint_parts import (
     promise_phase,
     promise_refused,
     require_few_nodes,
+    run,
+    run_in,
 )
-from conformance.scenarios.optional import with_options
+from conformance.scenarios.optional import aligning_with
+from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import TOPOLOGY_POLICIES, TOPOLOGY_SCOPES
 from conformance.subject import Capability
 from reference import CPUSet
@@ -81,17 +86,23 @@ ALLOCATE: Final = Source(
     f"{_PAGE}#device-plugin-implementation",
 )
 
+_NO_ROOM: Final = ("TopologyAffinityError", "with Topology locality")
 NIC: Final = "pinproof.invalid/nic"
 GPU: Final = "pinproof.invalid/gpu"
+_UNHEALTHY: Final = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
 
 _SINGLE: Final = "single-numa-node"
 _RESTRICTED: Final = "restricted"
 _BEST_EFFORT: Final = "best-effort"
-_SINCE: Final = "1.20"
 _NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
 _SEEN: Final = (Capability.DEVICES, Capability.CPUSETS)
 _REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
 _RESTARTED: Final = (*_SEEN, Capability.RESTART)
+_LISTED: Final = (*_SEEN, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET)
+
+_beside: Final = partial(scenario, since="1.20", needs=_NODES, capabilities=_SEEN)
+_row: Final = partial(row, enter=_beside)
+_reported: Final = partial(scenario, source=LIST, since="1.23", needs=_NODES)
 
 
 # -- what a scenario says and reads ----------------------------------------------------------------
@@ -119,6 +130,13 @@ def _pod(name: str, cpus: int, count: int = 1) -> Pod:
     return guaranteed_of(name, [with_devices(exclusive("c", cpus), count)])
 
 
+#: The second of two containers requests a device.
+_SECOND: Final = guaranteed_of("a", [exclusive("c1", 1), with_devices(exclusive("c2", 1))])
+#: An init container and an app container request a device each.
+_INIT: Final = with_devices(exclusive("init", 1, kind=Kind.INIT))
+_WITH_INIT: Final = guaranteed_of("a", [_INIT, with_devices(exclusive("c", 1))])
+
+
 def _boot(node: LockstepNode, policy: str, *devices: Device, scope: str = "container") -> None:
     """Align by the policy, and register the devices, or two that are near to the far NUMA node."""
     if not node.release_has(Behaviour.DEVICE_HINTS_ON_DEVICE_NODES):
@@ -142,6 +160,10 @@ def _promise_devices(
     )
 
 
+def _held(numa: int, count: int) -> list[HeldDevice]:
+    return [HeldDevice(NIC, one.id, one.numa_nodes) for one in _near(numa, count)]
+
+
 def _named(one: HeldDevice) -> str:
     return f"{one.resource} {Device(one.id, one.numa_nodes)}"
 
@@ -151,90 +173,64 @@ def _named(one: HeldDevice) -> str:
 
 def _follows(node: LockstepNode, policy: str) -> None:
     _boot(node, policy)
-    promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
-    promise_lies_in(node, far_node(node), "a", 2)
+    run_in(node, far_node(node), _pod("a", 2), 2)
 
 
-@scenario(
+_FOLLOWS: Final = "The device is near to the last NUMA node; CPUs alone would lie in another."
+
+_row(
     "devices/single-numa-node-follows-a-device",
     "Under single-numa-node a container's CPUs lie in the NUMA node of its device",
-    TOPOLOGY_POLICIES,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
+    _FOLLOWS,
+    lambda node: _follows(node, _SINGLE),
+    source=TOPOLOGY_POLICIES,
 )
-def single_numa_node_follows_a_device(node: LockstepNode) -> None:
-    """The device is near to the last NUMA node; CPUs alone would lie in another."""
-    _follows(node, _SINGLE)
-
-
-@scenario(
+_row(
     "devices/restricted-follows-a-device",
     "Under restricted a container's CPUs lie in the NUMA node of its device",
-    TOPOLOGY_POLICIES,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
+    _FOLLOWS,
+    lambda node: _follows(node, _RESTRICTED),
+    source=TOPOLOGY_POLICIES,
 )
-def restricted_follows_a_device(node: LockstepNode) -> None:
-    """The device is near to the last NUMA node; CPUs alone would lie in another."""
-    _follows(node, _RESTRICTED)
-
-
-@scenario(
+_row(
     "devices/best-effort-follows-a-device",
     "Under best-effort a container's CPUs lie in the NUMA node of its device",
-    TOPOLOGY_POLICIES,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
+    _FOLLOWS,
+    lambda node: _follows(node, _BEST_EFFORT),
+    source=TOPOLOGY_POLICIES,
 )
-def best_effort_follows_a_device(node: LockstepNode) -> None:
-    """The device is near to the last NUMA node; CPUs alone would lie in another."""
-    _follows(node, _BEST_EFFORT)
 
 
-@scenario(
+@_beside(
     "devices/none-does-not-align",
     "Under Topology Manager policy none a device does not change where a container's CPUs lie",
     TOPOLOGY_POLICIES,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def none_does_not_align(node: LockstepNode) -> None:
     """The pod has the CPUs that a pod without a device would have."""
     _boot(node, "none")
-    node.apply(guaranteed("plain", 2))
-    expected = node.taken("plain")
+    expected = take(node, "plain", 2)
     node.delete("plain")
     node.pass_admission()
-    promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    run(node, _pod("a", 2))
     node.promise_cpus("It has those CPUs", "CPUs of a/c", expected, node.taken("a"))
 
 
-@scenario(
+@_beside(
     "devices/without-numa-nodes-do-not-bind",
     "A device that says nothing of NUMA nodes does not change where a container's CPUs lie",
     INTEGRATION,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def without_numa_nodes_do_not_bind(node: LockstepNode) -> None:
     """Under single-numa-node the CPUs lie in the first NUMA node that has room for them."""
     _boot(node, _SINGLE, Device("nic-0"), Device("nic-1"))
-    promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
-    promise_lies_in(node, first_node(node), "a", 1)
+    run_in(node, first_node(node), _pod("a", 1))
 
 
-@scenario(
+@_beside(
     "devices/two-resources-agree",
     "Under restricted CPUs and devices of two resources lie in the NUMA node that all have",
     INTEGRATION,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def two_resources_agree(node: LockstepNode) -> None:
     """One resource has devices near to the first and the last NUMA node, the other one near to the
@@ -244,16 +240,13 @@ def two_resources_agree(node: LockstepNode) -> None:
     both = (*_near(first_node(node), named="gpu"), *_near(far, named="gpu"))
     _register(node, *both, resource=GPU)
     pod = guaranteed_of("a", [with_devices(with_devices(exclusive("c", 2)), resource=GPU)])
-    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
-    promise_lies_in(node, far, "a", 2)
+    run_in(node, far, pod, 2)
 
 
-@scenario(
+@_beside(
     "devices/two-far-apart-are-refused",
     "Under single-numa-node devices of two resources in different NUMA nodes are refused",
     INTEGRATION,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=_REFUSED,
 )
 def two_far_apart_are_refused(node: LockstepNode) -> None:
@@ -271,16 +264,13 @@ def _fill_far(node: LockstepNode, left: int = 0) -> None:
     """Leave so many CPUs in the far NUMA node, with one device still free."""
     far = far_node(node)
     size = len(node.free & _in(node, far)) - left
-    promise_phase(node, "fills", node.apply(_pod("fills", size)), Phase.RUNNING)
-    promise_lies_in(node, far, "fills", size)
+    run_in(node, far, _pod("fills", size), size)
 
 
-@scenario(
+@_beside(
     "devices/single-numa-node-refuses-without-room",
     "Under single-numa-node a container is refused whose device's NUMA node has no CPU left",
     TOPOLOGY_POLICIES,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=_REFUSED,
 )
 def single_numa_node_refuses_without_room(node: LockstepNode) -> None:
@@ -288,75 +278,64 @@ def single_numa_node_refuses_without_room(node: LockstepNode) -> None:
     _boot(node, _SINGLE)
     _fill_far(node)
     pool = node.view.shared_pool
-    status = node.apply(_pod("a", 1))
-    promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
+    promise_refused(node, node.apply(_pod("a", 1)), *_NO_ROOM)
     node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
 
 
-@scenario(
+@_beside(
     "devices/restricted-refuses-without-room",
     "Under restricted a container is refused whose device's NUMA node has no CPU left",
     TOPOLOGY_POLICIES,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=_REFUSED,
 )
 def restricted_refuses_without_room(node: LockstepNode) -> None:
     """One NUMA node could hold CPUs and device, were the machine empty."""
     _boot(node, _RESTRICTED)
     _fill_far(node)
-    status = node.apply(_pod("a", 1))
-    promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
+    promise_refused(node, node.apply(_pod("a", 1)), *_NO_ROOM)
 
 
-@scenario(
+@_beside(
     "devices/best-effort-runs-without-room",
     "Under best-effort a container runs whose device's NUMA node has no CPU left",
     TOPOLOGY_POLICIES,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def best_effort_runs_without_room(node: LockstepNode) -> None:
     """Its CPU lies in another NUMA node."""
     _boot(node, _BEST_EFFORT)
     _fill_far(node)
-    promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
+    run(node, _pod("a", 1))
     node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
 
 
-@scenario(
+@_beside(
     "devices/best-effort-takes-what-is-near",
     "From 1.36 on best-effort takes the CPUs near to the device first where they are too few",
     DEVICE_NODES,
     since="1.36",
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def best_effort_takes_what_is_near(node: LockstepNode) -> None:
     """One of two CPUs. No hint of the device names another NUMA node than its own."""
     _boot(node, _BEST_EFFORT)
     _fill_far(node, left=1)
-    promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    run(node, _pod("a", 2))
     near = node.taken("a") & _in(node, far_node(node))
     node.promise_equal("It has the CPU that is near", "CPUs near to the device", 1, len(near))
 
 
-@scenario(
+@_beside(
     "devices/best-effort-takes-the-first-node",
     "Up to 1.35 best-effort takes CPUs of the first NUMA node where too few are near the device",
     DEVICE_NODES,
-    since=_SINCE,
     until="1.35",
     needs=replace(_NODES, numa_cores=4),
-    capabilities=_SEEN,
 )
 def best_effort_takes_the_first_node(node: LockstepNode) -> None:
     """Two CPUs, where one near to the device is left. A hint of the device names other NUMA nodes
     beside its own, so that of two equally narrow choices the first one wins."""
     _boot(node, _BEST_EFFORT)
     _fill_far(node, left=1)
-    promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    run(node, _pod("a", 2))
     near = node.taken("a") & _in(node, far_node(node))
     node.promise_cpus("It has no CPU near to the device", "CPUs near to it", CPUSet(), near)
 
@@ -364,67 +343,51 @@ def best_effort_takes_the_first_node(node: LockstepNode) -> None:
 # -- several containers ----------------------------------------------------------------------------
 
 
-@scenario(
+@_beside(
     "devices/pod-scope-follows-any-container",
     "Under scope pod all containers lie in the NUMA node of the device that one of them requests",
     TOPOLOGY_SCOPES,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def pod_scope_follows_any_container(node: LockstepNode) -> None:
     """The second container requests the device."""
     _boot(node, _SINGLE, scope="pod")
-    pod = guaranteed_of("a", [exclusive("c1", 1), with_devices(exclusive("c2", 1))])
-    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    run(node, _SECOND)
     for name in ("c1", "c2"):
         promise_lies_in(node, far_node(node), "a", 1, name)
 
 
-@scenario(
+@_beside(
     "devices/container-scope-follows-its-own",
     "Under scope container a device decides for the container that requests it and for no other",
     TOPOLOGY_SCOPES,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def container_scope_follows_its_own(node: LockstepNode) -> None:
     """The first container lies in the first NUMA node, the second one with its device."""
     _boot(node, _SINGLE)
-    pod = guaranteed_of("a", [exclusive("c1", 1), with_devices(exclusive("c2", 1))])
-    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    run(node, _SECOND)
     promise_lies_in(node, first_node(node), "a", 1, "c1")
     promise_lies_in(node, far_node(node), "a", 1, "c2")
 
 
-@scenario(
+@_beside(
     "devices/init-device-is-used-again",
     "An app container uses the device of its pod's init container again, and the CPUs beside it",
     REUSE,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def init_device_is_used_again(node: LockstepNode) -> None:
     """There is one device, and both containers request one."""
     _boot(node, _SINGLE, *_near(far_node(node)))
-    init = with_devices(exclusive("init", 1, kind=Kind.INIT))
-    pod = guaranteed_of("a", [init, with_devices(exclusive("c", 1))])
-    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
-    promise_lies_in(node, far_node(node), "a", 1)
+    run_in(node, far_node(node), _WITH_INIT)
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
 
 
 # -- how many there are ----------------------------------------------------------------------------
 
 
-@scenario(
+@_beside(
     "devices/more-than-free-are-refused",
     "A container that requests more devices than are free is refused, and takes no CPU",
     ALLOCATE,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=_REFUSED,
 )
 def more_than_free_are_refused(node: LockstepNode) -> None:
@@ -437,13 +400,10 @@ def more_than_free_are_refused(node: LockstepNode) -> None:
     node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
 
 
-@scenario(
+@_beside(
     "devices/deletion-returns-a-device",
     "The device of a deleted pod serves the next pod, with CPUs beside it",
     ALLOCATE,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def deletion_returns_a_device(node: LockstepNode) -> None:
     """There is one device."""
@@ -451,19 +411,16 @@ def deletion_returns_a_device(node: LockstepNode) -> None:
     node.apply(_pod("before", 1))
     node.delete("before")
     node.pass_admission()
-    promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
-    promise_lies_in(node, far_node(node), "a", 1)
+    run_in(node, far_node(node), _pod("a", 1))
 
 
 # -- restarts --------------------------------------------------------------------------------------
 
 
-@scenario(
+@_beside(
     "devices/restart-keeps-cpus",
     "A running pod keeps its CPUs over a restart, before and after its device plugin registers",
     RESTART,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=_RESTARTED,
 )
 def restart_keeps_cpus(node: LockstepNode) -> None:
@@ -475,21 +432,17 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
     held = node.taken("a")
     node.delete("gap")
     node.kill()
-    status = node.start().pods["a"]
-    promise_phase(node, "a", status, Phase.RUNNING)
+    promise_phase(node, "a", node.start().pods["a"], Phase.RUNNING)
     node.promise_cpus("It has its CPUs before", "CPUs of a/c", held, node.taken("a"))
     _register(node, *_near(far_node(node), 2))
     node.promise_cpus("It has its CPUs afterwards", "CPUs of a/c", held, node.taken("a"))
-    promise_phase(node, "b", node.apply(_pod("b", 1)), Phase.RUNNING)
-    promise_lies_in(node, far_node(node), "b", 1)
+    run_in(node, far_node(node), _pod("b", 1))
 
 
-@scenario(
+@_beside(
     "devices/restart-keeps-the-device",
     "After a restart of the kubelet a running pod's device is given to no other pod",
     RESTART,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=(*_REFUSED, Capability.RESTART),
 )
 def restart_keeps_the_device(node: LockstepNode) -> None:
@@ -511,30 +464,26 @@ def _reboot(node: LockstepNode) -> PodView:
     return node.start().pods["a"]
 
 
-@scenario(
+@_beside(
     "devices/late-plugin-after-a-reboot-is-refused",
     "From 1.28 on a pod is refused after a reboot as long as its device plugin has not registered",
     UNCHECKED,
     since="1.28",
-    needs=_NODES,
     capabilities=(*_REFUSED, Capability.RESTART, Capability.REBOOT),
 )
 def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
     """Its CPUs return. Up to 1.24 it ran, whether its device was there or not. Of 1.25, 1.26 and
     1.27 the last patch releases have the check."""
-    text = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
-    promise_refused(node, _reboot(node), "UnexpectedAdmissionError", text)
+    promise_refused(node, _reboot(node), "UnexpectedAdmissionError", _UNHEALTHY)
     node.pass_admission()
     node.promise_cpus("Its CPUs return", "CPUs of a/c", CPUSet(), node.taken("a"))
 
 
-@scenario(
+@_beside(
     "devices/late-plugin-after-a-reboot-is-not-checked",
     "Up to 1.24 a pod runs on its CPUs after a reboot, though its device plugin has not registered",
     UNCHECKED,
-    since=_SINCE,
     until="1.24",
-    needs=_NODES,
     capabilities=(*_RESTARTED, Capability.REBOOT),
 )
 def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
@@ -543,12 +492,11 @@ def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
     promise_lies_in(node, far_node(node), "a", 1)
 
 
-@scenario(
+@_beside(
     "devices/restart-refuses-ended-init-container",
     "A restarted kubelet refuses a running pod whose init container had a device",
     INIT_RESTART,
     since="1.28",
-    needs=_NODES,
     capabilities=(*_REFUSED, Capability.RESTART),
 )
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
@@ -556,23 +504,17 @@ def restart_refuses_ended_init_container(node: LockstepNode) -> None:
     container has ended, and the device plugin has not registered again when the pod is admitted. No
     release mends it. The last patch releases of 1.25, 1.26 and 1.27 have the defect too."""
     _boot(node, _SINGLE)
-    init = with_devices(exclusive("init", 1, kind=Kind.INIT))
-    pod = guaranteed_of("a", [init, with_devices(exclusive("c", 1))])
-    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    run(node, _WITH_INIT)
     node.kill()
-    text = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
-    promise_refused(node, node.start().pods["a"], "UnexpectedAdmissionError", text)
+    promise_refused(node, node.start().pods["a"], "UnexpectedAdmissionError", _UNHEALTHY)
 
 
 # -- what is reported ------------------------------------------------------------------------------
 
 
-@scenario(
+@_reported(
     "devices/list-has-devices-beside-cpus",
     "The pod-resources socket reports a container's device with its NUMA node beside its CPUs",
-    LIST,
-    since="1.23",
-    needs=_NODES,
     capabilities=(*_RESTARTED, Capability.POD_RESOURCES),
 )
 def list_has_devices_beside_cpus(node: LockstepNode) -> None:
@@ -587,19 +529,15 @@ def list_has_devices_beside_cpus(node: LockstepNode) -> None:
             node.start()
             _register(node, *_near(far, 2))
         listed = node.ask().devices
-        held = HeldDevice(NIC, _near(far)[0].id, (far,))
-        _promise_devices(node, "devices of a/c", listed.get("a", {}).get("c"), held)
+        _promise_devices(node, "devices of a/c", listed.get("a", {}).get("c"), *_held(far, 1))
         _promise_devices(node, "devices of plain/c", listed.get("plain", {}).get("c"))
         node.promise_pod_resources("The CPUs are reported", "a", node.taken("a"))
 
 
-@scenario(
+@_reported(
     "devices/allocatable-are-reported",
     "GetAllocatableResources reports every device with its NUMA node, taken or not",
-    LIST,
-    since="1.23",
-    needs=_NODES,
-    capabilities=(*_SEEN, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET),
+    capabilities=_LISTED,
 )
 def allocatable_are_reported(node: LockstepNode) -> None:
     """One of two is taken. A device that names no NUMA node has none there."""
@@ -607,23 +545,15 @@ def allocatable_are_reported(node: LockstepNode) -> None:
     _boot(node, _SINGLE, *_near(far, 2))
     _register(node, Device("gpu"), resource=GPU)
     node.apply(_pod("a", 1))
-    expected = [HeldDevice(NIC, one.id, (far,)) for one in _near(far, 2)]
+    expected = _held(far, 2)
     seen = node.ask(AskAllocatable()).allocatable_devices
     _promise_devices(node, "devices that pods could have", seen, *expected, HeldDevice(GPU, "gpu"))
 
 
-@scenario(
+@_reported(
     "devices/policy-none-reports-devices-alone",
     "Under CPU manager policy none the pod-resources socket reports devices and no CPU",
-    LIST,
-    since="1.23",
-    needs=_NODES,
-    capabilities=(
-        *_SEEN,
-        Capability.CONFIGURE,
-        Capability.POD_RESOURCES,
-        Capability.POD_RESOURCES_GET,
-    ),
+    capabilities=(*_LISTED, Capability.CONFIGURE),
 )
 def policy_none_reports_devices_alone(node: LockstepNode) -> None:
     """Those that pods could have, one of which is taken."""
@@ -633,42 +563,30 @@ def policy_none_reports_devices_alone(node: LockstepNode) -> None:
     _register(node, *_near(far, 2))
     node.apply(_pod("a", 1))
     seen = node.ask(AskAllocatable())
-    expected = [HeldDevice(NIC, one.id, (far,)) for one in _near(far, 2)]
+    expected = _held(far, 2)
     _promise_devices(node, "devices that pods could have", seen.allocatable_devices, *expected)
     node.promise_cpus("No CPU", "allocatable CPUs", CPUSet(), seen.allocatable or CPUSet())
 
 
 # -- devices on many NUMA nodes --------------------------------------------------------------------
 
-_FOUR: Final = "2s-4n-64c-smt2"
+_shrunk: Final = partial(scenario, source=SHRUNK, capabilities=_SEEN, machine="2s-4n-64c-smt2")
 
 
 def _spread(node: LockstepNode) -> list[int]:
     """The NUMA nodes of eight CPUs beside four devices, each near to another NUMA node."""
-    spreading = with_options(node, "distribute-cpus-across-numa")
-    aligned = aligning(node, _BEST_EFFORT)
-    node.boot(
-        KubeletConfig(
-            reserved_system_cpus=spreading.reserved_system_cpus,
-            policy_options=spreading.policy_options,
-            feature_gates={**spreading.feature_gates, **aligned.feature_gates},
-            topology_manager_policy=aligned.topology_manager_policy,
-        )
-    )
+    node.boot(aligning_with(node, _BEST_EFFORT, "distribute-cpus-across-numa"))
     _register(node, *(Device(f"nic-{numa}", (numa,)) for numa in node.topology.numa_masks))
-    promise_phase(node, "a", node.apply(_pod("a", 8, count=4)), Phase.RUNNING)
+    run(node, _pod("a", 8, count=4))
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", 8, len(node.taken("a")))
     return sorted({node.topology.details[cpu].numa for cpu in node.taken("a")})
 
 
-@scenario(
+@_shrunk(
     "devices/distribution-shrinks-the-hint",
     "Up to 1.37 distribute-cpus-across-numa takes fewer NUMA nodes than the devices lie in",
-    SHRUNK,
     since="1.23",
     until="1.37",
-    capabilities=_SEEN,
-    machine=_FOUR,
 )
 def distribution_shrinks_the_hint(node: LockstepNode) -> None:
     """A known defect: the Topology Manager chooses four NUMA nodes, and the CPU manager takes CPUs
@@ -677,13 +595,10 @@ def distribution_shrinks_the_hint(node: LockstepNode) -> None:
     node.promise_equal("They lie in one", "number of NUMA nodes of a/c", 1, len(_spread(node)))
 
 
-@scenario(
+@_shrunk(
     "devices/distribution-reaches-every-device",
     "From 1.38 on distribute-cpus-across-numa takes CPUs from every NUMA node that devices lie in",
-    SHRUNK,
     since="1.38",
-    capabilities=_SEEN,
-    machine=_FOUR,
 )
 def distribution_reaches_every_device(node: LockstepNode) -> None:
     """Four devices, each near to another NUMA node, and CPUs that one NUMA node could hold."""

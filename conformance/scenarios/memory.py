@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
@@ -16,6 +17,7 @@ from conformance.needs import DoesNotApply, Needs
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Source, scenario
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
     far_node,
     first_node,
@@ -23,6 +25,8 @@ from conformance.scenarios.hint_parts import (
     promise_phase,
     promise_refused,
     require_few_nodes,
+    run,
+    run_in,
 )
 from conformance.subject import Capability
 from reference import CPUSet
@@ -51,17 +55,19 @@ INIT_RESTART: Final = Source(
 )
 
 _SINGLE: Final = "single-numa-node"
-_RESTRICTED: Final = "restricted"
 _BEST_EFFORT: Final = "best-effort"
-_SINCE: Final = "1.26"
 _NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
 _SEEN: Final = (Capability.MEMORY, Capability.CPUSETS)
 _REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
 _RESTARTED: Final = (*_SEEN, Capability.RESTART)
 
+_static: Final = partial(scenario, source=STATIC, since="1.26", needs=_NODES, capabilities=_SEEN)
+_row: Final = partial(row, enter=_static)
+
 _MIB_OF_A_NODE: Final = 128
 _TIGHT: Final = "127Mi"
 _ROOMY: Final = "1Mi"
+_NO_NODES: Final = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
 
 
 # -- what a scenario says and reads ----------------------------------------------------------------
@@ -102,138 +108,96 @@ def _pod(name: str, mebibytes: int, cpus: int = 1) -> Pod:
     return guaranteed_of(name, [with_mebibytes(exclusive("c", cpus), mebibytes)])
 
 
-# -- promises --------------------------------------------------------------------------------------
-
-
 # -- memory pulls CPUs -----------------------------------------------------------------------------
 
 
 def _follows(node: LockstepNode, policy: str) -> None:
     _boot(node, policy, roomy=[far_node(node)])
-    promise_phase(node, "a", node.apply(guaranteed("a", 2)), Phase.RUNNING)
-    promise_lies_in(node, far_node(node), "a", 2)
+    run_in(node, far_node(node), guaranteed("a", 2), 2)
 
 
-@scenario(
+_FOLLOWS: Final = "The last NUMA node has room; CPUs alone would lie in another."
+
+_row(
     "memory/single-numa-node-follows-memory",
     "Under single-numa-node a container's CPUs lie in the NUMA node that has room for its memory",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
+    _FOLLOWS,
+    lambda node: _follows(node, _SINGLE),
 )
-def single_numa_node_follows_memory(node: LockstepNode) -> None:
-    """The last NUMA node has room; CPUs alone would lie in another."""
-    _follows(node, _SINGLE)
-
-
-@scenario(
+_row(
     "memory/restricted-follows-memory",
     "Under restricted a container's CPUs lie in the NUMA node that has room for its memory",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
+    _FOLLOWS,
+    lambda node: _follows(node, "restricted"),
 )
-def restricted_follows_memory(node: LockstepNode) -> None:
-    """The last NUMA node has room; CPUs alone would lie in another."""
-    _follows(node, _RESTRICTED)
-
-
-@scenario(
+_row(
     "memory/best-effort-follows-memory",
     "Under best-effort a container's CPUs lie in the NUMA node that has room for its memory",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
+    _FOLLOWS,
+    lambda node: _follows(node, _BEST_EFFORT),
 )
-def best_effort_follows_memory(node: LockstepNode) -> None:
-    """The last NUMA node has room; CPUs alone would lie in another."""
-    _follows(node, _BEST_EFFORT)
 
 
-@scenario(
+@_static(
     "memory/policy-none-does-not-align",
     "Under memory manager policy None the memory of NUMA nodes does not decide where CPUs lie",
-    MANAGER,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
+    source=MANAGER,
 )
 def policy_none_does_not_align(node: LockstepNode) -> None:
     """The pod's memory fits the last NUMA node alone, and its CPU lies in the first."""
     _boot(node, _SINGLE, roomy=[far_node(node)], manager="None")
-    promise_phase(node, "a", node.apply(guaranteed("a", 1)), Phase.RUNNING)
-    promise_lies_in(node, first_node(node), "a", 1)
+    run_in(node, first_node(node), guaranteed("a", 1))
 
 
-@scenario(
+@_static(
     "memory/full-numa-node-is-passed-over",
     "Under single-numa-node CPUs lie in a NUMA node that has memory left, though others have CPUs",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def full_numa_node_is_passed_over(node: LockstepNode) -> None:
     """The first pod leaves too little memory in the first NUMA node for the second."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
     for pod, numa in (("before", first), ("a", far)):
-        promise_phase(node, pod, node.apply(_pod(pod, 100)), Phase.RUNNING)
-        promise_lies_in(node, numa, pod, 1)
+        run_in(node, numa, _pod(pod, 100))
 
 
-@scenario(
+@_static(
     "memory/burstable-pods-do-not-count",
     "The memory of a pod that is not Guaranteed does not decide where others lie",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def burstable_pods_do_not_count(node: LockstepNode) -> None:
     """Two such pods request more memory than the first NUMA node has."""
     _boot(node, _SINGLE)
     for name in ("one", "two"):
-        promise_phase(node, name, node.apply(burstable(name, request="500m")), Phase.RUNNING)
-    promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
-    promise_lies_in(node, first_node(node), "a", 1)
+        run(node, burstable(name, request="500m"))
+    run_in(node, first_node(node), _pod("a", 100))
 
 
 # -- no room ---------------------------------------------------------------------------------------
 
 
-@scenario(
+@_static(
     "memory/single-numa-node-refuses-too-large",
     "Under single-numa-node a container is refused whose memory needs two NUMA nodes",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=_REFUSED,
 )
 def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
     """Each NUMA node has CPUs. No CPU is taken."""
     _boot(node, _SINGLE)
     pool = node.view.shared_pool
-    text = "with Topology locality"
-    promise_refused(node, node.apply(_pod("a", 150)), "TopologyAffinityError", text)
+    status = node.apply(_pod("a", 150))
+    promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
     node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
 
 
-@scenario(
+@_static(
     "memory/best-effort-runs-too-large",
     "Under best-effort a container runs whose memory needs two NUMA nodes",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def best_effort_runs_too_large(node: LockstepNode) -> None:
     """It has its CPU."""
     _boot(node, _BEST_EFFORT)
-    promise_phase(node, "a", node.apply(_pod("a", 150)), Phase.RUNNING)
+    run(node, _pod("a", 150))
     node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
 
 
@@ -246,101 +210,74 @@ def _refuses_all(node: LockstepNode, policy: str, text: str) -> None:
     node.promise_cpus("No CPU stays taken", "shared pool", pool, node.view.shared_pool)
 
 
-@scenario(
+_row(
     "memory/more-than-all-is-refused",
     "A container is refused whose memory no NUMA nodes have, and its CPUs return",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
+    """The memory manager has no hint then, so the Topology Manager does not object; it refuses
+    when it is to hand memory out.""",
+    lambda node: _refuses_all(node, _SINGLE, _NO_NODES),
     capabilities=_REFUSED,
 )
-def more_than_all_is_refused(node: LockstepNode) -> None:
-    """The memory manager has no hint then, so the Topology Manager does not object; it refuses
-    when it is to hand memory out."""
-    text = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
-    _refuses_all(node, _SINGLE, text)
-
-
-@scenario(
+_row(
     "memory/lack-without-alignment-is-refused",
     "Under Topology Manager policy none a container is refused whose memory no NUMA nodes have",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
+    "The text differs from that under other policies. Its CPUs return.",
+    lambda node: _refuses_all(
+        node, "none", "[memorymanager] failed to get the default NUMA affinity"
+    ),
     capabilities=_REFUSED,
 )
-def lack_without_alignment_is_refused(node: LockstepNode) -> None:
-    """The text differs from that under other policies. Its CPUs return."""
-    _refuses_all(node, "none", "[memorymanager] failed to get the default NUMA affinity")
 
 
 # -- several containers ----------------------------------------------------------------------------
 
 
-def _two_of_64(name: str) -> Pod:
-    """Two containers of 64 MiB each: one MiB more than a NUMA node has."""
-    return guaranteed(name, 1, 1)
+#: Two containers of 64 MiB each: one MiB more than a NUMA node has.
+_TWO_OF_64_MIB: Final = guaranteed("a", 1, 1)
+_INIT: Final = with_mebibytes(exclusive("init", 1, kind=Kind.INIT), 100)
+_WITH_INIT: Final = guaranteed_of("a", [_INIT, with_mebibytes(exclusive("c", 1), 100)])
 
 
-@scenario(
+@_static(
     "memory/pod-scope-counts-every-container",
     "Under scope pod a pod is refused whose containers together need more memory than a NUMA node",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=_REFUSED,
 )
 def pod_scope_counts_every_container(node: LockstepNode) -> None:
     """Each of them alone would fit."""
     _boot(node, _SINGLE, scope="pod")
-    promise_refused(node, node.apply(_two_of_64("a")), "TopologyAffinityError")
+    promise_refused(node, node.apply(_TWO_OF_64_MIB), "TopologyAffinityError")
 
 
-@scenario(
+@_static(
     "memory/container-scope-parts-containers",
     "Under scope container each container lies in a NUMA node that has room for its memory",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def container_scope_parts_containers(node: LockstepNode) -> None:
     """The first NUMA node has room for one of two."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
-    promise_phase(node, "a", node.apply(_two_of_64("a")), Phase.RUNNING)
+    run(node, _TWO_OF_64_MIB)
     promise_lies_in(node, first, "a", 1, "c1")
     promise_lies_in(node, far, "a", 1, "c2")
 
 
-def _with_init(name: str) -> Pod:
-    """An init container and an app container of 100 MiB each."""
-    init = with_mebibytes(exclusive("init", 1, kind=Kind.INIT), 100)
-    return guaranteed_of(name, [init, with_mebibytes(exclusive("c", 1), 100)])
-
-
-@scenario(
+@_static(
     "memory/init-memory-is-used-again",
     "An app container uses the memory of its pod's init container again, and the CPUs beside it",
-    REUSE,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
+    source=REUSE,
 )
 def init_memory_is_used_again(node: LockstepNode) -> None:
     """No NUMA node has room for both."""
     _boot(node, _SINGLE, roomy=[far_node(node)])
-    promise_phase(node, "a", node.apply(_with_init("a")), Phase.RUNNING)
-    promise_lies_in(node, far_node(node), "a", 1)
+    run_in(node, far_node(node), _WITH_INIT)
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
 
 
-@scenario(
+@_static(
     "memory/device-elsewhere-is-refused",
     "Under single-numa-node a container is refused whose memory and device lie in two NUMA nodes",
-    MANAGER,
-    since=_SINCE,
-    needs=_NODES,
+    source=MANAGER,
     capabilities=(*_REFUSED, Capability.DEVICES),
 )
 def device_elsewhere_is_refused(node: LockstepNode) -> None:
@@ -351,20 +288,15 @@ def device_elsewhere_is_refused(node: LockstepNode) -> None:
     node.to_runtime(RegisterDevices(nic, (Device("nic-0", (far,)),)))
     pod = guaranteed_of("a", [replace(exclusive("c", 1), devices=((nic, 1),))])
     promise_refused(node, node.apply(pod), "TopologyAffinityError")
-    promise_phase(node, "plain", node.apply(guaranteed("plain", 1)), Phase.RUNNING)
-    promise_lies_in(node, first, "plain", 1)
+    run_in(node, first, guaranteed("plain", 1))
 
 
 # -- coming and going ------------------------------------------------------------------------------
 
 
-@scenario(
+@_static(
     "memory/deletion-returns-memory",
     "The memory of a deleted pod serves the next pod, with CPUs beside it",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
-    capabilities=_SEEN,
 )
 def deletion_returns_memory(node: LockstepNode) -> None:
     """One NUMA node has room for one of them."""
@@ -372,16 +304,12 @@ def deletion_returns_memory(node: LockstepNode) -> None:
     node.apply(_pod("before", 100))
     node.delete("before")
     node.pass_admission()
-    promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
-    promise_lies_in(node, far_node(node), "a", 1)
+    run_in(node, far_node(node), _pod("a", 100))
 
 
-@scenario(
+@_static(
     "memory/runtime-is-asked-for-the-nodes",
     "The runtime is asked to bind a container's memory to the NUMA nodes that it was given from",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=(*_SEEN, Capability.CALLS),
 )
 def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
@@ -391,11 +319,9 @@ def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
     _boot(node, _BEST_EFFORT, roomy=[first, far])
     node.apply(_pod("a", 100))
     node.apply(burstable("b"))
+    rule = "The memory is bound to its NUMA nodes"
     for pod, nodes in (("a", CPUSet([first])), ("b", CPUSet())):
-        what = f"cpuset.mems of {pod}/c"
-        node.promise_cpus(
-            "The memory is bound to its NUMA nodes", what, nodes, node.asked(pod).mems
-        )
+        node.promise_cpus(rule, f"cpuset.mems of {pod}/c", nodes, node.asked(pod).mems)
     node.delete("a")
     node.pass_admission()
     node.apply(_pod("wide", 200))
@@ -404,12 +330,9 @@ def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
     node.promise_cpus("The memory is bound to both", what, nodes, bound & nodes)
 
 
-@scenario(
+@_static(
     "memory/restart-keeps-cpus",
     "A running pod with memory of its own keeps its CPUs over a restart of the kubelet",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=_RESTARTED,
 )
 def restart_keeps_cpus(node: LockstepNode) -> None:
@@ -426,12 +349,9 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
     node.promise_cpus("It has its CPUs", "CPUs of a/c", held, node.taken("a"))
 
 
-@scenario(
+@_static(
     "memory/restart-keeps-memory",
     "After a restart of the kubelet a running pod's memory is given to no other pod",
-    STATIC,
-    since=_SINCE,
-    needs=_NODES,
     capabilities=_RESTARTED,
 )
 def restart_keeps_memory(node: LockstepNode) -> None:
@@ -444,26 +364,21 @@ def restart_keeps_memory(node: LockstepNode) -> None:
     node.delete("gap")
     node.kill()
     node.start()
-    promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
-    promise_lies_in(node, first, "a", 1)
+    run_in(node, first, _pod("a", 100))
 
 
-@scenario(
+@_static(
     "memory/restart-refuses-ended-init-container",
     "A restarted kubelet refuses a running pod whose init container had memory",
-    INIT_RESTART,
-    since=_SINCE,
-    needs=_NODES,
+    source=INIT_RESTART,
     capabilities=(*_REFUSED, Capability.RESTART),
 )
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
     """A known defect: the memory manager no longer knows the init container. It allocates memory
     for it a second time, beside the memory that the app container holds. No release mends it."""
     _boot(node, _SINGLE, roomy=[first_node(node)])
-    promise_phase(node, "a", node.apply(_with_init("a")), Phase.RUNNING)
+    run(node, _WITH_INIT)
     node.kill()
-    status = node.start().pods["a"]
-    text = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
-    promise_refused(node, status, "UnexpectedAdmissionError", text)
+    promise_refused(node, node.start().pods["a"], "UnexpectedAdmissionError", _NO_NODES)
     node.pass_admission()
     node.promise_cpus("Its CPUs return", "CPUs of a/c", CPUSet(), node.taken("a"))

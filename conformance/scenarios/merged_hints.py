@@ -10,26 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed_of
 from conformance.results import Difference
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
     far_node,
     first_node,
     promise_lies_in,
-    promise_phase,
     require_few_nodes,
+    run,
 )
 from conformance.scenarios.sources import TOPOLOGY_POLICIES
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Device, Pod, RegisterDevices
-from reference.view import Phase
 
 _MERGED: Final = Source(
     "Kubernetes 1.36: the choice of the Topology Manager where no hint is preferred",
@@ -39,6 +40,15 @@ _NIC: Final = "pinproof.invalid/nic"
 _SEEN: Final = (Capability.DEVICES, Capability.CPUSETS)
 #: Four NUMA nodes of 32 CPUs each, two of which are reserved in the first one.
 _FOUR: Final = "2s-4n-64c-smt2"
+
+_two: Final = partial(
+    scenario,
+    source=TOPOLOGY_POLICIES,
+    since="1.20",
+    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
+    capabilities=_SEEN,
+)
+_row: Final = partial(row, source=_MERGED, since="1.36", capabilities=_SEEN, machine=_FOUR)
 
 
 def _boot(node: LockstepNode, policy: str, devices: Mapping[int, int]) -> None:
@@ -54,7 +64,7 @@ def _boot(node: LockstepNode, policy: str, devices: Mapping[int, int]) -> None:
 
 def _apply(node: LockstepNode, cpus: int, devices: int) -> None:
     wanted = replace(exclusive("c", cpus), devices=((_NIC, devices),))
-    promise_phase(node, "a", node.apply(guaranteed_of("a", [wanted])), Phase.RUNNING)
+    run(node, guaranteed_of("a", [wanted]))
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", cpus, len(node.taken("a")))
 
 
@@ -73,13 +83,9 @@ def _promise_all_of(node: LockstepNode, *numa: int) -> None:
     )
 
 
-@scenario(
+@_two(
     "devices/node-with-enough-of-them-is-taken",
     "Under restricted CPUs lie in the NUMA node that has all devices that their container requests",
-    TOPOLOGY_POLICIES,
-    since="1.20",
-    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
-    capabilities=_SEEN,
 )
 def node_with_enough_of_them_is_taken(node: LockstepNode) -> None:
     """The first NUMA node has one device and the last one has two. Both together could serve as
@@ -91,13 +97,9 @@ def node_with_enough_of_them_is_taken(node: LockstepNode) -> None:
     promise_lies_in(node, far, "a", 2)
 
 
-@scenario(
+@_two(
     "devices/shared-container-uses-two-nodes",
     "Under restricted a container without CPUs of its own gets devices of two NUMA nodes",
-    TOPOLOGY_POLICIES,
-    since="1.20",
-    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
-    capabilities=_SEEN,
 )
 def shared_container_uses_two_nodes(node: LockstepNode) -> None:
     """Each of them has one, so both are the fewest that can serve. The CPU manager has no
@@ -105,66 +107,47 @@ def shared_container_uses_two_nodes(node: LockstepNode) -> None:
     require_few_nodes(node)
     _boot(node, "restricted", {first_node(node): 1, far_node(node): 1})
     pod = Pod("a", (Container("c", devices=((_NIC, 2),)),))
-    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    run(node, pod)
     pool = node.view.shared_pool
     node.promise_cpus("It runs on the shared pool", "cpuset a/c", pool, node.cpuset("a"))
 
 
-@scenario(
+def _fills(
+    node: LockstepNode, devices: Mapping[int, int], cpus: int, wanted: int, *numa: int
+) -> None:
+    """Where so many devices are near to which NUMA node, a pod for so many CPUs and devices has
+    every CPU of these NUMA nodes."""
+    _boot(node, "best-effort", devices)
+    _apply(node, cpus, devices=wanted)
+    _promise_all_of(node, *numa)
+
+
+_row(
     "devices/best-effort-fills-both-nodes-of-them",
     "Best-effort takes every CPU near to the devices where the container requests more CPUs",
-    _MERGED,
-    level=Level.EXTENDED,
-    since="1.36",
-    capabilities=_SEEN,
-    machine=_FOUR,
-)
-def best_effort_fills_both_nodes_of_them(node: LockstepNode) -> None:
     """The CPUs need three NUMA nodes, and two have devices: two are nearer to three than one. The
-    two are of different sockets."""
-    _boot(node, "best-effort", {1: 1, 3: 1})
-    _apply(node, 80, devices=2)
-    _promise_all_of(node, 1, 3)
-
-
-@scenario(
+    two are of different sockets.""",
+    lambda node: _fills(node, {1: 1, 3: 1}, 80, 2, 1, 3),
+)
+_row(
     "devices/best-effort-fills-the-one-node-of-them",
     "Best-effort takes every CPU near to the one device where the container requests more CPUs",
-    _MERGED,
-    level=Level.EXTENDED,
-    since="1.36",
-    capabilities=_SEEN,
-    machine=_FOUR,
+    "CPUs of two NUMA nodes could be those of one socket, in which the device is not.",
+    lambda node: _fills(node, {1: 1}, 64, 1, 1),
 )
-def best_effort_fills_the_one_node_of_them(node: LockstepNode) -> None:
-    """CPUs of two NUMA nodes could be those of one socket, in which the device is not."""
-    _boot(node, "best-effort", {1: 1})
-    _apply(node, 64, devices=1)
-    _promise_all_of(node, 1)
-
-
-@scenario(
+_row(
     "devices/best-effort-keeps-to-the-first-nodes",
     "Of several choices that are not preferred best-effort takes the one with the lowest nodes",
-    _MERGED,
-    level=Level.EXTENDED,
-    since="1.36",
-    capabilities=_SEEN,
-    machine=_FOUR,
-)
-def best_effort_keeps_to_the_first_nodes(node: LockstepNode) -> None:
     """The CPUs need two NUMA nodes, and each has a device. The first two lack two CPUs, which are
-    reserved, and are chosen all the same: their other CPUs are all taken."""
-    _boot(node, "best-effort", {0: 1, 1: 1, 2: 1, 3: 1})
-    _apply(node, 64, devices=1)
-    _promise_all_of(node, 0, 1)
+    reserved, and are chosen all the same: their other CPUs are all taken.""",
+    lambda node: _fills(node, {0: 1, 1: 1, 2: 1, 3: 1}, 64, 1, 0, 1),
+)
 
 
 @scenario(
     "devices/best-effort-needs-two-nodes-of-them",
     "Where devices need two NUMA nodes best-effort takes CPUs of the first two that will do",
     _MERGED,
-    level=Level.EXTENDED,
     since="1.36",
     capabilities=_SEEN,
     machine=_FOUR,
