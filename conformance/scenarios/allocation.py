@@ -14,16 +14,11 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import guaranteed
 from conformance.results import Difference
-from conformance.scenario import Level, scenario
+from conformance.scenario import scenario
+from conformance.scenarios import sources
+from conformance.scenarios.entering import core
 from conformance.scenarios.optional import promise_whole_cores, with_options
-from conformance.scenarios.sources import (
-    ACROSS_NUMA,
-    DISTRIBUTED_BY_SOCKET,
-    NEIGHBOURING_THREADS,
-    OVERWRITTEN_COMBINATION,
-    UNCORE_ODD,
-    UNCORE_PARTIAL,
-)
+from conformance.scenarios.outcomes import promise_count, take
 from reference import CPUSet
 from reference.behaviours import Behaviour
 
@@ -79,11 +74,10 @@ def _cores_of_half(node: LockstepNode) -> int:
     return node.topology.num_cores // node.topology.num_numa_nodes // 2 + 1
 
 
-@scenario(
+@core(
     "options/numa-distribution-of-a-remainder",
     "What cannot be spread evenly over two NUMA nodes, one of them gives alone",
-    ACROSS_NUMA,
-    level=Level.CORE,
+    sources.ACROSS_NUMA,
     since="1.23",
     needs=replace(_UNEVEN_HALVES, numa_cores=5),
 )
@@ -91,24 +85,23 @@ def numa_distribution_of_a_remainder(node: LockstepNode) -> None:
     """One CPU more than an even number."""
     node.boot(with_options(node, _ACROSS_NUMA))
     half = node.topology.cpus_per_core * _cores_of_half(node)
-    node.apply(guaranteed("a", 2 * half + 1))
-    _promise_shares(node, [half, half + 1], node.taken("a"))
+    _promise_shares(node, [half, half + 1], take(node, "a", 2 * half + 1))
 
 
 @scenario(
     "options/numa-distribution-of-a-remaining-core",
     "Under full-pcpus-only what cannot be spread evenly over two NUMA nodes is a whole core",
-    ACROSS_NUMA,
+    sources.ACROSS_NUMA,
     since="1.23",
     needs=replace(_UNEVEN_HALVES, smt=2, numa_cores=5),
 )
 def numa_distribution_of_a_remaining_core(node: LockstepNode) -> None:
     """One core more than an even number of them."""
     node.boot(with_options(node, _ACROSS_NUMA, "full-pcpus-only"))
-    core, cores = node.topology.cpus_per_core, _cores_of_half(node)
-    node.apply(guaranteed("a", core * (2 * cores + 1)))
-    _promise_shares(node, [core * cores, core * (cores + 1)], node.taken("a"))
-    promise_whole_cores(node, node.taken("a"))
+    per_core, cores = node.topology.cpus_per_core, _cores_of_half(node)
+    taken = take(node, "a", per_core * (2 * cores + 1))
+    _promise_shares(node, [per_core * cores, per_core * (cores + 1)], taken)
+    promise_whole_cores(node, taken)
 
 
 def _larger_than_a_node(node: LockstepNode) -> int:
@@ -118,7 +111,7 @@ def _larger_than_a_node(node: LockstepNode) -> int:
 @scenario(
     "options/numa-distribution-ignores-sockets",
     "Up to 1.36 distribute-cpus-across-numa spreads over sockets in spite of align-by-socket",
-    DISTRIBUTED_BY_SOCKET,
+    sources.DISTRIBUTED_BY_SOCKET,
     since="1.25",
     until="1.36",
     machine=_TWO_NODES_A_SOCKET,
@@ -134,7 +127,7 @@ def numa_distribution_ignores_sockets(node: LockstepNode) -> None:
 @scenario(
     "options/numa-distribution-keeps-to-a-socket",
     "With align-by-socket distribute-cpus-across-numa prefers NUMA nodes of one socket",
-    DISTRIBUTED_BY_SOCKET,
+    sources.DISTRIBUTED_BY_SOCKET,
     since="1.37",
     machine=_TWO_NODES_A_SOCKET,
 )
@@ -148,7 +141,7 @@ def numa_distribution_keeps_to_a_socket(node: LockstepNode) -> None:
 @scenario(
     "options/numa-distribution-overwrites-its-choice",
     "Of eight NUMA nodes distribute-cpus-across-numa may take others than it has chosen",
-    OVERWRITTEN_COMBINATION,
+    sources.OVERWRITTEN_COMBINATION,
     since="1.23",
     until="1.37",
     machine=_EIGHT_NODES,
@@ -168,7 +161,7 @@ def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
 @scenario(
     "options/across-cores-takes-neighbours",
     "Where siblings have neighbouring numbers, distribute-cpus-across-cores takes one core whole",
-    NEIGHBOURING_THREADS,
+    sources.NEIGHBOURING_THREADS,
     since="1.31",
     until="1.37",
     machine="1s-1n-4c-smt2-near",
@@ -177,8 +170,7 @@ def across_cores_takes_neighbours(node: LockstepNode) -> None:
     """A known defect: the kubelet takes CPUs in the order of their numbers. On this machine the
     CPUs of a core have consecutive numbers."""
     node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))
-    node.apply(guaranteed("a", 2))
-    cores = node.topology.core_ids(node.taken("a"))
+    cores = node.topology.core_ids(take(node, "a", 2))
     expected = 2 if node.release_has(Behaviour.SPREAD_OVER_CORES) else 1
     node.promise_equal("So many cores are touched", "cores of a/c", expected, len(cores))
 
@@ -189,7 +181,7 @@ def across_cores_takes_neighbours(node: LockstepNode) -> None:
 @scenario(
     "options/odd-requests-stay-in-one-uncore-cache",
     "A request for an odd number of CPUs is kept within one uncore cache",
-    UNCORE_ODD,
+    sources.UNCORE_ODD,
     since="1.34",
     needs=Needs(smt=2, uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
 )
@@ -201,14 +193,14 @@ def odd_requests_stay_in_one_uncore_cache(node: LockstepNode) -> None:
         raise DoesNotApply("needs uncore caches within one NUMA node")
     request = topology.cpus_per_uncore - 1
     node.apply(guaranteed("a", request))
-    node.promise_equal("It has its CPUs", "number of CPUs of a/c", request, len(node.taken("a")))
+    promise_count(node, request)
     _promise_caches(node, 1)
 
 
 @scenario(
     "options/uncore-splits-odd-requests",
     "Up to 1.33 an odd request is split over uncore caches, though one has room",
-    UNCORE_ODD,
+    sources.UNCORE_ODD,
     since="1.32",
     until="1.33",
     machine=_SMALL_CACHES,
@@ -225,7 +217,7 @@ def uncore_splits_odd_requests(node: LockstepNode) -> None:
 @scenario(
     "options/uncore-splits-what-fits",
     "A request that fits the free CPUs of one uncore cache may be split over two",
-    UNCORE_PARTIAL,
+    sources.UNCORE_PARTIAL,
     since="1.32",
     machine=_SMALL_CACHES,
 )

@@ -7,14 +7,14 @@ CPUs as the scenario is about.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import guaranteed
 from conformance.scenario import scenario
-from conformance.scenarios.aligning import aligning
-from conformance.scenarios.optional import promise_whole_cores, with_options
+from conformance.scenarios.entering import row
+from conformance.scenarios.optional import aligning_with, promise_whole_cores, with_options
+from conformance.scenarios.outcomes import promise_count, take
 from conformance.scenarios.sources import ACROSS_NUMA, BY_SOCKET, UNCORE_CACHE
 from reference import CPUSet
 
@@ -43,136 +43,104 @@ def _shares(node: LockstepNode, masks: Mapping[int, int], cpus: CPUSet) -> list[
     return [len(cpus & CPUSet.of_mask(mask)) for mask in masks.values()]
 
 
-def _distribute(
-    node: LockstepNode, free: Sequence[int], request: int, expected: Sequence[int], *options: str
+class _Shares(NamedTuple):
+    """Of NUMA nodes with so many ``free`` CPUs each has ``given`` as many for a ``request``."""
+
+    free: Sequence[int]
+    request: int
+    given: Sequence[int]
+
+
+def _distributes(
+    scenario_id: str,
+    title: str,
+    promise: str,
+    shares: _Shares,
+    *options: str,
+    machine: str = _FOUR_NODES,
 ) -> None:
-    """Of NUMA nodes with so many free CPUs each gives as many as expected."""
-    masks = node.topology.numa_masks
-    reserved = node.cpus - _some_of(node, masks, free)
-    node.boot(with_options(node, _ACROSS_NUMA, *options, reserved=reserved))
-    node.apply(guaranteed("a", request))
-    shares = _shares(node, masks, node.taken("a"))
-    node.promise_equal(
-        f"Of NUMA nodes with {list(free)} free CPUs each gives its share",
-        "CPUs of a/c in each NUMA node", list(expected), shares,
-    )  # fmt: skip
+    """Enter a scenario: the shares are given, in whole cores where full-pcpus-only is among the
+    options."""
+
+    def steps(node: LockstepNode) -> None:
+        masks = node.topology.numa_masks
+        reserved = node.cpus - _some_of(node, masks, shares.free)
+        node.boot(with_options(node, _ACROSS_NUMA, *options, reserved=reserved))
+        taken = take(node, "a", shares.request)
+        node.promise_equal(
+            f"Of NUMA nodes with {list(shares.free)} free CPUs each gives its share",
+            "CPUs of a/c in each NUMA node", list(shares.given), _shares(node, masks, taken),
+        )  # fmt: skip
+        if _FULL in options:
+            promise_whole_cores(node, taken)
+
+    row(scenario_id, title, promise, steps, source=ACROSS_NUMA, since="1.23", machine=machine)
 
 
-@scenario(
+_distributes(
     "options/numa-distribution-evens-out-free-cpus",
     "Of NUMA nodes that can share a request, those are taken that leave the rest most even",
-    ACROSS_NUMA,
-    since="1.23",
-    machine=_FOUR_NODES,
+    "Any two of the four have room for half each. The last two have the most free CPUs.",
+    _Shares(free=(6, 6, 8, 8), request=12, given=(0, 0, 6, 6)),
 )
-def numa_distribution_evens_out_free_cpus(node: LockstepNode) -> None:
-    """Any two of the four have room for half each. The last two have the most free CPUs."""
-    _distribute(node, (6, 6, 8, 8), 12, (0, 0, 6, 6))
-
-
-@scenario(
+_distributes(
     "options/numa-distribution-stops-at-an-even-choice",
     "Distribute-cpus-across-numa takes the NUMA nodes that leave all with equally many free CPUs",
-    ACROSS_NUMA,
-    since="1.23",
+    """Two of each socket. Nothing can be more even, so the search ends there; other combinations
+    would come after it.""",
+    _Shares(free=(7, 7, 32, 32) * 2, request=100, given=(0, 0, 25, 25) * 2),
     machine=_EIGHT_NODES,
 )
-def numa_distribution_stops_at_an_even_choice(node: LockstepNode) -> None:
-    """Two of each socket. Nothing can be more even, so the search ends there; other combinations
-    would come after it."""
-    _distribute(node, (7, 7, 32, 32) * 2, 100, (0, 0, 25, 25) * 2)
-
-
-@scenario(
+_distributes(
     "options/numa-distribution-skips-small-nodes",
     "A NUMA node that cannot give an even share has no part in a distributed request",
-    ACROSS_NUMA,
-    since="1.23",
-    machine=_FOUR_NODES,
+    "The first two have twelve free CPUs between them, but the second has fewer than half.",
+    _Shares(free=(8, 4, 6, 6), request=12, given=(6, 0, 6, 0)),
 )
-def numa_distribution_skips_small_nodes(node: LockstepNode) -> None:
-    """The first two have twelve free CPUs between them, but the second has fewer than half."""
-    _distribute(node, (8, 4, 6, 6), 12, (6, 0, 6, 0))
-
-
-@scenario(
+_distributes(
     "options/numa-distribution-remainder-evens-out",
     "The remainder of a distributed request is taken where that leaves free CPUs most even",
-    ACROSS_NUMA,
-    since="1.23",
-    machine=_FOUR_NODES,
-)
-def numa_distribution_remainder_evens_out(node: LockstepNode) -> None:
     """Three NUMA nodes give three each. The two that remain come from the one with the most free
-    CPUs, and then every NUMA node has one free CPU."""
-    _distribute(node, (6, 4, 4, 1), 11, (5, 3, 3, 0))
-
-
-@scenario(
+    CPUs, and then every NUMA node has one free CPU.""",
+    _Shares(free=(6, 4, 4, 1), request=11, given=(5, 3, 3, 0)),
+)
+_distributes(
     "options/numa-distribution-remainder-is-shared",
     "The remainder of a distributed request is shared by the NUMA nodes that have CPUs left",
-    ACROSS_NUMA,
-    since="1.23",
-    machine=_FOUR_NODES,
-)
-def numa_distribution_remainder_is_shared(node: LockstepNode) -> None:
     """Three NUMA nodes give four each, and the third has no more. The first two give one more
-    each."""
-    _distribute(node, (6, 6, 4, 1), 14, (5, 5, 4, 0))
-
-
-@scenario(
+    each.""",
+    _Shares(free=(6, 6, 4, 1), request=14, given=(5, 5, 4, 0)),
+)
+_distributes(
     "options/numa-distribution-remainder-needs-room",
     "A NUMA node with too few CPUs for the remainder of a request does not give it alone",
-    ACROSS_NUMA,
-    since="1.23",
-    machine=_FOUR_NODES,
+    "Three NUMA nodes give four each, and two CPUs remain. The first has one CPU left.",
+    _Shares(free=(5, 6, 4, 1), request=14, given=(5, 5, 4, 0)),
 )
-def numa_distribution_remainder_needs_room(node: LockstepNode) -> None:
-    """Three NUMA nodes give four each, and two CPUs remain. The first has one CPU left."""
-    _distribute(node, (5, 6, 4, 1), 14, (5, 5, 4, 0))
-
-
-@scenario(
+_distributes(
     "options/numa-distribution-remaining-cores-even-out",
     "Under full-pcpus-only the remainder of a distributed request consists of whole cores",
-    ACROSS_NUMA,
-    since="1.23",
-    machine=_FOUR_NODES,
-)
-def numa_distribution_remaining_cores_even_out(node: LockstepNode) -> None:
     """Three NUMA nodes give three cores each. The two cores that remain come from the one with
-    the most free cores."""
-    _distribute(node, (12, 8, 8, 2), 22, (10, 6, 6, 0), _FULL)
-    promise_whole_cores(node, node.taken("a"))
-
-
-@scenario(
+    the most free cores.""",
+    _Shares(free=(12, 8, 8, 2), request=22, given=(10, 6, 6, 0)),
+    _FULL,
+)
+_distributes(
     "options/numa-distribution-shares-remaining-cores",
     "Under full-pcpus-only NUMA nodes that have cores left share the remainder of a request",
-    ACROSS_NUMA,
-    since="1.23",
-    machine=_FOUR_NODES,
-)
-def numa_distribution_shares_remaining_cores(node: LockstepNode) -> None:
     """Three NUMA nodes give four cores each, and the third has no more. The first two give one
-    core more each."""
-    _distribute(node, (12, 12, 8, 2), 28, (10, 10, 8, 0), _FULL)
-    promise_whole_cores(node, node.taken("a"))
-
-
-@scenario(
+    core more each.""",
+    _Shares(free=(12, 12, 8, 2), request=28, given=(10, 10, 8, 0)),
+    _FULL,
+)
+_distributes(
     "options/numa-distribution-counts-whole-cores",
     "Under full-pcpus-only a free CPU whose sibling is reserved gives no NUMA node room",
-    ACROSS_NUMA,
-    since="1.23",
-    machine=_FOUR_NODES,
-)
-def numa_distribution_counts_whole_cores(node: LockstepNode) -> None:
     """The first two NUMA nodes have six free CPUs between them, but only two whole cores. The
-    request is for three cores."""
-    _distribute(node, (3, 3, 4, 0), 6, (2, 0, 4, 0), _FULL)
-    promise_whole_cores(node, node.taken("a"))
+    request is for three cores.""",
+    _Shares(free=(3, 3, 4, 0), request=6, given=(2, 0, 4, 0)),
+    _FULL,
+)
 
 
 # -- prefer-align-cpus-by-uncorecache ------------------------------------------------------------
@@ -186,36 +154,26 @@ def _align(
     reserved = node.cpus - _some_of(node, masks, free)
     node.boot(with_options(node, _UNCORE, reserved=reserved))
     for pod, (request, expected) in requests.items():
-        node.apply(guaranteed(pod, request))
-        shares = _shares(node, masks, node.taken(pod))[: len(free)]
+        shares = _shares(node, masks, take(node, pod, request))[: len(free)]
         node.promise_equal(
             f"Of uncore caches with {list(free)} CPUs each gives its share",
             f"CPUs of {pod}/c in each uncore cache", list(expected), shares,
         )  # fmt: skip
 
 
-@scenario(
+_uncore: Final = partial(row, source=UNCORE_CACHE, since="1.32", machine=_EIGHT_CACHES)
+_uncore(
     "options/uncore-fills-the-fullest-cache",
     "Of uncore caches that have room for a request, the one with the fewest free CPUs is taken",
-    UNCORE_CACHE,
-    since="1.32",
-    machine=_EIGHT_CACHES,
+    "So larger requests find room, such as that of the second pod.",
+    lambda node: _align(node, (8, 6, 4, 2), {"a": (4, (0, 0, 4, 0)), "b": (6, (0, 6, 0, 0))}),
 )
-def uncore_fills_the_fullest_cache(node: LockstepNode) -> None:
-    """So larger requests find room, such as that of the second pod."""
-    _align(node, (8, 6, 4, 2), {"a": (4, (0, 0, 4, 0)), "b": (6, (0, 6, 0, 0))})
-
-
-@scenario(
+_uncore(
     "options/uncore-takes-whole-caches-first",
     "A request larger than an uncore cache takes whole caches, and the rest from one more",
-    UNCORE_CACHE,
-    since="1.32",
-    machine=_EIGHT_CACHES,
+    "Eight CPUs of one cache and four of another. The first cache has too few.",
+    lambda node: _align(node, (2, 8, 8, 4), {"a": (12, (0, 8, 0, 4)), "b": (6, (0, 0, 6, 0))}),
 )
-def uncore_takes_whole_caches_first(node: LockstepNode) -> None:
-    """Eight CPUs of one cache and four of another. The first cache has too few."""
-    _align(node, (2, 8, 8, 4), {"a": (12, (0, 8, 0, 4)), "b": (6, (0, 0, 6, 0))})
 
 
 # -- align-by-socket -----------------------------------------------------------------------------
@@ -231,17 +189,12 @@ def uncore_takes_whole_caches_first(node: LockstepNode) -> None:
 def align_by_socket_stays_in_the_socket(node: LockstepNode) -> None:
     """No NUMA node has room. The two of the first socket have it between them; the second socket
     has fewer free CPUs, which packing alone would take first."""
-    aligned = aligning(node, "restricted")
-    gates = {**aligned.feature_gates, "CPUManagerPolicyAlphaOptions": True}
-    options = {"align-by-socket": "true"}
     free = [0] * node.topology.num_numa_nodes
     for place, mask in enumerate(node.topology.numa_masks.values()):
         free[place] = 20 if node.topology.socket_ids(CPUSet.of_mask(mask)) == [0] else 4
     reserved = node.cpus - _some_of(node, node.topology.numa_masks, free)
-    node.boot(replace(aligned, policy_options=options, feature_gates=gates,
-                      reserved_system_cpus=reserved))  # fmt: skip
-    node.apply(guaranteed("a", 24))
-    taken = node.taken("a")
-    node.promise_equal("It has its CPUs", "number of CPUs of a/c", 24, len(taken))
+    node.boot(aligning_with(node, "restricted", "align-by-socket", reserved=reserved))
+    taken = take(node, "a", 24)
+    promise_count(node, 24)
     seen = node.topology.socket_ids(taken)
     node.promise_equal("They lie in the first socket", "sockets of a/c", [0], seen)

@@ -12,7 +12,8 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import Level, Source
+from conformance.scenarios.entering import refused, row
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.sources import ACROSS_CORES, ACROSS_NUMA, STRICT, UNCORE_CACHE
 from conformance.subject import Capability
@@ -22,8 +23,6 @@ _STRICT: Final = "strict-cpu-reservation"
 _UNCORE: Final = "prefer-align-cpus-by-uncorecache"
 _NUMA: Final = "distribute-cpus-across-numa"
 _CORES: Final = "distribute-cpus-across-cores"
-
-_RESTART: Final = (Capability.RESTART, Capability.CPUSETS)
 
 
 def _large(node: LockstepNode, options: tuple[str, ...]) -> int:
@@ -76,151 +75,133 @@ def _fill_restart_drain(node: LockstepNode, *options: str) -> None:
     node.promise_cpus("Every CPU returns", "shared pool", whole, node.view.shared_pool)
 
 
-def _promise_refused(node: LockstepNode, first: str, second: str) -> None:
-    node.boot(with_options(node, first, second))
-    node.promise_refusal(
-        f"new static policy error: static policy options {first} and {second} can not be used at "
-        "the same time"
+def _together(
+    scenario_id: str,
+    title: str,
+    source: Source,
+    promise: str,
+    options: tuple[str, ...],
+    needs: Needs,
+    since: str = "1.32",
+) -> None:
+    """Enter a scenario: the options keep their promises together."""
+    row(
+        scenario_id,
+        title,
+        f"{promise}\nThe kubelet starts again on its state file, and every CPU returns.",
+        lambda node: _fill_restart_drain(node, *options),
+        source=source,
+        since=since,
+        needs=needs,
+        capabilities=(Capability.RESTART, Capability.CPUSETS),
     )
 
 
-@scenario(
+_together(
     "options/full-pcpus-with-strict",
     "Full-pcpus-only and strict-cpu-reservation keep their promises together",
     STRICT,
-    since="1.32",
-    needs=Needs(smt=2, cores=6, even=True),
-    capabilities=_RESTART,
+    "Whole cores, and no shared container on reserved CPUs.",
+    (_FULL, _STRICT),
+    Needs(smt=2, cores=6, even=True),
 )
-def full_pcpus_with_strict(node: LockstepNode) -> None:
-    """Whole cores, and no shared container on reserved CPUs.
-    The kubelet starts again on its state file, and every CPU returns."""
-    _fill_restart_drain(node, _FULL, _STRICT)
-
-
-@scenario(
+_together(
     "options/full-pcpus-with-uncore",
     "Full-pcpus-only and prefer-align-cpus-by-uncorecache keep their promises together",
     UNCORE_CACHE,
-    since="1.32",
-    needs=Needs(smt=2, uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
-    capabilities=_RESTART,
+    "Whole cores, and all of them in one uncore cache.",
+    (_FULL, _UNCORE),
+    Needs(smt=2, uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
 )
-def full_pcpus_with_uncore(node: LockstepNode) -> None:
-    """Whole cores, and all of them in one uncore cache.
-    The kubelet starts again on its state file, and every CPU returns."""
-    _fill_restart_drain(node, _FULL, _UNCORE)
-
-
-@scenario(
+_together(
     "options/full-pcpus-with-numa",
     "Full-pcpus-only and distribute-cpus-across-numa keep their promises together",
     ACROSS_NUMA,
+    "Whole cores, and half of them in each of two NUMA nodes.",
+    (_FULL, _NUMA),
+    Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True),
     since="1.23",
-    needs=Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True),
-    capabilities=_RESTART,
 )
-def full_pcpus_with_numa(node: LockstepNode) -> None:
-    """Whole cores, and half of them in each of two NUMA nodes.
-    The kubelet starts again on its state file, and every CPU returns."""
-    _fill_restart_drain(node, _FULL, _NUMA)
-
-
-@scenario(
+_together(
     "options/strict-with-uncore",
     "Strict-cpu-reservation and prefer-align-cpus-by-uncorecache keep their promises together",
     UNCORE_CACHE,
-    since="1.32",
-    needs=Needs(uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
-    capabilities=_RESTART,
+    "One uncore cache, and no shared container on reserved CPUs.",
+    (_STRICT, _UNCORE),
+    Needs(uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
 )
-def strict_with_uncore(node: LockstepNode) -> None:
-    """One uncore cache, and no shared container on reserved CPUs.
-    The kubelet starts again on its state file, and every CPU returns."""
-    _fill_restart_drain(node, _STRICT, _UNCORE)
-
-
-@scenario(
+_together(
     "options/strict-with-numa",
     "Strict-cpu-reservation and distribute-cpus-across-numa keep their promises together",
     ACROSS_NUMA,
-    since="1.32",
-    needs=Needs(numa_nodes=2, numa_cores=5, cores=6, even=True),
-    capabilities=_RESTART,
+    "Half of the CPUs in each of two NUMA nodes, and no shared container on reserved CPUs.",
+    (_STRICT, _NUMA),
+    Needs(numa_nodes=2, numa_cores=5, cores=6, even=True),
 )
-def strict_with_numa(node: LockstepNode) -> None:
-    """Half of the CPUs in each of two NUMA nodes, and no shared container on reserved CPUs.
-    The kubelet starts again on its state file, and every CPU returns."""
-    _fill_restart_drain(node, _STRICT, _NUMA)
-
-
-@scenario(
+_together(
     "options/full-pcpus-and-strict-with-uncore",
     "Full-pcpus-only, strict-cpu-reservation and prefer-align-cpus-by-uncorecache keep their "
     "promises together",
     STRICT,
-    since="1.32",
-    needs=Needs(smt=2, uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
-    capabilities=_RESTART,
+    "Whole cores of one uncore cache, and no shared container on reserved CPUs.",
+    (_FULL, _STRICT, _UNCORE),
+    Needs(smt=2, uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
 )
-def full_pcpus_and_strict_with_uncore(node: LockstepNode) -> None:
-    """Whole cores of one uncore cache, and no shared container on reserved CPUs.
-    The kubelet starts again on its state file, and every CPU returns."""
-    _fill_restart_drain(node, _FULL, _STRICT, _UNCORE)
-
-
-@scenario(
+_together(
     "options/full-pcpus-and-strict-with-numa",
     "Full-pcpus-only, strict-cpu-reservation and distribute-cpus-across-numa keep their "
     "promises together",
     STRICT,
-    since="1.32",
-    needs=Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True),
-    capabilities=_RESTART,
+    "Whole cores, half of them in each of two NUMA nodes; no shared container on reserved CPUs.",
+    (_FULL, _STRICT, _NUMA),
+    Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True),
 )
-def full_pcpus_and_strict_with_numa(node: LockstepNode) -> None:
-    """Whole cores, half of them in each of two NUMA nodes; no shared container on reserved CPUs.
-    The kubelet starts again on its state file, and every CPU returns."""
-    _fill_restart_drain(node, _FULL, _STRICT, _NUMA)
 
 
-@scenario(
+def _excluding(
+    scenario_id: str, title: str, source: Source, promise: str, first: str, second: str, since: str
+) -> None:
+    """Enter a core scenario: the kubelet does not start with both options."""
+    refused(
+        scenario_id,
+        title,
+        source,
+        promise,
+        lambda node: with_options(node, first, second),
+        f"new static policy error: static policy options {first} and {second} can not be used at "
+        "the same time",
+        level=Level.CORE,
+        since=since,
+    )
+
+
+_excluding(
     "options/numa-and-cores-are-refused",
     "Options distribute-cpus-across-numa and distribute-cpus-across-cores together keep the "
     "kubelet down",
     ACROSS_CORES,
-    level=Level.CORE,
+    "One fills cores of few NUMA nodes evenly, the other takes single threads.",
+    _NUMA,
+    _CORES,
     since="1.31",
-    capabilities=[Capability.START_ERROR],
 )
-def numa_and_cores_are_refused(node: LockstepNode) -> None:
-    """One fills cores of few NUMA nodes evenly, the other takes single threads."""
-    _promise_refused(node, _NUMA, _CORES)
-
-
-@scenario(
+_excluding(
     "options/uncore-and-cores-are-refused",
     "Options prefer-align-cpus-by-uncorecache and distribute-cpus-across-cores together keep "
     "the kubelet down",
     UNCORE_CACHE,
-    level=Level.CORE,
+    "One keeps CPUs together, the other spreads them.",
+    _UNCORE,
+    _CORES,
     since="1.32",
-    capabilities=[Capability.START_ERROR],
 )
-def uncore_and_cores_are_refused(node: LockstepNode) -> None:
-    """One keeps CPUs together, the other spreads them."""
-    _promise_refused(node, _UNCORE, _CORES)
-
-
-@scenario(
+_excluding(
     "options/uncore-and-numa-are-refused",
     "Options prefer-align-cpus-by-uncorecache and distribute-cpus-across-numa together keep "
     "the kubelet down",
     UNCORE_CACHE,
-    level=Level.CORE,
+    "One keeps CPUs within a cache, the other spreads them over NUMA nodes.",
+    _UNCORE,
+    _NUMA,
     since="1.32",
-    capabilities=[Capability.START_ERROR],
 )
-def uncore_and_numa_are_refused(node: LockstepNode) -> None:
-    """One keeps CPUs within a cache, the other spreads them over NUMA nodes."""
-    _promise_refused(node, _UNCORE, _NUMA)

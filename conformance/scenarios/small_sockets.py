@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import guaranteed
 from conformance.scenario import scenario
+from conformance.scenarios.entering import refused
 from conformance.scenarios.optional import with_options
+from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import BY_SOCKET, TOPOLOGY_ORDER
-from conformance.subject import Capability
 from reference import CPUSet
 
 
@@ -21,23 +21,19 @@ from reference import CPUSet
 def socket_of_a_numa_node(node: LockstepNode) -> None:
     """Each socket is free but the first, which has the reserved CPU."""
     node.boot()
-    size = len(node.cpus) // node.topology.num_sockets
-    node.apply(guaranteed("a", size))
-    taken = node.taken("a")
+    taken = take(node, "a", len(node.cpus) // node.topology.num_sockets)
     touched = {node.topology.details[cpu].socket for cpu in taken}
     whole = [cpu for cpu, where in node.topology.details.items() if where.socket in touched]
     node.promise_cpus("They are one whole socket", "exclusive CPUs", CPUSet(whole), taken)
 
 
-@scenario(
+refused(
     "options/align-by-socket-needs-a-node-each",
     "Under align-by-socket the kubelet does not start where one NUMA node has two sockets",
     BY_SOCKET,
+    "One socket more than there are NUMA nodes is too many.",
+    lambda node: with_options(node, "align-by-socket"),
+    "Align by socket is not compatible with hardware where number of sockets",
     since="1.25",
-    capabilities=[Capability.START_ERROR],
     machine="2s-8n-8c-smt1-xeon-e5472-buggynuma",
 )
-def align_by_socket_needs_a_node_each(node: LockstepNode) -> None:
-    """One socket more than there are NUMA nodes is too many."""
-    node.boot(with_options(node, "align-by-socket"))
-    node.promise_refusal("Align by socket is not compatible with hardware where number of sockets")

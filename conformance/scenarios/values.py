@@ -7,13 +7,12 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.scenario import Level, scenario
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.entering import refused
 from conformance.scenarios.optional import with_options
 from conformance.scenarios.sources import CLOSEST_NUMA, NUMA_LIMIT, TASK_PAGE
 from conformance.subject import Capability
 from reference.behaviours import Behaviour
 from topologies import machine
-
-_CHANGES: Final = (Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE)
 
 #: With what each option of the static policy came, beside full-pcpus-only.
 _OPTIONS: Final = {
@@ -30,7 +29,7 @@ _OPTIONS: Final = {
     "No option of the static policy takes a value that is not a boolean",
     TASK_PAGE,
     since="1.23",
-    capabilities=_CHANGES,
+    capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
 )
 def every_value_is_a_boolean(node: LockstepNode) -> None:
     """Each option that the release has keeps the kubelet from starting, and the error names it.
@@ -47,39 +46,28 @@ def every_value_is_a_boolean(node: LockstepNode) -> None:
         )
 
 
-@scenario(
+refused(
     "topology/closest-takes-a-boolean",
     "A value of prefer-closest-numa-nodes that is not a boolean keeps the kubelet from starting",
     CLOSEST_NUMA,
+    "The error names the option and the value.",
+    lambda node: aligning(node, "restricted", options={"prefer-closest-numa-nodes": "on"}),
+    'bad value for option "prefer-closest-numa-nodes": strconv.ParseBool: parsing "on": '
+    "invalid syntax",
     level=Level.CORE,
     since="1.26",
-    capabilities=[Capability.START_ERROR],
 )
-def closest_takes_a_boolean(node: LockstepNode) -> None:
-    """The error names the option and the value."""
-    closest = {"prefer-closest-numa-nodes": "on"}
-    node.boot(aligning(node, "restricted", options=closest))
-    node.promise_refusal(
-        'bad value for option "prefer-closest-numa-nodes": strconv.ParseBool: parsing "on": '
-        "invalid syntax"
-    )
-
-
-@scenario(
+refused(
     "topology/limit-takes-a-number",
     "A value of max-allowable-numa-nodes that is not a number keeps the kubelet from starting",
     NUMA_LIMIT,
+    "The error names the option and the value.",
+    lambda node: aligning(node, "restricted", options={"max-allowable-numa-nodes": "ten"}),
+    'unable to convert policy option to integer "max-allowable-numa-nodes": strconv.Atoi: '
+    'parsing "ten": invalid syntax',
     since="1.31",
     machine="1s-1n-4c-smt1",
-    capabilities=[Capability.START_ERROR],
 )
-def limit_takes_a_number(node: LockstepNode) -> None:
-    """The error names the option and the value."""
-    node.boot(aligning(node, "restricted", options={"max-allowable-numa-nodes": "ten"}))
-    node.promise_refusal(
-        'unable to convert policy option to integer "max-allowable-numa-nodes": strconv.Atoi: '
-        'parsing "ten": invalid syntax'
-    )
 
 
 @scenario(
@@ -92,8 +80,7 @@ def limit_takes_a_number(node: LockstepNode) -> None:
 )
 def limit_of_eight_is_the_usual_one(node: LockstepNode) -> None:
     """Eight is the least that the option takes."""
-    config = aligning(node, "restricted", options={"max-allowable-numa-nodes": "8"})
-    node.boot(config)
+    node.boot(aligning(node, "restricted", options={"max-allowable-numa-nodes": "8"}))
     node.promise_running("The kubelet starts on one NUMA node")
     node.stop()
     node.reboot(machine("1s-1n-4c-smt1-mem8"))
