@@ -8,14 +8,10 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import Level, scenario
-from conformance.scenarios.sources import (
-    CORES_MERGED,
-    NO_ONLINE_FILES,
-    RESERVED_CPUS,
-    S390X,
-    TOPOLOGY_ORDER,
-)
+from conformance.scenario import scenario
+from conformance.scenarios import sources
+from conformance.scenarios.entering import core, refused
+from conformance.scenarios.outcomes import take
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import KubeletConfig
@@ -28,68 +24,70 @@ _GAPS: Final = "qemu-1s-1n-4c-smt2-cpustep2"
 _S390X: Final = "qemu-4s-4n-4c-smt1-s390x-books4-drawers4"
 
 
-@scenario(
+def _boot(node: LockstepNode, *reserved: int) -> None:
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet(reserved)))
+
+
+def _promise_taken(node: LockstepNode, count: int, rule: str, expected: str) -> None:
+    """Apply a pod for so many CPUs, and promise which they are."""
+    taken = take(node, "a", count)
+    node.promise_cpus(rule, "exclusive CPUs a/c", CPUSet.parse(expected), taken)
+
+
+@core(
     "discovery/cores-of-two-packages-differ",
     "Cores with the same id in two packages of a NUMA node are two physical cores",
-    CORES_MERGED,
-    level=Level.CORE,
+    sources.CORES_MERGED,
     since="1.21",
     machine=_TWO_SOCKETS_A_NODE,
 )
 def cores_of_two_packages_differ(node: LockstepNode) -> None:
     """Merged, they would be one core of four threads, and two CPUs would come from two sockets."""
-    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0, 16])))
-    node.apply(guaranteed("a", 2))
-    sockets = node.topology.socket_ids(node.taken("a"))
+    _boot(node, 0, 16)
+    sockets = node.topology.socket_ids(take(node, "a", 2))
     node.promise_equal("Two CPUs are one core", "sockets of a/c", 1, len(sockets))
     first = min(node.taken("a"), default=0)
     siblings = CPUSet([first, first + 16])
     node.promise_cpus("They are its two threads", "exclusive CPUs a/c", siblings, node.taken("a"))
 
 
-@scenario(
+@core(
     "discovery/numa-node-before-sockets",
     "Where a NUMA node is larger than a socket, a request of its size takes one NUMA node whole",
-    TOPOLOGY_ORDER,
-    level=Level.CORE,
+    sources.TOPOLOGY_ORDER,
     since="1.23",
     machine=_TWO_SOCKETS_A_NODE,
 )
 def numa_node_before_sockets(node: LockstepNode) -> None:
     """Two free sockets would do by number, but they lie in two NUMA nodes."""
-    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0, 16])))
-    node.apply(guaranteed("a", 16))
-    whole = CPUSet.parse("8-15,24-31")
-    node.promise_cpus("The free NUMA node is taken", "exclusive CPUs a/c", whole, node.taken("a"))
+    _boot(node, 0, 16)
+    _promise_taken(node, 16, "The free NUMA node is taken", "8-15,24-31")
 
 
 @scenario(
     "discovery/sockets-before-numa-nodes",
     "Up to 1.22 a request takes the lowest free sockets, though they lie in two NUMA nodes",
-    TOPOLOGY_ORDER,
+    sources.TOPOLOGY_ORDER,
     since="1.22",
     until="1.22",
     machine=_TWO_SOCKETS_A_NODE,
 )
 def sockets_before_numa_nodes(node: LockstepNode) -> None:
     """NUMA nodes do not count when CPUs are taken."""
-    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0, 16])))
-    node.apply(guaranteed("a", 16))
-    lowest = CPUSet.parse("4-11,20-27")
-    node.promise_cpus("Two sockets are taken", "exclusive CPUs a/c", lowest, node.taken("a"))
+    _boot(node, 0, 16)
+    _promise_taken(node, 16, "Two sockets are taken", "4-11,20-27")
 
 
-@scenario(
+@core(
     "discovery/cpus-without-an-online-file",
     "On a kernel that cannot take CPUs offline every CPU is found",
-    NO_ONLINE_FILES,
-    level=Level.CORE,
+    sources.NO_ONLINE_FILES,
     since="1.21",
     machine=_NO_ONLINE_FILES,
 )
 def cpus_without_an_online_file(node: LockstepNode) -> None:
     """There no CPU has a file that says whether it is online."""
-    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0])))
+    _boot(node, 0)
     pool = node.view.shared_pool
     node.promise_cpus("All CPUs are there", "shared pool", CPUSet.parse("0-15"), pool)
 
@@ -97,7 +95,7 @@ def cpus_without_an_online_file(node: LockstepNode) -> None:
 @scenario(
     "discovery/one-cpu-without-online-files",
     "Up to 1.20, on a kernel that cannot take CPUs offline, only CPU 0 is found",
-    NO_ONLINE_FILES,
+    sources.NO_ONLINE_FILES,
     since="1.19",
     until="1.20",
     needs=Needs(free=0),
@@ -106,46 +104,43 @@ def cpus_without_an_online_file(node: LockstepNode) -> None:
 def one_cpu_without_online_files(node: LockstepNode) -> None:
     """A known defect: a CPU other than CPU 0 counts as online only if its own file in sysfs says
     so. Such a kernel has no such files."""
-    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0])))
+    _boot(node, 0)
     node.promise_cpus("One CPU is there", "shared pool", CPUSet([0]), node.view.shared_pool)
 
 
-@scenario(
+@core(
     "discovery/highest-cpu-above-a-gap",
     "Where CPU ids have gaps, the highest CPU can be reserved",
-    RESERVED_CPUS,
-    level=Level.CORE,
+    sources.RESERVED_CPUS,
     since="1.22",
     machine=_GAPS,
 )
 def highest_cpu_above_a_gap(node: LockstepNode) -> None:
     """Its id is higher than the number of CPUs."""
     highest = CPUSet([14])
-    node.boot(KubeletConfig(reserved_system_cpus=highest))
+    _boot(node, 14)
     node.promise_running("The kubelet starts")
     node.apply(guaranteed("a", 7))
     node.promise_cpus("It is reserved", "shared pool", highest, node.view.shared_pool)
 
 
-@scenario(
+refused(
     "discovery/reserved-cpu-above-a-gap-is-refused",
     "Up to 1.21 a reserved CPU whose id is not lower than the number of CPUs is refused",
-    RESERVED_CPUS,
+    sources.RESERVED_CPUS,
+    "A known defect: the machine has a CPU with this id, because its CPU ids have gaps.",
+    lambda node: KubeletConfig(reserved_system_cpus=CPUSet([14])),
+    'Invalid cpuset "14" specified by --reserved-cpus',
     since="1.17",
     until="1.21",
     machine=_GAPS,
-    capabilities=[Capability.START_ERROR],
 )
-def reserved_cpu_above_a_gap_is_refused(node: LockstepNode) -> None:
-    """A known defect: the machine has a CPU with this id, because its CPU ids have gaps."""
-    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([14])))
-    node.promise_refusal('Invalid cpuset "14" specified by --reserved-cpus')
 
 
 @scenario(
     "discovery/absent-cpu-cannot-be-reserved",
     "A list of reserved CPUs with one that the machine lacks keeps the kubelet from starting",
-    RESERVED_CPUS,
+    sources.RESERVED_CPUS,
     since="1.17",
     capabilities=[Capability.START_ERROR],
 )
@@ -156,18 +151,16 @@ def absent_cpu_cannot_be_reserved(node: LockstepNode) -> None:
     node.promise_refusal(str(absent))
 
 
-@scenario(
+@core(
     "discovery/s390x-has-cores",
     "On s390x the static policy finds the cores of its drawers and books",
-    S390X,
-    level=Level.CORE,
+    sources.S390X,
     since="1.32",
     needs=Needs(cores=4),
     machine=_S390X,
 )
 def s390x_has_cores(node: LockstepNode) -> None:
     """A pod gets a CPU of its own."""
-    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0])))
+    _boot(node, 0)
     node.promise_running("The kubelet starts")
-    node.apply(guaranteed("a", 3))
-    node.promise_cpus("It has its CPUs", "exclusive CPUs a/c", CPUSet([1, 2, 3]), node.taken("a"))
+    _promise_taken(node, 3, "It has its CPUs", "1-3")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
@@ -11,6 +12,7 @@ from conformance.pods import best_effort, guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE
 from conformance.scenario import Source, scenario
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster
+from conformance.scenarios.outcomes import take
 from conformance.scenarios.pod_level_parts import ROOM, pod_of, shared
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from conformance.subject import Capability
@@ -27,22 +29,19 @@ _NOT_VISITED: Final = Source(
 )
 _AS_STATE_FILE: Final = "A running container's cpuset is what the state file says"
 
-
-def _promise_shared(node: LockstepNode, pod: str, pool: CPUSet) -> None:
-    node.promise_cpus(
-        "The ephemeral container runs in the shared pool",
-        f"cpuset {pod}/debug",
-        pool,
-        node.cpuset(pod, "debug"),
-    )
+_shared_pool: Final = partial(scenario, source=_SHARED, since="1.32", needs=Needs(free=2))
 
 
-@scenario(
+def _promise_debug(
+    node: LockstepNode, pod: str, cpus: CPUSet, rule: str = "It runs in the shared pool"
+) -> None:
+    """Promise the cpuset of the ephemeral container."""
+    node.promise_cpus(rule, f"cpuset {pod}/debug", cpus, node.cpuset(pod, "debug"))
+
+
+@_shared_pool(
     "ephemeral/beside-exclusive-cpus",
     "An ephemeral container in a pod with exclusive CPUs runs in the shared pool",
-    _SHARED,
-    since="1.32",
-    needs=Needs(free=2),
     capabilities=(*API_SERVER, Capability.CONTAINERS, Capability.EXIT_CODES),
 )
 def beside_exclusive_cpus(node: LockstepNode) -> None:
@@ -50,52 +49,39 @@ def beside_exclusive_cpus(node: LockstepNode) -> None:
     not on those of its pod. The state file does not know it. Its end releases nothing, and it is
     not started again."""
     node.boot(in_cluster(node))
-    node.apply(guaranteed("a", 2))
-    cpus, pool, text = node.taken("a"), node.view.shared_pool, node.view.state_file
+    cpus = take(node, "a", 2)
+    pool, text = node.view.shared_pool, node.view.state_file
     node.add_ephemeral("a", "debug")
-    node.promise_cpus(
-        "It runs in the shared pool", "cpuset a/debug", pool, node.cpuset("a", "debug")
-    )
+    _promise_debug(node, "a", pool)
     node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", cpus, node.taken("a"))
     node.promise_equal("The state file stays", "state file", text, node.view.state_file)
     node.kill_container("a", "debug", exit_code=0)
     node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", cpus, node.taken("a"))
     node.promise_equal("The state file stays", "state file", text, node.view.state_file)
-    node.promise_cpus(
-        "The ephemeral container is gone", "cpuset a/debug", CPUSet(), node.cpuset("a", "debug")
-    )
+    _promise_debug(node, "a", CPUSet(), "The ephemeral container is gone")
 
 
-@scenario(
+@_shared_pool(
     "ephemeral/over-a-restart",
     "A pod with an ephemeral container keeps its exclusive CPUs over a restart",
-    _SHARED,
-    since="1.32",
-    needs=Needs(free=2),
     capabilities=(*API_SERVER, Capability.RESTART),
 )
 def over_a_restart(node: LockstepNode) -> None:
     """The kubelet that starts again finds a container that its state file does not know. The pod
     keeps its CPUs, and the ephemeral container stays off them."""
     node.boot(in_cluster(node))
-    node.apply(guaranteed("a", 2))
-    cpus, pool = node.taken("a"), node.view.shared_pool
+    cpus, pool = take(node, "a", 2), node.view.shared_pool
     node.add_ephemeral("a", "debug")
     node.kill()
     node.start()
     node.await_reconcile()
     node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", cpus, node.taken("a"))
-    node.promise_cpus(
-        "It runs in the shared pool", "cpuset a/debug", pool, node.cpuset("a", "debug")
-    )
+    _promise_debug(node, "a", pool)
 
 
-@scenario(
+@_shared_pool(
     "ephemeral/in-a-shared-pod",
     "An ephemeral container in a pod without exclusive CPUs runs in the shared pool as it is",
-    _SHARED,
-    since="1.32",
-    needs=Needs(free=2),
     capabilities=API_SERVER,
 )
 def in_a_shared_pod(node: LockstepNode) -> None:
@@ -105,16 +91,13 @@ def in_a_shared_pod(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     pool = node.view.shared_pool
     node.add_ephemeral("s", "debug")
-    node.promise_cpus(
-        "It runs in the shared pool", "cpuset s/debug", pool, node.cpuset("s", "debug")
-    )
+    _promise_debug(node, "s", pool)
 
 
-@scenario(
+@_shared_pool(
     "ephemeral/pool-changes-pass-it-by",
     "An ephemeral container keeps the cpuset that it started with when the shared pool shrinks",
-    _NOT_VISITED,
-    since="1.32",
+    source=_NOT_VISITED,
     needs=Needs(free=3),
     capabilities=API_SERVER,
 )
@@ -127,20 +110,11 @@ def pool_changes_pass_it_by(node: LockstepNode) -> None:
     node.add_ephemeral("s", "debug")
     pool = node.view.shared_pool
     node.expect_broken(EXCLUSIVE_TO_ONE, _AS_STATE_FILE)
-    node.apply(guaranteed("a", 2))
+    cpus = take(node, "a", 2)
     node.await_reconcile()
-    node.promise_cpus(
-        "The pod gets exclusive CPUs", "cpuset a/c", node.taken("a"), node.cpuset("a")
-    )
-    node.promise_cpus(
-        "The other container of its pod follows the pool",
-        "cpuset s/c",
-        node.view.shared_pool,
-        node.cpuset("s"),
-    )
-    node.promise_cpus(
-        "The ephemeral container stays as it was", "cpuset s/debug", pool, node.cpuset("s", "debug")
-    )
+    node.promise_cpus("The pod gets exclusive CPUs", "cpuset a/c", cpus, node.cpuset("a"))
+    node.promise_on_pool("The other container of its pod follows the pool", "s", "c")
+    _promise_debug(node, "s", pool, "The ephemeral container stays as it was")
 
 
 @scenario(
@@ -159,5 +133,5 @@ def beside_a_pod_pool(node: LockstepNode) -> None:
     node.apply(pod_of("a", 2, shared("main")))
     pool, text = node.view.shared_pool, node.view.state_file
     node.add_ephemeral("a", "debug")
-    _promise_shared(node, "a", pool)
+    _promise_debug(node, "a", pool, "The ephemeral container runs in the shared pool")
     node.promise_equal("The state file stays", "state file", text, node.view.state_file)

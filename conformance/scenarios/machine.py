@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenarios.entering import core
+from conformance.scenarios.outcomes import apply_running
 from conformance.scenarios.sources import CPUS_CHANGED
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.view import Phase
-from topologies import machine, offline
+from topologies import Machine, machine, offline
 
-_CHANGES = (
-    Capability.RESTART,
-    Capability.REBOOT,
-    Capability.EDIT_STATE,
-    Capability.START_ERROR,
-    Capability.CPUSETS,
-    Capability.REJECTIONS,
+#: All but the last physical core are enough.
+_LAST_CORE_SPARE: Final = Needs(free=3, cores=3)
+_changed: Final = partial(
+    core,
+    source=CPUS_CHANGED,
+    capabilities=(
+        Capability.RESTART,
+        Capability.REBOOT,
+        Capability.EDIT_STATE,
+        Capability.START_ERROR,
+        Capability.CPUSETS,
+        Capability.REJECTIONS,
+    ),
 )
 
 
-def _promise_mismatch(node: LockstepNode, now: CPUSet, state: CPUSet) -> None:
+def _reboot_and_recover(
+    node: LockstepNode, as_one: Machine, count: int, *, now: CPUSet, state: CPUSet
+) -> None:
+    """Boot as a machine with CPUs ``now``, where the state file has others, and recover: the pod
+    has so many CPUs again."""
+    node.kill()
+    node.reboot(as_one)
+    node.start()
     node.promise_refusal()
     node.promise_equal(
         "The error names both sets of CPUs",
@@ -30,9 +46,6 @@ def _promise_mismatch(node: LockstepNode, now: CPUSet, state: CPUSet) -> None:
         f'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"',
         node.view.error,
     )
-
-
-def _promise_recovery(node: LockstepNode, count: int) -> None:
     node.remove_state()
     node.start()
     node.promise_running("With the state file removed, the kubelet starts")
@@ -52,65 +65,43 @@ def _last_core(node: LockstepNode) -> CPUSet:
     return node.topology.with_siblings(CPUSet([max(node.topology.details)]))
 
 
-@scenario(
+@_changed(
     "machine/cpu-upgrade-incident",
     "After a CPU upgrade from CPUs 0-3 to 0-7 the kubelet refuses to start until its state file "
     "is removed",
-    CPUS_CHANGED,
-    level=Level.CORE,
-    capabilities=_CHANGES,
     machine="1s-1n-4c-smt1",
 )
 def cpu_upgrade_incident(node: LockstepNode) -> None:
     """The incident that this project began with, and how to recover: remove the state file, start
     the kubelet again."""
     node.boot()
-    status = node.apply(guaranteed("a", 2))
-    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
-    node.kill()
-    node.reboot(machine("1s-1n-4c-smt2"))
-    node.start()
-    _promise_mismatch(node, CPUSet.parse("0-7"), CPUSet.parse("0-3"))
-    _promise_recovery(node, 2)
+    apply_running(node, guaranteed("a", 2))
+    now, before = CPUSet.parse("0-7"), CPUSet.parse("0-3")
+    _reboot_and_recover(node, machine("1s-1n-4c-smt2"), 2, now=now, state=before)
 
 
-@scenario(
+@_changed(
     "machine/added-cpus-are-refused",
     "After CPUs were added the kubelet refuses to start until its state file is removed",
-    CPUS_CHANGED,
-    level=Level.CORE,
-    needs=Needs(free=3, cores=3),
-    capabilities=_CHANGES,
+    needs=_LAST_CORE_SPARE,
 )
 def added_cpus_are_refused(node: LockstepNode) -> None:
     """The last physical core is there only after the reboot."""
     whole, added = node.machine, _last_core(node)
     node.boot(machine=offline(whole, added))
-    before = node.cpus
     node.apply(guaranteed("a", 1))
-    node.kill()
-    node.reboot(whole)
-    node.start()
-    _promise_mismatch(node, before | added, before)
-    _promise_recovery(node, 1)
+    _reboot_and_recover(node, whole, 1, now=node.cpus | added, state=node.cpus)
 
 
-@scenario(
+@_changed(
     "machine/removed-cpus-are-refused",
     "After CPUs were removed the kubelet refuses to start until its state file is removed",
-    CPUS_CHANGED,
-    level=Level.CORE,
-    needs=Needs(free=3, cores=3),
-    capabilities=_CHANGES,
+    needs=_LAST_CORE_SPARE,
 )
 def removed_cpus_are_refused(node: LockstepNode) -> None:
     """The last physical core is gone after the reboot."""
     removed = _last_core(node)
     node.boot()
-    before = node.cpus
     node.apply(guaranteed("a", 1))
-    node.kill()
-    node.reboot(offline(node.machine, removed))
-    node.start()
-    _promise_mismatch(node, before - removed, before)
-    _promise_recovery(node, 1)
+    smaller = offline(node.machine, removed)
+    _reboot_and_recover(node, smaller, 1, now=node.cpus - removed, state=node.cpus)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from typing import Final
 
 from conformance.checks import cpu_difference
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed
 from conformance.scenario import Level, scenario
+from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import TOPOLOGY_ORDER
 from reference import CPUSet
 
@@ -24,27 +27,30 @@ def _promise_whole(node: LockstepNode, rule: str, taken: CPUSet, masks: Mapping[
     node.promise_cpus(rule, "exclusive CPUs", CPUSet.of_mask(sum(touched)), taken)
 
 
-@scenario(
+def _take_whole(node: LockstepNode, what: str, masks: Mapping[int, int]) -> None:
+    """A request for as many CPUs as one of them has takes one of them."""
+    node.boot()
+    _promise_whole(node, f"The CPUs are one whole {what}", take(node, "a", _size(masks)), masks)
+
+
+_packing: Final = partial(scenario, source=TOPOLOGY_ORDER)
+_core: Final = partial(_packing, level=Level.CORE)
+
+
+@_core(
     "packing/whole-core",
     "A request for as many CPUs as a physical core has threads takes one whole physical core",
-    TOPOLOGY_ORDER,
-    level=Level.CORE,
     since="1.9",
     needs=Needs(free=2, smt=2, even=True),
 )
 def whole_core(node: LockstepNode) -> None:
     """No thread of the core is left for another container."""
-    node.boot()
-    node.apply(guaranteed("a", _size(node.topology.core_masks)))
-    _promise_whole(
-        node, "The CPUs are one whole physical core", node.taken("a"), node.topology.core_masks
-    )
+    _take_whole(node, "physical core", node.topology.core_masks)
 
 
-@scenario(
+@_packing(
     "packing/several-whole-cores",
     "A request for a multiple of a core's threads takes whole physical cores",
-    TOPOLOGY_ORDER,
     since="1.9",
     needs=Needs(free=6, smt=2, even=True),
 )
@@ -52,79 +58,61 @@ def several_whole_cores(node: LockstepNode) -> None:
     """Also beside a container that has taken single CPUs."""
     node.boot()
     node.apply(guaranteed("single", 1))
-    node.apply(guaranteed("a", 2 * _size(node.topology.core_masks)))
+    cores = node.topology.core_masks
     _promise_whole(
-        node, "The CPUs are whole physical cores", node.taken("a"), node.topology.core_masks
+        node, "The CPUs are whole physical cores", take(node, "a", 2 * _size(cores)), cores
     )
 
 
-@scenario(
+@_core(
     "packing/whole-numa-node",
     "A request for as many CPUs as a NUMA node has takes one whole NUMA node",
-    TOPOLOGY_ORDER,
-    level=Level.CORE,
     since="1.23",
     needs=Needs(numa_nodes=2, even=True),
 )
 def whole_numa_node(node: LockstepNode) -> None:
     """A free NUMA node is there, since only the first has reserved CPUs."""
-    node.boot()
-    node.apply(guaranteed("a", _size(node.topology.numa_masks)))
-    _promise_whole(
-        node, "The CPUs are one whole NUMA node", node.taken("a"), node.topology.numa_masks
-    )
+    _take_whole(node, "NUMA node", node.topology.numa_masks)
 
 
-@scenario(
+@_core(
     "packing/whole-socket",
     "A request for as many CPUs as a socket has takes one whole socket",
-    TOPOLOGY_ORDER,
-    level=Level.CORE,
     since="1.9",
     needs=Needs(sockets=2, even=True),
 )
 def whole_socket(node: LockstepNode) -> None:
     """A free socket is there, since only the first has reserved CPUs."""
-    node.boot()
-    node.apply(guaranteed("a", _size(node.topology.socket_masks)))
-    _promise_whole(
-        node, "The CPUs are one whole socket", node.taken("a"), node.topology.socket_masks
-    )
+    _take_whole(node, "socket", node.topology.socket_masks)
 
 
-@scenario(
+@_packing(
     "packing/spill-over",
     "A request larger than a NUMA node takes one whole NUMA node and spills over with whole cores",
-    TOPOLOGY_ORDER,
     since="1.23",
     needs=Needs(numa_nodes=2, cores=4, even=True),
 )
 def spill_over(node: LockstepNode) -> None:
     """The part that spills over is one physical core of another NUMA node."""
     node.boot()
-    node.apply(guaranteed("a", _size(node.topology.numa_masks) + _size(node.topology.core_masks)))
-    taken = node.taken("a")
-    whole = [mask for mask in node.topology.numa_masks.values() if not mask & ~taken.mask]
+    numa, cores = node.topology.numa_masks, node.topology.core_masks
+    taken = take(node, "a", _size(numa) + _size(cores))
     node.promise(
-        len(whole) >= 1,
+        any(not mask & ~taken.mask for mask in numa.values()),
         "One NUMA node is taken whole",
         cpu_difference("CPUs of whole NUMA nodes", taken, CPUSet()),
     )
-    _promise_whole(node, "All CPUs are of whole physical cores", taken, node.topology.core_masks)
+    _promise_whole(node, "All CPUs are of whole physical cores", taken, cores)
 
 
-@scenario(
+@_core(
     "packing/single-cpus-share-a-core",
     "Requests for single CPUs fill a physical core before they begin another",
-    TOPOLOGY_ORDER,
-    level=Level.CORE,
     since="1.22",
     needs=Needs(free=2, smt=2, even=True),
 )
 def single_cpus_share_a_core(node: LockstepNode) -> None:
     """So whole cores are left for those that ask for them."""
     node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(guaranteed("b", 1))
-    cores = node.topology.core_ids(node.taken("a") | node.taken("b"))
+    cores = node.topology.core_ids(take(node, "a", 1) | take(node, "b", 1))
     node.promise_equal("Both CPUs are of one physical core", "cores in use", 1, len(cores))

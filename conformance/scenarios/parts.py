@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.scenario import scenario
+from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
-from conformance.scenarios.optional import with_options
+from conformance.scenarios.optional import aligning_with, with_options
+from conformance.scenarios.outcomes import promise_count, promise_rejected, take
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
-from conformance.scenarios.sources import (
-    ACROSS_NUMA,
-    POD_LEVEL_MANAGERS,
-    SIDECARS_AND_HINTS,
-    TOPOLOGY_SCOPES,
-)
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import Kind
-from reference.view import Phase
 
-_NODES = Needs(numa_nodes=2, numa_cores=2, even=True)
+_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
 
 
-def _promise_rejected(node: LockstepNode, pod: str, reason: str) -> None:
-    status = node.view.pods[pod]
-    node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
-    node.promise_equal("The reason is named", "reason", reason, status.reason)
+_numa: Final = partial(scenario, source=sources.ACROSS_NUMA, since="1.23", needs=_NODES)
+_own_cpus: Final = partial(scenario, source=sources.POD_LEVEL_MANAGERS, since="1.36", needs=ROOM)
 
 
 # -- what a pod asks for under scope pod ---------------------------------------------------------
 
 
-@scenario(
+@_numa(
     "topology/pod-scope-counts-init-beside-sidecars",
     "Under scope pod an init container and the sidecars that run before it count together",
-    SIDECARS_AND_HINTS,
+    source=sources.SIDECARS_AND_HINTS,
     since="1.29",
-    needs=_NODES,
     capabilities=[Capability.REJECTIONS],
 )
 def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
@@ -53,7 +46,7 @@ def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
         setup = exclusive("setup", count, kind=Kind.INIT)
         node.apply(guaranteed_of(name, [sidecar, setup, exclusive("main", 1)]))
         if name == "large":
-            _promise_rejected(node, name, "TopologyAffinityError")
+            promise_rejected(node, name, "TopologyAffinityError")
             node.pass_admission()
         else:
             promise_running(node, name)
@@ -62,12 +55,11 @@ def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
     node.promise_equal("The pod lies in one NUMA node", "NUMA nodes of small", 1, numa)
 
 
-@scenario(
+@_numa(
     "topology/pod-scope-lacks-cpus",
     "Under scope pod and best-effort a pod that asks for more than is free is refused",
-    TOPOLOGY_SCOPES,
+    source=sources.TOPOLOGY_SCOPES,
     since="1.20",
-    needs=_NODES,
     capabilities=[Capability.REJECTIONS],
 )
 def pod_scope_lacks_cpus(node: LockstepNode) -> None:
@@ -75,7 +67,7 @@ def pod_scope_lacks_cpus(node: LockstepNode) -> None:
     node.boot(aligning(node, "best-effort", scope="pod"))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 1, len(node.free)))
-    _promise_rejected(node, "a", "UnexpectedAdmissionError")
+    promise_rejected(node, "a", "UnexpectedAdmissionError")
     node.pass_admission()
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
 
@@ -83,12 +75,9 @@ def pod_scope_lacks_cpus(node: LockstepNode) -> None:
 # -- distribute-cpus-across-numa and the Topology Manager ----------------------------------------
 
 
-@scenario(
+@_numa(
     "options/numa-distribution-lacks-cpus",
     "Under distribute-cpus-across-numa a request for more than is free is refused",
-    ACROSS_NUMA,
-    since="1.23",
-    needs=_NODES,
     capabilities=[Capability.REJECTIONS],
 )
 def numa_distribution_lacks_cpus(node: LockstepNode) -> None:
@@ -96,42 +85,32 @@ def numa_distribution_lacks_cpus(node: LockstepNode) -> None:
     node.boot(with_options(node, "distribute-cpus-across-numa"))
     whole, free = node.view.shared_pool, node.free
     node.apply(guaranteed("a", len(free) + 1))
-    _promise_rejected(node, "a", "UnexpectedAdmissionError")
+    promise_rejected(node, "a", "UnexpectedAdmissionError")
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
     node.pass_admission()
-    node.apply(guaranteed("b", len(free)))
-    node.promise_cpus("All that is free is given", "exclusive CPUs b/c", free, node.taken("b"))
+    taken = take(node, "b", len(free))
+    node.promise_cpus("All that is free is given", "exclusive CPUs b/c", free, taken)
 
 
-@scenario(
+@_numa(
     "options/numa-distribution-follows-the-hint",
     "Under single-numa-node distribute-cpus-across-numa gives CPUs of one NUMA node",
-    ACROSS_NUMA,
-    since="1.23",
-    needs=_NODES,
 )
 def numa_distribution_follows_the_hint(node: LockstepNode) -> None:
     """There is one NUMA node to distribute over."""
-    config = with_options(node, "distribute-cpus-across-numa")
-    aligned = aligning(node, "single-numa-node")
-    gates = {**aligned.feature_gates, **config.feature_gates}
-    node.boot(replace(aligned, policy_options=config.policy_options, feature_gates=gates))
+    node.boot(aligning_with(node, "single-numa-node", "distribute-cpus-across-numa"))
     size = len(node.cpus) // node.topology.num_numa_nodes
-    node.apply(guaranteed("a", size))
-    node.promise_equal("It has its CPUs", "number of CPUs of a/c", size, len(node.taken("a")))
-    numa = len(node.topology.numa_node_ids(node.taken("a")))
+    numa = len(node.topology.numa_node_ids(take(node, "a", size)))
+    promise_count(node, size)
     node.promise_equal("They lie in one NUMA node", "NUMA nodes of a/c", 1, numa)
 
 
 # -- parts of a pod's own CPUs -------------------------------------------------------------------
 
 
-@scenario(
+@_own_cpus(
     "pod-level/sidecar-shares-the-rest-of-its-pod",
     "A sidecar without CPUs of its own runs on what its pod's exclusive containers leave",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def sidecar_shares_the_rest_of_its_pod(node: LockstepNode) -> None:
@@ -148,12 +127,9 @@ def sidecar_shares_the_rest_of_its_pod(node: LockstepNode) -> None:
     node.promise_cpus("They are not the exclusive ones", "a/main and rest", CPUSet(), both)
 
 
-@scenario(
+@_own_cpus(
     "pod-level/init-containers-stay-off-sidecars",
     "Of a pod's own CPUs an init container gets none that a sidecar before it has",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def init_containers_stay_off_sidecars(node: LockstepNode) -> None:
     """The sidecar runs beside it. The app container may have the init container's CPUs."""
@@ -168,12 +144,9 @@ def init_containers_stay_off_sidecars(node: LockstepNode) -> None:
     node.promise_cpus("None is of both", "CPUs of proxy and setup", CPUSet(), proxy & ended)
 
 
-@scenario(
+@_own_cpus(
     "pod-level/spare-cpus-outlast-a-restart",
     "The kubelet starts again where a pod has CPUs that none of its containers has",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.RESTART],
 )
 def spare_cpus_outlast_a_restart(node: LockstepNode) -> None:

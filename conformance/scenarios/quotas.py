@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
@@ -10,6 +11,7 @@ from conformance.needs import Needs
 from conformance.pods import burstable, exclusive, guaranteed
 from conformance.scenario import Source, scenario
 from conformance.scenarios.containers import QUOTA_GATE
+from conformance.scenarios.entering import refused
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.subject import Capability
 from reference.steps import Container, KubeletConfig
@@ -61,21 +63,18 @@ def _promise_quota(node: LockstepNode, rule: str, owner: str, quota: int | None)
     QUOTA_GATE,
     since="1.33",
     needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.CFS],
+    capabilities=_SEES,
 )
 def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
     """A quota would throttle what has its CPUs alone. Each container is judged by itself, the pod
     is Guaranteed as a whole."""
     node.boot()
     node.apply(guaranteed("mixed", 1, "1500m"))
-    node.promise_equal(
-        "Who has exclusive CPUs has no quota", "CFS quota of mixed/c1", None,
-        node.quota("mixed", "c1"),
-    )  # fmt: skip
-    node.promise_equal(
-        "Who shares has the quota of its limit", "CFS quota of mixed/c2", 150_000,
-        node.quota("mixed", "c2"),
-    )  # fmt: skip
+    for name, rule, quota in (
+        ("c1", "Who has exclusive CPUs has no quota", None),
+        ("c2", "Who shares has the quota of its limit", 150_000),
+    ):
+        node.promise_equal(rule, f"CFS quota of mixed/{name}", quota, node.quota("mixed", name))
 
 
 @scenario(
@@ -110,27 +109,37 @@ def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
     _promise_quota(node, "The fraction has one", "a/c2", _HALF * 3 // 2)
 
 
-@scenario(
+refused(
     "quotas/gateless-period-is-refused",
     "Up to 1.35 another cpuCFSQuotaPeriod takes a feature gate for the kubelet to start",
     PERIOD_GATE,
+    "CustomCPUCFSQuotaPeriod, alpha up to there and on by default from 1.36 on.",
+    lambda node: _half_period(node, gate=False),
+    "cpuCFSQuotaPeriod",
+    "requires feature gate CustomCPUCFSQuotaPeriod",
     since="1.20",
     until="1.35",
-    capabilities=[Capability.CFS, Capability.START_ERROR, Capability.CONFIGURE],
+    beyond=(Capability.CFS, Capability.CONFIGURE),
 )
-def gateless_period_is_refused(node: LockstepNode) -> None:
-    """CustomCPUCFSQuotaPeriod, alpha up to there and on by default from 1.36 on."""
-    node.boot(_half_period(node, gate=False))
-    node.promise_refusal("cpuCFSQuotaPeriod", "requires feature gate CustomCPUCFSQuotaPeriod")
 
 
-@scenario(
+_pod_level: Final = partial(
+    scenario, source=POD_LEVEL_TESTS, since="1.36", needs=ROOM, capabilities=_SEES
+)
+
+
+def _keeps_shared_quotas(node: LockstepNode, scope: str) -> None:
+    node.boot(managed(node, scope=scope))
+    limited = Container("limited", cpu_request="0", cpu_limit="1")
+    node.apply(pod_of("a", 3, exclusive("main", 1), limited, shared("side")))
+    promise_running(node, "a")
+    _promise_quota(node, "It has the quota of its limit", "a/limited", 100_000)
+    _promise_quota(node, "It has the quota of its pod", "a/side", 300_000)
+
+
+@_pod_level(
     "quotas/pod-scope-lifts-exclusive-quotas",
     "Under scope pod an exclusive container of a pod with pod-level resources has no CFS quota",
-    POD_LEVEL_TESTS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_SEES,
 )
 def pod_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
     """Whether it has all CPUs of its pod or some of them."""
@@ -142,31 +151,18 @@ def pod_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
         _promise_quota(node, "It has no quota", f"{pod}/main", None)
 
 
-@scenario(
+@_pod_level(
     "quotas/pod-scope-keeps-shared-quotas",
     "Under scope pod a container that shares its pod's CPUs has the CFS quota of its limit",
-    POD_LEVEL_TESTS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_SEES,
 )
 def pod_scope_keeps_shared_quotas(node: LockstepNode) -> None:
     """Of its pod's limit where it has none itself."""
-    node.boot(managed(node))
-    limited = Container("limited", cpu_request="0", cpu_limit="1")
-    node.apply(pod_of("a", 3, exclusive("main", 1), limited, shared("side")))
-    promise_running(node, "a")
-    _promise_quota(node, "It has the quota of its limit", "a/limited", 100_000)
-    _promise_quota(node, "It has the quota of its pod", "a/side", 300_000)
+    _keeps_shared_quotas(node, "pod")
 
 
-@scenario(
+@_pod_level(
     "quotas/container-scope-lifts-exclusive-quotas",
     "Under scope container an exclusive container of a pod with pod-level resources has no quota",
-    POD_LEVEL_TESTS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_SEES,
 )
 def container_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
     """As any other container with exclusive CPUs."""
@@ -176,19 +172,10 @@ def container_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
     _promise_quota(node, "It has no quota", "a/main", None)
 
 
-@scenario(
+@_pod_level(
     "quotas/container-scope-keeps-shared-quotas",
     "Under scope container the shared containers of a pod with pod-level resources have a quota",
-    POD_LEVEL_TESTS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_SEES,
 )
 def container_scope_keeps_shared_quotas(node: LockstepNode) -> None:
     """That of their own limit, or of their pod's where they have none."""
-    node.boot(managed(node, scope="container"))
-    limited = Container("limited", cpu_request="0", cpu_limit="1")
-    node.apply(pod_of("a", 3, exclusive("main", 1), limited, shared("side")))
-    promise_running(node, "a")
-    _promise_quota(node, "It has the quota of its limit", "a/limited", 100_000)
-    _promise_quota(node, "It has the quota of its pod", "a/side", 300_000)
+    _keeps_shared_quotas(node, "container")

@@ -9,12 +9,14 @@ promise (``--behaviour true-sizes=on``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE, RESERVED_STAY
 from conformance.scenario import scenario
+from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import TASK_PAGE, UNEVEN_CORES
 from reference import CPUSet
 from reference.behaviours import Behaviour
@@ -30,37 +32,34 @@ def promise_only_free(node: LockstepNode, requests: Mapping[str, int]) -> None:
     node.boot(KubeletConfig(reserved_system_cpus=_FIRST))
     free = node.free
     for name, count in requests.items():
-        node.apply(guaranteed(name, count))
-        taken = node.taken(name)
+        taken = take(node, name, count)
         node.promise_equal("As many as requested", f"size of {name}/c", count, len(taken))
         node.promise_cpus("Only free CPUs are taken", f"{name}/c", CPUSet(), taken - free)
         free -= taken
+
+
+_defect: Final = partial(scenario, source=UNEVEN_CORES, since="1.22", until="1.37", machine=_UNEVEN)
 
 
 def _is_mended(node: LockstepNode) -> bool:
     return node.release_has(Behaviour.TRUE_SIZES)
 
 
-@scenario(
+@_defect(
     "uneven/only-free-cpus-are-given",
     "On cores of different sizes exclusive CPUs are taken from what is free",
-    TASK_PAGE,
+    source=TASK_PAGE,
     since="1.17",
     until="1.21",
-    machine=_UNEVEN,
 )
 def only_free_cpus_are_given(node: LockstepNode) -> None:
     """No CPU twice, and no reserved one."""
     promise_only_free(node, {"a": 1, "b": 1, "c": 2})
 
 
-@scenario(
+@_defect(
     "uneven/reserved-cpu-is-given-away",
     "Where a core lacks a CPU, a request may be given a reserved CPU",
-    UNEVEN_CORES,
-    since="1.22",
-    until="1.37",
-    machine=_UNEVEN,
 )
 def reserved_cpu_is_given_away(node: LockstepNode) -> None:
     """A known defect: it breaks the promise that reserved CPUs stay in the shared pool. The kubelet
@@ -68,19 +67,14 @@ def reserved_cpu_is_given_away(node: LockstepNode) -> None:
     if not _is_mended(node):
         node.expect_broken(RESERVED_STAY)
     node.boot(KubeletConfig(reserved_system_cpus=_FIRST))
-    node.apply(guaranteed("a", 2))
-    given = _FIRST & node.taken("a")
+    given = _FIRST & take(node, "a", 2)
     expected = CPUSet() if _is_mended(node) else _FIRST
     node.promise_cpus("The reserved CPU is given away", "reserved CPUs of a/c", expected, given)
 
 
-@scenario(
+@_defect(
     "uneven/busy-cpu-is-given-away",
     "Where a core lacks a CPU, a request may be given a CPU that another container has",
-    UNEVEN_CORES,
-    since="1.22",
-    until="1.37",
-    machine=_UNEVEN,
 )
 def busy_cpu_is_given_away(node: LockstepNode) -> None:
     """A known defect: it breaks the promise that exclusive CPUs belong to one container alone. The
