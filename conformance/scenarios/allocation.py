@@ -16,7 +16,7 @@ from conformance.pods import guaranteed
 from conformance.results import Difference
 from conformance.scenario import scenario
 from conformance.scenarios import sources
-from conformance.scenarios.entering import core
+from conformance.scenarios.entering import core, row
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_count, take
 from reference import CPUSet
@@ -33,13 +33,9 @@ _EIGHT_NODES: Final = "8s-8n-32c-smt4-near"
 _SMALL_CACHES: Final = "2s-2n-32c-smt2-l3x4"
 
 
-def _shares(node: LockstepNode, cpus: CPUSet) -> list[int]:
-    """How many of these CPUs each NUMA node gives that gives any, fewest first."""
-    return sorted(Counter(node.topology.details[cpu].numa for cpu in cpus).values())
-
-
 def _promise_shares(node: LockstepNode, expected: list[int], cpus: CPUSet) -> None:
-    seen = _shares(node, cpus)
+    """Promise how many of these CPUs each NUMA node gives that gives any, fewest first."""
+    seen = sorted(Counter(node.topology.details[cpu].numa for cpu in cpus).values())
     node.promise(
         seen == expected,
         "Two NUMA nodes give as evenly as the request allows",
@@ -47,16 +43,6 @@ def _promise_shares(node: LockstepNode, expected: list[int], cpus: CPUSet) -> No
             what=f"CPUs of each NUMA node, of {cpus}", expected=str(expected), seen=str(seen)
         ),
     )
-
-
-def _promise_numa_nodes(node: LockstepNode, expected: list[int]) -> None:
-    seen = node.topology.numa_node_ids(node.taken("a"))
-    node.promise_equal(f"NUMA nodes of {node.taken('a')}", "NUMA nodes of a/c", expected, seen)
-
-
-def _promise_sockets(node: LockstepNode, expected: list[int]) -> None:
-    seen = node.topology.socket_ids(node.taken("a"))
-    node.promise_equal(f"Sockets of {node.taken('a')}", "sockets of a/c", expected, seen)
 
 
 def _promise_caches(node: LockstepNode, expected: int) -> None:
@@ -104,38 +90,34 @@ def numa_distribution_of_a_remaining_core(node: LockstepNode) -> None:
     promise_whole_cores(node, taken)
 
 
-def _larger_than_a_node(node: LockstepNode) -> int:
-    return len(node.cpus) // node.topology.num_numa_nodes + 1
+def _spreads_over(node: LockstepNode, *sockets: int) -> None:
+    """Under both options a request that no NUMA node holds gets CPUs of these sockets."""
+    node.boot(with_options(node, _ACROSS_NUMA, _BY_SOCKET))
+    node.apply(guaranteed("a", len(node.cpus) // node.topology.num_numa_nodes + 1))
+    seen = node.topology.socket_ids(node.taken("a"))
+    node.promise_equal(f"Sockets of {node.taken('a')}", "sockets of a/c", list(sockets), seen)
 
 
-@scenario(
+row(
     "options/numa-distribution-ignores-sockets",
     "Up to 1.36 distribute-cpus-across-numa spreads over sockets in spite of align-by-socket",
-    sources.DISTRIBUTED_BY_SOCKET,
+    """A known defect: the kubelet takes CPUs of both sockets, although the second socket has room
+    for the whole request.""",
+    lambda node: _spreads_over(node, 0, 1),
+    source=sources.DISTRIBUTED_BY_SOCKET,
     since="1.25",
     until="1.36",
     machine=_TWO_NODES_A_SOCKET,
 )
-def numa_distribution_ignores_sockets(node: LockstepNode) -> None:
-    """A known defect: the kubelet takes CPUs of both sockets, although the second socket has room
-    for the whole request."""
-    node.boot(with_options(node, _ACROSS_NUMA, _BY_SOCKET))
-    node.apply(guaranteed("a", _larger_than_a_node(node)))
-    _promise_sockets(node, [0, 1])
-
-
-@scenario(
+row(
     "options/numa-distribution-keeps-to-a-socket",
     "With align-by-socket distribute-cpus-across-numa prefers NUMA nodes of one socket",
-    sources.DISTRIBUTED_BY_SOCKET,
+    "To an even share of nodes in two sockets.",
+    lambda node: _spreads_over(node, 1),
+    source=sources.DISTRIBUTED_BY_SOCKET,
     since="1.37",
     machine=_TWO_NODES_A_SOCKET,
 )
-def numa_distribution_keeps_to_a_socket(node: LockstepNode) -> None:
-    """To an even share of nodes in two sockets."""
-    node.boot(with_options(node, _ACROSS_NUMA, _BY_SOCKET))
-    node.apply(guaranteed("a", _larger_than_a_node(node)))
-    _promise_sockets(node, [1])
 
 
 @scenario(
@@ -150,9 +132,10 @@ def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
     """A known defect: while the search goes on, it overwrites a part of the combination that it has
     chosen. So the fourth NUMA node is the last one that the search tried."""
     node.boot(with_options(node, _ACROSS_NUMA))
-    node.apply(guaranteed("a", len(node.cpus) // 2))
-    mended = node.release_has(Behaviour.COMBINATIONS_KEPT)
-    _promise_numa_nodes(node, [1, 2, 3, 4] if mended else [1, 2, 3, 7])
+    taken = take(node, "a", len(node.cpus) // 2)
+    seen = node.topology.numa_node_ids(taken)
+    expected = [1, 2, 3, 4] if node.release_has(Behaviour.COMBINATIONS_KEPT) else [1, 2, 3, 7]
+    node.promise_equal(f"NUMA nodes of {taken}", "NUMA nodes of a/c", expected, seen)
 
 
 # -- distribute-cpus-across-cores ----------------------------------------------------------------

@@ -570,39 +570,36 @@ def policy_none_reports_devices_alone(node: LockstepNode) -> None:
 
 # -- devices on many NUMA nodes --------------------------------------------------------------------
 
-_shrunk: Final = partial(scenario, source=SHRUNK, capabilities=_SEEN, machine="2s-4n-64c-smt2")
+_shrunk: Final = partial(row, source=SHRUNK, capabilities=_SEEN, machine="2s-4n-64c-smt2")
 
 
-def _spread(node: LockstepNode) -> list[int]:
-    """The NUMA nodes of eight CPUs beside four devices, each near to another NUMA node."""
+def _promise_spread(node: LockstepNode, rule: str, numa_nodes: int) -> None:
+    """In how many NUMA nodes eight CPUs lie beside four devices, each near to another one."""
     node.boot(aligning_with(node, _BEST_EFFORT, "distribute-cpus-across-numa"))
     _register(node, *(Device(f"nic-{numa}", (numa,)) for numa in node.topology.numa_masks))
     run(node, _pod("a", 8, count=4))
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", 8, len(node.taken("a")))
-    return sorted({node.topology.details[cpu].numa for cpu in node.taken("a")})
+    seen = len({node.topology.details[cpu].numa for cpu in node.taken("a")})
+    node.promise_equal(rule, "number of NUMA nodes of a/c", numa_nodes, seen)
 
 
-@_shrunk(
+_shrunk(
     "devices/distribution-shrinks-the-hint",
     "Up to 1.37 distribute-cpus-across-numa takes fewer NUMA nodes than the devices lie in",
+    """A known defect: the Topology Manager chooses four NUMA nodes, and the CPU manager takes CPUs
+    of the fewest of these that hold the request. Here the container has four devices, each near to
+    another NUMA node, and requests no more CPUs than one NUMA node has.""",
+    lambda node: _promise_spread(node, "They lie in one", 1),
     since="1.23",
     until="1.37",
 )
-def distribution_shrinks_the_hint(node: LockstepNode) -> None:
-    """A known defect: the Topology Manager chooses four NUMA nodes, and the CPU manager takes CPUs
-    of the fewest of these that hold the request. Here the container has four devices, each near to
-    another NUMA node, and requests no more CPUs than one NUMA node has."""
-    node.promise_equal("They lie in one", "number of NUMA nodes of a/c", 1, len(_spread(node)))
-
-
-@_shrunk(
+_shrunk(
     "devices/distribution-reaches-every-device",
     "From 1.38 on distribute-cpus-across-numa takes CPUs from every NUMA node that devices lie in",
+    "Four devices, each near to another NUMA node, and CPUs that one NUMA node could hold.",
+    lambda node: _promise_spread(node, "They lie in all", 4),
     since="1.38",
 )
-def distribution_reaches_every_device(node: LockstepNode) -> None:
-    """Four devices, each near to another NUMA node, and CPUs that one NUMA node could hold."""
-    node.promise_equal("They lie in all", "number of NUMA nodes of a/c", 4, len(_spread(node)))
 
 
 # -- hints of many resources -----------------------------------------------------------------------

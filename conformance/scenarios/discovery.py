@@ -10,7 +10,7 @@ from conformance.needs import Needs
 from conformance.pods import guaranteed
 from conformance.scenario import scenario
 from conformance.scenarios import sources
-from conformance.scenarios.entering import core, refused
+from conformance.scenarios.entering import core, refused, row
 from conformance.scenarios.outcomes import take
 from conformance.subject import Capability
 from reference import CPUSet
@@ -28,9 +28,10 @@ def _boot(node: LockstepNode, *reserved: int) -> None:
     node.boot(KubeletConfig(reserved_system_cpus=CPUSet(reserved)))
 
 
-def _promise_taken(node: LockstepNode, count: int, rule: str, expected: str) -> None:
-    """Apply a pod for so many CPUs, and promise which they are."""
-    taken = take(node, "a", count)
+def _takes_half(node: LockstepNode, rule: str, expected: str) -> None:
+    """A request for half of the machine, where the first core is reserved."""
+    _boot(node, 0, 16)
+    taken = take(node, "a", 16)
     node.promise_cpus(rule, "exclusive CPUs a/c", CPUSet.parse(expected), taken)
 
 
@@ -51,31 +52,26 @@ def cores_of_two_packages_differ(node: LockstepNode) -> None:
     node.promise_cpus("They are its two threads", "exclusive CPUs a/c", siblings, node.taken("a"))
 
 
-@core(
+row(
     "discovery/numa-node-before-sockets",
     "Where a NUMA node is larger than a socket, a request of its size takes one NUMA node whole",
-    sources.TOPOLOGY_ORDER,
+    "Two free sockets would do by number, but they lie in two NUMA nodes.",
+    lambda node: _takes_half(node, "The free NUMA node is taken", "8-15,24-31"),
+    enter=core,
+    source=sources.TOPOLOGY_ORDER,
     since="1.23",
     machine=_TWO_SOCKETS_A_NODE,
 )
-def numa_node_before_sockets(node: LockstepNode) -> None:
-    """Two free sockets would do by number, but they lie in two NUMA nodes."""
-    _boot(node, 0, 16)
-    _promise_taken(node, 16, "The free NUMA node is taken", "8-15,24-31")
-
-
-@scenario(
+row(
     "discovery/sockets-before-numa-nodes",
     "Up to 1.22 a request takes the lowest free sockets, though they lie in two NUMA nodes",
-    sources.TOPOLOGY_ORDER,
+    "NUMA nodes do not count when CPUs are taken.",
+    lambda node: _takes_half(node, "Two sockets are taken", "4-11,20-27"),
+    source=sources.TOPOLOGY_ORDER,
     since="1.22",
     until="1.22",
     machine=_TWO_SOCKETS_A_NODE,
 )
-def sockets_before_numa_nodes(node: LockstepNode) -> None:
-    """NUMA nodes do not count when CPUs are taken."""
-    _boot(node, 0, 16)
-    _promise_taken(node, 16, "Two sockets are taken", "4-11,20-27")
 
 
 @core(
@@ -163,4 +159,5 @@ def s390x_has_cores(node: LockstepNode) -> None:
     """A pod gets a CPU of its own."""
     _boot(node, 0)
     node.promise_running("The kubelet starts")
-    _promise_taken(node, 3, "It has its CPUs", "1-3")
+    taken = take(node, "a", 3)
+    node.promise_cpus("It has its CPUs", "exclusive CPUs a/c", CPUSet([1, 2, 3]), taken)

@@ -11,6 +11,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed
 from conformance.scenario import Level, scenario
+from conformance.scenarios.entering import row
 from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import TOPOLOGY_ORDER
 from reference import CPUSet
@@ -35,17 +36,17 @@ def _take_whole(node: LockstepNode, what: str, masks: Mapping[int, int]) -> None
 
 _packing: Final = partial(scenario, source=TOPOLOGY_ORDER)
 _core: Final = partial(_packing, level=Level.CORE)
+_whole: Final = partial(row, enter=_core)
 
 
-@_core(
+_whole(
     "packing/whole-core",
     "A request for as many CPUs as a physical core has threads takes one whole physical core",
+    "No thread of the core is left for another container.",
+    lambda node: _take_whole(node, "physical core", node.topology.core_masks),
     since="1.9",
     needs=Needs(free=2, smt=2, even=True),
 )
-def whole_core(node: LockstepNode) -> None:
-    """No thread of the core is left for another container."""
-    _take_whole(node, "physical core", node.topology.core_masks)
 
 
 @_packing(
@@ -64,26 +65,22 @@ def several_whole_cores(node: LockstepNode) -> None:
     )
 
 
-@_core(
+_whole(
     "packing/whole-numa-node",
     "A request for as many CPUs as a NUMA node has takes one whole NUMA node",
+    "A free NUMA node is there, since only the first has reserved CPUs.",
+    lambda node: _take_whole(node, "NUMA node", node.topology.numa_masks),
     since="1.23",
     needs=Needs(numa_nodes=2, even=True),
 )
-def whole_numa_node(node: LockstepNode) -> None:
-    """A free NUMA node is there, since only the first has reserved CPUs."""
-    _take_whole(node, "NUMA node", node.topology.numa_masks)
-
-
-@_core(
+_whole(
     "packing/whole-socket",
     "A request for as many CPUs as a socket has takes one whole socket",
+    "A free socket is there, since only the first has reserved CPUs.",
+    lambda node: _take_whole(node, "socket", node.topology.socket_masks),
     since="1.9",
     needs=Needs(sockets=2, even=True),
 )
-def whole_socket(node: LockstepNode) -> None:
-    """A free socket is there, since only the first has reserved CPUs."""
-    _take_whole(node, "socket", node.topology.socket_masks)
 
 
 @_packing(

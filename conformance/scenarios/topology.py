@@ -383,29 +383,26 @@ def _keeps_over_restart(node: LockstepNode, policy: str, scope: str) -> None:
     node.promise_cpus("The second too", "exclusive CPUs a/c2", two, node.taken("a", "c2"))
 
 
-@_policy(
+_row(
     "topology/restart-keeps-containers",
     "After a restart containers keep the CPUs that single-numa-node gave them",
+    "Only the NUMA nodes of the CPUs that they hold are considered.",
+    lambda node: _keeps_over_restart(node, _SINGLE, "container"),
     source=sources.TOPOLOGY_PAGE,
     needs=_SPLIT,
     capabilities=[Capability.RESTART],
 )
-def restart_keeps_containers(node: LockstepNode) -> None:
-    """Only the NUMA nodes of the CPUs that they hold are considered."""
-    _keeps_over_restart(node, _SINGLE, "container")
-
-
-@scenario(
+_row(
     "topology/restart-keeps-pods",
     "After a restart a pod keeps the CPUs that scope pod gave it",
-    sources.TOPOLOGY_SCOPES,
+    "The pod is asked for as a whole again, and holds it already.",
+    lambda node: _keeps_over_restart(node, _RESTRICTED, "pod"),
+    level=Level.EXTENDED,
+    source=sources.TOPOLOGY_SCOPES,
     since="1.20",
     needs=_SPLIT,
     capabilities=[Capability.RESTART],
 )
-def restart_keeps_pods(node: LockstepNode) -> None:
-    """The pod is asked for as a whole again, and holds it already."""
-    _keeps_over_restart(node, _RESTRICTED, "pod")
 
 
 @_scope(
