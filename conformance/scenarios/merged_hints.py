@@ -38,9 +38,6 @@ _MERGED: Final = Source(
 )
 _NIC: Final = "pinproof.invalid/nic"
 _SEEN: Final = (Capability.DEVICES, Capability.CPUSETS)
-#: Four NUMA nodes of 32 CPUs each, two of which are reserved in the first one.
-_FOUR: Final = "2s-4n-64c-smt2"
-
 _two: Final = partial(
     scenario,
     source=TOPOLOGY_POLICIES,
@@ -48,7 +45,11 @@ _two: Final = partial(
     needs=Needs(numa_nodes=2, numa_cores=2, even=True),
     capabilities=_SEEN,
 )
-_row: Final = partial(row, source=_MERGED, since="1.36", capabilities=_SEEN, machine=_FOUR)
+#: Four NUMA nodes of 32 CPUs each, two of which are reserved in the first one.
+_four: Final = partial(
+    scenario, source=_MERGED, since="1.36", capabilities=_SEEN, machine="2s-4n-64c-smt2"
+)
+_row: Final = partial(row, enter=_four)
 
 
 def _boot(node: LockstepNode, policy: str, devices: Mapping[int, int]) -> None:
@@ -106,19 +107,18 @@ def shared_container_uses_two_nodes(node: LockstepNode) -> None:
     preference for such a container, and runs it on the shared pool."""
     require_few_nodes(node)
     _boot(node, "restricted", {first_node(node): 1, far_node(node): 1})
-    pod = Pod("a", (Container("c", devices=((_NIC, 2),)),))
-    run(node, pod)
+    run(node, Pod("a", (Container("c", devices=((_NIC, 2),)),)))
     pool = node.view.shared_pool
     node.promise_cpus("It runs on the shared pool", "cpuset a/c", pool, node.cpuset("a"))
 
 
 def _fills(
-    node: LockstepNode, devices: Mapping[int, int], cpus: int, wanted: int, *numa: int
+    node: LockstepNode, near: Mapping[int, int], *, cpus: int, devices: int, numa: tuple[int, ...]
 ) -> None:
     """Where so many devices are near to which NUMA node, a pod for so many CPUs and devices has
-    every CPU of these NUMA nodes."""
-    _boot(node, "best-effort", devices)
-    _apply(node, cpus, devices=wanted)
+    every CPU of the NUMA nodes ``numa``."""
+    _boot(node, "best-effort", near)
+    _apply(node, cpus, devices=devices)
     _promise_all_of(node, *numa)
 
 
@@ -127,30 +127,26 @@ _row(
     "Best-effort takes every CPU near to the devices where the container requests more CPUs",
     """The CPUs need three NUMA nodes, and two have devices: two are nearer to three than one. The
     two are of different sockets.""",
-    lambda node: _fills(node, {1: 1, 3: 1}, 80, 2, 1, 3),
+    lambda node: _fills(node, {1: 1, 3: 1}, cpus=80, devices=2, numa=(1, 3)),
 )
 _row(
     "devices/best-effort-fills-the-one-node-of-them",
     "Best-effort takes every CPU near to the one device where the container requests more CPUs",
     "CPUs of two NUMA nodes could be those of one socket, in which the device is not.",
-    lambda node: _fills(node, {1: 1}, 64, 1, 1),
+    lambda node: _fills(node, {1: 1}, cpus=64, devices=1, numa=(1,)),
 )
 _row(
     "devices/best-effort-keeps-to-the-first-nodes",
     "Of several choices that are not preferred best-effort takes the one with the lowest nodes",
     """The CPUs need two NUMA nodes, and each has a device. The first two lack two CPUs, which are
     reserved, and are chosen all the same: their other CPUs are all taken.""",
-    lambda node: _fills(node, {0: 1, 1: 1, 2: 1, 3: 1}, 64, 1, 0, 1),
+    lambda node: _fills(node, {0: 1, 1: 1, 2: 1, 3: 1}, cpus=64, devices=1, numa=(0, 1)),
 )
 
 
-@scenario(
+@_four(
     "devices/best-effort-needs-two-nodes-of-them",
     "Where devices need two NUMA nodes best-effort takes CPUs of the first two that will do",
-    _MERGED,
-    since="1.36",
-    capabilities=_SEEN,
-    machine=_FOUR,
 )
 def best_effort_needs_two_nodes_of_them(node: LockstepNode) -> None:
     """Three devices, of which NUMA nodes 0 and 2 have one each and NUMA node 3 has two. NUMA nodes
