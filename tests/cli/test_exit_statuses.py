@@ -53,7 +53,6 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (("pinproof", "run", "-k", "pool/"), "pinproof: "),
         (("pinproof", "explain", "pool/shrinks-and-grows"), "pinproof: "),
-        (("pinproof", "machines"), "pinproof: "),
         (("pinproof", "probe", "ssh://root@127.0.0.1:1"), "pinproof: "),
         (("pinproof", "verify", "certificate.json"), "pinproof: "),
         (("pinproof", "report", "--witnesses", "all"), "pinproof: "),
