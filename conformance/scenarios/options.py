@@ -40,7 +40,8 @@ def _boot_full_pcpus(node: LockstepNode, reserved: CPUSet | None = None) -> int:
 
 
 def _promise_smt_error(node: LockstepNode, text: str) -> None:
-    status = promise_rejected(node, "a", "SMTAlignmentError")
+    status = node.view.pods["a"]
+    promise_rejected(node, status, "SMTAlignmentError")
     node.promise(
         text in status.message,
         "The message has the numbers",
@@ -137,8 +138,8 @@ def full_pcpus_judges_each_container(node: LockstepNode) -> None:
     """The first container asks for a whole core, the second for one CPU more. What the first was
     given returns."""
     per_core, whole = _boot_full_pcpus(node), node.view.shared_pool
-    node.apply(guaranteed("a", per_core, per_core + 1))
-    promise_rejected(node, "a", "SMTAlignmentError")
+    status = node.apply(guaranteed("a", per_core, per_core + 1))
+    promise_rejected(node, status, "SMTAlignmentError")
     node.pass_admission()
     node.promise_cpus("Every CPU returns", "shared pool", whole, node.view.shared_pool)
 

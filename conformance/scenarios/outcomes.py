@@ -36,12 +36,10 @@ def promise_running(node: LockstepNode, pod: str) -> None:
     node.promise_equal("The pod runs", f"phase of pod {pod}", Phase.RUNNING, phase)
 
 
-def promise_rejected(node: LockstepNode, pod: str, reason: str) -> PodView:
-    """Promise that a pod was rejected for this reason; what is known of it."""
-    status = status_of(node, pod)
+def promise_rejected(node: LockstepNode, status: PodView, reason: str, pod: str = "a") -> None:
+    """Promise that a pod was rejected for this reason."""
     node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
     node.promise_equal("The reason is named", "reason", reason, status.reason)
-    return status
 
 
 def promise_count(node: LockstepNode, count: int, pod: str = "a", container: str = "c") -> None:

@@ -46,7 +46,7 @@ def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
         setup = exclusive("setup", count, kind=Kind.INIT)
         node.apply(guaranteed_of(name, [sidecar, setup, exclusive("main", 1)]))
         if name == "large":
-            promise_rejected(node, name, "TopologyAffinityError")
+            promise_rejected(node, node.view.pods[name], "TopologyAffinityError", name)
             node.pass_admission()
         else:
             promise_running(node, name)
@@ -67,7 +67,7 @@ def pod_scope_lacks_cpus(node: LockstepNode) -> None:
     node.boot(aligning(node, "best-effort", scope="pod"))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 1, len(node.free)))
-    promise_rejected(node, "a", "UnexpectedAdmissionError")
+    promise_rejected(node, node.view.pods["a"], "UnexpectedAdmissionError")
     node.pass_admission()
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
 
@@ -85,7 +85,7 @@ def numa_distribution_lacks_cpus(node: LockstepNode) -> None:
     node.boot(with_options(node, "distribute-cpus-across-numa"))
     whole, free = node.view.shared_pool, node.free
     node.apply(guaranteed("a", len(free) + 1))
-    promise_rejected(node, "a", "UnexpectedAdmissionError")
+    promise_rejected(node, node.view.pods["a"], "UnexpectedAdmissionError")
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
     node.pass_admission()
     taken = take(node, "b", len(free))

@@ -28,6 +28,7 @@ from conformance.scenarios.outcomes import (
     promise_full_nodes_kept,
     promise_rejected,
     promise_running,
+    status_of,
     take,
 )
 from conformance.subject import Capability
@@ -145,8 +146,9 @@ def _promise_in_one_socket(node: LockstepNode, rule: str, what: str, cpus: CPUSe
     node.promise_equal(rule, what, 1, len(node.topology.socket_ids(cpus)))
 
 
-def _promise_refused(node: LockstepNode, pod: str = "a") -> None:
-    status = promise_rejected(node, pod, "TopologyAffinityError")
+def _promise_refused(node: LockstepNode) -> None:
+    status = status_of(node, "a")
+    promise_rejected(node, status, "TopologyAffinityError")
     text = "Resources cannot be allocated with Topology locality"
     node.promise(
         status.message.endswith(text),
@@ -259,7 +261,7 @@ def best_effort_lacks_cpus(node: LockstepNode) -> None:
     node.boot(_config(node, _BEST_EFFORT))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", len(node.free) + 1))
-    promise_rejected(node, "a", "UnexpectedAdmissionError")
+    promise_rejected(node, status_of(node, "a"), "UnexpectedAdmissionError")
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
 
 
@@ -431,7 +433,7 @@ def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
     node.stop()
     node.configure(_config(node, _RESTRICTED))
     node.start()
-    promise_rejected(node, "a", "TopologyAffinityError")
+    promise_rejected(node, status_of(node, "a"), "TopologyAffinityError")
 
 
 # -- what hints count ----------------------------------------------------------------------------
