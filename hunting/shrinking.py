@@ -39,7 +39,7 @@ _BY_NAME: Final = ("policy_options", "topology_manager_policy_options", "feature
 _TOGETHER: Final = (
     ("topology_manager_policy",), ("topology_manager_scope",), ("api_server",),
     ("memory_manager_policy", "reserved_memory"), ("cpu_cfs_quota_period",), ("kube_reserved",),
-    ("reconcile_period",), ("feature_gates",),
+    ("reconcile_period",),
 )  # fmt: skip
 
 #: What may break the promise as well, and every such thing that is smaller in one way.
@@ -116,6 +116,8 @@ def plainer(config: KubeletConfig) -> Iterator[KubeletConfig]:
         plain = {name: getattr(_PLAIN, name) for name in names}
         if any(getattr(config, name) != value for name, value in plain.items()):
             yield replace(config, **plain)
+    if len(config.feature_gates) > 1:  # gates may need one another
+        yield replace(config, feature_gates={})
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,8 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Level, scenario
 from conformance.scenarios.optional import promise_whole_cores, with_options
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.outcomes import promise_running
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import (
     ENDLESS_SEARCH,
     NEIGHBOURING_THREADS,

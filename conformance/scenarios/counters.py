@@ -11,7 +11,8 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Source, scenario
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.outcomes import promise_running
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.subject import Capability
 from reference.cpumanager.metrics import (
     EXCLUSIVE_OF_NODE,

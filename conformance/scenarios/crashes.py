@@ -14,7 +14,7 @@ from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.scenario import Source, scenario
-from conformance.scenarios.pod_level_parts import promise_running
+from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.sources import INIT_CONTAINERS
 from conformance.subject import Capability
 from reference import CPUSet

@@ -26,7 +26,8 @@ from conformance.scenarios.hint_parts import (
 from conformance.scenarios.memory import STATIC as MEMORY_STATIC
 from conformance.scenarios.memory import with_mebibytes
 from conformance.scenarios.optional import ALPHA, promise_whole_cores, with_options
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.outcomes import promise_running
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import (
     ACROSS_CORES,
     ACROSS_NUMA,

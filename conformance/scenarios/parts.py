@@ -12,8 +12,8 @@ from conformance.scenario import scenario
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.optional import aligning_with, with_options
-from conformance.scenarios.outcomes import promise_count, promise_rejected, take
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.outcomes import promise_count, promise_rejected, promise_running, take
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour

@@ -14,13 +14,13 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import exclusive, guaranteed_of
 from conformance.scenario import Level, scenario
+from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
     ROOM,
     managed,
     pod_of,
     promise_no_exclusive_cpus,
-    promise_running,
     shared,
 )
 from conformance.scenarios.sources import (

@@ -7,12 +7,12 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, exclusive, guaranteed
 from conformance.scenario import scenario
+from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import (
     ROOM,
     managed,
     pod_of,
     promise_no_exclusive_cpus,
-    promise_running,
     shared,
 )
 from conformance.scenarios.sources import POD_LEVEL, POD_LEVEL_MANAGERS

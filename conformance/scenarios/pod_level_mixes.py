@@ -9,13 +9,13 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
 from conformance.scenario import scenario
+from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
     ROOM,
     managed,
     pod_of,
     promise_no_exclusive_cpus,
-    promise_running,
     shared,
 )
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS

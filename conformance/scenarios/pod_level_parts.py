@@ -9,8 +9,8 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed_of
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.outcomes import promise_running
 from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
-from reference.view import Phase, PodView
 
 MEMORY: Final = "256Mi"
 ROOM: Final = Needs(numa_nodes=2, free=8, numa_cores=4, even=True)
@@ -35,12 +35,6 @@ def pod_of(name: str, cpus: int, *containers: Container) -> Pod:
 def shared(name: str, *, kind: Kind = Kind.APP) -> Container:
     """A container that asks for nothing itself."""
     return Container(name, kind=kind)
-
-
-def promise_running(node: LockstepNode, pod: str) -> None:
-    """Promise that a pod runs."""
-    status = node.view.pods.get(pod, PodView(Phase.PENDING))
-    node.promise_equal("The pod runs", f"phase of pod {pod}", Phase.RUNNING, status.phase)
 
 
 def promise_no_exclusive_cpus(node: LockstepNode, pod: str) -> None:

@@ -12,7 +12,8 @@ from conformance.pods import burstable, exclusive, guaranteed
 from conformance.scenario import Source, scenario
 from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.entering import refused
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.outcomes import promise_running
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.subject import Capability
 from reference.steps import Container, KubeletConfig
 from reference.view import CFS

@@ -7,7 +7,8 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
 from conformance.scenario import Level, Source, scenario
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running
+from conformance.scenarios.outcomes import promise_running
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of
 from conformance.subject import Capability
 from reference import Checkpoint
 from reference.behaviours import Behaviour

@@ -69,6 +69,8 @@ class CPUManager:
         self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
         #: The pod admitted last, where that counts (:attr:`last_admitted_stays`).
         self.last_admitted: tuple[Pod, ...] = ()
+        #: It is not known which: the kubelet has just started beside several.
+        self.last_by_chance = False
         self.allocatable_cpus = CPUSet()
         self.metrics = Metrics()
         #: How many containers were admitted one by one.
@@ -222,7 +224,7 @@ class CPUManager:
         """Whenever the manager is asked something at admission, it first clears away what is
         stale."""
         if self.last_admitted_stays:
-            self.last_admitted = (pod,)
+            self.last_admitted, self.last_by_chance = (pod,), False
         self.remove_stale_state()
 
     def affinity(self, uid: str, container: str) -> CPUSet:

@@ -109,8 +109,6 @@ class PodLifecycle:
         self._stopping: Pod | None = None
         #: The uids of admitted pods that have ended.
         self.ended: set[str] = set()
-        #: Which pod was admitted last is not known: it has just started beside several.
-        self.last_by_chance = False
         self._allocatable = allocatable
         self._release = release
         self._static_pods = static_pods
@@ -142,7 +140,6 @@ class PodLifecycle:
                 self._admitted[pod.name] = pod
                 self.pods[pod.name] = PodView(Phase.RUNNING, qos=self._qos(pod))
                 arrived.append(pod)
-        self.last_by_chance = False
         for pod in arrived:
             self._run(pod, raced=several)
         self.settle()
@@ -399,7 +396,6 @@ class Kubelet(PodLifecycle):
         twin.pods, twin.over = dict(self.pods), self.over
         twin._admitted, twin._refused = dict(self._admitted), dict(self._refused)
         twin.woken, twin._stopping = self.woken, self._stopping
-        twin.last_by_chance = self.last_by_chance
         twin.ended = set(self.ended)
         twin._saved = self._saved
         twin._asked = dict(self._asked)

@@ -44,7 +44,8 @@ def _outcomes(fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
 def _admitting(fresh: Kubelet, pods: Sequence[Pod], running_on: Iterable[Pod] = ()) -> Kubelet:
     kubelet = fresh.copy()
     kubelet.take_up(pods, running_on=running_on)
-    kubelet.device_manager.last_by_chance = kubelet.last_by_chance = len(pods) > 1
+    for manager in (kubelet.cpu_manager, kubelet.device_manager):
+        manager.last_by_chance = len(pods) > 1
     return kubelet
 
 
@@ -65,7 +66,7 @@ def assuming_otherwise(kubelet: Kubelet, pod: Pod) -> Kubelet | None:
     this ``pod`` for the last if the given one does not, or else another. ``None`` where that makes
     no difference. Raises :class:`NotModelled` with a memory manager."""
     manager = kubelet.cpu_manager
-    if not (kubelet.last_by_chance and manager.last_admitted_stays):
+    if not (manager.last_by_chance and manager.last_admitted_stays):
         return None
     if pod.uid not in manager.state.entries:
         return None
@@ -76,7 +77,7 @@ def assuming_otherwise(kubelet: Kubelet, pod: Pod) -> Kubelet | None:
     is_last = any(pod.uid == one.uid for one in manager.last_admitted)
     last = tuple(others[:1]) if is_last else (pod,)
     twin.cpu_manager.last_admitted = twin.device_manager.last_admitted = last
-    (kubelet if is_last else twin).last_by_chance = False
+    (manager if is_last else twin.cpu_manager).last_by_chance = False
     return twin
 
 
