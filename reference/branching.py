@@ -69,7 +69,7 @@ class BranchingNode(Node):
         twin._ran_at_start = set(self._ran_at_start)
         twin._perhaps_ended = set(self._perhaps_ended)
         twin._in_cluster = self._in_cluster.copy()
-        twin._branches = []
+        twin._branches, twin._while_pods_end = [], []
         self._shared = twin._shared = True
         return twin
 
@@ -121,6 +121,7 @@ class BranchingNode(Node):
         resources = sorted(kubelet.device_manager.healthy_devices()) if kubelet else ()
         return (
             repr(held.held),
+            repr(kubelet.device_manager.checkpoint.held) if kubelet else "",
             tuple(resources),
             tuple(sorted(self._in_cluster.wanted)),
             repr(sorted(self._in_cluster.over.items())),
@@ -128,7 +129,7 @@ class BranchingNode(Node):
             tuple(pod.uid in self._runtime.removed for pod in self._manifests.values()),
             tuple(sorted(self._ended)),
             tuple(pod.containers for pod in self._manifests.values()),
-            kubelet and kubelet.woken,
+            kubelet and (kubelet.woken, kubelet.ending),
             manager and (manager.allocatable_cpus, manager.metrics.exclusive, manager.metrics.pool),
         )
 

@@ -33,7 +33,13 @@ from reference.kubelet.exit import error_text, status
 from reference.kubelet.in_cluster import PodsInCluster
 from reference.kubelet.in_place_resize import overlooks_requests
 from reference.kubelet.kubelet import Kubelet
-from reference.kubelet.outcomes import Branch, assuming_otherwise, branches_of, require_known_room
+from reference.kubelet.outcomes import (
+    Branch,
+    assuming_otherwise,
+    branches_of,
+    counting_ending,
+    require_known_room,
+)
 from reference.kubelet.pod_resources import (
     ASKED_ALLOCATABLE,
     ASKED_GET,
@@ -164,8 +170,13 @@ class Node:
         self._errors: tuple[str, ...] = ()
         self._hangs = ""
         self._branches: list[Branch] = []
+        #: Outcomes that only the second after a refusal brings.
+        self._while_pods_end: list[Branch] = []
         self._told = _NOTHING_TOLD
         self._crash: Crash | None = None
+        #: A pod may still be on the API server that was deleted as the kubelet was killed: the next
+        #: one admits it once more before it ends it (seen on 1.36.4).
+        self._unfinished = False
         self._versions: tuple[Version, ...] = ()
         self._unended: Runtime | None = None
 
@@ -180,7 +191,7 @@ class Node:
 
         A kubelet that hangs in a step is no error: the view says so.
         """
-        branches, self._branches = self._branches, []
+        branches, self._branches, self._while_pods_end = self._branches, [], []
         self._told, self._versions, self._unended = _NOTHING_TOLD, (), None
         try:
             self._do(step)
@@ -311,7 +322,7 @@ class Node:
                 return True
             self._runtime, self._unended = self._unended, self._runtime
         before = (self._kubelet, self._runtime, self._state_file, self._shown)
-        for branch in self._branches:
+        for branch in (*self._branches, *self._while_pods_end):
             if branch[0].forgets and not late:
                 continue
             self._take(branch)
@@ -400,8 +411,9 @@ class Node:
         try:
             left = _left_to_admit(fresh, self._manifests, self._in_cluster.over, self._release)
             pods = _decoded(left, self._config, self._release)
+            fresh.counts_by_chance = self._unfinished
             if overlooks_requests(self._config, self._release):
-                _require_nothing_new(fresh, pods)
+                _require_nothing_new(fresh, pods, self._config)
             branches = branches_of(fresh, pods, self._state_file)
         except Killed as end:
             self._die(end)
@@ -412,9 +424,11 @@ class Node:
             self._hang_at_start(fresh)
             return
         _require_known_start(branches, self._perhaps_ended)
-        self._errors, self._branches = (), branches
+        self._errors, self._branches, self._unfinished = (), branches, False
         ran = self._runtime.running()
-        self._ran_at_start = {pod.name for pod in pods if pod.may_end and pod.uid in ran}
+        self._ran_at_start = {
+            pod.name for pod in pods if (pod.may_end or pod.may_stay_ended) and pod.uid in ran
+        }
         self._gone = set()
         self._take(branches[0])
 
@@ -426,7 +440,7 @@ class Node:
         else:
             refused = (name for name, pod in kubelet.pods.items() if pod.phase is Phase.REJECTED)
             self._perhaps_ended |= self._ran_at_start.intersection(refused)
-        self._devices = kubelet.device_manager.pod_devices
+        self._devices = kubelet.device_manager.checkpoint
         self._memory = kubelet.memory
 
     def _die(self, end: Killed) -> None:
@@ -505,6 +519,8 @@ class Node:
         gates = self._config.feature_gates
         decoded = [as_decoded(pod, gates, release=self._release) for pod in pods]
         require_known_room(kubelet, decoded)
+        if kubelet.ending:
+            self._while_pods_end = counting_ending(kubelet, decoded, self._state_file)
         try:
             kubelet.take_up(decoded)
         except Killed as end:
@@ -533,6 +549,8 @@ class Node:
             raise IllegalStep(f"Delete: no pod {name}")
         kubelet, state_file = self._kubelet, self._state_file
         other = assuming_otherwise(kubelet, self._manifests[name]) if kubelet and rounds else None
+        if self._crash is not None and kubelet is not None:
+            _require_known_writes(kubelet, self._manifests[name], by_chance=other is not None)
         pod = self._manifests.pop(name)
         self._gone.add(pod.uid)
         self._ended.discard(name)
@@ -546,6 +564,7 @@ class Node:
             except Killed as end:
                 self._die(end)
                 self._unended = before
+                self._unfinished = self._config.api_server
                 return
             self._in_cluster.retry(self._manifests, self._config, self._kubelet)
             self._save()
@@ -699,14 +718,27 @@ def _require_same_pod(known: Pod | None, pod: Pod) -> None:
         raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
 
 
-def _require_nothing_new(fresh: Kubelet, pods: Collection[Pod]) -> None:
-    """A kubelet that overlooks what these pods request counts no request. Raises
-    :class:`NotModelled` where one does not have its CPUs yet."""
+def _require_nothing_new(fresh: Kubelet, pods: Collection[Pod], config: KubeletConfig) -> None:
+    """A kubelet that overlooks what these pods request counts no request, but those of sidecars.
+    Raises :class:`NotModelled` where one does not have its CPUs yet, or may be refused though it
+    has."""
+    refuses = fresh.cpu_manager.policy.can_refuse_holders
+    of_pods = config.topology_manager_scope == "pod" and config.topology_manager_policy != "none"
     for pod in pods:
         wants = any(exclusive_cpus(pod, one) for one in pod.containers)
-        if wants and pod.uid not in fresh.cpu_manager.state.entries:
-            raise NotModelled(f"Start: pod {pod.name} has no CPUs, and its request is overlooked")
+        lacks = pod.uid not in fresh.cpu_manager.state.entries
+        if wants and (refuses or of_pods or lacks):
+            raise NotModelled(f"Start: pod {pod.name} needs CPUs, and its request is overlooked")
     fresh.counts_by_chance = fresh.counts_by_chance or bool(pods)
+
+
+def _require_known_writes(kubelet: Kubelet, pod: Pod, *, by_chance: bool) -> None:
+    """Of a pod that goes, while the kubelet is to be killed at a write. It removes the entries of
+    several containers in the order of a map (``removeStaleState``), or perhaps none. Raises
+    :class:`NotModelled`."""
+    entries = kubelet.cpu_manager.state.entries.get(pod.uid, {})
+    if by_chance or len(entries) > 1:
+        raise NotModelled(f"Delete: which entry of pod {pod.name} goes at which write")
 
 
 def _require_together(pods: Sequence[Pod], config: KubeletConfig, release: AnyRelease) -> None:

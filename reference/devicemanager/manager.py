@@ -56,7 +56,10 @@ class DeviceManager:
     ) -> None:
         self.active_pods: Callable[[], Iterable[Pod]] = tuple
         self.sources_ready = False
-        self.pod_devices = PodDevices() if kept is None else kept.copy()
+        #: Who held what when the checkpoint was written last (``writeCheckpoint``). That a pod's
+        #: devices are free again is no reason to write it.
+        self.checkpoint = PodDevices() if kept is None else kept
+        self.pod_devices = self.checkpoint.copy()
         self._numa_nodes = tuple(numa_nodes)
         self._running, self._doubtful = frozenset(running), frozenset(doubtful)
         self._release = release
@@ -81,6 +84,7 @@ class DeviceManager:
         healthy. Where an id comes twice, the later one counts."""
         self.pod_devices.resources.add(resource)
         self._all_devices[resource] = {one.id: one for one in devices}
+        self.checkpoint = self.pod_devices.copy()
 
     def of_each_resource(self) -> list[DevicesOf]:
         """A hint provider for each resource that the kubelet knows (``isDevicePluginResource``)."""
@@ -160,6 +164,7 @@ class DeviceManager:
             if chosen:
                 devices = {one: self._all_devices[resource][one] for one in chosen}
                 self.pod_devices.insert(pod.uid, container.name, resource, devices)
+                self.checkpoint = self.pod_devices.copy()
         held = self.pod_devices.container_devices(pod.uid, container.name, resource) or {}
         if container.kind is Kind.INIT:
             reusable.update(held)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from reference.behaviours import Behaviour
 from reference.errors import IllegalStep, NotModelled
 from reference.feature_gates import enabled
 from reference.kubelet.admission import fault_of, fault_of_whole
@@ -22,7 +23,7 @@ from reference.pods.pod import Container, Pod
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import qos_class
 from reference.pods.quantity import Quantity, quantity
-from reference.releases import AnyRelease
+from reference.releases import AnyRelease, has
 from reference.steps import KubeletConfig, Step
 from reference.view import Phase, PodView
 
@@ -80,8 +81,14 @@ class PodsInCluster:
         self._over |= {name: pod for name, pod in pods.items() if pod.phase is Phase.REJECTED}
 
     def shown(self, pods: Mapping[str, PodView]) -> dict[str, PodView]:
-        """The pods, with why their resizes were not granted."""
-        return {name: replace(view, resize=self._why.get(name, "")) for name, view in pods.items()}
+        """The pods, with why their resizes were not granted: of those that run
+        (``determinePodResizeStatus``, ``kubelet_pods.go``)."""
+        waiting = {
+            name: replace(pods[name], resize=why)
+            for name, why in self._why.items()
+            if name in pods and pods[name].phase is Phase.RUNNING
+        }
+        return {**pods, **waiting}
 
     # -- resizes ---------------------------------------------------------------------------------
 
@@ -127,6 +134,10 @@ class PodsInCluster:
         if text:
             reason = "Infeasible" if infeasible else "Deferred"
             self._why[name] = pending(reason, text, self._release)
+            if not infeasible and has(self._release, Behaviour.RESIZE_LEFT_ALONE):
+                # It is an admission, and tried again whenever a status changes
+                # (``HandlePodReconcile``, ``kubelet.go``; seen on 1.37.0).
+                kubelet.counts_by_chance = True
             return
         pods[name] = self._wanted.pop(name)
         self._why.pop(name, None)

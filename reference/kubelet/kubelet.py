@@ -47,6 +47,8 @@ _SIZED_BY_STATUS_UNTIL: Final = 34
 #: that it refused. While the pod's worker ends, which takes about a second, the pod is active
 #: (gate ResourceHealthStatus; ``HandlePodSyncs``, ``isPodInactive``; seen on 1.36.4).
 _HEALTH_SYNCS_PODS_SINCE: Final = 36
+#: From here on pod workers decide which pods are active (``filterOutInactivePods``).
+_WORKERS_DECIDE_SINCE: Final = 22
 
 
 class Managers(Protocol):
@@ -105,6 +107,14 @@ class PodLifecycle:
         self._admitted: dict[str, Pod] = {}
         self._refused: dict[str, Pod] = {}
         self.woken: frozenset[str] = frozenset()
+        #: The uids of refused pods of which containers are known to the runtime: their workers end
+        #: for about a second, and they are active until then (seen on 1.36.4 and 1.37.0).
+        self.ending: frozenset[str] = frozenset()
+        #: Those of them that count in the admission of a pod.
+        self.counted: frozenset[str] = frozenset()
+        #: Refused pods whose containers had ended before: they have a class if the kubelet hears of
+        #: the pod before it hears of these (seen on 1.26.15).
+        self.classed_by_chance: tuple[str, ...] = ()
         self._being_admitted: tuple[Pod, ...] = ()
         self._stopping: Pod | None = None
         #: The uids of admitted pods that have ended.
@@ -126,6 +136,7 @@ class PodLifecycle:
         refused pods whose containers are not ended (see :meth:`Kubelet.may_run_on`)."""
         self._running_on |= {pod.name: pod.uid for pod in running_on}
         arrived, several = [], False
+        known = {*self.runtime.uids(), *self.runtime.removed}
         for number, pod in enumerate(pods):
             several = number > 0
             refusal = self._admit(pod)
@@ -133,6 +144,8 @@ class PodLifecycle:
             if refusal:
                 self._refused[pod.name] = pod
                 qos = self._qos(pod) if self._names_qos or self._is_ended(pod) else ""
+                if qos and not self._names_qos and not self._runs(pod):
+                    self.classed_by_chance += (pod.name,)
                 self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos)
             elif pod.name in self.over:  # it fits by now, and has ended all the same
                 self.pods[pod.name] = self.over[pod.name]
@@ -140,6 +153,8 @@ class PodLifecycle:
                 self._admitted[pod.name] = pod
                 self.pods[pod.name] = PodView(Phase.RUNNING, qos=self._qos(pod))
                 arrived.append(pod)
+        if minor_of(self._release) >= _WORKERS_DECIDE_SINCE:
+            self.ending |= known.intersection(pod.uid for pod in self._refused.values())
         for pod in arrived:
             self._run(pod, raced=several)
         self.settle()
@@ -173,8 +188,10 @@ class PodLifecycle:
         of the kubelet, which makes its status whole."""
         if not self._names_qos_at_end or pod.name in self._running_on:
             return False
-        runs = any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
-        return runs or pod.uid in self.runtime.removed
+        return self._runs(pod) or pod.uid in self.runtime.removed
+
+    def _runs(self, pod: Pod) -> bool:
+        return any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
 
     def drop(self, name: str, *, rounds: bool = True) -> None:
         """The pod's manifest is gone: end its containers and forget it. Reconcile rounds follow,
@@ -277,16 +294,16 @@ class PodLifecycle:
             )
 
         answer = said(others)
-        woken = [
-            one for one in self._refused.values() if one.uid in self.woken and one.uid != pod.uid
-        ]
+        refused = [one for one in self._refused.values() if one.uid != pod.uid]
+        woken = [one for one in refused if one.uid in self.woken]
         holds = any(len(one.containers) > 1 or _share_devices(one, pod) for one in woken)
         if holds or (woken and answer != said([*others, *woken])):
             raise NotModelled(
                 f"pod {pod.name}: release {self._release} may still count a refused pod whose "
                 "devices have just become healthy"
             )
-        return answer
+        counted = [one for one in refused if one.uid in self.counted]
+        return said([*others, *counted]) if counted else answer
 
     def _missing_devices(self, pod: Pod) -> Mapping[str, int]:
         """How many devices it lacks by what the node is known to have, by resource."""
@@ -395,7 +412,7 @@ class Kubelet(PodLifecycle):
         )
         twin.pods, twin.over = dict(self.pods), self.over
         twin._admitted, twin._refused = dict(self._admitted), dict(self._refused)
-        twin.woken, twin._stopping = self.woken, self._stopping
+        twin.woken, twin.ending, twin._stopping = self.woken, self.ending, self._stopping
         twin.ended = set(self.ended)
         twin._saved = self._saved
         twin._asked = dict(self._asked)
@@ -413,6 +430,9 @@ class Kubelet(PodLifecycle):
             by_status = minor_of(self._release) <= _SIZED_BY_STATUS_UNTIL
             self._container_manager.resize(before if by_status else pod)
             text = shortage(pod, others, self._allocatable)
+            ending = [one for one in self._refused.values() if one.uid in self.ending]
+            if ending and text != shortage(pod, [*others, *ending], self._allocatable):
+                raise NotModelled(f"Resize: pod {pod.name} beside refused pods that still end")
             granted = not text
         except (AllocationError, TopologyAffinityError) as error:
             text = str(error)

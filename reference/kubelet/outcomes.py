@@ -7,6 +7,7 @@ containers of a pod that it refuses.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import TypeAlias
 
@@ -35,10 +36,21 @@ def _outcomes(fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
     for order in fresh.orders(pods):
         kubelet = _admitting(fresh, order)
         yield kubelet
+        yield from _without_class(kubelet)
         forgotten = kubelet.may_run_on(pods, fresh.runtime)
         for count in range(1, len(forgotten) + 1):
             for some in combinations(forgotten, count):
                 yield _admitting(fresh, order, running_on=some)
+
+
+def _without_class(kubelet: Kubelet) -> Iterator[Kubelet]:
+    """The same, where some of the pods have no QoS class of which chance decides it."""
+    names = kubelet.classed_by_chance
+    for count in range(1, len(names) + 1):
+        for some in combinations(names, count):
+            twin = kubelet.copy()
+            twin.pods |= {name: replace(twin.pods[name], qos="") for name in some}
+            yield twin
 
 
 def _admitting(fresh: Kubelet, pods: Sequence[Pod], running_on: Iterable[Pod] = ()) -> Kubelet:
@@ -58,6 +70,21 @@ def require_known_room(kubelet: Kubelet, pods: Iterable[Pod]) -> None:
     for pod in pods:
         if any(exclusive_cpus(pod, one) for one in pod.containers):
             raise NotModelled(f"pod {pod.name}: CPUs of the pod before it may not be free yet")
+
+
+def counting_ending(before: Kubelet, pods: Sequence[Pod], state_file: str | None) -> list[Branch]:
+    """What may come of the admission of these pods where refused pods count as active because their
+    workers still end: some of them, or all."""
+    branches: list[Branch] = []
+    for count in range(1, len(before.ending) + 1):
+        for some in combinations(sorted(before.ending), count):
+            kubelet = before.copy()
+            kubelet.counted = frozenset(some)
+            kubelet.take_up(pods)
+            kubelet.counted = frozenset()
+            text = kubelet.unsaved_state()
+            branches.append((kubelet, state_file if text is None else text))
+    return branches
 
 
 def assuming_otherwise(kubelet: Kubelet, pod: Pod) -> Kubelet | None:

@@ -15,7 +15,6 @@ from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held
 from reference.feature_gates import enabled
-from reference.pods.pod_level_resources import has_pod_level_resources, is_guaranteed_alone
 from reference.releases import AnyRelease, has, minor_of
 from reference.steps import Container, Kind, Pod
 from reference.view import HeldDevice
@@ -127,8 +126,8 @@ class PodResources:
     def _of(self, pod: Pod, container: Container) -> CPUSet:
         if has(self.release, Behaviour.SHARED_POOL_REPORTED):
             return self.manager.affinity(pod.uid, container.name)
-        shares = has_pod_level_resources(pod) and not is_guaranteed_alone(container)
-        if shares and has(self.release, Behaviour.POD_POOLS_REPORTED):
+        isolated = self.manager.isolates(pod, container)
+        if not isolated and has(self.release, Behaviour.POD_POOLS_REPORTED):
             return CPUSet()
         return self.manager.exclusive_cpus(pod.uid, container.name)
 

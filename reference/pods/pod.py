@@ -134,8 +134,10 @@ class Pod(_HashedOnce):
 
     @property
     def may_stay_ended(self) -> bool:
-        """Whether one of its containers is never started again."""
-        return RestartPolicy.NEVER in map(self.restart_policy_of, self.containers)
+        """Whether one of its containers is never started again, or none is once all have ended: a
+        pod of policy Never gets no second sandbox (``computePodActions``, ``kuberuntime``)."""
+        policies = {self.restart_policy, *map(self.restart_policy_of, self.containers)}
+        return RestartPolicy.NEVER in policies
 
     def __hash__(self) -> int:
         try:

@@ -201,6 +201,20 @@ def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(releas
     assert made.view().pods["b"].phase is Phase.RUNNING
 
 
+def test_devices_of_a_refused_pod_are_in_the_checkpoint_until_it_is_written() -> None:
+    """That they are free again is no reason to write it: the next kubelet finds them held (seen on
+    1.36.4)."""
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0]), topology_manager_policy="best-effort")
+    made = Node(lambda name: topologies.machine(name).tree, "1s-1n-2c-smt1", config, release="1.36")
+    devices = RegisterDevices(NIC, (Device("d0", (0,)), Device("d1", (0,))))
+    large = Pod("a", (Container("c", "2", "2", devices=((NIC, 1),), memory_limit="1Mi"),))
+    shared = Pod("s", (Container("c"),))
+    for step in (Start(), devices, Apply(large), Apply(shared), Stop(), Start(), devices):
+        made.do(step)
+    with pytest.raises(NotModelled, match=r"pod b: .* may still count a refused pod"):
+        made.do(Apply(guaranteed("b", 1)))
+
+
 def test_a_device_that_only_an_init_container_got_is_not_modelled_without_its_plugin() -> None:
     """Of a pod that was refused halfway: at the next start its app container would use it again."""
     config = KubeletConfig(

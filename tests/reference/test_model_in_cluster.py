@@ -9,6 +9,7 @@ import pytest
 import topologies
 from conformance.pods import best_effort, burstable, guaranteed
 from reference import CPUSet, IllegalStep, Node, NotModelled
+from reference.cpumanager.metrics import ADMISSIONS
 from reference.steps import (
     AddEphemeral,
     Apply,
@@ -20,6 +21,7 @@ from reference.steps import (
     KubeletConfig,
     Reboot,
     Resize,
+    RestartPolicy,
     Start,
     Step,
     Stop,
@@ -93,6 +95,28 @@ def test_a_deferred_resize_is_granted_when_a_pod_goes() -> None:
     made.do(Delete("a"))
     assert made.view().pods["b"].resize == ""
     assert made.view().cfs["b"]["c"].shares == 5 * 1024
+
+
+def test_a_pod_that_has_ended_waits_for_no_size() -> None:
+    """Its status does not say any more why a resize was not granted (seen on 1.36.4)."""
+    never = replace(burstable("b", request="1", limit="6"), restart_policy=RestartPolicy.NEVER)
+    larger = replace(burstable("b", request="5", limit="6"), restart_policy=RestartPolicy.NEVER)
+    made = node(Apply(guaranteed("a", 2)), Apply(never), Resize(larger))
+    assert made.view().pods["b"].resize
+    made.do(KillContainer("b", "c"))
+    assert made.view().pods["b"].phase is Phase.ENDED
+    assert made.view().pods["b"].resize == ""
+
+
+@pytest.mark.parametrize(("release", "known"), [("1.36", True), ("1.37", False)])
+def test_1_37_tries_a_deferred_resize_again_whenever_a_status_changes(
+    release: str, known: bool
+) -> None:
+    """Each time is an admission that it counts."""
+    made = node(Apply(burstable("b", request="1", limit="6")), release=release)
+    made.do(Resize(burstable("b", request="7", limit="7")))
+    made.do(AskMetrics())
+    assert (ADMISSIONS in (made.view().metrics or {})) is known
 
 
 def test_a_pod_from_an_api_server_is_not_critical() -> None:

@@ -21,6 +21,7 @@ from reference.pods.pod_level_resources import as_decoded, is_guaranteed_alone
 from reference.pods.qos import pod_milli_cpus, qos_class
 from reference.steps import (
     Apply,
+    AskPodResources,
     Configure,
     Container,
     Delete,
@@ -69,6 +70,16 @@ def held(node: Node, name: str = "a") -> dict[str, str]:
 
 
 # -- what is read of the manifest --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("release", "reported"), [("1.36", "2,18"), ("1.37", "")])
+def test_no_cpus_of_a_container_with_a_fraction_are_reported(release: str, reported: str) -> None:
+    """Though it would be Guaranteed alone: 1.37 reports them for the pod
+    (``resourcesQualifyForExclusiveCPUs``)."""
+    node = booted(config(), release=release)
+    node.do(Apply(pod("a", "4", exclusive("own", "2"), exclusive("part", "500m"))))
+    node.do(AskPodResources())
+    assert str((node.view().pod_resources or {})["a"]["part"]) == reported
 
 
 @pytest.mark.parametrize(

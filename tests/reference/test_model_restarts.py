@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from hunting.exploring.settings import machine_of
 from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.cpumanager.metrics import REQUESTS
@@ -35,7 +36,7 @@ from reference.steps import (
     Stop,
     TamperQuota,
 )
-from reference.view import Phase
+from reference.view import Phase, Version
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
 IN_CLUSTER = replace(CONFIG, api_server=True)
@@ -170,7 +171,7 @@ def test_1_32_with_the_gate_of_resizes_overlooks_what_pods_requested() -> None:
         assert (REQUESTS in (made.view().metrics or {})) is counted
         assert set(made.view().assignments) == {"a"}
     made = node(Apply(guaranteed("a", 2)), Stop(), RemoveState(), config=config, release="1.32")
-    with pytest.raises(NotModelled, match="pod a has no CPUs, and its request is overlooked"):
+    with pytest.raises(NotModelled, match="pod a needs CPUs, and its request is overlooked"):
         made.do(Start())
 
 
@@ -320,3 +321,70 @@ def test_up_to_1_32_a_start_counted_cpus_of_init_containers_twice(release: str, 
     metrics = made.view().metrics
     assert metrics is not None
     assert metrics["kubelet_cpu_manager_exclusive_cpu_allocation_count"] == left
+
+
+def test_a_refused_pod_that_ran_may_count_for_about_a_second() -> None:
+    """Its worker ends, and the kubelet takes it for active until then, whose containers are gone
+    already (seen on 1.36.4 and 1.37.0): another pod may find no room."""
+    full = replace(CONFIG, policy_options=FULL)
+    made = node(Apply(guaranteed("large", 6)), Stop(), Start(), config=full)
+    before = made.view()
+    assert before.pods["large"].reason == "SMTAlignmentError"
+    made.do(Apply(guaranteed("b", 2)))
+    assert made.view().pods["b"].phase is Phase.RUNNING
+    assert made.outcomes == 1  # the other is none for a search of the model
+    lacking = node(Apply(burstable("b", request="8", limit="8"))).view().pods["b"]  # as 6 and 2 do
+    refused = replace(lacking, qos="Guaranteed")
+    taken = (made.view().versions or ())[:1]
+    versions = (*taken, Version(before.shared_pool, CPUSet()))
+    assert made.follow(replace(before, pods={**before.pods, "b": refused}, versions=versions))
+    assert made.view().pods["b"] == refused
+
+
+def test_a_pod_of_policy_never_gets_no_second_sandbox() -> None:
+    """Whatever the policy of its containers: a kubelet 1.36.4 that had refused it tries for ever
+    to stop it."""
+    own = replace(exclusive("c", 8), restart_policy=RestartPolicy.ALWAYS)
+    never = replace(guaranteed_of("a", [own]), restart_policy=RestartPolicy.NEVER)
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 8]), policy_options=FULL)
+    steps = (Apply(never), Stop(), Start(), Stop())
+    made = node(*steps, config=config, machine="2s-2n-8c-smt2")
+    with pytest.raises(NotModelled, match="pod a, refused while it ran"):
+        made.do(Start())
+
+
+@pytest.mark.parametrize("more", [{"policy_options": FULL}, {"topology_manager_scope": "pod"}])
+def test_what_1_32_overlooks_may_also_decide_who_is_refused(more: dict[str, Any]) -> None:
+    config = replace(IN_CLUSTER, feature_gates={"InPlacePodVerticalScaling": True}, **more)
+    config = replace(config, topology_manager_policy="best-effort")
+    made = node(Apply(guaranteed("a", 2)), Stop(), config=config, release="1.32")
+    with pytest.raises(NotModelled, match="pod a needs CPUs, and its request is overlooked"):
+        made.do(Start())
+
+
+def test_which_entry_goes_at_which_write_is_not_known() -> None:
+    """A map has them."""
+    two = guaranteed_of("two", [exclusive("c", 1), exclusive("d", 1)])
+    made = node(Apply(two), Apply(guaranteed("one", 1)), KillAtRename(1))
+    with pytest.raises(NotModelled, match="which entry of pod two goes at which write"):
+        made.do(Delete("two"))
+    made.do(Delete("one"))
+    assert not made.view().running
+
+
+def test_a_pod_that_was_deleted_as_the_kubelet_was_killed_may_be_admitted_again() -> None:
+    """An API server has it until a kubelet says that it has ended; a manifest is gone."""
+    for config, known in ((CONFIG, True), (IN_CLUSTER, False)):
+        made = node(Apply(guaranteed("a", 1)), KillAtRename(1), Delete("a"), Start(), config=config)
+        made.do(AskMetrics())
+        assert (REQUESTS in (made.view().metrics or {})) is known
+
+
+def test_chance_decides_the_class_of_a_refused_pod_that_had_ended() -> None:
+    """1.26 names it if it hears of the pod before it hears of its containers."""
+    odd = Configure(replace(CONFIG, policy_options=FULL))
+    made = node(Apply(guaranteed("odd", 1)), Stop(), odd, Start(), Stop(), Start(), release="1.26")
+    with_class = made.view()
+    assert with_class.pods["odd"].qos == "Guaranteed"
+    without = {"odd": replace(with_class.pods["odd"], qos="")}
+    assert made.follow(replace(with_class, pods=without))
