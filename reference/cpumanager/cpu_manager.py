@@ -259,6 +259,8 @@ class CPUManager:
         before, held = self.state.default, self.state.get(uid, container)
         self.policy.remove_container(self.state, uid, container)
         freed = self.state.default - before
+        if held is not None and held & before:  # another container has had them, too
+            freed |= (held & before) - assigned({uid: self.state.entries.get(uid, {})})
         self.metrics = self.metrics.returned(len(freed))
         if held is not None and uid not in self.state.pod_entries:
             self._count_by_numa(assigned(self.state.entries) - freed)

@@ -161,3 +161,19 @@ def test_a_refused_pod_races_with_the_others_that_a_start_takes_up() -> None:
     node.do(Start())
     assert node.view().pods["a"].phase is Phase.REJECTED
     assert node.view().asked["s"]["c"].raced
+
+
+def test_cpus_that_two_containers_hold_are_counted_as_returned_twice() -> None:
+    """On a hybrid machine a container is given CPUs of another one: the gauge goes back to 0
+    (``updateMetricsOnRelease``; seen on 1.36.4 and 1.37.0)."""
+    hybrid = machine("1s-1n-14c-smt2-near-e8-i7-1370p")
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 1]))
+    node = Node(lambda _: hybrid.tree, hybrid.name, config, release="1.36")
+    pods = (guaranteed("a", 4), guaranteed("b", 9), guaranteed("c", 2))
+    for step in (Start(), *map(Apply, pods)):
+        node.do(step)
+    held = node.view().assignments
+    assert held["b"]["c"] & held["c"]["c"] == CPUSet([6])
+    for step in (*(Delete(pod.name) for pod in pods), AskMetrics()):
+        node.do(step)
+    assert (node.view().metrics or {})[EXCLUSIVE] == 0
