@@ -8,14 +8,16 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import burstable, guaranteed
 from conformance.results import Difference
-from conformance.scenario import Source, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.in_cluster import API_SERVER
+from conformance.scenarios.sources import code
 from conformance.subject import Capability
 from reference.view import Phase
 
-_ADMISSION = Source(
-    "Kubernetes 1.36: the node predicates that a kubelet checks at admission",
-    "https://github.com/kubernetes/kubernetes/blob/v1.36.4/pkg/kubelet/lifecycle/predicate.go",
+_ADMISSION = code(
+    "1.36.4",
+    "pkg/kubelet/lifecycle/predicate.go",
+    "the node predicates that a kubelet checks at admission",
 )
 
 

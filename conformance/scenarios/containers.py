@@ -10,43 +10,38 @@ from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.scenario import Level, Source, scenario
-from conformance.scenarios.sources import EVERY_ROUND, SIDECARS, STALE_STATE
+from conformance.scenarios.sources import (
+    EVERY_ROUND,
+    RESTARTS,
+    SIDECARS,
+    STALE_STATE,
+    address,
+    code,
+    documentation,
+    issue,
+    pull,
+)
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPolicy
 from reference.view import Phase, PodView
 
-_ISSUES = "https://github.com/kubernetes/kubernetes"
-ENDED = Source(
-    "Pull request 52363: a pod that has ended gives its CPUs back", f"{_ISSUES}/pull/52363"
+ENDED = pull(52363, "a pod that has ended gives its CPUs back")
+SHORT_PODS = issue(79159, "pods of a Job fail although CPUs are free")
+QUOTAS = documentation(
+    "Resource Management for Pods and Containers: a cpu limit is a quota",
+    "concepts/configuration/manage-resources-containers/#how-pods-with-resource-limits-are-run",
 )
-SHORT_PODS = Source(
-    "Issue 79159: pods of a Job fail although CPUs are free", f"{_ISSUES}/issues/79159"
+QUOTA_GATE = pull(127525, "feature gate DisableCPUQuotaWithExclusiveCPUs")
+CREATE_FLOW = code(
+    "1.21.4",
+    "pkg/kubelet/cm/internal_container_lifecycle_linux.go",
+    "a container is created with its cpuset",
 )
-RESTARTS = Source(
-    "Issue 90303: a container that was killed comes back on its CPUs", f"{_ISSUES}/issues/90303"
-)
-
-QUOTAS = Source(
-    "Kubernetes documentation, Resource Management for Pods and Containers: a cpu limit is a quota",
-    "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/"
-    "#how-pods-with-resource-limits-are-run",
-)
-QUOTA_GATE = Source(
-    "Pull request 127525: feature gate DisableCPUQuotaWithExclusiveCPUs", f"{_ISSUES}/pull/127525"
-)
-
-CREATE_FLOW = Source(
-    "Kubernetes 1.21: a container is created with its cpuset",
-    f"{_ISSUES}/blob/v1.21.4/pkg/kubelet/cm/internal_container_lifecycle_linux.go",
-)
-REFUSED_UPDATE = Source(
-    "Issue 66614: the update of a shared container fails with EBUSY", f"{_ISSUES}/issues/66614"
-)
-
+REFUSED_UPDATE = issue(66614, "the update of a shared container fails with EBUSY")
 RESTART_ALL = Source(
     "Feature gate RestartAllContainersOnContainerExits: restart rules for all containers of a pod",
-    f"{_ISSUES}/blob/v1.36.4/pkg/features/kube_features.go",
+    address("1.36.4", "pkg/features/kube_features.go"),
 )
 OWN_RESTARTS = Source(
     "KEP-5307: container restart rules to customize the pod restart policy",

@@ -12,6 +12,7 @@ from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Source, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.sources import address
 from conformance.subject import Capability
 from reference.cpumanager.metrics import (
     EXCLUSIVE_OF_NODE,
@@ -24,18 +25,18 @@ from reference.cpumanager.metrics import (
 from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import AskAllocatable, AskMetrics, AskPodResources
 
-_TESTS: Final = "https://github.com/kubernetes/kubernetes/blob/v1.37.0/test/e2e_node"
+_METRICS_TEST: Final = "test/e2e_node/cpu_manager_metrics_test.go"
 NUMA_NODES: Final = Source(
     "Upstream's own tests of CPU allocations by NUMA node",
-    f"{_TESTS}/cpu_manager_metrics_test.go#L395",
+    address("1.37.0", f"{_METRICS_TEST}#L395"),
 )
 POD_LEVEL: Final = Source(
     "Upstream's own tests of the metrics of pods with pod-level resources",
-    f"{_TESTS}/cpu_manager_metrics_test.go#L579",
+    address("1.37.0", f"{_METRICS_TEST}#L579"),
 )
 SOCKET: Final = Source(
     "Upstream's own tests of the metrics of the pod-resources socket",
-    f"{_TESTS}/podresources_test.go#L2041",
+    address("1.37.0", "test/e2e_node/podresources_test.go#L2041"),
 )
 
 _ASKS: Final = (Capability.METRICS,)

@@ -13,9 +13,9 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
-from conformance.scenario import Source, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.pod_level_parts import promise_running
-from conformance.scenarios.sources import INIT_CONTAINERS
+from conformance.scenarios.sources import INIT_CONTAINERS, issue, pull
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
@@ -23,20 +23,12 @@ from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.errors import CheckpointError
 from reference.steps import KillAtRename, Kind
 
-_KUBERNETES: Final = "https://github.com/kubernetes/kubernetes"
-TORN: Final = Source(
-    "Issue 136604: a kubelet that is killed between two writes of its state file does not start "
-    "again",
-    f"{_KUBERNETES}/issues/136604",
+TORN: Final = issue(
+    136604,
+    "a kubelet that is killed between two writes of its state file does not start again",
 )
-ATOMIC: Final = Source(
-    "Pull request 59214: the state file is a checkpoint, which is renamed into place",
-    f"{_KUBERNETES}/pull/59214",
-)
-SHARED: Final = Source(
-    "Issue 104837: the state file had CPUs both in the shared pool and in an entry",
-    f"{_KUBERNETES}/issues/104837",
-)
+ATOMIC: Final = pull(59214, "the state file is a checkpoint, which is renamed into place")
+SHARED: Final = issue(104837, "the state file had CPUs both in the shared pool and in an entry")
 
 _CRASHES: Final = (Capability.CPUSETS, Capability.RENAMES, Capability.RESTART)
 _EDITS: Final = (*_CRASHES, Capability.EDIT_STATE, Capability.START_ERROR)

@@ -12,7 +12,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.devices import GPU, INTEGRATION, NIC, with_devices
@@ -39,6 +39,7 @@ from conformance.scenarios.sources import (
     TASK_PAGE,
     TOPOLOGY_POLICIES,
     UNCORE_CACHE,
+    issue,
 )
 from conformance.subject import Capability
 from reference import CPUSet
@@ -46,10 +47,7 @@ from reference.steps import Device, Kind, KubeletConfig, Pod, RegisterDevices
 from reference.view import Phase
 from topologies import offline, with_memory
 
-HYBRID: Final = Source(
-    "Issue 140495: on hybrid processors the kubelet counts cores by their average size",
-    "https://github.com/kubernetes/kubernetes/issues/140495",
-)
+HYBRID: Final = issue(140495, "on hybrid processors the kubelet counts cores by their average size")
 
 _FULL: Final = "full-pcpus-only"
 _NUMA: Final = "distribute-cpus-across-numa"

@@ -9,6 +9,7 @@ from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Source, scenario
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.sources import address, documentation, issue
 from conformance.subject import Capability
 from reference.cpumanager.metrics import (
     ADMISSION_ERRORS,
@@ -23,24 +24,19 @@ from reference.cpumanager.metrics import (
 )
 from reference.steps import AskMetrics, Kind, KubeletConfig
 
-_ISSUES = "https://github.com/kubernetes/kubernetes"
-PINNING = Source(
-    "Kubernetes documentation, Kubernetes Metrics Reference: "
-    "kubelet_cpu_manager_pinning_requests_total",
-    "https://kubernetes.io/docs/reference/instrumentation/metrics/",
+PINNING = documentation(
+    "Kubernetes Metrics Reference: kubelet_cpu_manager_pinning_requests_total",
+    "reference/instrumentation/metrics/",
 )
 UPSTREAM = Source(
     "Upstream's own tests of the CPU manager's metrics",
-    f"{_ISSUES}/blob/v1.37.0/test/e2e_node/cpu_manager_metrics_test.go",
+    address("1.37.0", "test/e2e_node/cpu_manager_metrics_test.go"),
 )
 TOPOLOGY_UPSTREAM = Source(
     "Upstream's own tests of the Topology Manager's metrics",
-    f"{_ISSUES}/blob/v1.37.0/test/e2e_node/topology_manager_metrics_test.go",
+    address("1.37.0", "test/e2e_node/topology_manager_metrics_test.go"),
 )
-DRIFT = Source(
-    "Issue 141262: the gauges drift where an app container reuses CPUs of an init container",
-    f"{_ISSUES}/issues/141262",
-)
+DRIFT = issue(141262, "the gauges drift where an app container reuses CPUs of an init container")
 
 _ASKS = (Capability.METRICS,)
 

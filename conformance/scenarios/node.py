@@ -18,40 +18,34 @@ from conformance.scenarios.sources import (
     CPUS_CHANGED,
     KEP,
     RECONCILE,
+    RESTARTS,
     STALE_STATE,
     TASK_PAGE,
+    documentation,
+    issue,
+    pull,
 )
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import KubeletConfig, RestartRuntime
 from reference.view import Phase
 
-_ISSUES = "https://github.com/kubernetes/kubernetes"
 _KERNEL = "https://docs.kernel.org/admin-guide"
 
-QUOTA = Source(
-    "Issue 70585: a container with exclusive CPUs has no CFS quota", f"{_ISSUES}/issues/70585"
-)
-RESTARTING = Source(
-    "Issue 90303: a container that was killed comes back on its CPUs", f"{_ISSUES}/issues/90303"
-)
+QUOTA = issue(70585, "a container with exclusive CPUs has no CFS quota")
 DAEMON_RELOAD = Source(
     "systemd issue 40438: daemon-reload writes cpusets again",
     "https://github.com/systemd/systemd/issues/40438",
 )
-HOTPLUG = Source("Issue 67500: CPUs go offline under a running kubelet", f"{_ISSUES}/issues/67500")
+HOTPLUG = issue(67500, "CPUs go offline under a running kubelet")
 CPUSET_V2 = Source(
     "Linux, control group v2: cpuset.cpus.effective", f"{_KERNEL}/cgroup-v2.html#cpuset"
 )
-POD_RESOURCES = Source(
-    "Kubernetes documentation, Device Plugins: the List endpoint reports exclusive CPUs",
-    "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
-    "#grpc-endpoint-list",
+POD_RESOURCES = documentation(
+    "Device Plugins: the List endpoint reports exclusive CPUs",
+    "concepts/extend-kubernetes/compute-storage-net/device-plugins/#grpc-endpoint-list",
 )
-POD_RESOURCES_OF_POOL = Source(
-    "Pull request 97415: the pod-resources socket reported the shared pool, up to 1.22",
-    f"{_ISSUES}/pull/97415",
-)
+POD_RESOURCES_OF_POOL = pull(97415, "the pod-resources socket reported the shared pool, up to 1.22")
 
 _SEES = (Capability.CPUSETS, Capability.KERNEL)
 _MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"'
@@ -209,7 +203,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
 @scenario(
     "node/killed-container-keeps-its-cpus",
     "A container that is killed and started again keeps its exclusive CPUs",
-    RESTARTING,
+    RESTARTS,
     level=Level.CORE,
     needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],

@@ -9,25 +9,18 @@ from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.scenario import Source, scenario
+from conformance.scenarios.sources import address, documentation, pull
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import AskAllocatable, AskPodResources, Kind, KubeletConfig, RestartPolicy
 
-_ISSUES = "https://github.com/kubernetes/kubernetes"
-_PAGE = "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
-LIST = Source(
-    "Kubernetes documentation, Device Plugins: the List endpoint", f"{_PAGE}#grpc-endpoint-list"
-)
-GET = Source(
-    "Kubernetes documentation, Device Plugins: the Get endpoint", f"{_PAGE}#grpc-endpoint-get"
-)
-ALLOCATABLE = Source(
-    "Pull request 112913: GetAllocatableResources reports all CPUs but the reserved ones",
-    f"{_ISSUES}/pull/112913",
-)
+_PAGE = "concepts/extend-kubernetes/compute-storage-net/device-plugins/"
+LIST = documentation("Device Plugins: the List endpoint", f"{_PAGE}#grpc-endpoint-list")
+GET = documentation("Device Plugins: the Get endpoint", f"{_PAGE}#grpc-endpoint-get")
+ALLOCATABLE = pull(112913, "GetAllocatableResources reports all CPUs but the reserved ones")
 ACTIVE = Source(
     "Feature gate KubeletPodResourcesListUseActivePods: List reports active pods",
-    f"{_ISSUES}/blob/v1.36.4/pkg/features/kube_features.go",
+    address("1.36.4", "pkg/features/kube_features.go"),
 )
 
 _ASKS = (Capability.CPUSETS, Capability.POD_RESOURCES)

@@ -12,27 +12,25 @@ from conformance.pods import exclusive, guaranteed
 from conformance.results import Difference
 from conformance.scenario import Source, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.sources import address, pull
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.kubelet.pod_resources import BURST, OVER_THE_LIMIT, WHOLE_POD
 from reference.steps import AskPodResources, FloodPodResources, KubeletConfig, Pod, RestartPolicy
 
-_TESTS: Final = "https://github.com/kubernetes/kubernetes/blob/v1.37.0/test/e2e_node"
+_SOCKET_TEST: Final = "test/e2e_node/podresources_test.go"
 EVERY_POD: Final = Source(
     "Upstream's own tests of List with feature gate KubeletPodResourcesListUseActivePods off",
-    f"{_TESTS}/podresources_test.go#L1681",
+    address("1.37.0", f"{_SOCKET_TEST}#L1681"),
 )
-RATE_LIMIT: Final = Source(
-    "Pull request 116459: the pod-resources socket has a limit on calls a second",
-    "https://github.com/kubernetes/kubernetes/pull/116459",
-)
+RATE_LIMIT: Final = pull(116459, "the pod-resources socket has a limit on calls a second")
 POD_LEVEL: Final = Source(
     "Upstream's own tests of the pod resources of pods with pod-level resources",
-    f"{_TESTS}/podresources_test.go#L2547",
+    address("1.37.0", f"{_SOCKET_TEST}#L2547"),
 )
 OUTLIVES: Final = Source(
     "Upstream's own test: a pod's shared pool stays while one of its containers runs",
-    f"{_TESTS}/cpu_manager_test.go#L2717",
+    address("1.37.0", "test/e2e_node/cpu_manager_test.go#L2717"),
 )
 
 _ASKS: Final = (Capability.CPUSETS, Capability.POD_RESOURCES)

@@ -8,28 +8,34 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, Source, scenario
-from conformance.scenarios.containers import RESTARTS
+from conformance.scenario import Level, scenario
 from conformance.scenarios.in_cluster import API_SERVER
-from conformance.scenarios.sources import SIDECARS, STALE_STATE, TASK_PAGE
+from conformance.scenarios.sources import (
+    RESTARTS,
+    SIDECARS,
+    STALE_STATE,
+    TASK_PAGE,
+    code,
+    documentation,
+)
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.steps import Container, Kind, Pod
 from reference.view import Phase
 
-QOS_CLASSES: Final = Source(
-    "Kubernetes documentation, Pod Quality of Service Classes: every container of a Guaranteed "
-    "pod has limits",
-    "https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/#guaranteed",
+QOS_CLASSES: Final = documentation(
+    "Pod Quality of Service Classes: every container of a Guaranteed pod has limits",
+    "concepts/workloads/pods/pod-qos/#guaranteed",
 )
-OBJECT_NAMES: Final = Source(
-    "Kubernetes documentation, Object Names and IDs: a uid tells similar entities apart",
-    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids",
+OBJECT_NAMES: Final = documentation(
+    "Object Names and IDs: a uid tells similar entities apart",
+    "concepts/overview/working-with-objects/names/#uids",
 )
-ENDED_ARE_SKIPPED: Final = Source(
-    "Kubernetes 1.36: a reconcile round passes over a container that has ended, and goes on",
-    "https://github.com/kubernetes/kubernetes/blob/v1.36.4/pkg/kubelet/cm/cpumanager/cpu_manager.go",
+ENDED_ARE_SKIPPED: Final = code(
+    "1.36.4",
+    "pkg/kubelet/cm/cpumanager/cpu_manager.go",
+    "a reconcile round passes over a container that has ended, and goes on",
 )
 
 #: 60 characters. What follows makes names of 63, the longest that a container may have.

@@ -6,16 +6,17 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running
+from conformance.scenarios.sources import code
 from conformance.subject import Capability
 from reference import Checkpoint
 from reference.behaviours import Behaviour
 
-_MIGRATED: Final = Source(
-    "Kubernetes 1.37: a state file of version 3 is migrated to version 4",
-    "https://github.com/kubernetes/kubernetes/blob/v1.37.0/pkg/kubelet/cm/cpumanager/state/"
-    "state_checkpoint.go",
+_MIGRATED: Final = code(
+    "1.37.0",
+    "pkg/kubelet/cm/cpumanager/state/state_checkpoint.go",
+    "a state file of version 3 is migrated to version 4",
 )
 
 
