@@ -18,11 +18,8 @@ from reference.view import Phase
 @scenario(
     "admission/too-large-is-rejected",
     "A request larger than what is free is rejected with its reason, and takes nothing",
-    KEP,
-    level=Level.CORE,
-    since="1.29",
-    capabilities=[Capability.REJECTIONS],
-)
+    KEP, level=Level.CORE, since="1.29", capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def too_large_is_rejected(node: LockstepNode) -> None:
     """The message names what was requested and what was available."""
     node.boot()
@@ -46,11 +43,8 @@ def too_large_is_rejected(node: LockstepNode) -> None:
 @scenario(
     "admission/all-free-cpus-are-assigned",
     "A request for all that is free is admitted, and the next one is rejected",
-    KEP,
-    level=Level.CORE,
-    since="1.9",
-    capabilities=[Capability.REJECTIONS],
-)
+    KEP, level=Level.CORE, since="1.9", capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def all_free_cpus_are_assigned(node: LockstepNode) -> None:
     """The first pod is left alone by the second's rejection."""
     node.boot()
@@ -65,12 +59,9 @@ def all_free_cpus_are_assigned(node: LockstepNode) -> None:
 @scenario(
     "admission/several-containers",
     "Each container of a Guaranteed pod is judged on its own request",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.9",
-    needs=Needs(free=4),
+    TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def several_containers(node: LockstepNode) -> None:
     """Two whole requests get exclusive CPUs, a fractional one shares."""
     node.boot()
@@ -90,11 +81,8 @@ def several_containers(node: LockstepNode) -> None:
 @scenario(
     "admission/rejection-returns-what-was-taken",
     "A pod that is rejected at its second container leaves no CPU assigned",
-    KEP,
-    level=Level.CORE,
-    since="1.9",
-    capabilities=[Capability.REJECTIONS],
-)
+    KEP, level=Level.CORE, since="1.9", capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def rejection_returns_what_was_taken(node: LockstepNode) -> None:
     """Its first container took all that was free before the second found nothing."""
     node.boot()
@@ -108,10 +96,8 @@ def rejection_returns_what_was_taken(node: LockstepNode) -> None:
 @scenario(
     "init/app-reuses-init-cpus",
     "An app container reuses the CPUs of its pod's init container",
-    INIT_CONTAINERS,
-    level=Level.CORE,
-    needs=Needs(free=2),
-)
+    INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=2),
+)  # fmt: skip
 def app_reuses_init_cpus(node: LockstepNode) -> None:
     """The pod holds no more CPUs than its larger part asks for."""
     node.boot()
@@ -128,12 +114,9 @@ def app_reuses_init_cpus(node: LockstepNode) -> None:
 @scenario(
     "init/sidecar-keeps-its-cpus",
     "A sidecar keeps its exclusive CPUs beside its pod's app containers",
-    SIDECARS,
-    level=Level.CORE,
-    since="1.29",
-    needs=Needs(free=2),
+    SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     """A restartable init container runs on, so its CPUs are not reused."""
     node.boot()
@@ -147,11 +130,8 @@ def sidecar_keeps_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "admission/cpus-are-free-right-after-a-deletion",
     "A pod that comes right after a deletion gets the CPUs that became free, before any round",
-    STALE_STATE,
-    since="1.18",
-    needs=Needs(free=2),
-    capabilities=[Capability.REJECTIONS, Capability.CONFIGURE],
-)
+    STALE_STATE, needs=Needs(free=2), capabilities=[Capability.REJECTIONS, Capability.CONFIGURE],
+)  # fmt: skip
 def cpus_are_free_right_after_a_deletion(node: LockstepNode) -> None:
     """The default reconcile period is ten seconds, so the admission has to clear away what the
     deleted pod held. The second pod needs all of it."""

@@ -28,11 +28,8 @@ _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
 @scenario(
     "uneven/sizes-of-cores-are-respected",
     "From 1.38 on exclusive CPUs are taken from what is free on cores of any size",
-    UNEVEN_CORES,
-    level=Level.CORE,
-    since=_SINCE,
-    machine="1s-1n-4c-smt2-off7",
-)
+    UNEVEN_CORES, level=Level.CORE, since=_SINCE, machine="1s-1n-4c-smt2-off7",
+)  # fmt: skip
 def sizes_of_cores_are_respected(node: LockstepNode) -> None:
     """Whether a core is free is judged by its own size. No CPU twice, and no reserved one."""
     promise_only_free(node, {"a": 2, "b": 1, "c": 1})
@@ -41,11 +38,8 @@ def sizes_of_cores_are_respected(node: LockstepNode) -> None:
 @scenario(
     "options/numa-distribution-always-answers",
     "From 1.38 on a request that is spread over NUMA nodes is answered where half cores are left",
-    ENDLESS_SEARCH,
-    level=Level.CORE,
-    since=_SINCE,
-    machine="2s-4n-40c-smt2-interleaved",
-)
+    ENDLESS_SEARCH, level=Level.CORE, since=_SINCE, machine="2s-4n-40c-smt2-interleaved",
+)  # fmt: skip
 def numa_distribution_always_answers(node: LockstepNode) -> None:
     """Whole cores are counted, where earlier releases count CPUs and search for ever. One thread of
     each of four cores is reserved."""
@@ -62,10 +56,8 @@ def numa_distribution_always_answers(node: LockstepNode) -> None:
 @scenario(
     "options/numa-distribution-keeps-its-choice",
     "From 1.38 on distribute-cpus-across-numa takes the NUMA nodes that it has chosen",
-    OVERWRITTEN_COMBINATION,
-    since=_SINCE,
-    machine="8s-8n-32c-smt4-near",
-)
+    OVERWRITTEN_COMBINATION, since=_SINCE, machine="8s-8n-32c-smt4-near",
+)  # fmt: skip
 def numa_distribution_keeps_its_choice(node: LockstepNode) -> None:
     """Of combinations that balance equally well, the first."""
     node.boot(with_options(node, _ACROSS_NUMA))
@@ -77,10 +69,8 @@ def numa_distribution_keeps_its_choice(node: LockstepNode) -> None:
 @scenario(
     "options/across-cores-spreads-whatever-the-numbers",
     "From 1.38 on distribute-cpus-across-cores takes CPUs of different cores in any numbering",
-    NEIGHBOURING_THREADS,
-    since=_SINCE,
-    machine="1s-1n-4c-smt2-near",
-)
+    NEIGHBOURING_THREADS, since=_SINCE, machine="1s-1n-4c-smt2-near",
+)  # fmt: skip
 def across_cores_spreads_whatever_the_numbers(node: LockstepNode) -> None:
     """A CPU of each core in turn."""
     node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))
@@ -92,11 +82,8 @@ def across_cores_spreads_whatever_the_numbers(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restart-keeps-the-pool",
     "From 1.38 on a pod keeps the CPUs that it holds as a whole over a restart of the kubelet",
-    POD_POOL_KEPT,
-    since=_SINCE,
-    needs=ROOM,
-    capabilities=[Capability.RESTART, Capability.CPUSETS],
-)
+    POD_POOL_KEPT, since=_SINCE, needs=ROOM, capabilities=[Capability.RESTART, Capability.CPUSETS],
+)  # fmt: skip
 def restart_keeps_the_pool(node: LockstepNode) -> None:
     """Exclusive containers keep theirs, the others the rest, over two restarts."""
     node.boot(managed(node))

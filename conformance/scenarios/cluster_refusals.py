@@ -24,11 +24,9 @@ _ADMISSION = code(
 @scenario(
     "admission/out-of-cpu-is-named",
     "A pod of a cluster that requests more CPU than is left is refused, and the three numbers said",
-    _ADMISSION,
-    since="1.22",
-    needs=Needs(free=4, counted_once=True),
+    _ADMISSION, since="1.22", needs=Needs(free=4, counted_once=True),
     capabilities=[*API_SERVER, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def out_of_cpu_is_named(node: LockstepNode) -> None:
     """A Burstable pod, which needs no exclusive CPU, and one CPU more than is left. Nobody is put
     out in its favour. The pod before it keeps its CPUs, and the next one gets all the others."""

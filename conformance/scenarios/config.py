@@ -24,11 +24,8 @@ _NO_RESERVATION = "[cpumanager] unable to determine reserved CPU resources for s
 @scenario(
     "config/zero-reservation-is-refused",
     "The static policy with a CPU reservation of zero keeps the kubelet from starting",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.8",
-    capabilities=[Capability.START_ERROR],
-)
+    TASK_PAGE, level=Level.CORE, since="1.8", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def zero_reservation_is_refused(node: LockstepNode) -> None:
     """Without a reservation the shared pool could become empty. The kubelet drops an amount of zero
     before the policy sees it, so its error is the one for a missing amount."""
@@ -39,10 +36,8 @@ def zero_reservation_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/missing-reservation-is-refused",
     "The static policy without any CPU reservation keeps the kubelet from starting",
-    TASK_PAGE,
-    since="1.8",
-    capabilities=[Capability.START_ERROR],
-)
+    TASK_PAGE, since="1.8", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def missing_reservation_is_refused(node: LockstepNode) -> None:
     """Without a setting no CPU is reserved."""
     node.boot(KubeletConfig())
@@ -52,11 +47,8 @@ def missing_reservation_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-by-amount",
     "Amounts reserved for the system and for Kubernetes add up and are rounded up to whole CPUs",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.9",
-    needs=Needs(free=2, even=True),
-)
+    TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=2, even=True),
+)  # fmt: skip
 def reservation_by_amount(node: LockstepNode) -> None:
     """600m and 500m reserve two CPUs, whichever the kubelet chooses."""
     node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
@@ -77,11 +69,8 @@ def reservation_by_amount(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-by-list",
     "An explicit list of reserved CPUs is reserved, whatever its place in the topology",
-    RESERVED_CPUS,
-    level=Level.CORE,
-    since="1.17",
-    needs=Needs(free=2, even=True),
-)
+    RESERVED_CPUS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True),
+)  # fmt: skip
 def reservation_by_list(node: LockstepNode) -> None:
     """The highest CPU rather than the lowest ones. Stated for machines whose cores are of one
     size: on others the kubelet is known to hand out reserved CPUs (pull request 140498)."""
@@ -96,12 +85,9 @@ def reservation_by_list(node: LockstepNode) -> None:
 @scenario(
     "config/none-policy-pins-nothing",
     "Under the none policy no container gets exclusive CPUs or a cpuset",
-    NONE_POLICY,
-    level=Level.CORE,
-    since="1.8",
-    needs=Needs(free=2),
+    NONE_POLICY, level=Level.CORE, since="1.8", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def none_policy_pins_nothing(node: LockstepNode) -> None:
     """Guaranteed and BestEffort pods alike run wherever the scheduler puts them."""
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=node.reserved))
@@ -120,11 +106,8 @@ def none_policy_pins_nothing(node: LockstepNode) -> None:
 @scenario(
     "config/unknown-policy-is-refused",
     "A policy that does not exist keeps the kubelet from starting",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.16",
-    capabilities=[Capability.START_ERROR],
-)
+    TASK_PAGE, level=Level.CORE, since="1.16", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def unknown_policy_is_refused(node: LockstepNode) -> None:
     """A typing error must not become the none policy."""
     node.boot(KubeletConfig(policy="statik", reserved_system_cpus=node.reserved))
@@ -134,11 +117,8 @@ def unknown_policy_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/reserved-amounts-are-kept",
     "A request that leaves fewer CPUs than were reserved by amount is rejected",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.18",
-    needs=Needs(free=2),
-)
+    TASK_PAGE, level=Level.CORE, needs=Needs(free=2),
+)  # fmt: skip
 def reserved_amounts_are_kept(node: LockstepNode) -> None:
     """600m for the system and 500m for Kubernetes make two CPUs, so one CPU more than the rest is
     too much."""
@@ -152,11 +132,8 @@ def reserved_amounts_are_kept(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-of-millionths",
     "A reservation is rounded to the nearest thousandth from 1.37 on, and before up",
-    MILLIONTHS,
-    since="1.18",
-    needs=Needs(free=2, even=True),
-    capabilities=[Capability.RESERVATION],
-)
+    MILLIONTHS, needs=Needs(free=2, even=True), capabilities=[Capability.RESERVATION],
+)  # fmt: skip
 def reservation_of_millionths(node: LockstepNode) -> None:
     """1.0004 CPUs are 1001 thousandths before, which reserve two CPUs, and then 1000, which reserve
     one. The container manager rounds in 1.37, so a CPU manager alone cannot show it."""
@@ -173,7 +150,6 @@ def reservation_of_millionths(node: LockstepNode) -> None:
     "config/reservation-that-is-no-quantity-is-refused",
     "A cpu reservation that is not a quantity keeps the kubelet from starting",
     TASK_PAGE,
-    since="1.18",
     capabilities=[Capability.START_ERROR],
 )
 def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
@@ -188,7 +164,6 @@ def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
     "config/kube-reserved-counts",
     "An amount reserved for Kubernetes alone is reserved, rounded up to whole CPUs",
     TASK_PAGE,
-    since="1.18",
     needs=Needs(free=2),
 )
 def kube_reserved_counts(node: LockstepNode) -> None:
@@ -205,11 +180,8 @@ def kube_reserved_counts(node: LockstepNode) -> None:
 @scenario(
     "config/list-wins-over-amounts",
     "Where CPUs are reserved by list and by amount, the list alone counts",
-    EXPLICIT_OVER_AMOUNTS,
-    level=Level.CORE,
-    since="1.17",
-    needs=Needs(free=2, even=True),
-)
+    EXPLICIT_OVER_AMOUNTS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True),
+)  # fmt: skip
 def list_wins_over_amounts(node: LockstepNode) -> None:
     """The amounts would reserve a CPU more."""
     reserved = CPUSet([max(node.reservable)])
@@ -225,11 +197,8 @@ def list_wins_over_amounts(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-larger-than-the-machine-is-refused",
     "A reservation of more CPUs than the machine has keeps the kubelet from starting",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.18",
-    capabilities=[Capability.START_ERROR],
-)
+    TASK_PAGE, level=Level.CORE, capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
     """By one CPU."""
     node.boot(KubeletConfig(system_reserved=str(len(node.cpus) + 1)))
@@ -242,11 +211,8 @@ def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/reserved-cores-are-whole",
     "Of CPUs reserved by amount the kubelet takes the lowest physical cores whole",
-    RESERVED_CPUS,
-    level=Level.CORE,
-    since="1.18",
-    machine="1s-1n-4c-smt2",
-)
+    RESERVED_CPUS, level=Level.CORE, machine="1s-1n-4c-smt2",
+)  # fmt: skip
 def reserved_cores_are_whole(node: LockstepNode) -> None:
     """Two CPUs of eight, with siblings 0 and 4: these two are left when all others are taken."""
     node.boot(KubeletConfig(system_reserved="2"))
@@ -258,11 +224,8 @@ def reserved_cores_are_whole(node: LockstepNode) -> None:
 @scenario(
     "config/reserved-cpu-that-is-missing-is-refused",
     "A reserved CPU that the machine does not have keeps the kubelet from starting",
-    RESERVED_CPUS,
-    level=Level.CORE,
-    since="1.18",
-    capabilities=[Capability.START_ERROR],
-)
+    RESERVED_CPUS, level=Level.CORE, capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def reserved_cpu_that_is_missing_is_refused(node: LockstepNode) -> None:
     """By number, one beyond the last."""
     missing = max(node.cpus) + 1

@@ -81,11 +81,8 @@ def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
 @scenario(
     "containers/killed-shared-container-gets-the-pool",
     "A shared container that is killed comes back on the shared pool as it is by then",
-    RESTARTS,
-    level=Level.CORE,
-    needs=Needs(free=3),
-    capabilities=_KILLS,
-)
+    RESTARTS, level=Level.CORE, needs=Needs(free=3), capabilities=_KILLS,
+)  # fmt: skip
 def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
     """It was created with more CPUs than the pool has now, and the kubelet creates it anew."""
     node.boot()
@@ -100,11 +97,8 @@ def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
 @scenario(
     "containers/killed-sidecar-keeps-its-cpus",
     "A sidecar that is killed comes back on its exclusive CPUs, and its pod's others keep theirs",
-    SIDECARS,
-    since="1.29",
-    needs=Needs(free=3),
-    capabilities=_KILLS,
-)
+    SIDECARS, since="1.29", needs=Needs(free=3), capabilities=_KILLS,
+)  # fmt: skip
 def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     """Its app container goes on running meanwhile."""
     node.boot()
@@ -119,10 +113,8 @@ def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "containers/failed-container-comes-back-on-its-cpus",
     "A container that fails comes back on its exclusive CPUs; when it succeeds they are shared",
-    RESTARTS,
-    needs=Needs(free=3),
-    capabilities=_EXITS,
-)
+    RESTARTS, needs=Needs(free=3), capabilities=_EXITS,
+)  # fmt: skip
 def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     """Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
     pod."""
@@ -141,10 +133,8 @@ def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "containers/pod-keeps-its-cpus-until-it-ends",
     "A container that has ended for good keeps its CPUs until the last one of its pod has ended",
-    STALE_STATE,
-    needs=Needs(free=4),
-    capabilities=_EXITS,
-)
+    STALE_STATE, needs=Needs(free=4), capabilities=_EXITS,
+)  # fmt: skip
 def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
     """The kubelet frees what no active pod names, and a pod is active while one of its containers
     may run. So CPUs of a container that has ended stay idle until then."""
@@ -164,11 +154,8 @@ def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
 @scenario(
     "containers/own-restart-policy-decides",
     "Containers come back on their CPUs, or end for good, by their own restart policies",
-    OWN_RESTARTS,
-    since="1.35",
-    needs=Needs(free=4),
-    capabilities=_EXITS,
-)
+    OWN_RESTARTS, since="1.35", needs=Needs(free=4), capabilities=_EXITS,
+)  # fmt: skip
 def own_restart_policy_decides(node: LockstepNode) -> None:
     """The pod's restart policy is Always. One container never starts again, the other only after a
     failure: with the second the pod has ended."""
@@ -191,11 +178,8 @@ def own_restart_policy_decides(node: LockstepNode) -> None:
 @scenario(
     "containers/ended-pod-returns-its-cpus",
     "CPUs of a pod that has ended for good are free for the next pod",
-    ENDED,
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=[*_EXITS, Capability.REJECTIONS],
-)
+    ENDED, level=Level.CORE, needs=Needs(free=2), capabilities=[*_EXITS, Capability.REJECTIONS],
+)  # fmt: skip
 def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
     """Restart policy Never, and exit code 0. The manifest is still there. The next pod requests all
     CPUs that the first one had, and the first one had all that were free."""
@@ -212,10 +196,8 @@ def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "containers/failed-pod-returns-its-cpus",
     "CPUs of a pod that was killed for good return to the shared pool",
-    ENDED,
-    needs=Needs(free=2),
-    capabilities=_EXITS,
-)
+    ENDED, needs=Needs(free=2), capabilities=_EXITS,
+)  # fmt: skip
 def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
     """Restart policy Never, and SIGKILL, which is exit code 137: the pod's phase is Failed, without
     a reason."""
@@ -229,10 +211,8 @@ def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "containers/short-pods-follow-one-another",
     "Short pods that need all free CPUs are admitted one after the other, and none is rejected",
-    SHORT_PODS,
-    needs=Needs(free=3),
-    capabilities=[*_EXITS, Capability.REJECTIONS],
-)
+    SHORT_PODS, needs=Needs(free=3), capabilities=[*_EXITS, Capability.REJECTIONS],
+)  # fmt: skip
 def short_pods_follow_one_another(node: LockstepNode) -> None:
     """As the pods of a Job do. Two pods fill the machine; each that ends makes room for the
     next."""
@@ -258,10 +238,8 @@ def short_pods_follow_one_another(node: LockstepNode) -> None:
 @scenario(
     "containers/limits-become-quotas",
     "A container without exclusive CPUs has the CFS quota of its limit, also beside one that has",
-    QUOTAS,
-    needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.CFS],
-)
+    QUOTAS, needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS],
+)  # fmt: skip
 def limits_become_quotas(node: LockstepNode) -> None:
     """A fraction in a Guaranteed pod, a limit above the request, and no limit at all."""
     node.boot()
@@ -276,10 +254,8 @@ def limits_become_quotas(node: LockstepNode) -> None:
 @scenario(
     "containers/shares-outlive-pool-changes",
     "A container keeps its CFS quota and shares when its cpuset changes",
-    QUOTAS,
-    needs=Needs(free=3),
-    capabilities=[Capability.CPUSETS, Capability.CFS],
-)
+    QUOTAS, needs=Needs(free=3), capabilities=[Capability.CPUSETS, Capability.CFS],
+)  # fmt: skip
 def shares_outlive_pool_changes(node: LockstepNode) -> None:
     """An update of the cpuset says nothing of quota and shares, so they stay what the container
     was created with."""
@@ -295,12 +271,9 @@ def shares_outlive_pool_changes(node: LockstepNode) -> None:
 @scenario(
     "containers/gate-off-brings-quotas-back",
     "With DisableCPUQuotaWithExclusiveCPUs off a container with exclusive CPUs has a CFS quota",
-    QUOTA_GATE,
-    since="1.33",
-    until="1.36",
-    needs=Needs(free=2),
+    QUOTA_GATE, since="1.33", until="1.36", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def gate_off_brings_quotas_back(node: LockstepNode) -> None:
     """As up to 1.32. From 1.37 on the kubelet refuses to start with the gate off."""
     gates = {"DisableCPUQuotaWithExclusiveCPUs": False}
@@ -312,10 +285,8 @@ def gate_off_brings_quotas_back(node: LockstepNode) -> None:
 @scenario(
     "containers/start-on-their-cpus",
     "Every container is started on its CPUs, and its entry is in the state file by then",
-    CREATE_FLOW,
-    needs=Needs(free=4),
-    capabilities=_CALLS,
-)
+    CREATE_FLOW, needs=Needs(free=4), capabilities=_CALLS,
+)  # fmt: skip
 def start_on_their_cpus(node: LockstepNode) -> None:
     """A container that is started without a cpuset runs on all CPUs until a reconcile round, ten
     seconds later by default. From 1.21 on the cpuset comes with the request to create the
@@ -350,11 +321,9 @@ def start_on_their_cpus(node: LockstepNode) -> None:
 @scenario(
     "containers/every-start-has-its-cpuset",
     "With a reconcile round every ten seconds each container is started on its CPUs all the same",
-    CREATE_FLOW,
-    since="1.21",
-    needs=Needs(free=3),
+    CREATE_FLOW, since="1.21", needs=Needs(free=3),
     capabilities=[*_CALLS, Capability.CONFIGURE, Capability.CONTAINERS],
-)
+)  # fmt: skip
 def every_start_has_its_cpuset(node: LockstepNode) -> None:
     """Also where it is started again. No round has put that right by then."""
     node.boot(replace(node.default_config(), reconcile_period=PRODUCTION_PERIOD))
@@ -371,11 +340,8 @@ def every_start_has_its_cpuset(node: LockstepNode) -> None:
 @scenario(
     "containers/refused-update-is-tried-again",
     "A shared container ends on the shared pool though the runtime refuses its first updates",
-    REFUSED_UPDATE,
-    since="1.22",
-    needs=Needs(free=3),
-    capabilities=_CALLS,
-)
+    REFUSED_UPDATE, since="1.22", needs=Needs(free=3), capabilities=_CALLS,
+)  # fmt: skip
 def refused_update_is_tried_again(node: LockstepNode) -> None:
     """As with EBUSY, where the container has a cgroup of its own in its cgroup. The next rounds try
     again, and until then it runs on CPUs that are exclusive to another. Up to 1.21 rounds in which
@@ -390,11 +356,8 @@ def refused_update_is_tried_again(node: LockstepNode) -> None:
 @scenario(
     "containers/idle-rounds-update-nothing",
     "A reconcile round that finds nothing changed updates no container",
-    EVERY_ROUND,
-    since="1.22",
-    needs=Needs(free=3),
-    capabilities=_CALLS,
-)
+    EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=_CALLS,
+)  # fmt: skip
 def idle_rounds_update_nothing(node: LockstepNode) -> None:
     """Up to 1.21 every round updated every container."""
     node.boot()
@@ -409,11 +372,8 @@ def idle_rounds_update_nothing(node: LockstepNode) -> None:
 @scenario(
     "containers/idle-rounds-update-every-container",
     "Up to 1.21 every reconcile round updates every container",
-    EVERY_ROUND,
-    until="1.21",
-    needs=Needs(free=3),
-    capabilities=_CALLS,
-)
+    EVERY_ROUND, until="1.21", needs=Needs(free=3), capabilities=_CALLS,
+)  # fmt: skip
 def idle_rounds_update_every_container(node: LockstepNode) -> None:
     """A defect that costs a call of the runtime for each container every ten seconds."""
     node.boot()
@@ -433,11 +393,8 @@ def idle_rounds_update_every_container(node: LockstepNode) -> None:
 @scenario(
     "containers/start-updates-each-container-once",
     "A kubelet that starts sends each container that runs its CPUs in one round, and moves none",
-    EVERY_ROUND,
-    since="1.22",
-    needs=Needs(free=3),
-    capabilities=[*_CALLS, Capability.RESTART],
-)
+    EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=[*_CALLS, Capability.RESTART],
+)  # fmt: skip
 def start_updates_each_container_once(node: LockstepNode) -> None:
     """It does not know what its predecessor sent last. How often it sends them in that round is its
     own affair: the same CPUs sent twice change nothing."""
@@ -474,11 +431,8 @@ def _updates(node: LockstepNode) -> dict[str, int]:
 @scenario(
     "containers/restart-rule-keeps-all-cpus",
     "When a restart rule has all containers of a pod start again, each has the CPUs of before",
-    RESTART_ALL,
-    since="1.36",
-    needs=Needs(free=4),
-    capabilities=_EXITS,
-)
+    RESTART_ALL, since="1.36", needs=Needs(free=4), capabilities=_EXITS,
+)  # fmt: skip
 def restart_rule_keeps_all_cpus(node: LockstepNode) -> None:
     """One container exits with the code that the rule names. The pod stays where it is, so its
     entries do as well."""

@@ -56,11 +56,9 @@ def _promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> 
 @scenario(
     "metrics/numa-nodes-are-counted",
     "The kubelet counts the exclusive CPUs in each NUMA node",
-    NUMA_NODES,
-    since="1.33",
-    needs=Needs(numa_nodes=2, numa_cores=2, even=True, smt=2),
+    NUMA_NODES, since="1.33", needs=Needs(numa_nodes=2, numa_cores=2, even=True, smt=2),
     capabilities=[*_ASKS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def numa_nodes_are_counted(node: LockstepNode) -> None:
     """None at a fresh start. The CPUs of a container that is distributed over NUMA nodes count in
     each of them. A kubelet that starts counts what its state file has."""
@@ -82,11 +80,8 @@ def numa_nodes_are_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/pod-scope-is-counted",
     "Under scope pod the kubelet counts the containers of a pod by how they share its CPUs",
-    POD_LEVEL,
-    since="1.37",
-    needs=ROOM,
-    capabilities=_ASKS,
-)
+    POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS,
+)  # fmt: skip
 def pod_scope_is_counted(node: LockstepNode) -> None:
     """One has exclusive CPUs, the other shares. In 1.36 the counters had other names."""
     node.boot(managed(node))
@@ -107,11 +102,8 @@ def pod_scope_is_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/container-scope-is-counted",
     "Under scope container the kubelet counts the exclusive containers of a pod, and no others",
-    POD_LEVEL,
-    since="1.37",
-    needs=ROOM,
-    capabilities=_ASKS,
-)
+    POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS,
+)  # fmt: skip
 def container_scope_is_counted(node: LockstepNode) -> None:
     """A container that shares the node's pool is given no CPUs."""
     node.boot(managed(node, scope="container"))
@@ -132,11 +124,9 @@ def container_scope_is_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/pod-resources-requests-are-counted",
     "The kubelet counts what it is asked at its pod-resources socket, each call by its name",
-    SOCKET,
-    since="1.34",
-    needs=Needs(free=2),
+    SOCKET, since="1.34", needs=Needs(free=2),
     capabilities=[*_ASKS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
-)
+)  # fmt: skip
 def pod_resources_requests_are_counted(node: LockstepNode) -> None:
     """How often a step asks is left to the subject, so each counter has to grow with its call, and
     the others have to stay."""

@@ -7,6 +7,7 @@ stable option needs none.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
@@ -23,7 +24,11 @@ from conformance.subject import Capability
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 
-_CHANGES: Final = (Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE)
+_staged: Final = partial(
+    scenario,
+    source=OPTION_STAGES,
+    capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
+)
 
 #: The behaviours with which each option became alpha, beta and stable; ``None``: it has not.
 _STAGES: Final[dict[str, tuple[Behaviour | None, Behaviour | None, Behaviour | None]]] = {
@@ -81,24 +86,20 @@ def _promise_gate(node: LockstepNode, stage: str) -> None:
         )
 
 
-@scenario(
+@_staged(
     "options/every-alpha-option-needs-its-gate",
     "Each alpha policy option keeps the kubelet from starting where the alpha gate is off",
-    OPTION_STAGES,
     since="1.23",
-    capabilities=_CHANGES,
 )
 def every_alpha_option_needs_its_gate(node: LockstepNode) -> None:
     """One after the other, on one node."""
     _promise_gate(node, "Alpha")
 
 
-@scenario(
+@_staged(
     "options/every-beta-option-needs-its-gate",
     "Each beta policy option keeps the kubelet from starting where the beta gate is off",
-    OPTION_STAGES,
     since="1.23",
-    capabilities=_CHANGES,
 )
 def every_beta_option_needs_its_gate(node: LockstepNode) -> None:
     """One after the other, on one node."""
@@ -107,13 +108,11 @@ def every_beta_option_needs_its_gate(node: LockstepNode) -> None:
     _promise_gate(node, "Beta")
 
 
-@scenario(
+@_staged(
     "options/stable-options-need-no-gate",
     "Each stable policy option takes effect where the alpha and beta gates are off",
-    OPTION_STAGES,
     level=Level.CORE,
     since="1.33",
-    capabilities=_CHANGES,
 )
 def stable_options_need_no_gate(node: LockstepNode) -> None:
     """One after the other, on one node."""
@@ -124,13 +123,11 @@ def stable_options_need_no_gate(node: LockstepNode) -> None:
         node.promise_running(f"The kubelet starts with {option}")
 
 
-@scenario(
+@_staged(
     "options/later-options-are-unknown",
     "A policy option of a later release keeps the kubelet from starting",
-    OPTION_STAGES,
     since="1.22",
     until="1.31",
-    capabilities=_CHANGES,
 )
 def later_options_are_unknown(node: LockstepNode) -> None:
     """With all feature gates on; without the option the node would not be what was asked for."""
@@ -149,11 +146,8 @@ def later_options_are_unknown(node: LockstepNode) -> None:
 @scenario(
     "options/options-need-their-gate",
     "Where feature gate CPUManagerPolicyOptions is off, any policy option is refused",
-    FULL_PCPUS,
-    since="1.22",
-    until="1.32",
-    capabilities=[Capability.START_ERROR],
-)
+    FULL_PCPUS, since="1.22", until="1.32", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def options_need_their_gate(node: LockstepNode) -> None:
     """In 1.22 it is off by default, from 1.33 on it cannot be switched off."""
     named = node.release_has(Behaviour.OPTIONS_GATE_ON)
@@ -192,11 +186,8 @@ def _promise_stage(node: LockstepNode, stage: str, option: str) -> None:
 @scenario(
     "topology/manager-options-need-their-gate",
     "Where feature gate TopologyManagerPolicyOptions is off, any option is refused",
-    TOPOLOGY_PAGE,
-    since="1.26",
-    until="1.31",
-    capabilities=[Capability.START_ERROR],
-)
+    TOPOLOGY_PAGE, since="1.26", until="1.31", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def manager_options_need_their_gate(node: LockstepNode) -> None:
     """It is off by default up to 1.27."""
     named = node.release_has(Behaviour.TOPOLOGY_OPTIONS_ON)
@@ -208,11 +199,8 @@ def manager_options_need_their_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/closest-needs-its-gate",
     "Prefer-closest-numa-nodes is refused where the gate of its stage is off, up to 1.31",
-    CLOSEST_NUMA,
-    since="1.26",
-    until="1.31",
-    capabilities=[Capability.START_ERROR],
-)
+    CLOSEST_NUMA, since="1.26", until="1.31", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def closest_needs_its_gate(node: LockstepNode) -> None:
     """It is alpha up to 1.27, then beta."""
     beta = node.release_has(Behaviour.TOPOLOGY_OPTIONS_ON)
@@ -228,10 +216,8 @@ def closest_needs_its_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/closest-needs-no-gate",
     "From 1.32 on prefer-closest-numa-nodes takes effect whatever the gates of alpha and beta",
-    CLOSEST_NUMA,
-    since="1.32",
-    machine="1s-1n-4c-smt1",
-)
+    CLOSEST_NUMA, since="1.32", machine="1s-1n-4c-smt1",
+)  # fmt: skip
 def closest_needs_no_gate(node: LockstepNode) -> None:
     """It is stable."""
     gates = {"TopologyManagerPolicyAlphaOptions": False, "TopologyManagerPolicyBetaOptions": False}
@@ -242,11 +228,8 @@ def closest_needs_no_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/limit-is-unknown",
     "Up to 1.30 max-allowable-numa-nodes keeps the kubelet from starting",
-    NUMA_LIMIT,
-    since="1.26",
-    until="1.30",
-    capabilities=[Capability.START_ERROR],
-)
+    NUMA_LIMIT, since="1.26", until="1.30", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def limit_is_unknown(node: LockstepNode) -> None:
     """It is an option of later releases."""
     node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyOptions=True))
@@ -256,11 +239,8 @@ def limit_is_unknown(node: LockstepNode) -> None:
 @scenario(
     "topology/limit-needs-its-gate",
     "Max-allowable-numa-nodes is refused where the beta gate is off, up to 1.34",
-    NUMA_LIMIT,
-    since="1.31",
-    until="1.34",
-    capabilities=[Capability.START_ERROR],
-)
+    NUMA_LIMIT, since="1.31", until="1.34", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def limit_needs_its_gate(node: LockstepNode) -> None:
     """It began as beta."""
     node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyBetaOptions=False))
@@ -270,10 +250,8 @@ def limit_needs_its_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/limit-needs-no-gate",
     "From 1.35 on max-allowable-numa-nodes takes effect whatever the gate of beta options",
-    NUMA_LIMIT,
-    since="1.35",
-    machine="1s-1n-4c-smt1",
-)
+    NUMA_LIMIT, since="1.35", machine="1s-1n-4c-smt1",
+)  # fmt: skip
 def limit_needs_no_gate(node: LockstepNode) -> None:
     """It is stable."""
     node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyBetaOptions=False))
@@ -283,11 +261,8 @@ def limit_needs_no_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/none-checks-options",
     "Up to 1.27 a Topology Manager option that does not exist is refused under policy none too",
-    TOPOLOGY_PAGE,
-    since="1.26",
-    until="1.27",
-    capabilities=[Capability.START_ERROR],
-)
+    TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def none_checks_options(node: LockstepNode) -> None:
     """Options are read whatever the policy."""
     config = _restricted(node, "closest", "true", TopologyManagerPolicyOptions=True)
@@ -311,11 +286,8 @@ def none_checks_no_options(node: LockstepNode) -> None:
 @scenario(
     "topology/policy-needs-its-gate",
     "Where feature gate TopologyManager is off, a Topology Manager policy is refused",
-    TOPOLOGY_PAGE,
-    since="1.18",
-    until="1.26",
-    capabilities=[Capability.START_ERROR],
-)
+    TOPOLOGY_PAGE, until="1.26", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def policy_needs_its_gate(node: LockstepNode) -> None:
     """From 1.27 on there is no such gate."""
     node.boot(

@@ -17,10 +17,8 @@ from reference.steps import Container, Kind, Pod
 @scenario(
     "init/app-containers-do-not-share-init-cpus",
     "Of two app containers only the first reuses the CPUs of their pod's init container",
-    INIT_CONTAINERS,
-    level=Level.CORE,
-    needs=Needs(free=4),
-)
+    INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=4),
+)  # fmt: skip
 def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
     """What one app container has reused is not offered to the next one."""
     node.boot()
@@ -35,11 +33,8 @@ def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
 @scenario(
     "init/other-pods-stay-off-init-cpus",
     "No other pod gets CPUs that an init container leaves to its own pod",
-    INIT_CONTAINERS,
-    level=Level.CORE,
-    needs=Needs(free=4),
-    capabilities=[Capability.CPUSETS],
-)
+    INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=4), capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     """The app container needs fewer CPUs than the init container had. What is left stays booked
     until the pod is deleted."""
@@ -60,10 +55,8 @@ def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
 @scenario(
     "init/init-container-adds-cpus-to-its-pod",
     "An init container may book CPUs beyond what its pod requests",
-    INIT_ADDS_CPUS,
-    since="1.22",
-    needs=Needs(smt=2, cores=3, even=True),
-)
+    INIT_ADDS_CPUS, since="1.22", needs=Needs(smt=2, cores=3, even=True),
+)  # fmt: skip
 def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
     """A known defect: the init container gets a whole physical core. The app container requests one
     CPU, and gets the sibling of the reserved CPU, because the kubelet takes single CPUs from a core
@@ -90,11 +83,9 @@ def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
 @scenario(
     "init/restart-keeps-init-entries",
     "A restart of the kubelet keeps the entries of init containers that have ended",
-    KEP,
-    level=Level.CORE,
-    needs=Needs(free=4),
+    KEP, level=Level.CORE, needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CPUSETS],
-)
+)  # fmt: skip
 def restart_keeps_init_entries(node: LockstepNode) -> None:
     """Without the entry their CPUs would go to other pods."""
     node.boot()
@@ -127,12 +118,9 @@ def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
 @scenario(
     "init/sidecars-follow-the-pool",
     "A shared sidecar follows the shared pool as its pod's app containers do",
-    SIDECARS,
-    level=Level.CORE,
-    since="1.29",
-    needs=Needs(free=2),
+    SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def sidecars_follow_the_pool(node: LockstepNode) -> None:
     """It is an init container that runs on."""
     node.boot()
@@ -148,11 +136,9 @@ def sidecars_follow_the_pool(node: LockstepNode) -> None:
 @scenario(
     "init/sidecars-keep-their-cpus-over-a-restart",
     "After a restart of the kubelet a sidecar still has CPUs of its own",
-    SIDECARS,
-    since="1.29",
-    needs=Needs(free=4),
+    SIDECARS, since="1.29", needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CPUSETS],
-)
+)  # fmt: skip
 def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
     """The pod before it is deleted while the kubelet is down, so other CPUs would be free."""
     node.boot()

@@ -26,7 +26,13 @@ from conformance.scenarios.hint_parts import (
 from conformance.scenarios.memory import STATIC as MEMORY_STATIC
 from conformance.scenarios.memory import with_mebibytes
 from conformance.scenarios.optional import ALPHA, promise_whole_cores, with_options
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.pod_level_parts import (
+    managed,
+    of_managers,
+    pod_of,
+    promise_running,
+    shared,
+)
 from conformance.scenarios.sources import (
     ACROSS_CORES,
     ACROSS_NUMA,
@@ -34,7 +40,6 @@ from conformance.scenarios.sources import (
     CLOSEST_NUMA,
     FULL_PCPUS,
     OPTION_STAGES,
-    POD_LEVEL_MANAGERS,
     STRICT,
     TASK_PAGE,
     TOPOLOGY_POLICIES,
@@ -65,12 +70,9 @@ _NODES: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
 @scenario(
     "options/strict-keeps-off-reserved-amounts",
     "Under strict-cpu-reservation no container runs on CPUs that are reserved by amount",
-    STRICT,
-    level=Level.CORE,
-    since="1.32",
-    needs=Needs(free=3, even=True),
+    STRICT, level=Level.CORE, since="1.32", needs=Needs(free=3, even=True),
     capabilities=[Capability.CPUSETS, Capability.RESTART],
-)
+)  # fmt: skip
 def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
     """600m for the system and 500m for Kubernetes are two CPUs, which the kubelet chooses. They
     stay out of the shared pool while it shrinks, over a restart and while it grows."""
@@ -114,11 +116,8 @@ def _promise_reserves(node: LockstepNode, system: str, kube: str, kept: int) -> 
 @scenario(
     "config/halves-reserve-one-cpu",
     "Of 500m reserved for the system and 500m for Kubernetes the kubelet makes one reserved CPU",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.18",
-    needs=Needs(free=2, even=True),
-)
+    TASK_PAGE, level=Level.CORE, needs=Needs(free=2, even=True),
+)  # fmt: skip
 def halves_reserve_one_cpu(node: LockstepNode) -> None:
     """Their sum is rounded up to whole CPUs, and not each by itself."""
     _promise_reserves(node, "500m", "500m", 1)
@@ -128,7 +127,6 @@ def halves_reserve_one_cpu(node: LockstepNode) -> None:
     "config/fractions-that-make-a-whole",
     "Of 1500m reserved for the system and 500m for Kubernetes the kubelet makes two reserved CPUs",
     TASK_PAGE,
-    since="1.18",
     needs=Needs(free=2, even=True),
 )
 def fractions_that_make_a_whole(node: LockstepNode) -> None:
@@ -152,12 +150,9 @@ def _with_words(
 @scenario(
     "options/other-words-for-true-switch-on",
     "Each option of the static policy is on whichever of Go's words for true is its value",
-    OPTION_STAGES,
-    level=Level.CORE,
-    since="1.32",
-    needs=Needs(free=2),
+    OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def other_words_for_true_switch_on(node: LockstepNode) -> None:
     """strict-cpu-reservation keeps its CPUs out of the pool. Each of the others is known to be on
     by what it excludes: another option, or policy single-numa-node."""
@@ -183,12 +178,9 @@ def other_words_for_true_switch_on(node: LockstepNode) -> None:
 @scenario(
     "options/other-words-for-false-switch-nothing-on",
     "An option of the static policy is off whichever of Go's words for false is its value",
-    OPTION_STAGES,
-    level=Level.CORE,
-    since="1.32",
-    needs=Needs(free=2),
+    OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
     capabilities=[Capability.CONFIGURE],
-)
+)  # fmt: skip
 def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
     """All six options at once, each with another word. Switched on, they would exclude one another
     and policy single-numa-node."""
@@ -209,12 +201,9 @@ def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
 @scenario(
     "quotas/sidecars-with-exclusive-cpus-have-none",
     "A sidecar with exclusive CPUs has no CFS quota, and one with a fraction has that of its limit",
-    QUOTA_GATE,
-    level=Level.CORE,
-    since="1.33",
-    needs=Needs(free=4),
+    QUOTA_GATE, level=Level.CORE, since="1.33", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.CFS],
-)
+)  # fmt: skip
 def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
     """As app containers. A fraction in another pod keeps its quota, too."""
     node.boot()
@@ -233,12 +222,9 @@ def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
 # -- the order of containers -----------------------------------------------------------------------
 
 
-@scenario(
+@of_managers(
     "pod-level/shared-container-may-come-first",
     "A shared container before the exclusive one has what that leaves of their pod's CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def shared_container_may_come_first(node: LockstepNode) -> None:
@@ -256,12 +242,9 @@ def shared_container_may_come_first(node: LockstepNode) -> None:
     node.promise_cpus("No other pod runs on them", "shared pool", left, node.view.shared_pool)
 
 
-@scenario(
+@of_managers(
     "pod-level/container-scope-leaves-the-first-container-shared",
     "Under scope container a shared container before the exclusive one runs on the node's pool",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def container_scope_leaves_the_first_container_shared(node: LockstepNode) -> None:
@@ -309,10 +292,8 @@ def _promise_in_nodes(node: LockstepNode, count: int, *numa: int) -> None:
 @scenario(
     "options/numa-distribution-under-best-effort",
     "Under best-effort distribute-cpus-across-numa takes half of a request from each of two nodes",
-    ACROSS_NUMA,
-    since="1.23",
-    needs=_NODES,
-)
+    ACROSS_NUMA, since="1.23", needs=_NODES,
+)  # fmt: skip
 def numa_distribution_under_best_effort(node: LockstepNode) -> None:
     """The Topology Manager names the first two NUMA nodes, since no single one has room."""
     _beside_hints(node, _NUMA)
@@ -329,10 +310,8 @@ def numa_distribution_under_best_effort(node: LockstepNode) -> None:
 @scenario(
     "options/across-cores-keeps-to-a-numa-node",
     "Under best-effort distribute-cpus-across-cores takes CPUs of different cores of a NUMA node",
-    ACROSS_CORES,
-    since="1.31",
-    needs=replace(_NODES, smt=2, far_siblings=True),
-)
+    ACROSS_CORES, since="1.31", needs=replace(_NODES, smt=2, far_siblings=True),
+)  # fmt: skip
 def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
     """Of the first NUMA node that has room. Another pod leaves the first one a CPU too few."""
     if len(node.topology.socket_masks) > node.topology.num_numa_nodes:
@@ -372,11 +351,8 @@ def uncore_cache_under_best_effort(node: LockstepNode) -> None:
 @scenario(
     "options/full-pcpus-under-best-effort",
     "Under best-effort full-pcpus-only gives whole cores of two NUMA nodes, and refuses parts",
-    FULL_PCPUS,
-    since="1.23",
-    needs=replace(_NODES, smt=2),
-    capabilities=[Capability.REJECTIONS],
-)
+    FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2), capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def full_pcpus_under_best_effort(node: LockstepNode) -> None:
     """The sibling of a reserved CPU is free, and no part of what is given. Best-effort refuses no
     pod by itself, and lets the CPU manager refuse one."""
@@ -394,10 +370,8 @@ def full_pcpus_under_best_effort(node: LockstepNode) -> None:
 @scenario(
     "options/full-pcpus-splits-cores-of-its-hint",
     "Under best-effort full-pcpus-only gives parts of cores in a NUMA node that has no whole one",
-    FULL_PCPUS,
-    since="1.23",
-    needs=replace(_NODES, smt=2),
-)
+    FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2),
+)  # fmt: skip
 def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
     """A known defect: it breaks the promise that a container has its cores for itself. The hint
     counts free CPUs and no cores, and the first NUMA node has just as many as are requested: one of
@@ -417,11 +391,8 @@ def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
     "topology/best-effort-aligns-by-socket",
     "Under best-effort and align-by-socket two NUMA nodes of one socket go before two of different "
     "sockets",
-    BY_SOCKET,
-    level=Level.CORE,
-    since="1.25",
-    machine="2s-4n-64c-smt2",
-)
+    BY_SOCKET, level=Level.CORE, since="1.25", machine="2s-4n-64c-smt2",
+)  # fmt: skip
 def best_effort_aligns_by_socket(node: LockstepNode) -> None:
     """No NUMA node has room. The lowest two that have it together lie in different sockets, and
     best-effort alone takes these."""
@@ -459,11 +430,9 @@ def _more_than_a_node(node: LockstepNode) -> int:
 @scenario(
     "devices/restricted-refuses-devices-of-two-nodes",
     "Under restricted a container is refused whose devices need two NUMA nodes and whose CPUs one",
-    TOPOLOGY_POLICIES,
-    since="1.24",
-    needs=_NODES,
+    TOPOLOGY_POLICIES, since="1.24", needs=_NODES,
     capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     """No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
     well, which runs. Up to 1.23 the first one runs, too."""
@@ -483,11 +452,9 @@ def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
 @scenario(
     "devices/restricted-refuses-two-far-apart",
     "Under restricted devices of two resources in different NUMA nodes are refused",
-    INTEGRATION,
-    since="1.20",
-    needs=_NODES,
+    INTEGRATION, since="1.20", needs=_NODES,
     capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
     """One NUMA node is the fewest for each, and none serves both. A container with devices of one
     resource runs."""
@@ -503,11 +470,8 @@ def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
 @scenario(
     "devices/best-effort-runs-with-two-far-apart",
     "Under best-effort a container runs whose devices of two resources lie in two NUMA nodes",
-    INTEGRATION,
-    since="1.20",
-    needs=_NODES,
-    capabilities=[Capability.DEVICES, Capability.CPUSETS],
-)
+    INTEGRATION, since="1.20", needs=_NODES, capabilities=[Capability.DEVICES, Capability.CPUSETS],
+)  # fmt: skip
 def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
     """With as many CPUs as it requests. Restricted refuses it."""
     require_few_nodes(node)
@@ -521,11 +485,9 @@ def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
 @scenario(
     "memory/restricted-refuses-memory-of-two-nodes",
     "Under restricted a container is refused whose memory needs two NUMA nodes and whose CPUs one",
-    MEMORY_STATIC,
-    since="1.26",
-    needs=_NODES,
+    MEMORY_STATIC, since="1.26", needs=_NODES,
     capabilities=[Capability.MEMORY, Capability.CPUSETS, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def restricted_refuses_memory_of_two_nodes(node: LockstepNode) -> None:
     """No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
     well, which runs. Each NUMA node has 128 MiB, and the containers request 200."""
@@ -569,10 +531,8 @@ def _start_on_uneven_cores(node: LockstepNode) -> list[CPUSet]:
 @scenario(
     "uneven/full-pcpus-gives-small-cores",
     "Where most cores have one CPU full-pcpus-only gives a single CPU, which is a core by itself",
-    FULL_PCPUS,
-    level=Level.CORE,
-    since="1.23",
-)
+    FULL_PCPUS, level=Level.CORE, since="1.23",
+)  # fmt: skip
 def full_pcpus_gives_small_cores(node: LockstepNode) -> None:
     """As on hybrid processors, whose large cores have two. Each core counts as one CPU by the
     average, so no number is odd."""
@@ -616,11 +576,8 @@ def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
 @scenario(
     "topology/closest-looks-past-a-node-without-cpus",
     "Under prefer-closest-numa-nodes two NUMA nodes that are close go first where one has no CPU",
-    CLOSEST_NUMA,
-    level=Level.CORE,
-    since="1.26",
-    machine="2s-4n-64c-smt2",
-)
+    CLOSEST_NUMA, level=Level.CORE, since="1.26", machine="2s-4n-64c-smt2",
+)  # fmt: skip
 def closest_looks_past_a_node_without_cpus(node: LockstepNode) -> None:
     """All CPUs of NUMA node 1 are offline, so that 0, 2 and 3 have CPUs. 2 and 3 lie in one socket
     and are close to each other. 0 and 2 have lower ids and are far apart."""

@@ -56,11 +56,8 @@ def _whole_cores(node: LockstepNode) -> KubeletConfig:
 @scenario(
     "metrics/requests-are-counted",
     "The kubelet counts the requests for exclusive CPUs, and no shared container among them",
-    PINNING,
-    since="1.26",
-    needs=Needs(free=3),
-    capabilities=_ASKS,
-)
+    PINNING, since="1.26", needs=Needs(free=3), capabilities=_ASKS,
+)  # fmt: skip
 def requests_are_counted(node: LockstepNode) -> None:
     """Once for each container, and no error while all can be met."""
     node.boot()
@@ -73,11 +70,9 @@ def requests_are_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/refusals-are-counted",
     "The kubelet counts a request that it refuses as a request and as an error",
-    UPSTREAM,
-    since="1.26",
-    needs=Needs(free=4, smt=2, even=True),
+    UPSTREAM, since="1.26", needs=Needs(free=4, smt=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def refusals_are_counted(node: LockstepNode) -> None:
     """One CPU under full-pcpus-only, where a physical core has more. The next pod is met."""
     node.boot(_whole_cores(node))
@@ -90,11 +85,9 @@ def refusals_are_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/alignment-is-counted",
     "Under full-pcpus-only the kubelet counts containers on whole physical cores, and refusals",
-    UPSTREAM,
-    since="1.33",
-    needs=Needs(free=4, smt=2, even=True),
+    UPSTREAM, since="1.33", needs=Needs(free=4, smt=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def alignment_is_counted(node: LockstepNode) -> None:
     """Both counters are there from the start."""
     node.boot(_whole_cores(node))
@@ -108,11 +101,8 @@ def alignment_is_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/gauges-follow-the-cpus",
     "The gauges of the shared pool and of exclusive CPUs follow a pod, and return when it goes",
-    UPSTREAM,
-    since="1.32",
-    needs=Needs(free=3),
-    capabilities=_ASKS,
-)
+    UPSTREAM, since="1.32", needs=Needs(free=3), capabilities=_ASKS,
+)  # fmt: skip
 def gauges_follow_the_cpus(node: LockstepNode) -> None:
     """The pool is counted in thousandths of a CPU, and without the reserved CPUs."""
     node.boot()
@@ -130,12 +120,8 @@ def gauges_follow_the_cpus(node: LockstepNode) -> None:
 @scenario(
     "metrics/gauges-drift-over-init-containers",
     "Up to 1.37 the gauges count CPUs that an init container has lent as taken for ever",
-    DRIFT,
-    since="1.32",
-    until="1.37",
-    needs=Needs(free=2),
-    capabilities=_ASKS,
-)
+    DRIFT, since="1.32", until="1.37", needs=Needs(free=2), capabilities=_ASKS,
+)  # fmt: skip
 def gauges_drift_over_init_containers(node: LockstepNode) -> None:
     """A defect: they are counted for the init container and for the app container, and return
     once. The state file is right all the while."""
@@ -153,11 +139,9 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
 @scenario(
     "metrics/admissions-are-counted",
     "The Topology Manager counts the pods that it is asked about, and those that it refuses",
-    TOPOLOGY_UPSTREAM,
-    since="1.27",
-    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
+    TOPOLOGY_UPSTREAM, since="1.27", needs=Needs(numa_nodes=2, numa_cores=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def admissions_are_counted(node: LockstepNode) -> None:
     """Under single-numa-node, one CPU more than a NUMA node has is refused."""
     node.boot(aligning(node, "single-numa-node"))
@@ -171,11 +155,8 @@ def admissions_are_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/uncore-caches-are-counted",
     "The kubelet counts a container whose CPUs have one uncore cache, and none that spans several",
-    UPSTREAM,
-    since="1.33",
-    needs=Needs(free=4, uncore_caches=2, even=True),
-    capabilities=_ASKS,
-)
+    UPSTREAM, since="1.33", needs=Needs(free=4, uncore_caches=2, even=True), capabilities=_ASKS,
+)  # fmt: skip
 def uncore_caches_are_counted(node: LockstepNode) -> None:
     """Whether or not prefer-align-cpus-by-uncorecache is on. One CPU has one cache; all that are
     left have several."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
@@ -34,9 +35,14 @@ from reference.cpumanager.metrics import (
 )
 from reference.steps import AskMetrics, Kind
 
-_ASKS: Final = (Capability.METRICS,)
 _CONFIGURES: Final = (Capability.METRICS, Capability.CONFIGURE)
-_TWO_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
+_of_two_nodes: Final = partial(
+    scenario,
+    source=TOPOLOGY_UPSTREAM,
+    since="1.36",
+    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
+    capabilities=_CONFIGURES,
+)
 
 
 def _promise_sources(node: LockstepNode, rule: str, expected: dict[str, int]) -> None:
@@ -51,11 +57,9 @@ def _promise_sources(node: LockstepNode, rule: str, expected: dict[str, int]) ->
 @scenario(
     "metrics/sources-are-counted",
     "The kubelet counts the containers that were given CPUs of the node, and those that were not",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=Needs(free=4, smt=2, even=True),
+    POD_LEVEL_MANAGERS, since="1.36", needs=Needs(free=4, smt=2, even=True),
     capabilities=_CONFIGURES,
-)
+)  # fmt: skip
 def sources_are_counted(node: LockstepNode) -> None:
     """With feature gate PodLevelResourceManagers. One CPU under full-pcpus-only is refused, and the
     Topology Manager counts that, too."""
@@ -70,13 +74,9 @@ def sources_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "So many admissions, and so long", counts)
 
 
-@scenario(
+@_of_two_nodes(
     "metrics/single-numa-containers-are-counted",
     "Under single-numa-node the kubelet counts containers on one NUMA node, and refusals",
-    TOPOLOGY_UPSTREAM,
-    since="1.36",
-    needs=_TWO_NODES,
-    capabilities=_CONFIGURES,
 )
 def single_numa_containers_are_counted(node: LockstepNode) -> None:
     """Under scope container."""
@@ -88,13 +88,9 @@ def single_numa_containers_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "One does not", counts)
 
 
-@scenario(
+@_of_two_nodes(
     "metrics/single-numa-pods-are-counted",
     "Under single-numa-node and scope pod the kubelet counts pods on one NUMA node, and refusals",
-    TOPOLOGY_UPSTREAM,
-    since="1.36",
-    needs=_TWO_NODES,
-    capabilities=_CONFIGURES,
 )
 def single_numa_pods_are_counted(node: LockstepNode) -> None:
     """However many containers a pod has."""
@@ -105,13 +101,9 @@ def single_numa_pods_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "One does not", {ALIGNED_PODS: 1, MISALIGNED_PODS: 1})
 
 
-@scenario(
+@_of_two_nodes(
     "metrics/restricted-counts-no-alignment",
     "Under restricted the kubelet does not count what lies on one NUMA node",
-    TOPOLOGY_UPSTREAM,
-    since="1.36",
-    needs=_TWO_NODES,
-    capabilities=_CONFIGURES,
 )
 def restricted_counts_no_alignment(node: LockstepNode) -> None:
     """It promises none: a container may need several NUMA nodes."""
@@ -124,11 +116,8 @@ def restricted_counts_no_alignment(node: LockstepNode) -> None:
 @scenario(
     "metrics/pods-with-cpus-as-a-whole-are-counted",
     "The gauges follow a pod that has CPUs as a whole, and return when it goes",
-    UPSTREAM,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CONFIGURES,
-)
+    UPSTREAM, since="1.36", needs=ROOM, capabilities=_CONFIGURES,
+)  # fmt: skip
 def pods_with_cpus_as_a_whole_are_counted(node: LockstepNode) -> None:
     """Its allocation is counted once for each of its containers."""
     node.boot(managed(node))

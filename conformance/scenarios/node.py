@@ -74,11 +74,8 @@ def _pod_quota(node: LockstepNode, pod: str) -> int | None:
 @scenario(
     "node/tasks-run-where-they-are-pinned",
     "Tasks run on the exclusive CPUs of their container, and all others stay off them",
-    TASK_PAGE,
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=_SEES,
-)
+    TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=_SEES,
+)  # fmt: skip
 def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     """Read from the kernel: the effective cpuset of the container's cgroup, the affinity of every
     task in it, and the CPUs on which they were seen to run while they spun."""
@@ -106,12 +103,9 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
 @scenario(
     "node/exclusive-cpus-have-no-quota",
     "A container with exclusive CPUs has no CFS quota, and one without keeps its own",
-    QUOTA,
-    level=Level.CORE,
-    since="1.33",
-    needs=Needs(free=2),
+    QUOTA, level=Level.CORE, since="1.33", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS],
-)
+)  # fmt: skip
 def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     """A quota would throttle a container that uses all of its CPUs."""
     node.boot()
@@ -124,11 +118,8 @@ def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
 @scenario(
     "node/exclusive-cpus-keep-their-quota",
     "Up to 1.32 a container with exclusive CPUs has a CFS quota of just as many CPUs",
-    QUOTA,
-    until="1.32",
-    needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.CFS],
-)
+    QUOTA, until="1.32", needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS],
+)  # fmt: skip
 def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     """The documentation said otherwise for years."""
     node.boot()
@@ -139,11 +130,9 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
 @scenario(
     "node/pod-of-exclusive-cpus-has-no-quota",
     "The cgroup of a pod whose container has exclusive CPUs has no CFS quota either",
-    QUOTA,
-    since="1.33",
-    needs=Needs(free=3),
+    QUOTA, since="1.33", needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.POD_CGROUP],
-)
+)  # fmt: skip
 def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     """A quota of the pod throttles every container in it, whatever their own cgroups say. A pod
     without exclusive CPUs has a quota of all its limits, which shows that quotas are seen."""
@@ -169,11 +158,9 @@ def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
 @scenario(
     "node/pod-of-exclusive-cpus-keeps-its-quota",
     "Up to 1.32 the cgroup of a pod with exclusive CPUs has a CFS quota of all its limits",
-    QUOTA,
-    until="1.32",
-    needs=Needs(free=2),
+    QUOTA, until="1.32", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.POD_CGROUP],
-)
+)  # fmt: skip
 def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
     """As its containers have theirs."""
     node.boot()
@@ -203,11 +190,9 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
 @scenario(
     "node/killed-container-keeps-its-cpus",
     "A container that is killed and started again keeps its exclusive CPUs",
-    RESTARTS,
-    level=Level.CORE,
-    needs=Needs(free=3),
+    RESTARTS, level=Level.CORE, needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
-)
+)  # fmt: skip
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     """The state is kept by pod and container name, so it holds for the new container too."""
     node.boot()
@@ -224,11 +209,9 @@ def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "node/forced-deletion-leaks-nothing",
     "The CPUs of a pod that is deleted by force return to the shared pool",
-    STALE_STATE,
-    level=Level.CORE,
-    needs=Needs(free=2),
+    STALE_STATE, level=Level.CORE, needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
-)
+)  # fmt: skip
 def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     """Its sandbox and containers are killed behind the kubelet's back while its manifest goes."""
     node.boot()
@@ -244,11 +227,9 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
 @scenario(
     "node/runtime-restart-keeps-cpus",
     "Exclusive CPUs outlive a restart of the container runtime",
-    KEP,
-    level=Level.CORE,
-    needs=Needs(free=3),
+    KEP, level=Level.CORE, needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.RUNTIME],
-)
+)  # fmt: skip
 def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     """Containers keep running, and later pods get their CPUs as before."""
     node.boot()
@@ -264,11 +245,9 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
 @scenario(
     "node/daemon-reload-keeps-cpusets",
     "Pinned and shared containers keep their cpusets when systemd reads its units again",
-    DAEMON_RELOAD,
-    level=Level.CORE,
-    needs=Needs(free=2),
+    DAEMON_RELOAD, level=Level.CORE, needs=Needs(free=2),
     capabilities=[*_SEES, Capability.SERVICES],
-)
+)  # fmt: skip
 def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
     """Systemd writes the cpusets of its units again: those that the runtime set last, also for
     shared containers whose cpuset has changed since they started."""
@@ -289,11 +268,9 @@ def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
 @scenario(
     "node/restart-repairs-a-cpuset-changed-by-hand",
     "The kubelet's next start repairs a cpuset that was written into the cgroup by hand",
-    RECONCILE,
-    since="1.22",
-    needs=Needs(free=2),
+    RECONCILE, since="1.22", needs=Needs(free=2),
     capabilities=[*_SEES, Capability.TAMPER, Capability.SERVICES, Capability.RESTART],
-)
+)  # fmt: skip
 def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     """Until then the container runs on the CPUs that were written by hand. A daemon-reload may
     repair it earlier, since systemd writes the cpuset that the runtime set last."""
@@ -352,11 +329,9 @@ def _spare(node: LockstepNode) -> CPUSet:
 @scenario(
     "node/start-with-a-cpu-offline-is-refused",
     "With a CPU offline the kubelet does not start; with the CPU back it starts and loses nothing",
-    CPUS_CHANGED,
-    level=Level.CORE,
-    needs=Needs(free=3),
+    CPUS_CHANGED, level=Level.CORE, needs=Needs(free=3),
     capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
-)
+)  # fmt: skip
 def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
     """The state file names the CPU, and the machine lacks it."""
     node.boot()
@@ -412,10 +387,8 @@ def offline_cpu_and_recovery(node: LockstepNode) -> None:
 @scenario(
     "node/offline-cpu-comes-back-to-its-container",
     "A container runs on fewer CPUs while one of them is offline, and gets it back afterwards",
-    CPUSET_V2,
-    needs=Needs(free=2),
-    capabilities=[*_SEES, Capability.HOTPLUG],
-)
+    CPUSET_V2, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG],
+)  # fmt: skip
 def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
     """The kubelet does not notice. The kernel keeps the configured cpuset, and its effective part
     is what is online."""
@@ -435,10 +408,8 @@ def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
 @scenario(
     "node/all-cpus-offline-lose-exclusivity",
     "A container whose CPUs are all offline runs on its parent's; the state file is unchanged",
-    HOTPLUG,
-    needs=Needs(free=2),
-    capabilities=[*_SEES, Capability.HOTPLUG],
-)
+    HOTPLUG, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG],
+)  # fmt: skip
 def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     """State file and cpuset.cpus stay as they were. Only the effective cpuset and the affinity of
     the tasks show the change. Once the CPUs are back, the container is pinned again."""
@@ -499,11 +470,9 @@ def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
 @scenario(
     "node/pod-resources-report-exclusive-cpus",
     "The pod-resources socket reports the exclusive CPUs of each container, and no others",
-    POD_RESOURCES,
-    since="1.23",
-    needs=Needs(free=3),
+    POD_RESOURCES, since="1.23", needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)
+)  # fmt: skip
 def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     """Monitoring and the placement of devices rely on these answers. They equal the state file and
     the cgroup. A container in the shared pool is listed without CPUs, and a deleted pod is not
@@ -534,12 +503,9 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
 @scenario(
     "node/pod-resources-report-the-shared-pool",
     "Up to 1.22 the pod-resources socket reports the shared pool for each shared container",
-    POD_RESOURCES_OF_POOL,
-    since="1.20",
-    until="1.22",
-    needs=Needs(free=2),
+    POD_RESOURCES_OF_POOL, since="1.20", until="1.22", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)
+)  # fmt: skip
 def pod_resources_report_the_shared_pool(node: LockstepNode) -> None:
     """A reader could not distinguish exclusive CPUs from shared ones."""
     node.boot()

@@ -37,11 +37,8 @@ def _start_on(
 @scenario(
     "state/version-1-file-is-read",
     "A state file of 1.17 or before without assignments is read by its successors up to 1.36",
-    MIGRATED,
-    since="1.18",
-    until="1.36",
-    capabilities=_EDITS,
-)
+    MIGRATED, until="1.36", capabilities=_EDITS,
+)  # fmt: skip
 def version_1_file_is_read(node: LockstepNode) -> None:
     """So a node can be updated in place."""
     _start_on(node, Layout.V1, str(node.cpus))
@@ -52,10 +49,8 @@ def version_1_file_is_read(node: LockstepNode) -> None:
 @scenario(
     "state/version-1-file-is-refused",
     "From 1.37 on a state file of 1.17 or before keeps the kubelet from starting",
-    MIGRATED,
-    since="1.37",
-    capabilities=_EDITS,
-)
+    MIGRATED, since="1.37", capabilities=_EDITS,
+)  # fmt: skip
 def version_1_file_is_refused(node: LockstepNode) -> None:
     """It counts as damaged."""
     _start_on(node, Layout.V1, str(node.cpus))
@@ -65,11 +60,8 @@ def version_1_file_is_refused(node: LockstepNode) -> None:
 @scenario(
     "state/version-1-file-of-unknown-containers",
     "A state file of 1.17 or before is refused up to 1.36 where its containers are not known",
-    MIGRATED,
-    since="1.18",
-    until="1.36",
-    capabilities=_EDITS,
-)
+    MIGRATED, until="1.36", capabilities=_EDITS,
+)  # fmt: skip
 def version_1_file_of_unknown_containers(node: LockstepNode) -> None:
     """The file names containers by id, and the runtime says which pod an id belongs to."""
     last = CPUSet([max(node.cpus)])
@@ -80,10 +72,8 @@ def version_1_file_of_unknown_containers(node: LockstepNode) -> None:
 @scenario(
     "state/backward-range-is-refused",
     "A state file with a CPU range that runs backwards keeps the kubelet from starting",
-    RANGES,
-    since="1.22",
-    capabilities=_EDITS,
-)
+    RANGES, since="1.22", capabilities=_EDITS,
+)  # fmt: skip
 def backward_range_is_refused(node: LockstepNode) -> None:
     """From 1.27 on the error says which number is greater than which."""
     _start_on(node, Layout.V2, f"{node.cpus},3-1")
@@ -94,11 +84,8 @@ def backward_range_is_refused(node: LockstepNode) -> None:
 @scenario(
     "state/bad-file-is-forgotten",
     "In 1.9 a state file that cannot be read is forgotten, and every CPU is shared",
-    BAD_STATE_FORGOTTEN,
-    since="1.9",
-    until="1.9",
-    capabilities=_EDITS,
-)
+    BAD_STATE_FORGOTTEN, since="1.9", until="1.9", capabilities=_EDITS,
+)  # fmt: skip
 def bad_file_is_forgotten(node: LockstepNode) -> None:
     """The fault is in its log alone."""
     node.boot()
@@ -112,11 +99,8 @@ def bad_file_is_forgotten(node: LockstepNode) -> None:
 @scenario(
     "state/bad-file-panics",
     "In 1.10 and 1.11 a state file that cannot be read makes the kubelet panic",
-    BAD_STATE_PANICS,
-    since="1.10",
-    until="1.11",
-    capabilities=_EDITS,
-)
+    BAD_STATE_PANICS, since="1.10", until="1.11", capabilities=_EDITS,
+)  # fmt: skip
 def bad_file_panics(node: LockstepNode) -> None:
     """It cannot guarantee the CPUs of containers that run."""
     node.boot()
@@ -129,12 +113,9 @@ def bad_file_panics(node: LockstepNode) -> None:
 @scenario(
     "machine/added-cpus-are-not-used",
     "Up to 1.11 a kubelet starts after CPUs were added, and does not use them",
-    CPUS_CHANGED,
-    since="1.9",
-    until="1.11",
-    machine="1s-1n-4c-smt1",
+    CPUS_CHANGED, since="1.9", until="1.11", machine="1s-1n-4c-smt1",
     capabilities=[*_EDITS, Capability.REBOOT],
-)
+)  # fmt: skip
 def added_cpus_are_not_used(node: LockstepNode) -> None:
     """A known defect: the kubelet takes the machine's CPUs from its state file alone."""
     node.expect_broken(EVERY_CPU)

@@ -18,6 +18,7 @@ from conformance.scenarios.pod_level_parts import (
     MEMORY,
     ROOM,
     managed,
+    of_managers,
     pod_of,
     promise_no_exclusive_cpus,
     promise_running,
@@ -56,11 +57,8 @@ def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str
 @scenario(
     "pod-level/no-exclusive-cpus-by-default",
     "By default no container of a pod with pod-level resources gets exclusive CPUs",
-    POD_LEVEL,
-    level=Level.CORE,
-    since="1.34",
-    needs=Needs(free=2),
-)
+    POD_LEVEL, level=Level.CORE, since="1.34", needs=Needs(free=2),
+)  # fmt: skip
 def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
     """Though the pod is Guaranteed, and a container asks for a whole CPU of it."""
     node.boot()
@@ -73,10 +71,8 @@ def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restricted-admits-it-by-default",
     "By default a pod with pod-level resources larger than any NUMA node is admitted",
-    POD_LEVEL,
-    since="1.34",
-    needs=ROOM,
-)
+    POD_LEVEL, since="1.34", needs=ROOM,
+)  # fmt: skip
 def restricted_admits_it_by_default(node: LockstepNode) -> None:
     """It asks for more than any NUMA node has; without exclusive CPUs there is no preference."""
     node.boot(managed(node, "single-numa-node", on=False))
@@ -88,11 +84,8 @@ def restricted_admits_it_by_default(node: LockstepNode) -> None:
 @scenario(
     "pod-level/empty-resources-make-best-effort",
     "Empty pod-level resources make a pod BestEffort, whatever its containers ask for",
-    POD_LEVEL_EMPTY,
-    since="1.34",
-    until="1.36",
-    needs=Needs(free=2),
-)
+    POD_LEVEL_EMPTY, since="1.34", until="1.36", needs=Needs(free=2),
+)  # fmt: skip
 def empty_resources_make_best_effort(node: LockstepNode) -> None:
     """A known defect: `resources: {}` requests nothing."""
     node.boot()
@@ -105,11 +98,8 @@ def empty_resources_make_best_effort(node: LockstepNode) -> None:
 @scenario(
     "pod-level/empty-resources-are-ignored",
     "Empty pod-level resources leave a pod's containers their exclusive CPUs",
-    POD_LEVEL_EMPTY,
-    level=Level.CORE,
-    since="1.37",
-    needs=Needs(free=2),
-)
+    POD_LEVEL_EMPTY, level=Level.CORE, since="1.37", needs=Needs(free=2),
+)  # fmt: skip
 def empty_resources_are_ignored(node: LockstepNode) -> None:
     """The kubelet treats the pod as if its manifest had no pod-level resources."""
     node.boot()
@@ -121,12 +111,9 @@ def empty_resources_are_ignored(node: LockstepNode) -> None:
 # -- scope pod -----------------------------------------------------------------------------------
 
 
-@scenario(
+@of_managers(
     "pod-level/pod-scope-shares-one-pool",
     "Under scope pod exclusive containers take CPUs of their pod's, and the others share the rest",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def pod_scope_shares_one_pool(node: LockstepNode) -> None:
@@ -148,12 +135,9 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     node.promise_equal("They lie in one NUMA node", "NUMA nodes of a", 1, len(numa))
 
 
-@scenario(
+@of_managers(
     "pod-level/deletion-returns-the-pool",
     "All CPUs that a pod got as a whole return when its last container is removed",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def deletion_returns_the_pool(node: LockstepNode) -> None:
     """Also the CPUs that were exclusive to no container."""
@@ -168,12 +152,9 @@ def deletion_returns_the_pool(node: LockstepNode) -> None:
     node.promise_cpus("All are back", "shared pool", whole, node.view.shared_pool)
 
 
-@scenario(
+@of_managers(
     "pod-level/init-containers-use-the-pool",
     "An init container runs on its pod's pool, without the CPUs that sidecars keep",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def init_containers_use_the_pool(node: LockstepNode) -> None:
     """An exclusive sidecar keeps its CPU; the shared init container after it runs on the rest, and
@@ -202,12 +183,9 @@ _NO_SHARED: Final = (
 _NO_INIT: Final = "pod rejected, pod has shared init containers but no cpus available for them"
 
 
-@scenario(
+@of_managers(
     "pod-level/empty-shared-pool-is-refused",
     "A pod whose exclusive containers leave its shared ones no CPU is refused",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def empty_shared_pool_is_refused(node: LockstepNode) -> None:
@@ -217,12 +195,9 @@ def empty_shared_pool_is_refused(node: LockstepNode) -> None:
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_SHARED)
 
 
-@scenario(
+@of_managers(
     "pod-level/no-cpu-for-init-is-refused",
     "A pod whose sidecars leave an init container no CPU is refused",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
@@ -233,12 +208,9 @@ def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_INIT)
 
 
-@scenario(
+@of_managers(
     "pod-level/restricted-names-pod-level-resources",
     "The Topology Manager's rejection of a pod with pod-level resources names them",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def restricted_names_pod_level_resources(node: LockstepNode) -> None:
@@ -253,12 +225,9 @@ def restricted_names_pod_level_resources(node: LockstepNode) -> None:
     )
 
 
-@scenario(
+@of_managers(
     "pod-level/odd-total-gets-nothing",
     "A pod whose pod-level request is not a whole number of CPUs gets no exclusive CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def odd_total_gets_nothing(node: LockstepNode) -> None:
     """Its exclusive container gets none either."""
@@ -271,12 +240,9 @@ def odd_total_gets_nothing(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restart-takes-another-pool",
     "After a restart a pod with CPUs as a whole is given others, and the first ones are lost",
-    POD_LEVEL_RESTART,
-    since="1.36",
-    until="1.37",
-    needs=ROOM,
+    POD_LEVEL_RESTART, since="1.36", until="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.START_ERROR],
-)
+)  # fmt: skip
 def restart_takes_another_pool(node: LockstepNode) -> None:
     """A known defect: after that restart the kubelet starts again only without its state file. The
     invariants cannot hold until then, so only the kubelet's last error is judged."""
@@ -306,12 +272,9 @@ def _exclusive_alone(node: LockstepNode) -> None:
     node.promise_cpus("It shares the pool", "cpuset a/side", pool, node.cpuset("a", "side"))
 
 
-@scenario(
+@of_managers(
     "pod-level/container-scope-has-no-pool",
     "Under scope container only exclusive containers of a pod with pod-level resources get CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def container_scope_has_no_pool(node: LockstepNode) -> None:
@@ -320,12 +283,9 @@ def container_scope_has_no_pool(node: LockstepNode) -> None:
     _exclusive_alone(node)
 
 
-@scenario(
+@of_managers(
     "pod-level/policy-none-has-no-pool",
     "Under policy none the scope does not matter to a pod with pod-level resources",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def policy_none_has_no_pool(node: LockstepNode) -> None:
@@ -334,12 +294,9 @@ def policy_none_has_no_pool(node: LockstepNode) -> None:
     _exclusive_alone(node)
 
 
-@scenario(
+@of_managers(
     "pod-level/container-scope-refuses",
     "Under scope container a pod with pod-level resources is refused with its own message",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def container_scope_refuses(node: LockstepNode) -> None:
@@ -362,11 +319,9 @@ def container_scope_refuses(node: LockstepNode) -> None:
 @scenario(
     "pod-level/full-pcpus-applies-to-the-pod",
     "Under full-pcpus-only a pod with CPUs as a whole is judged by all that it asks for",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True),
-    capabilities=_REFUSALS,
-)
+    POD_LEVEL_MANAGERS, since="1.36",
+    needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True), capabilities=_REFUSALS,
+)  # fmt: skip
 def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
     """Five CPUs are not whole cores, although the exclusive container asks for two."""
     node.boot(replace(managed(node), policy_options={"full-pcpus-only": "true"}))
@@ -378,12 +333,9 @@ def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restart-refuses-a-shared-pool",
     "After a restart restricted refuses a pod that shares CPUs of its own",
-    POD_LEVEL_RESTART,
-    since="1.36",
-    until="1.37",
-    needs=ROOM,
+    POD_LEVEL_RESTART, since="1.36", until="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
     """A known defect: a shared container of the pod holds CPUs and requests none. So the pod seems
     to hold another number of CPUs than it requests, and the Topology Manager refuses it. Its CPUs
@@ -412,12 +364,9 @@ def _gate_turned_off(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-off-refuses-the-state",
     "Without feature gate PodLevelResourceManagers the kubelet refuses a state file made with it",
-    POD_LEVEL_STATE,
-    since="1.36",
-    until="1.36",
-    needs=ROOM,
+    POD_LEVEL_STATE, since="1.36", until="1.36", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CONFIGURE, Capability.START_ERROR],
-)
+)  # fmt: skip
 def gate_off_refuses_the_state(node: LockstepNode) -> None:
     """The file has version 3, which a kubelet reads only with that gate."""
     _gate_turned_off(node)
@@ -427,11 +376,9 @@ def gate_off_refuses_the_state(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-off-keeps-the-state",
     "Without feature gate PodLevelResourceManagers the kubelet reads a state file made with it",
-    POD_LEVEL_STATE,
-    since="1.37",
-    needs=ROOM,
+    POD_LEVEL_STATE, since="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def gate_off_keeps_the_state(node: LockstepNode) -> None:
     """Containers keep what they have; that the pod has it as a whole is forgotten."""
     _gate_turned_off(node)
@@ -451,11 +398,8 @@ def _limits_alone(node: LockstepNode) -> None:
 @scenario(
     "pod-level/limits-are-requests-too",
     "A pod with pod-level limits alone asks for as much",
-    POD_LEVEL_LIMITS,
-    since="1.36",
-    until="1.36",
-    needs=ROOM,
-)
+    POD_LEVEL_LIMITS, since="1.36", until="1.36", needs=ROOM,
+)  # fmt: skip
 def limits_are_requests_too(node: LockstepNode) -> None:
     """The kubelet fills requests in, so the pod is Guaranteed and gets CPUs as a whole."""
     _limits_alone(node)
@@ -467,10 +411,8 @@ def limits_are_requests_too(node: LockstepNode) -> None:
 @scenario(
     "pod-level/limits-alone-are-burstable",
     "A static pod with pod-level limits and no requests is Burstable and gets no CPUs",
-    POD_LEVEL_LIMITS,
-    since="1.37",
-    needs=ROOM,
-)
+    POD_LEVEL_LIMITS, since="1.37", needs=ROOM,
+)  # fmt: skip
 def limits_alone_are_burstable(node: LockstepNode) -> None:
     """Only the API server fills in requests, and a static pod does not pass through it."""
     _limits_alone(node)
@@ -479,12 +421,9 @@ def limits_alone_are_burstable(node: LockstepNode) -> None:
     node.promise_equal("The pod is Burstable", "QoS class of a", "Burstable", qos)
 
 
-@scenario(
+@of_managers(
     "pod-level/unequal-container-shares",
     "A container whose CPU limit is above its request gets no exclusive CPUs of its pod",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def unequal_container_shares(node: LockstepNode) -> None:
@@ -516,11 +455,9 @@ def _reported_pool(node: LockstepNode) -> CPUSet:
 @scenario(
     "pod-level/pool-is-reported-of-the-pod",
     "CPUs that a pod's containers share are reported of the pod, and of none of its containers",
-    POD_LEVEL_POOL,
-    since="1.37",
-    needs=ROOM,
+    POD_LEVEL_POOL, since="1.37", needs=ROOM,
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)
+)  # fmt: skip
 def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
     """With feature gate PodLevelResourceManagers. The pod's CPUs are all of them, the exclusive
     ones of its containers among them."""
@@ -533,12 +470,9 @@ def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
 @scenario(
     "pod-level/pool-is-reported-as-exclusive",
     "In 1.36 CPUs that a pod's containers share are reported as a container's own",
-    POD_LEVEL_POOL,
-    since="1.36",
-    until="1.36",
-    needs=ROOM,
+    POD_LEVEL_POOL, since="1.36", until="1.36", needs=ROOM,
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)
+)  # fmt: skip
 def pool_is_reported_as_exclusive(node: LockstepNode) -> None:
     """A defect, mended in 1.37: whoever reads it cannot tell them from exclusive CPUs."""
     pool = _reported_pool(node)

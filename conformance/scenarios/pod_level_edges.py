@@ -10,12 +10,13 @@ from conformance.scenario import scenario
 from conformance.scenarios.pod_level_parts import (
     ROOM,
     managed,
+    of_managers,
     pod_of,
     promise_no_exclusive_cpus,
     promise_running,
     shared,
 )
-from conformance.scenarios.sources import POD_LEVEL, POD_LEVEL_MANAGERS
+from conformance.scenarios.sources import POD_LEVEL
 from conformance.subject import Capability
 from reference.steps import Container, Kind
 from reference.view import Phase
@@ -23,12 +24,9 @@ from reference.view import Phase
 _QUOTAS: Final = (Capability.CPUSETS, Capability.CFS)
 
 
-@scenario(
+@of_managers(
     "pod-level/sidecar-without-cpus-is-refused",
     "A pod whose exclusive container leaves a shared sidecar no CPU is refused",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.REJECTIONS],
 )
 def sidecar_without_cpus_is_refused(node: LockstepNode) -> None:
@@ -40,12 +38,9 @@ def sidecar_without_cpus_is_refused(node: LockstepNode) -> None:
     node.promise_equal("Why", "reason", "EmptyPodSharedPoolError", status.reason)
 
 
-@scenario(
+@of_managers(
     "pod-level/too-large-a-pod-is-refused",
     "A pod that asks for more CPUs as a whole than are left is refused and takes none",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def too_large_a_pod_is_refused(node: LockstepNode) -> None:
     """Best-effort asks for NUMA nodes, and refuses no pod that lacks them."""
@@ -57,12 +52,9 @@ def too_large_a_pod_is_refused(node: LockstepNode) -> None:
     node.promise_cpus("It takes no CPU", "shared pool", whole, node.view.shared_pool)
 
 
-@scenario(
+@of_managers(
     "pod-level/pods-without-it-are-as-before",
     "With the gate on and scope pod, a pod without pod-level resources gets CPUs as ever",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def pods_without_it_are_as_before(node: LockstepNode) -> None:
     """Its containers have CPUs of their own, in one NUMA node, and keep them over a restart."""
@@ -77,12 +69,9 @@ def pods_without_it_are_as_before(node: LockstepNode) -> None:
     node.promise_equal("It keeps them", "CPUs of a", held, dict(node.view.assignments["a"]))
 
 
-@scenario(
+@of_managers(
     "pod-level/only-exclusive-containers-lose-quotas",
     "With the gate on a container with exclusive CPUs has no CFS quota, and one that shares has",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=_QUOTAS,
 )
 def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
@@ -114,10 +103,8 @@ def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
 @scenario(
     "pod-level/containers-have-no-hint-by-default",
     "By default a container of such a pod is admitted though it asks for more than a NUMA node has",
-    POD_LEVEL,
-    since="1.34",
-    needs=ROOM,
-)
+    POD_LEVEL, since="1.34", needs=ROOM,
+)  # fmt: skip
 def containers_have_no_hint_by_default(node: LockstepNode) -> None:
     """Under scope container single-numa-node admits it: without exclusive CPUs it has no
     preference."""

@@ -4,26 +4,25 @@ containers, and pods that are not Guaranteed, under both scopes of the Topology 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
-from conformance.scenario import scenario
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
-    ROOM,
     managed,
+    of_managers,
     pod_of,
     promise_no_exclusive_cpus,
     promise_running,
     shared,
 )
-from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Kind, Pod, PodResources
 
-_CPUSETS = (Capability.CPUSETS,)
+_of_managers: Final = partial(of_managers, capabilities=[Capability.CPUSETS])
 _ON_POOL: Final = "It runs on the shared pool of the node"
 
 
@@ -45,39 +44,27 @@ def _burstable_stays_shared(node: LockstepNode, scope: str) -> None:
     node.promise_on_pool(_ON_POOL, "b", "one", "two")
 
 
-@scenario(
+@_of_managers(
     "pod-level/burstable-pod-stays-shared",
     "Under scope pod a Burstable pod with pod-level resources gets no exclusive CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def burstable_pod_stays_shared(node: LockstepNode) -> None:
     """Whatever its containers ask for: its class is decided by the pod-level resources."""
     _burstable_stays_shared(node, "pod")
 
 
-@scenario(
+@_of_managers(
     "pod-level/container-scope-leaves-burstable-pods-shared",
     "Under scope container a Burstable pod with pod-level resources gets no exclusive CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def container_scope_leaves_burstable_pods_shared(node: LockstepNode) -> None:
     """Whatever its containers ask for: its class is decided by the pod-level resources."""
     _burstable_stays_shared(node, "container")
 
 
-@scenario(
+@_of_managers(
     "pod-level/exclusive-containers-use-all",
     "Under scope pod exclusive containers that ask for all CPUs of their pod get all of them",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def exclusive_containers_use_all(node: LockstepNode) -> None:
     """No container shares, so nothing has to be left."""
@@ -93,13 +80,9 @@ def exclusive_containers_use_all(node: LockstepNode) -> None:
     node.promise_cpus("No more CPUs have left the pool", "pool", left, node.view.shared_pool)
 
 
-@scenario(
+@_of_managers(
     "pod-level/shared-containers-have-cpus-of-their-pod",
     "Under scope pod a Guaranteed pod of shared containers alone has CPUs of its own",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def shared_containers_have_cpus_of_their_pod(node: LockstepNode) -> None:
     """Its containers run on all of them, and no other pod does."""
@@ -113,13 +96,9 @@ def shared_containers_have_cpus_of_their_pod(node: LockstepNode) -> None:
     node.promise_cpus("No other pod has them", "pool", whole - own, node.view.shared_pool)
 
 
-@scenario(
+@_of_managers(
     "pod-level/several-pods-have-cpus-apart",
     "Under scope pod the CPUs of several pods with pod-level resources are disjoint",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def several_pods_have_cpus_apart(node: LockstepNode) -> None:
     """Three pods of shared containers; the second is deleted, and a fourth takes its place."""
@@ -140,13 +119,9 @@ def several_pods_have_cpus_apart(node: LockstepNode) -> None:
     node.promise_cpus("The pool has the rest", "pool", whole - used, node.view.shared_pool)
 
 
-@scenario(
+@_of_managers(
     "pod-level/container-scope-leaves-shared-pods-shared",
     "Under scope container a Guaranteed pod of shared containers alone gets no CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def container_scope_leaves_shared_pods_shared(node: LockstepNode) -> None:
     """Only a container that is Guaranteed itself gets CPUs there."""
@@ -156,13 +131,9 @@ def container_scope_leaves_shared_pods_shared(node: LockstepNode) -> None:
     node.promise_on_pool(_ON_POOL, "a", "one", "two")
 
 
-@scenario(
+@_of_managers(
     "pod-level/container-scope-needs-no-rest",
     "Under scope container exclusive containers may use up all that their pod asks for",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def container_scope_needs_no_rest(node: LockstepNode) -> None:
     """Its shared containers run on the shared pool of the node, so none is left without a CPU.
@@ -175,13 +146,9 @@ def container_scope_needs_no_rest(node: LockstepNode) -> None:
     node.promise_on_pool(_ON_POOL, "a", "side")
 
 
-@scenario(
+@_of_managers(
     "pod-level/container-scope-reuses-init-cpus",
     "Under scope container app containers reuse the CPUs of their pod's init containers",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def container_scope_reuses_init_cpus(node: LockstepNode) -> None:
     """As in a pod without pod-level resources. A sidecar keeps its own."""
@@ -206,13 +173,9 @@ def container_scope_reuses_init_cpus(node: LockstepNode) -> None:
     node.promise_on_pool(_ON_POOL, "a", "side")
 
 
-@scenario(
+@_of_managers(
     "pod-level/container-scope-leaves-unequal-containers-shared",
     "Under scope container a container whose CPU limit is above its request gets no CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def container_scope_leaves_unequal_containers_shared(node: LockstepNode) -> None:
     """Though its pod is Guaranteed by its pod-level resources."""

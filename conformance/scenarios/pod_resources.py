@@ -67,11 +67,8 @@ def _promise_error(node: LockstepNode, rule: str, text: str) -> None:
 @scenario(
     "pod-resources/get-reports-one-pod",
     "Get reports the exclusive CPUs of one pod, and an error for a pod that is not there",
-    GET,
-    since="1.34",
-    needs=Needs(free=3),
-    capabilities=_GETS,
-)
+    GET, since="1.34", needs=Needs(free=3), capabilities=_GETS,
+)  # fmt: skip
 def get_reports_one_pod(node: LockstepNode) -> None:
     """A pod that shares is there without a CPU."""
     node.boot()
@@ -90,12 +87,8 @@ def get_reports_one_pod(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/get-is-off-by-default",
     "Up to 1.33 the kubelet refuses Get unless a feature gate is on",
-    GET,
-    since="1.27",
-    until="1.33",
-    needs=Needs(free=2),
-    capabilities=_GETS,
-)
+    GET, since="1.27", until="1.33", needs=Needs(free=2), capabilities=_GETS,
+)  # fmt: skip
 def get_is_off_by_default(node: LockstepNode) -> None:
     """Feature gate KubeletPodResourcesGet, alpha. List answers all the same."""
     node.boot()
@@ -109,11 +102,8 @@ def get_is_off_by_default(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/allocatable-is-all-but-reserved",
     "GetAllocatableResources reports all CPUs but the reserved ones, whatever is taken",
-    ALLOCATABLE,
-    since="1.26",
-    needs=Needs(free=3),
-    capabilities=[*_GETS, Capability.RESTART],
-)
+    ALLOCATABLE, since="1.26", needs=Needs(free=3), capabilities=[*_GETS, Capability.RESTART],
+)  # fmt: skip
 def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
     """Also by a kubelet that starts while CPUs are taken. Up to 1.25 (before 1.23.17 and 1.24.14)
     it reported those that were free when it started."""
@@ -132,10 +122,8 @@ def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/policy-none-reports-no-cpu",
     "Under policy none the pod-resources socket reports no CPU",
-    LIST,
-    since="1.26",
-    capabilities=[*_GETS, Capability.CONFIGURE],
-)
+    LIST, since="1.26", capabilities=[*_GETS, Capability.CONFIGURE],
+)  # fmt: skip
 def policy_none_reports_no_cpu(node: LockstepNode) -> None:
     """Neither of a Guaranteed pod, which is listed, nor as allocatable."""
     reserved = node.default_config().reserved_system_cpus
@@ -151,11 +139,8 @@ def policy_none_reports_no_cpu(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/init-containers-are-left-out",
     "The pod-resources socket reports app containers, and no init container that has ended",
-    LIST,
-    since="1.23",
-    needs=Needs(free=2),
-    capabilities=_ASKS,
-)
+    LIST, since="1.23", needs=Needs(free=2), capabilities=_ASKS,
+)  # fmt: skip
 def init_containers_are_left_out(node: LockstepNode) -> None:
     """Though the init container still has an entry in the state file."""
     node.boot()
@@ -169,11 +154,8 @@ def init_containers_are_left_out(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/sidecars-are-reported",
     "The pod-resources socket reports the exclusive CPUs of a sidecar",
-    LIST,
-    since="1.30",
-    needs=Needs(free=3),
-    capabilities=_ASKS,
-)
+    LIST, since="1.30", needs=Needs(free=3), capabilities=_ASKS,
+)  # fmt: skip
 def sidecars_are_reported(node: LockstepNode) -> None:
     """Beside those of its pod's app container."""
     node.boot()
@@ -188,11 +170,8 @@ def sidecars_are_reported(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/fractions-have-no-cpu",
     "The pod-resources socket reports no CPU for a container that requests a fraction",
-    LIST,
-    since="1.23",
-    needs=Needs(free=2),
-    capabilities=_ASKS,
-)
+    LIST, since="1.23", needs=Needs(free=2), capabilities=_ASKS,
+)  # fmt: skip
 def fractions_have_no_cpu(node: LockstepNode) -> None:
     """Nor does it for the fraction beside a container with CPUs of its own."""
     node.boot()
@@ -206,11 +185,8 @@ def fractions_have_no_cpu(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/restart-reports-the-same",
     "A kubelet that was killed reports the same exclusive CPUs once it runs again",
-    LIST,
-    since="1.23",
-    needs=Needs(free=3),
-    capabilities=[*_ASKS, Capability.RESTART],
-)
+    LIST, since="1.23", needs=Needs(free=3), capabilities=[*_ASKS, Capability.RESTART],
+)  # fmt: skip
 def restart_reports_the_same(node: LockstepNode) -> None:
     """It has them from its state file."""
     node.boot()
@@ -227,11 +203,9 @@ def restart_reports_the_same(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/inactive-pods-are-left-out",
     "The pod-resources socket reports neither a pod that was refused nor one that has ended",
-    ACTIVE,
-    since="1.34",
-    needs=Needs(free=3),
+    ACTIVE, since="1.34", needs=Needs(free=3),
     capabilities=[*_ASKS, Capability.CONTAINERS, Capability.EXIT_CODES, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def inactive_pods_are_left_out(node: LockstepNode) -> None:
     """Their manifests are still there. Up to 1.33 both were reported."""
     node.boot()

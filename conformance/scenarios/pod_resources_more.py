@@ -52,11 +52,9 @@ def _short(name: str, cpus: int | str) -> Pod:
 @scenario(
     "pod-resources/every-pod-is-listed-on-request",
     "With KubeletPodResourcesListUseActivePods off List names refused and ended pods too",
-    EVERY_POD,
-    since="1.34",
-    needs=Needs(free=3),
+    EVERY_POD, since="1.34", needs=Needs(free=3),
     capabilities=[*_ASKS, *_ENDS, Capability.REJECTIONS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def every_pod_is_listed_on_request(node: LockstepNode) -> None:
     """As up to 1.33. Only the pod that runs has CPUs there."""
     node.boot(_of_every_pod(node))
@@ -74,11 +72,9 @@ def every_pod_is_listed_on_request(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/ended-pods-are-listed-on-request",
     "With KubeletPodResourcesListUseActivePods off List names pods that have ended, without CPUs",
-    EVERY_POD,
-    since="1.34",
-    needs=Needs(free=4),
+    EVERY_POD, since="1.34", needs=Needs(free=4),
     capabilities=[*_ASKS, *_ENDS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
     """One pod, then three more; one of them had a fraction of a CPU. All have ended."""
     node.boot(_of_every_pod(node))
@@ -97,10 +93,8 @@ def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/too-many-calls-are-refused",
     "The pod-resources socket refuses most of two hundred calls at once",
-    RATE_LIMIT,
-    since="1.27",
-    capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
-)
+    RATE_LIMIT, since="1.27", capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
+)  # fmt: skip
 def too_many_calls_are_refused(node: LockstepNode) -> None:
     """Ten at once and a hundred a second are answered. It answers again when the client waits."""
     node.boot()
@@ -122,11 +116,8 @@ def too_many_calls_are_refused(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/container-scope-reports-own-cpus",
     "Under scope container a pod with pod-level resources is reported by its containers' CPUs",
-    POD_LEVEL,
-    since="1.36",
-    needs=ROOM,
-    capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
-)
+    POD_LEVEL, since="1.36", needs=ROOM, capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
+)  # fmt: skip
 def container_scope_reports_own_cpus(node: LockstepNode) -> None:
     """The pod as a whole has none, and a container that shares has none. Get and List agree."""
     node.boot(managed(node, scope="container"))
@@ -146,11 +137,8 @@ def container_scope_reports_own_cpus(node: LockstepNode) -> None:
 @scenario(
     "pod-level/pool-outlives-one-container",
     "A pod keeps its shared pool while one of its containers runs",
-    OUTLIVES,
-    since="1.36",
-    needs=ROOM,
-    capabilities=[Capability.CPUSETS, *_ENDS],
-)
+    OUTLIVES, since="1.36", needs=ROOM, capabilities=[Capability.CPUSETS, *_ENDS],
+)  # fmt: skip
 def pool_outlives_one_container(node: LockstepNode) -> None:
     """Another pod is given none of these CPUs. They return with the last container."""
     node.boot(managed(node))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
@@ -12,7 +15,12 @@ from reference import CPUSet
 from reference.steps import Container, Pod
 from reference.view import Phase
 
-_SEES = (Capability.CPUSETS, Capability.REJECTIONS)
+_of_task_page: Final = partial(
+    scenario,
+    source=TASK_PAGE,
+    since="1.9",
+    capabilities=[Capability.CPUSETS, Capability.REJECTIONS],
+)
 
 
 def _shares(node: LockstepNode, pod: Pod, qos: str) -> None:
@@ -53,81 +61,61 @@ def _owns(node: LockstepNode, pod: Pod, count: int) -> None:
     )
 
 
-@scenario(
-    "qos/best-effort-shares",
-    "A BestEffort pod runs in the shared pool",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.9",
-    capabilities=_SEES,
+@_of_task_page(
+    "qos/best-effort-shares", "A BestEffort pod runs in the shared pool", level=Level.CORE
 )
 def best_effort_shares(node: LockstepNode) -> None:
     """The task page's first pod: no requests and no limits."""
     _shares(node, best_effort("a"), "BestEffort")
 
 
-@scenario(
+@_of_task_page(
     "qos/memory-alone-shares",
     "A Burstable pod that requests memory alone runs in the shared pool",
-    TASK_PAGE,
     level=Level.CORE,
-    since="1.9",
-    capabilities=_SEES,
 )
 def memory_alone_shares(node: LockstepNode) -> None:
     """The task page's second pod: a memory request below its limit, no cpu."""
     _shares(node, burstable("a"), "Burstable")
 
 
-@scenario(
+@_of_task_page(
     "qos/burstable-cpu-shares",
     "A Burstable pod with a whole-CPU limit runs in the shared pool",
-    TASK_PAGE,
     level=Level.CORE,
-    since="1.9",
-    capabilities=_SEES,
 )
 def burstable_cpu_shares(node: LockstepNode) -> None:
     """The task page's third pod: cpu request 1, limit 2."""
     _shares(node, burstable("a", request="1", limit="2"), "Burstable")
 
 
-@scenario(
+@_of_task_page(
     "qos/whole-cpus-are-exclusive",
     "A Guaranteed pod with a whole-number CPU request gets exclusive CPUs",
-    TASK_PAGE,
     level=Level.CORE,
-    since="1.9",
     needs=Needs(free=2),
-    capabilities=_SEES,
 )
 def whole_cpus_are_exclusive(node: LockstepNode) -> None:
     """The task page's fourth pod: requests equal limits, 2 CPUs."""
     _owns(node, guaranteed("a", 2), 2)
 
 
-@scenario(
+@_of_task_page(
     "qos/fraction-shares",
     "A Guaranteed pod with a fractional CPU request runs in the shared pool",
-    TASK_PAGE,
     level=Level.CORE,
-    since="1.9",
     needs=Needs(free=2),
-    capabilities=_SEES,
 )
 def fraction_shares(node: LockstepNode) -> None:
     """The task page's fifth pod: requests equal limits, 1.5 CPUs."""
     _shares(node, guaranteed("a", "1500m"), "Guaranteed")
 
 
-@scenario(
+@_of_task_page(
     "qos/limits-alone-are-exclusive",
     "A pod that states whole-number limits alone is Guaranteed and gets exclusive CPUs",
-    TASK_PAGE,
     level=Level.CORE,
-    since="1.9",
     needs=Needs(free=2),
-    capabilities=_SEES,
 )
 def limits_alone_are_exclusive(node: LockstepNode) -> None:
     """The task page's sixth pod: limits without requests, 2 CPUs."""
@@ -135,13 +123,7 @@ def limits_alone_are_exclusive(node: LockstepNode) -> None:
     _owns(node, pod, 2)
 
 
-@scenario(
-    "qos/1000m-is-a-whole-cpu",
-    "A request of 1000m is a whole CPU, and exclusive",
-    TASK_PAGE,
-    since="1.9",
-    capabilities=_SEES,
-)
+@_of_task_page("qos/1000m-is-a-whole-cpu", "A request of 1000m is a whole CPU, and exclusive")
 def _1000m_is_a_whole_cpu(node: LockstepNode) -> None:
     """Whether a request is whole is a matter of its value, not of how it is written."""
     _owns(node, guaranteed("a", "1000m"), 1)

@@ -16,11 +16,8 @@ from reference.view import Phase
 @scenario(
     "admission/pod-beyond-the-node-is-refused",
     "A static pod that requests more CPU than is left is refused, by as much as it is too large",
-    KEP,
-    since="1.18",
-    needs=Needs(free=4, counted_once=True),
-    capabilities=[Capability.REJECTIONS],
-)
+    KEP, needs=Needs(free=4, counted_once=True), capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def pod_beyond_the_node_is_refused(node: LockstepNode) -> None:
     """A Burstable pod, which needs no exclusive CPU. A static pod is critical, so the kubelet looks
     for pods that it could put out in its favour, and finds none. The next pod is admitted."""

@@ -64,10 +64,8 @@ def _promise_shared(node: LockstepNode, beside: Container) -> None:
 @scenario(
     "qos/init-container-without-limits-pins-no-container",
     "In a pod whose init container has no limits no container gets exclusive CPUs",
-    QOS_CLASSES,
-    level=Level.CORE,
-    capabilities=[Capability.CPUSETS],
-)
+    QOS_CLASSES, level=Level.CORE, capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def init_container_without_limits_pins_no_container(node: LockstepNode) -> None:
     """The app container's limits equal its requests, and are whole CPUs. The pod is Burstable all
     the same, because init containers count."""
@@ -77,10 +75,8 @@ def init_container_without_limits_pins_no_container(node: LockstepNode) -> None:
 @scenario(
     "qos/sidecar-without-limits-pins-no-container",
     "In a pod whose sidecar has no limits no container gets exclusive CPUs",
-    QOS_CLASSES,
-    since="1.29",
-    capabilities=[Capability.CPUSETS],
-)
+    QOS_CLASSES, since="1.29", capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def sidecar_without_limits_pins_no_container(node: LockstepNode) -> None:
     """As with a sidecar that a service mesh adds to a pod which was Guaranteed without it."""
     _promise_shared(node, Container("proxy", kind=Kind.SIDECAR))
@@ -92,10 +88,8 @@ def sidecar_without_limits_pins_no_container(node: LockstepNode) -> None:
 @scenario(
     "admission/rejection-spares-equal-names",
     "The entry of a rejected pod goes, and that of another pod's container of the same name stays",
-    STALE_STATE,
-    needs=Needs(free=3),
-    capabilities=[Capability.REJECTIONS, Capability.CPUSETS],
-)
+    STALE_STATE, needs=Needs(free=3), capabilities=[Capability.REJECTIONS, Capability.CPUSETS],
+)  # fmt: skip
 def rejection_spares_equal_names(node: LockstepNode) -> None:
     """Containers c1 of both pods have taken their CPUs when c2 of the second pod finds too few."""
     node.boot()
@@ -136,11 +130,9 @@ def _promise_held(node: LockstepNode, pod: Pod, held: dict[str, CPUSet]) -> None
 @scenario(
     "restart/alike-names-keep-apart",
     "Pods and containers whose names differ in their last character alone keep CPUs of their own",
-    OBJECT_NAMES,
-    level=Level.CORE,
-    needs=Needs(free=4),
+    OBJECT_NAMES, level=Level.CORE, needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.RESTART],
-)
+)  # fmt: skip
 def alike_names_keep_apart(node: LockstepNode) -> None:
     """Names have 63 characters. Nothing that is shortened tells them apart: not the name of a
     container within its pod, and neither name nor uid of a pod. They keep their CPUs over a restart
@@ -169,11 +161,8 @@ def alike_names_keep_apart(node: LockstepNode) -> None:
 @scenario(
     "pool/new-uid-is-another-pod",
     "A pod that comes back under another uid has CPUs of its own, and the former one's entry goes",
-    OBJECT_NAMES,
-    since="1.22",
-    needs=Needs(free=4),
-    capabilities=API_SERVER,
-)
+    OBJECT_NAMES, since="1.22", needs=Needs(free=4), capabilities=API_SERVER,
+)  # fmt: skip
 def new_uid_is_another_pod(node: LockstepNode) -> None:
     """As when a StatefulSet replaces its pod by one of the same name. Each pod requests one CPU
     more than the former one. The state file has the entry of the last one alone. (A static pod
@@ -200,11 +189,8 @@ def new_uid_is_another_pod(node: LockstepNode) -> None:
 @scenario(
     "pool/many-shared-containers-follow",
     "Each of many shared containers follows the shared pool, whether of one pod or of several",
-    TASK_PAGE,
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)
+    TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def many_shared_containers_follow(node: LockstepNode) -> None:
     """Six of one Guaranteed pod, which request fractions of a CPU, and one of each of six
     BestEffort pods. A kubelet that sends its changes to some of them leaves the others on exclusive
@@ -233,11 +219,8 @@ def _promise_pool(node: LockstepNode, pool: CPUSet, single: list[str]) -> None:
 @scenario(
     "init/ended-init-container-stops-no-round",
     "Shared containers follow the shared pool beside an init container that has ended",
-    ENDED_ARE_SKIPPED,
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)
+    ENDED_ARE_SKIPPED, level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def ended_init_container_stops_no_round(node: LockstepNode) -> None:
     """Nothing can be sent to a container that has ended. A reconcile round goes on with the others
     of its pod, and with the next pods."""
@@ -256,12 +239,9 @@ def ended_init_container_stops_no_round(node: LockstepNode) -> None:
 @scenario(
     "init/sidecar-keeps-what-init-lends",
     "App containers get no CPU that a sidecar has reused of an init container before it",
-    SIDECARS,
-    level=Level.CORE,
-    since="1.29",
-    needs=Needs(free=4),
+    SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
     """The init container has every CPU that the sidecar before it has left. So the sidecar and both
     app containers that follow run on its CPUs, and each on others."""
@@ -302,10 +282,8 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
     "A container that is killed after each start of the kubelet is started on its CPUs every time",
     RESTARTS,
     needs=Needs(free=4),
-    capabilities=[
-        Capability.CPUSETS, Capability.CONTAINERS, Capability.RESTART, Capability.CALLS,
-    ],
-)  # fmt: skip
+    capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.RESTART, Capability.CALLS],
+)
 def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
     """A kubelet that starts meets a container that another has started, and starts the next one
     itself. Lower CPUs are free, which a kubelet that allocates anew would take. (Within one run the

@@ -15,11 +15,9 @@ from reference.steps import AskAllocatable, KubeletConfig
 @scenario(
     "pod-resources/every-container-is-reported",
     "The pod-resources socket reports the exclusive CPUs of every container of a pod",
-    LIST,
-    since="1.23",
-    needs=Needs(free=4),
+    LIST, since="1.23", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)
+)  # fmt: skip
 def every_container_is_reported(node: LockstepNode) -> None:
     """Not those of the first container alone, and of each its own."""
     node.boot()
@@ -34,11 +32,9 @@ def every_container_is_reported(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/amounts-reserve-whole-cpus",
     "GetAllocatableResources leaves out as many CPUs as the reserved amounts make, rounded up",
-    ALLOCATABLE,
-    since="1.26",
-    needs=Needs(free=2),
+    ALLOCATABLE, since="1.26", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
-)
+)  # fmt: skip
 def amounts_reserve_whole_cpus(node: LockstepNode) -> None:
     """600m for the system and 500m for Kubernetes are 1100m, which make two CPUs. A pod that fills
     the machine cannot show it: the node has 1100m less for pods in any case."""

@@ -61,11 +61,8 @@ def _promise_unmoved(node: LockstepNode, pod: str, cpus: CPUSet, pool: CPUSet) -
 @scenario(
     "resize/exclusive-cpus-infeasible",
     "The kubelet refuses to resize a Guaranteed pod to more exclusive CPUs",
-    _REFUSED,
-    since="1.32",
-    needs=Needs(free=3),
-    capabilities=API_SERVER,
-)
+    _REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER,
+)  # fmt: skip
 def exclusive_cpus_infeasible(node: LockstepNode) -> None:
     """Asked for one CPU more, the kubelet reports the resize as infeasible. The pod keeps its CPUs,
     its entry in the state file and its cpuset, and so does the shared pool."""
@@ -80,11 +77,8 @@ def exclusive_cpus_infeasible(node: LockstepNode) -> None:
 @scenario(
     "resize/fewer-cpus-infeasible",
     "The kubelet refuses to resize a Guaranteed pod to fewer exclusive CPUs",
-    _REFUSED,
-    since="1.32",
-    needs=Needs(free=3),
-    capabilities=API_SERVER,
-)
+    _REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER,
+)  # fmt: skip
 def fewer_cpus_infeasible(node: LockstepNode) -> None:
     """Asked for one CPU fewer, the kubelet reports the resize as infeasible: no CPU is released,
     and the next pod gets others. Deleted, the pod gives back all that it had."""
@@ -106,11 +100,8 @@ def fewer_cpus_infeasible(node: LockstepNode) -> None:
 @scenario(
     "resize/infeasible-over-a-restart",
     "A pod whose resize is infeasible keeps its CPUs over a restart",
-    _REFUSED,
-    since="1.34",
-    needs=Needs(free=3),
-    capabilities=(*API_SERVER, Capability.RESTART),
-)
+    _REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, Capability.RESTART),
+)  # fmt: skip
 def infeasible_over_a_restart(node: LockstepNode) -> None:
     """The API server keeps the size that was refused. A kubelet that starts again admits the pod
     with the size that it had allocated (its checkpoint), so the pod keeps its CPUs. The Topology
@@ -128,11 +119,8 @@ def infeasible_over_a_restart(node: LockstepNode) -> None:
 @scenario(
     "resize/while-the-kubelet-is-down",
     "A pod that is resized while the kubelet is down keeps its CPUs",
-    _REFUSED,
-    since="1.34",
-    needs=Needs(free=3),
-    capabilities=(*API_SERVER, Capability.RESTART),
-)
+    _REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, Capability.RESTART),
+)  # fmt: skip
 def while_the_kubelet_is_down(node: LockstepNode) -> None:
     """The kubelet that starts finds another size at the API server than in its checkpoint. It
     admits the pod with the size of the checkpoint: same CPUs, same cpuset, same pool. The Topology
@@ -150,11 +138,8 @@ def while_the_kubelet_is_down(node: LockstepNode) -> None:
 @scenario(
     "resize/memory-of-exclusive-cpus",
     "A Guaranteed pod's memory is resized, and its exclusive CPUs stay",
-    _IN_PLACE,
-    since="1.34",
-    needs=Needs(free=2),
-    capabilities=(*API_SERVER, Capability.RESTART),
-)
+    _IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=(*API_SERVER, Capability.RESTART),
+)  # fmt: skip
 def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     """From 1.34 on the static policy stands against a resize only where a cpu request changes. More
     memory is granted; CPUs, cpuset and shared pool stay, over a restart too."""
@@ -172,12 +157,8 @@ def memory_of_exclusive_cpus(node: LockstepNode) -> None:
 @scenario(
     "resize/memory-infeasible-too",
     "Up to 1.33 the kubelet refuses to resize the memory of a Guaranteed pod as well",
-    _REFUSED,
-    since="1.32",
-    until="1.33",
-    needs=Needs(free=2),
-    capabilities=API_SERVER,
-)
+    _REFUSED, since="1.32", until="1.33", needs=Needs(free=2), capabilities=API_SERVER,
+)  # fmt: skip
 def memory_infeasible_too(node: LockstepNode) -> None:
     """The static policy stands against any resize of a Guaranteed pod, also where its cpu request
     stays. CPUs, cpuset and shared pool stay."""
@@ -191,11 +172,8 @@ def memory_infeasible_too(node: LockstepNode) -> None:
 @scenario(
     "resize/shared-containers-stay-shared",
     "A Burstable pod that is resized stays in the shared pool",
-    _IN_PLACE,
-    since="1.32",
-    needs=Needs(free=3),
-    capabilities=API_SERVER,
-)
+    _IN_PLACE, since="1.32", needs=Needs(free=3), capabilities=API_SERVER,
+)  # fmt: skip
 def shared_containers_stay_shared(node: LockstepNode) -> None:
     """Its request changes from a fraction to a whole number of CPUs, and is granted. It gets no
     exclusive CPU, its cpuset stays the shared pool, and the CPUs of others stay theirs."""
@@ -213,11 +191,8 @@ def shared_containers_stay_shared(node: LockstepNode) -> None:
 @scenario(
     "resize/beyond-the-node-waits",
     "A resize for which the node has no CPUs left is deferred, and granted when they are free",
-    _IN_PLACE,
-    since="1.34",
-    needs=Needs(free=3, counted_once=True),
-    capabilities=API_SERVER,
-)
+    _IN_PLACE, since="1.34", needs=Needs(free=3, counted_once=True), capabilities=API_SERVER,
+)  # fmt: skip
 def beyond_the_node_waits(node: LockstepNode) -> None:
     """A Burstable pod asks for every CPU that the node gives to pods while another holds exclusive
     CPUs: deferred, and no CPU moves. Once the other pod is gone it is granted, and its cpuset is
@@ -241,12 +216,9 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
 @scenario(
     "resize/granted-without-cpus",
     "Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not follow",
-    _NOT_MOVED,
-    since="1.27",
-    until="1.37",
-    needs=Needs(free=3),
+    _NOT_MOVED, since="1.27", until="1.37", needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART),
-)
+)  # fmt: skip
 def granted_without_cpus(node: LockstepNode) -> None:
     """A known defect up to 1.31, and from 1.32 on with feature gate
     InPlacePodVerticalScalingExclusiveCPUs: the kubelet grants 3 CPUs to a pod that has 2 exclusive
@@ -271,12 +243,8 @@ def granted_without_cpus(node: LockstepNode) -> None:
 @scenario(
     "resize/restricted-defers-another-number",
     "Up to 1.36 a resize that is let through is deferred by the Topology Manager, if restricted",
-    _NOT_MOVED,
-    since="1.35",
-    until="1.36",
-    needs=Needs(free=3),
-    capabilities=API_SERVER,
-)
+    _NOT_MOVED, since="1.35", until="1.36", needs=Needs(free=3), capabilities=API_SERVER,
+)  # fmt: skip
 def restricted_defers_another_number(node: LockstepNode) -> None:
     """With feature gate InPlacePodVerticalScalingExclusiveCPUs the resize is admitted like a pod.
     CPUs of another number than is asked for are no hint, so the policy restricted refuses, and the
@@ -291,12 +259,9 @@ def restricted_defers_another_number(node: LockstepNode) -> None:
 @scenario(
     "resize/granted-then-rejected-at-a-start",
     "In 1.37 a pod that was granted another number of CPUs is rejected when the kubelet restarts",
-    _NOT_MOVED,
-    since="1.37",
-    until="1.37",
-    needs=Needs(free=3),
+    _NOT_MOVED, since="1.37", until="1.37", needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART, Capability.REJECTIONS),
-)
+)  # fmt: skip
 def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
     """A known defect: with feature gate InPlacePodVerticalScalingExclusiveCPUs the static policy
     ignores the resize, so the kubelet grants it and the CPUs stay as they were. After a restart the

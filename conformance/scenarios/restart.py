@@ -49,11 +49,8 @@ def _keeps(node: LockstepNode, *, kill: bool) -> None:
 @scenario(
     "restart/stop-keeps-assignments",
     "Exclusive CPUs outlive a stop and start of the kubelet",
-    KEP,
-    since="1.17",
-    needs=Needs(free=3),
-    capabilities=_RESTART,
-)
+    KEP, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+)  # fmt: skip
 def stop_keeps_assignments(node: LockstepNode) -> None:
     """The kubelet reads its state file and admits its pods with the CPUs they have."""
     _keeps(node, kill=False)
@@ -62,12 +59,8 @@ def stop_keeps_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/sigkill-keeps-assignments",
     "Exclusive CPUs outlive a kill -9 of the kubelet",
-    KEP,
-    level=Level.CORE,
-    since="1.17",
-    needs=Needs(free=3),
-    capabilities=_RESTART,
-)
+    KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+)  # fmt: skip
 def sigkill_keeps_assignments(node: LockstepNode) -> None:
     """The kubelet writes each change to disk before the change takes effect."""
     _keeps(node, kill=True)
@@ -76,12 +69,8 @@ def sigkill_keeps_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/early-releases-keep-assignments",
     "Up to 1.13 exclusive CPUs outlive a restart of the kubelet while their containers run",
-    KEP,
-    since="1.9",
-    until="1.13",
-    needs=Needs(free=3),
-    capabilities=_RESTART,
-)
+    KEP, since="1.9", until="1.13", needs=Needs(free=3), capabilities=_RESTART,
+)  # fmt: skip
 def early_releases_keep_assignments(node: LockstepNode) -> None:
     """The state file has them by container id, and only a container that is stopped gives them
     back. From 1.14 to 1.16 a start forgets them; from 1.17 on they outlive it again."""
@@ -91,12 +80,8 @@ def early_releases_keep_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/start-forgets-assignments",
     "From 1.14 to 1.16 a kubelet that starts forgets who holds which CPUs, and gives out others",
-    FORGOTTEN,
-    since="1.14",
-    until="1.16",
-    needs=Needs(free=4),
-    capabilities=_RESTART,
-)
+    FORGOTTEN, since="1.14", until="1.16", needs=Needs(free=4), capabilities=_RESTART,
+)  # fmt: skip
 def start_forgets_assignments(node: LockstepNode) -> None:
     """A known defect: the first reconcile round runs before the kubelet knows any pod, and removes
     the entry of every container that it did not meet. The next round chooses CPUs for the running
@@ -116,12 +101,8 @@ def start_forgets_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/deleted-while-down-is-freed",
     "The CPUs of a pod deleted while the kubelet is down return after its start",
-    STALE_STATE,
-    level=Level.CORE,
-    since="1.17",
-    needs=Needs(free=2),
-    capabilities=_RESTART,
-)
+    STALE_STATE, level=Level.CORE, since="1.17", needs=Needs(free=2), capabilities=_RESTART,
+)  # fmt: skip
 def deleted_while_down_is_freed(node: LockstepNode) -> None:
     """The first clean-up removes the stale entry."""
     node.boot()
@@ -140,11 +121,8 @@ def deleted_while_down_is_freed(node: LockstepNode) -> None:
 @scenario(
     "restart/reboot-keeps-assignments",
     "Exclusive CPUs outlive a reboot of an unchanged machine",
-    KEP,
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=[*_RESTART, Capability.REBOOT],
-)
+    KEP, level=Level.CORE, needs=Needs(free=2), capabilities=[*_RESTART, Capability.REBOOT],
+)  # fmt: skip
 def reboot_keeps_assignments(node: LockstepNode) -> None:
     """The containers are made anew, on the CPUs that the state file has for them."""
     node.boot()
@@ -160,10 +138,8 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/reboot-keeps-cpus-above-free-ones",
     "Exclusive CPUs outlive a reboot where a kubelet without state would choose others",
-    KEP,
-    needs=Needs(free=3),
-    capabilities=[*_RESTART, Capability.REBOOT],
-)
+    KEP, needs=Needs(free=3), capabilities=[*_RESTART, Capability.REBOOT],
+)  # fmt: skip
 def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
     """A pod that came first is gone, and its CPUs are free. A kubelet that has lost its state file
     would give them to the pod that is left."""
@@ -182,11 +158,8 @@ def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
 @scenario(
     "reconcile/restart-repairs-a-changed-cpuset",
     "When the kubelet starts again it repairs a cpuset that was changed behind its back",
-    RECONCILE,
-    since="1.22",
-    needs=Needs(free=2),
-    capabilities=[*_RESTART, Capability.TAMPER],
-)
+    RECONCILE, since="1.22", needs=Needs(free=2), capabilities=[*_RESTART, Capability.TAMPER],
+)  # fmt: skip
 def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     """While it runs, the kubelet has to send an update only when the wanted set changes. Until then
     the container may run on the CPUs that it was put on. A kubelet that sends more updates repairs
@@ -204,12 +177,9 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
 @scenario(
     "reconcile/every-round-repairs-a-changed-cpuset",
     "The next reconcile round repairs a cpuset that was changed behind the kubelet's back",
-    EVERY_ROUND,
-    since="1.9",
-    until="1.21",
-    needs=Needs(free=2),
+    EVERY_ROUND, since="1.9", until="1.21", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.TAMPER],
-)
+)  # fmt: skip
 def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     """Exclusive and shared containers alike are sent their CPUs in every round."""
     node.boot()
@@ -226,12 +196,9 @@ def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
 @scenario(
     "restart/reboot-may-move-pods",
     "After a reboot a pod is given CPUs as if it were new",
-    BY_CONTAINER,
-    since="1.14",
-    until="1.17",
-    needs=Needs(free=4),
+    BY_CONTAINER, since="1.14", until="1.17", needs=Needs(free=4),
     capabilities=[*_RESTART, Capability.REBOOT],
-)
+)  # fmt: skip
 def reboot_may_move_pods(node: LockstepNode) -> None:
     """Its container has another id. What the former one held is free again once the kubelet knows
     the ids of all containers."""
@@ -249,11 +216,8 @@ def reboot_may_move_pods(node: LockstepNode) -> None:
 @scenario(
     "init/ended-container-is-given-cpus-again",
     "An init container that has ended is given exclusive CPUs again while its pod runs",
-    BY_CONTAINER,
-    since="1.16",
-    until="1.17",
-    needs=Needs(free=4),
-)
+    BY_CONTAINER, since="1.16", until="1.17", needs=Needs(free=4),
+)  # fmt: skip
 def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
     """A known defect: the CPUs of the init container return when the app container takes CPUs. The
     next reconcile round then takes other CPUs for the init container, as for any container without
@@ -269,12 +233,8 @@ def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
 @scenario(
     "restart/keeps-assignments-beside-a-gap",
     "A pod keeps its exclusive CPUs over a restart, though lower ones have become free",
-    KEP,
-    level=Level.CORE,
-    since="1.17",
-    needs=Needs(free=3),
-    capabilities=_RESTART,
-)
+    KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+)  # fmt: skip
 def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
     """A kubelet that allocates anew at its start would give the pod the CPUs that a deleted pod
     has left, and so move a container that runs."""
@@ -295,11 +255,8 @@ def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
 @scenario(
     "restart/keeps-several-containers",
     "All containers of a pod keep their exclusive CPUs over a restart, each its own",
-    KEP,
-    since="1.18",
-    needs=Needs(free=5),
-    capabilities=_RESTART,
-)
+    KEP, needs=Needs(free=5), capabilities=_RESTART,
+)  # fmt: skip
 def keeps_several_containers(node: LockstepNode) -> None:
     """The pod before it is deleted while the kubelet is down."""
     node.boot()

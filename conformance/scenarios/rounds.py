@@ -37,11 +37,9 @@ def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
 @scenario(
     "containers/pod-that-comes-back-follows-the-pool",
     "A shared container of a pod that is applied again follows the pool as at its first time",
-    REFUSED_UPDATE,
-    since="1.22",
-    needs=Needs(free=3),
+    REFUSED_UPDATE, since="1.22", needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.CALLS],
-)
+)  # fmt: skip
 def pod_that_comes_back_follows_the_pool(node: LockstepNode) -> None:
     """A static pod comes back with the uid of before. It starts on a smaller pool, and the runtime
     refuses the first updates; then the pool is what it was in the pod's first time. What was sent

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
@@ -14,11 +16,8 @@ from conformance.subject import Capability
 from reference import Checkpoint, CPUSet
 
 _RESIZES = {"InPlacePodVerticalScalingExclusiveCPUs": True}
-_EDITS = (
-    Capability.RESTART,
-    Capability.EDIT_STATE,
-    Capability.START_ERROR,
-)
+_EDITS = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
+_of_checksum: Final = partial(scenario, source=CHECKSUM, since="1.12", capabilities=_EDITS)
 
 
 def _promise_recovery(node: LockstepNode, refused: str) -> None:
@@ -39,12 +38,8 @@ def _promise_recovery(node: LockstepNode, refused: str) -> None:
 @scenario(
     "state/removed-starts-afresh",
     "Without its state file the kubelet starts with every CPU shared, and admits its pods again",
-    KEP,
-    level=Level.CORE,
-    since="1.10",
-    needs=Needs(free=2),
-    capabilities=_EDITS,
-)
+    KEP, level=Level.CORE, since="1.10", needs=Needs(free=2), capabilities=_EDITS,
+)  # fmt: skip
 def removed_starts_afresh(node: LockstepNode) -> None:
     """The pod gets CPUs as on an empty machine."""
     node.boot()
@@ -65,12 +60,9 @@ def _damaged(node: LockstepNode, text: str, *errors: str) -> None:
     _promise_recovery(node, text)
 
 
-@scenario(
+@_of_checksum(
     "state/truncated-is-refused",
     "A truncated state file keeps the kubelet from starting, until it is removed",
-    CHECKSUM,
-    since="1.12",
-    capabilities=_EDITS,
 )
 def truncated_is_refused(node: LockstepNode) -> None:
     """A crash of the file system may leave half a file."""
@@ -79,13 +71,10 @@ def truncated_is_refused(node: LockstepNode) -> None:
     _damaged(node, text[: len(text) // 2])
 
 
-@scenario(
+@_of_checksum(
     "state/empty-is-refused",
     "An empty state file keeps the kubelet from starting, until it is removed",
-    CHECKSUM,
     level=Level.CORE,
-    since="1.12",
-    capabilities=_EDITS,
 )
 def empty_is_refused(node: LockstepNode) -> None:
     """A file of no bytes is not the same as no file."""
@@ -93,13 +82,10 @@ def empty_is_refused(node: LockstepNode) -> None:
     _damaged(node, "")
 
 
-@scenario(
+@_of_checksum(
     "state/wrong-checksum-is-refused",
     "A state file whose checksum is wrong keeps the kubelet from starting, until it is removed",
-    CHECKSUM,
     level=Level.CORE,
-    since="1.12",
-    capabilities=_EDITS,
 )
 def wrong_checksum_is_refused(node: LockstepNode) -> None:
     """The contents are whole, but not what the kubelet wrote. From 1.37 on there are two checksums,
@@ -111,12 +97,9 @@ def wrong_checksum_is_refused(node: LockstepNode) -> None:
     _damaged(node, json.dumps(data, separators=(",", ":")), "checkpoint is corrupted")
 
 
-@scenario(
+@_of_checksum(
     "state/edited-is-refused",
     "A state file edited by hand keeps the kubelet from starting, until it is removed",
-    CHECKSUM,
-    since="1.12",
-    capabilities=_EDITS,
 )
 def edited_is_refused(node: LockstepNode) -> None:
     """An edit without a matching checksum counts as damage, in the inner text of 1.37 too."""
@@ -132,11 +115,8 @@ def edited_is_refused(node: LockstepNode) -> None:
 @scenario(
     "state/other-policy-is-refused",
     "A change of policy keeps the kubelet from starting, until the state file is removed",
-    CHANGING_POLICY,
-    level=Level.CORE,
-    since="1.12",
-    capabilities=[*_EDITS, Capability.CONFIGURE],
-)
+    CHANGING_POLICY, level=Level.CORE, since="1.12", capabilities=[*_EDITS, Capability.CONFIGURE],
+)  # fmt: skip
 def other_policy_is_refused(node: LockstepNode) -> None:
     """From static to none and, with the file removed, back to static."""
     node.boot()
@@ -158,7 +138,6 @@ def other_policy_is_refused(node: LockstepNode) -> None:
     "state/of-other-cpus-is-refused",
     "A state file of a machine with other CPUs keeps the kubelet from starting",
     CPUS_CHANGED,
-    since="1.18",
     capabilities=_EDITS,
 )
 def of_other_cpus_is_refused(node: LockstepNode) -> None:
@@ -178,10 +157,8 @@ def of_other_cpus_is_refused(node: LockstepNode) -> None:
 @scenario(
     "state/overlap-is-refused",
     "A state file in which a CPU is both exclusive and shared keeps the kubelet from starting",
-    KEP,
-    level=Level.CORE,
-    capabilities=_EDITS,
-)
+    KEP, level=Level.CORE, capabilities=_EDITS,
+)  # fmt: skip
 def overlap_is_refused(node: LockstepNode) -> None:
     """A whole file with a right checksum that contradicts itself."""
     node.boot()
@@ -201,10 +178,8 @@ def overlap_is_refused(node: LockstepNode) -> None:
 @scenario(
     "state/reserved-cpus-must-be-shared",
     "A state file in which a reserved CPU is exclusive keeps the kubelet from starting",
-    KEP,
-    level=Level.CORE,
-    capabilities=_EDITS,
-)
+    KEP, level=Level.CORE, capabilities=_EDITS,
+)  # fmt: skip
 def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
     """As after an enlarged reservation, when its CPUs had been given away before."""
     node.boot()
@@ -234,11 +209,8 @@ def _promise_baselines(node: LockstepNode, *pods: str) -> None:
 @scenario(
     "state/first-cpus-are-remembered",
     "With the gate for resizing exclusive CPUs the state file keeps what each container got first",
-    BASELINES,
-    since="1.37",
-    needs=Needs(free=3),
-    capabilities=[Capability.RESTART],
-)
+    BASELINES, since="1.37", needs=Needs(free=3), capabilities=[Capability.RESTART],
+)  # fmt: skip
 def first_cpus_are_remembered(node: LockstepNode) -> None:
     """Over a restart, and until the container is gone. Nothing is computed from it yet."""
     node.boot(replace(node.config, feature_gates=_RESIZES))
@@ -255,12 +227,9 @@ def first_cpus_are_remembered(node: LockstepNode) -> None:
 @scenario(
     "state/first-cpus-are-those-held-before",
     "Once the gate for resizing exclusive CPUs is on, CPUs that are held count as those got first",
-    BASELINES,
-    level=Level.EXTENDED,
-    since="1.37",
-    needs=Needs(free=3),
+    BASELINES, since="1.37", needs=Needs(free=3),
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def first_cpus_are_those_held_before(node: LockstepNode) -> None:
     """The state file of before has none of them. Its next change brings those of every
     container."""

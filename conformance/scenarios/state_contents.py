@@ -72,7 +72,6 @@ def _promise_contents_checked(node: LockstepNode) -> None:
     "state/unreadable-cpus-are-refused",
     "A state file with a list of CPUs that cannot be parsed keeps the kubelet from starting",
     KEP,
-    since="1.18",
     capabilities=_EDITS,
 )
 def unreadable_cpus_are_refused(node: LockstepNode) -> None:
@@ -86,10 +85,8 @@ def unreadable_cpus_are_refused(node: LockstepNode) -> None:
 @scenario(
     "pod-level/state-file-is-checked",
     "With feature gate PodLevelResourceManagers a bad state file keeps the kubelet from starting",
-    CHANGING_POLICY,
-    since="1.36",
-    capabilities=_EDITS,
-)
+    CHANGING_POLICY, since="1.36", capabilities=_EDITS,
+)  # fmt: skip
 def state_file_is_checked(node: LockstepNode) -> None:
     """A list of CPUs that cannot be parsed, another policy, and an edit without a matching
     checksum."""
@@ -103,11 +100,9 @@ def state_file_is_checked(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-on-reads-an-older-file",
     "Once feature gate PodLevelResourceManagers is switched on, containers keep their CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=Needs(free=4),
+    POD_LEVEL_MANAGERS, since="1.36", needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     """The state file of before is read. Two pods have three containers, and the pool does not
     change by the restart."""
@@ -133,11 +128,8 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
 @scenario(
     "state/file-without-checksum-is-read",
     "A state file whose checksum is zero is read without a check of its checksum",
-    CHECKSUM,
-    since="1.18",
-    needs=Needs(free=2),
-    capabilities=_EDITS,
-)
+    CHECKSUM, needs=Needs(free=2), capabilities=_EDITS,
+)  # fmt: skip
 def file_without_checksum_is_read(node: LockstepNode) -> None:
     """As releases up to 1.11 wrote it, which had no checksum. The pod keeps its CPUs."""
     node.boot()

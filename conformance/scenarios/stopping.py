@@ -26,11 +26,8 @@ def _in_cluster(node: LockstepNode) -> KubeletConfig:
 @scenario(
     "stopping/keeps-its-cpus",
     "A pod keeps its exclusive CPUs until its containers have ended",
-    TASK_PAGE,
-    since="1.26",
-    needs=Needs(free=4),
-    capabilities=_API_SERVER,
-)
+    TASK_PAGE, since="1.26", needs=Needs(free=4), capabilities=_API_SERVER,
+)  # fmt: skip
 def keeps_its_cpus(node: LockstepNode) -> None:
     """Its containers may run for as long as its termination grace period. The pod that comes
     meanwhile gets other CPUs, and only then are the first pod's CPUs free."""
@@ -50,11 +47,8 @@ def keeps_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "stopping/its-cpus-are-not-free",
     "A pod that needs the CPUs of a pod that still stops is refused",
-    TASK_PAGE,
-    since="1.26",
-    needs=Needs(free=3),
-    capabilities=_API_SERVER,
-)
+    TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_API_SERVER,
+)  # fmt: skip
 def its_cpus_are_not_free(node: LockstepNode) -> None:
     """All free CPUs are the first pod's. Once its containers have ended, a pod as large fits."""
     node.boot(_in_cluster(node))
@@ -72,11 +66,8 @@ def its_cpus_are_not_free(node: LockstepNode) -> None:
 @scenario(
     "stopping/shared-pod-stays-off-its-cpus",
     "A shared container starts without the CPUs of a pod that still stops",
-    TASK_PAGE,
-    since="1.26",
-    needs=Needs(free=3),
-    capabilities=_API_SERVER,
-)
+    TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_API_SERVER,
+)  # fmt: skip
 def shared_pod_stays_off_its_cpus(node: LockstepNode) -> None:
     """It gets them when the containers of the first pod have ended."""
     node.boot(_in_cluster(node))
@@ -98,11 +89,8 @@ def _cpuset(node: LockstepNode) -> CPUSet:
 @scenario(
     "stopping/static-pods-cpus-are-given-away",
     "CPUs of a static pod are given to another pod while its containers still run",
-    TASK_PAGE,
-    since="1.26",
-    needs=Needs(free=3),
-    capabilities=_CALLS,
-)
+    TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_CALLS,
+)  # fmt: skip
 def static_pods_cpus_are_given_away(node: LockstepNode) -> None:
     """A known defect: it breaks the promise that exclusive CPUs belong to one container alone, for
     as long as the containers take to end. The pod manager forgets a static pod as soon as its

@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
-from conformance.scenario import Level, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running
 from conformance.scenarios.sources import code
 from conformance.subject import Capability
@@ -30,12 +30,9 @@ def _as_1_36_writes_it(node: LockstepNode) -> str:
 @scenario(
     "pod-level/version-3-file-is-read",
     "From 1.37 on the kubelet starts on a state file in which 1.36 has entered CPUs of a whole pod",
-    _MIGRATED,
-    level=Level.EXTENDED,
-    since="1.37",
-    needs=ROOM,
+    _MIGRATED, since="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR],
-)
+)  # fmt: skip
 def version_3_file_is_read(node: LockstepNode) -> None:
     """The pod has a CPU that none of its containers has, so that the file accounts for every CPU
     only with the entry of the pod. In 1.37 the kubelet then gives the pod other CPUs, and loses the

@@ -37,12 +37,8 @@ def _promise_read(node: LockstepNode, gates: Mapping[str, bool]) -> None:
 @scenario(
     "state/version-1-entries-are-read",
     "Containers keep the CPUs that a state file of 1.17 or before has for them up to 1.36",
-    MIGRATED,
-    since="1.20",
-    until="1.36",
-    needs=Needs(free=3),
-    capabilities=_EDITS,
-)
+    MIGRATED, since="1.20", until="1.36", needs=Needs(free=3), capabilities=_EDITS,
+)  # fmt: skip
 def version_1_entries_are_read(node: LockstepNode) -> None:
     """The runtime says which container of which pod an id belongs to."""
     _promise_read(node, {})
@@ -51,12 +47,8 @@ def version_1_entries_are_read(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-on-reads-version-1-entries",
     "With feature gate PodLevelResourceManagers 1.36 reads a state file of 1.17 or before, too",
-    MIGRATED,
-    since="1.36",
-    until="1.36",
-    needs=Needs(free=3),
-    capabilities=_EDITS,
-)
+    MIGRATED, since="1.36", until="1.36", needs=Needs(free=3), capabilities=_EDITS,
+)  # fmt: skip
 def gate_on_reads_version_1_entries(node: LockstepNode) -> None:
     """It is read as version 2, and version 2 as version 3."""
     _promise_read(node, {"PodLevelResourceManagers": True})
