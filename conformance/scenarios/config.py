@@ -6,13 +6,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.scenario import Level, scenario
-from conformance.scenarios.sources import (
-    EXPLICIT_OVER_AMOUNTS,
-    MILLIONTHS,
-    NONE_POLICY,
-    RESERVED_CPUS,
-    TASK_PAGE,
-)
+from conformance.scenarios import sources
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
@@ -24,7 +18,7 @@ _NO_RESERVATION = "[cpumanager] unable to determine reserved CPU resources for s
 @scenario(
     "config/zero-reservation-is-refused",
     "The static policy with a CPU reservation of zero keeps the kubelet from starting",
-    TASK_PAGE, level=Level.CORE, since="1.8", capabilities=[Capability.START_ERROR],
+    sources.TASK_PAGE, level=Level.CORE, since="1.8", capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def zero_reservation_is_refused(node: LockstepNode) -> None:
     """Without a reservation the shared pool could become empty. The kubelet drops an amount of zero
@@ -36,7 +30,7 @@ def zero_reservation_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/missing-reservation-is-refused",
     "The static policy without any CPU reservation keeps the kubelet from starting",
-    TASK_PAGE, since="1.8", capabilities=[Capability.START_ERROR],
+    sources.TASK_PAGE, since="1.8", capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def missing_reservation_is_refused(node: LockstepNode) -> None:
     """Without a setting no CPU is reserved."""
@@ -47,7 +41,7 @@ def missing_reservation_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-by-amount",
     "Amounts reserved for the system and for Kubernetes add up and are rounded up to whole CPUs",
-    TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=2, even=True),
+    sources.TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=2, even=True),
 )  # fmt: skip
 def reservation_by_amount(node: LockstepNode) -> None:
     """600m and 500m reserve two CPUs, whichever the kubelet chooses."""
@@ -69,7 +63,7 @@ def reservation_by_amount(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-by-list",
     "An explicit list of reserved CPUs is reserved, whatever its place in the topology",
-    RESERVED_CPUS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True),
+    sources.RESERVED_CPUS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True),
 )  # fmt: skip
 def reservation_by_list(node: LockstepNode) -> None:
     """The highest CPU rather than the lowest ones. Stated for machines whose cores are of one
@@ -85,7 +79,7 @@ def reservation_by_list(node: LockstepNode) -> None:
 @scenario(
     "config/none-policy-pins-nothing",
     "Under the none policy no container gets exclusive CPUs or a cpuset",
-    NONE_POLICY, level=Level.CORE, since="1.8", needs=Needs(free=2),
+    sources.NONE_POLICY, level=Level.CORE, since="1.8", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def none_policy_pins_nothing(node: LockstepNode) -> None:
@@ -106,7 +100,7 @@ def none_policy_pins_nothing(node: LockstepNode) -> None:
 @scenario(
     "config/unknown-policy-is-refused",
     "A policy that does not exist keeps the kubelet from starting",
-    TASK_PAGE, level=Level.CORE, since="1.16", capabilities=[Capability.START_ERROR],
+    sources.TASK_PAGE, level=Level.CORE, since="1.16", capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def unknown_policy_is_refused(node: LockstepNode) -> None:
     """A typing error must not become the none policy."""
@@ -117,7 +111,7 @@ def unknown_policy_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/reserved-amounts-are-kept",
     "A request that leaves fewer CPUs than were reserved by amount is rejected",
-    TASK_PAGE, level=Level.CORE, needs=Needs(free=2),
+    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2),
 )  # fmt: skip
 def reserved_amounts_are_kept(node: LockstepNode) -> None:
     """600m for the system and 500m for Kubernetes make two CPUs, so one CPU more than the rest is
@@ -132,7 +126,7 @@ def reserved_amounts_are_kept(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-of-millionths",
     "A reservation is rounded to the nearest thousandth from 1.37 on, and before up",
-    MILLIONTHS, needs=Needs(free=2, even=True), capabilities=[Capability.RESERVATION],
+    sources.MILLIONTHS, needs=Needs(free=2, even=True), capabilities=[Capability.RESERVATION],
 )  # fmt: skip
 def reservation_of_millionths(node: LockstepNode) -> None:
     """1.0004 CPUs are 1001 thousandths before, which reserve two CPUs, and then 1000, which reserve
@@ -149,7 +143,7 @@ def reservation_of_millionths(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-that-is-no-quantity-is-refused",
     "A cpu reservation that is not a quantity keeps the kubelet from starting",
-    TASK_PAGE,
+    sources.TASK_PAGE,
     capabilities=[Capability.START_ERROR],
 )
 def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
@@ -163,7 +157,7 @@ def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/kube-reserved-counts",
     "An amount reserved for Kubernetes alone is reserved, rounded up to whole CPUs",
-    TASK_PAGE,
+    sources.TASK_PAGE,
     needs=Needs(free=2),
 )
 def kube_reserved_counts(node: LockstepNode) -> None:
@@ -180,7 +174,7 @@ def kube_reserved_counts(node: LockstepNode) -> None:
 @scenario(
     "config/list-wins-over-amounts",
     "Where CPUs are reserved by list and by amount, the list alone counts",
-    EXPLICIT_OVER_AMOUNTS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True),
+    sources.EXPLICIT_OVER_AMOUNTS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True),
 )  # fmt: skip
 def list_wins_over_amounts(node: LockstepNode) -> None:
     """The amounts would reserve a CPU more."""
@@ -197,7 +191,7 @@ def list_wins_over_amounts(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-larger-than-the-machine-is-refused",
     "A reservation of more CPUs than the machine has keeps the kubelet from starting",
-    TASK_PAGE, level=Level.CORE, capabilities=[Capability.START_ERROR],
+    sources.TASK_PAGE, level=Level.CORE, capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
     """By one CPU."""
@@ -211,7 +205,7 @@ def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/reserved-cores-are-whole",
     "Of CPUs reserved by amount the kubelet takes the lowest physical cores whole",
-    RESERVED_CPUS, level=Level.CORE, machine="1s-1n-4c-smt2",
+    sources.RESERVED_CPUS, level=Level.CORE, machine="1s-1n-4c-smt2",
 )  # fmt: skip
 def reserved_cores_are_whole(node: LockstepNode) -> None:
     """Two CPUs of eight, with siblings 0 and 4: these two are left when all others are taken."""
@@ -224,7 +218,7 @@ def reserved_cores_are_whole(node: LockstepNode) -> None:
 @scenario(
     "config/reserved-cpu-that-is-missing-is-refused",
     "A reserved CPU that the machine does not have keeps the kubelet from starting",
-    RESERVED_CPUS, level=Level.CORE, capabilities=[Capability.START_ERROR],
+    sources.RESERVED_CPUS, level=Level.CORE, capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def reserved_cpu_that_is_missing_is_refused(node: LockstepNode) -> None:
     """By number, one beyond the last."""

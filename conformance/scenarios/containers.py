@@ -10,38 +10,28 @@ from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.scenario import Level, Source, scenario
-from conformance.scenarios.sources import (
-    EVERY_ROUND,
-    RESTARTS,
-    SIDECARS,
-    STALE_STATE,
-    address,
-    code,
-    documentation,
-    issue,
-    pull,
-)
+from conformance.scenarios import sources
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPolicy
 from reference.view import Phase, PodView
 
-ENDED = pull(52363, "a pod that has ended gives its CPUs back")
-SHORT_PODS = issue(79159, "pods of a Job fail although CPUs are free")
-QUOTAS = documentation(
+ENDED = sources.pull(52363, "a pod that has ended gives its CPUs back")
+SHORT_PODS = sources.issue(79159, "pods of a Job fail although CPUs are free")
+QUOTAS = sources.documentation(
     "Resource Management for Pods and Containers: a cpu limit is a quota",
     "concepts/configuration/manage-resources-containers/#how-pods-with-resource-limits-are-run",
 )
-QUOTA_GATE = pull(127525, "feature gate DisableCPUQuotaWithExclusiveCPUs")
-CREATE_FLOW = code(
+QUOTA_GATE = sources.pull(127525, "feature gate DisableCPUQuotaWithExclusiveCPUs")
+CREATE_FLOW = sources.code(
     "1.21.4",
     "pkg/kubelet/cm/internal_container_lifecycle_linux.go",
     "a container is created with its cpuset",
 )
-REFUSED_UPDATE = issue(66614, "the update of a shared container fails with EBUSY")
+REFUSED_UPDATE = sources.issue(66614, "the update of a shared container fails with EBUSY")
 RESTART_ALL = Source(
     "Feature gate RestartAllContainersOnContainerExits: restart rules for all containers of a pod",
-    address("1.36.4", "pkg/features/kube_features.go"),
+    sources.address("1.36.4", "pkg/features/kube_features.go"),
 )
 OWN_RESTARTS = Source(
     "KEP-5307: container restart rules to customize the pod restart policy",
@@ -81,7 +71,7 @@ def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
 @scenario(
     "containers/killed-shared-container-gets-the-pool",
     "A shared container that is killed comes back on the shared pool as it is by then",
-    RESTARTS, level=Level.CORE, needs=Needs(free=3), capabilities=_KILLS,
+    sources.RESTARTS, level=Level.CORE, needs=Needs(free=3), capabilities=_KILLS,
 )  # fmt: skip
 def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
     """It was created with more CPUs than the pool has now, and the kubelet creates it anew."""
@@ -97,7 +87,7 @@ def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
 @scenario(
     "containers/killed-sidecar-keeps-its-cpus",
     "A sidecar that is killed comes back on its exclusive CPUs, and its pod's others keep theirs",
-    SIDECARS, since="1.29", needs=Needs(free=3), capabilities=_KILLS,
+    sources.SIDECARS, since="1.29", needs=Needs(free=3), capabilities=_KILLS,
 )  # fmt: skip
 def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     """Its app container goes on running meanwhile."""
@@ -113,7 +103,7 @@ def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "containers/failed-container-comes-back-on-its-cpus",
     "A container that fails comes back on its exclusive CPUs; when it succeeds they are shared",
-    RESTARTS, needs=Needs(free=3), capabilities=_EXITS,
+    sources.RESTARTS, needs=Needs(free=3), capabilities=_EXITS,
 )  # fmt: skip
 def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     """Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
@@ -133,7 +123,7 @@ def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "containers/pod-keeps-its-cpus-until-it-ends",
     "A container that has ended for good keeps its CPUs until the last one of its pod has ended",
-    STALE_STATE, needs=Needs(free=4), capabilities=_EXITS,
+    sources.STALE_STATE, needs=Needs(free=4), capabilities=_EXITS,
 )  # fmt: skip
 def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
     """The kubelet frees what no active pod names, and a pod is active while one of its containers
@@ -356,7 +346,7 @@ def refused_update_is_tried_again(node: LockstepNode) -> None:
 @scenario(
     "containers/idle-rounds-update-nothing",
     "A reconcile round that finds nothing changed updates no container",
-    EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=_CALLS,
+    sources.EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=_CALLS,
 )  # fmt: skip
 def idle_rounds_update_nothing(node: LockstepNode) -> None:
     """Up to 1.21 every round updated every container."""
@@ -372,7 +362,7 @@ def idle_rounds_update_nothing(node: LockstepNode) -> None:
 @scenario(
     "containers/idle-rounds-update-every-container",
     "Up to 1.21 every reconcile round updates every container",
-    EVERY_ROUND, until="1.21", needs=Needs(free=3), capabilities=_CALLS,
+    sources.EVERY_ROUND, until="1.21", needs=Needs(free=3), capabilities=_CALLS,
 )  # fmt: skip
 def idle_rounds_update_every_container(node: LockstepNode) -> None:
     """A defect that costs a call of the runtime for each container every ten seconds."""
@@ -393,7 +383,8 @@ def idle_rounds_update_every_container(node: LockstepNode) -> None:
 @scenario(
     "containers/start-updates-each-container-once",
     "A kubelet that starts sends each container that runs its CPUs in one round, and moves none",
-    EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=[*_CALLS, Capability.RESTART],
+    sources.EVERY_ROUND, since="1.22", needs=Needs(free=3),
+    capabilities=[*_CALLS, Capability.RESTART],
 )  # fmt: skip
 def start_updates_each_container_once(node: LockstepNode) -> None:
     """It does not know what its predecessor sent last. How often it sends them in that round is its

@@ -14,14 +14,7 @@ from conformance.scenario import Source, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.scenarios.sources import address
 from conformance.subject import Capability
-from reference.cpumanager.metrics import (
-    EXCLUSIVE_OF_NODE,
-    EXCLUSIVE_OF_POD,
-    SHARED_BY_POD,
-    allocations,
-    assignments,
-    of_numa_node,
-)
+from reference.cpumanager import metrics
 from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import AskAllocatable, AskMetrics, AskPodResources
 
@@ -65,7 +58,7 @@ def numa_nodes_are_counted(node: LockstepNode) -> None:
     options = {"distribute-cpus-across-numa": "true", "full-pcpus-only": "true"}
     node.boot(replace(node.default_config(), policy_options=options))
     numa_nodes = sorted({row.numa for row in node.topology.details.values()})
-    gauges = {one: of_numa_node(one) for one in numa_nodes}
+    gauges = {one: metrics.of_numa_node(one) for one in numa_nodes}
     _promise_counts(node, "A kubelet starts with none", dict.fromkeys(gauges.values(), 0))
     size = len(node.cpus) // len(numa_nodes)
     node.apply(guaranteed("a", (size - node.topology.cpus_per_core) * len(numa_nodes)))
@@ -91,10 +84,10 @@ def pod_scope_is_counted(node: LockstepNode) -> None:
         node,
         "Both containers are counted",
         {
-            allocations("pod"): 2,
-            allocations("node"): 0,
-            assignments(EXCLUSIVE_OF_POD): 1,
-            assignments(SHARED_BY_POD): 1,
+            metrics.allocations("pod"): 2,
+            metrics.allocations("node"): 0,
+            metrics.assignments(metrics.EXCLUSIVE_OF_POD): 1,
+            metrics.assignments(metrics.SHARED_BY_POD): 1,
         },
     )
 
@@ -113,10 +106,10 @@ def container_scope_is_counted(node: LockstepNode) -> None:
         node,
         "One container is counted",
         {
-            allocations("node"): 1,
-            allocations("pod"): 0,
-            assignments(EXCLUSIVE_OF_NODE): 1,
-            assignments(SHARED_BY_POD): 0,
+            metrics.allocations("node"): 1,
+            metrics.allocations("pod"): 0,
+            metrics.assignments(metrics.EXCLUSIVE_OF_NODE): 1,
+            metrics.assignments(metrics.SHARED_BY_POD): 0,
         },
     )
 

@@ -13,20 +13,14 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.scenario import Level, scenario
-from conformance.scenarios.sources import (
-    CLOSEST_NUMA,
-    FULL_PCPUS,
-    NUMA_LIMIT,
-    OPTION_STAGES,
-    TOPOLOGY_PAGE,
-)
+from conformance.scenarios import sources
 from conformance.subject import Capability
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 
 _staged: Final = partial(
     scenario,
-    source=OPTION_STAGES,
+    source=sources.OPTION_STAGES,
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
 )
 
@@ -146,7 +140,7 @@ def later_options_are_unknown(node: LockstepNode) -> None:
 @scenario(
     "options/options-need-their-gate",
     "Where feature gate CPUManagerPolicyOptions is off, any policy option is refused",
-    FULL_PCPUS, since="1.22", until="1.32", capabilities=[Capability.START_ERROR],
+    sources.FULL_PCPUS, since="1.22", until="1.32", capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def options_need_their_gate(node: LockstepNode) -> None:
     """In 1.22 it is off by default, from 1.33 on it cannot be switched off."""
@@ -186,7 +180,7 @@ def _promise_stage(node: LockstepNode, stage: str, option: str) -> None:
 @scenario(
     "topology/manager-options-need-their-gate",
     "Where feature gate TopologyManagerPolicyOptions is off, any option is refused",
-    TOPOLOGY_PAGE, since="1.26", until="1.31", capabilities=[Capability.START_ERROR],
+    sources.TOPOLOGY_PAGE, since="1.26", until="1.31", capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def manager_options_need_their_gate(node: LockstepNode) -> None:
     """It is off by default up to 1.27."""
@@ -199,7 +193,7 @@ def manager_options_need_their_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/closest-needs-its-gate",
     "Prefer-closest-numa-nodes is refused where the gate of its stage is off, up to 1.31",
-    CLOSEST_NUMA, since="1.26", until="1.31", capabilities=[Capability.START_ERROR],
+    sources.CLOSEST_NUMA, since="1.26", until="1.31", capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def closest_needs_its_gate(node: LockstepNode) -> None:
     """It is alpha up to 1.27, then beta."""
@@ -216,7 +210,7 @@ def closest_needs_its_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/closest-needs-no-gate",
     "From 1.32 on prefer-closest-numa-nodes takes effect whatever the gates of alpha and beta",
-    CLOSEST_NUMA, since="1.32", machine="1s-1n-4c-smt1",
+    sources.CLOSEST_NUMA, since="1.32", machine="1s-1n-4c-smt1",
 )  # fmt: skip
 def closest_needs_no_gate(node: LockstepNode) -> None:
     """It is stable."""
@@ -228,7 +222,7 @@ def closest_needs_no_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/limit-is-unknown",
     "Up to 1.30 max-allowable-numa-nodes keeps the kubelet from starting",
-    NUMA_LIMIT, since="1.26", until="1.30", capabilities=[Capability.START_ERROR],
+    sources.NUMA_LIMIT, since="1.26", until="1.30", capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def limit_is_unknown(node: LockstepNode) -> None:
     """It is an option of later releases."""
@@ -239,7 +233,7 @@ def limit_is_unknown(node: LockstepNode) -> None:
 @scenario(
     "topology/limit-needs-its-gate",
     "Max-allowable-numa-nodes is refused where the beta gate is off, up to 1.34",
-    NUMA_LIMIT, since="1.31", until="1.34", capabilities=[Capability.START_ERROR],
+    sources.NUMA_LIMIT, since="1.31", until="1.34", capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def limit_needs_its_gate(node: LockstepNode) -> None:
     """It began as beta."""
@@ -250,7 +244,7 @@ def limit_needs_its_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/limit-needs-no-gate",
     "From 1.35 on max-allowable-numa-nodes takes effect whatever the gate of beta options",
-    NUMA_LIMIT, since="1.35", machine="1s-1n-4c-smt1",
+    sources.NUMA_LIMIT, since="1.35", machine="1s-1n-4c-smt1",
 )  # fmt: skip
 def limit_needs_no_gate(node: LockstepNode) -> None:
     """It is stable."""
@@ -261,7 +255,7 @@ def limit_needs_no_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/none-checks-options",
     "Up to 1.27 a Topology Manager option that does not exist is refused under policy none too",
-    TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=[Capability.START_ERROR],
+    sources.TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def none_checks_options(node: LockstepNode) -> None:
     """Options are read whatever the policy."""
@@ -273,7 +267,7 @@ def none_checks_options(node: LockstepNode) -> None:
 @scenario(
     "topology/none-checks-no-options",
     "From 1.28 on a Topology Manager option that does not exist is ignored under policy none",
-    TOPOLOGY_PAGE,
+    sources.TOPOLOGY_PAGE,
     since="1.28",
 )
 def none_checks_no_options(node: LockstepNode) -> None:
@@ -286,7 +280,7 @@ def none_checks_no_options(node: LockstepNode) -> None:
 @scenario(
     "topology/policy-needs-its-gate",
     "Where feature gate TopologyManager is off, a Topology Manager policy is refused",
-    TOPOLOGY_PAGE, until="1.26", capabilities=[Capability.START_ERROR],
+    sources.TOPOLOGY_PAGE, until="1.26", capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def policy_needs_its_gate(node: LockstepNode) -> None:
     """From 1.27 on there is no such gate."""

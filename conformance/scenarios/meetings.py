@@ -13,6 +13,7 @@ from conformance.needs import DoesNotApply, Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.scenario import Level, scenario
+from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.devices import GPU, INTEGRATION, NIC, with_devices
@@ -33,26 +34,15 @@ from conformance.scenarios.pod_level_parts import (
     promise_running,
     shared,
 )
-from conformance.scenarios.sources import (
-    ACROSS_CORES,
-    ACROSS_NUMA,
-    BY_SOCKET,
-    CLOSEST_NUMA,
-    FULL_PCPUS,
-    OPTION_STAGES,
-    STRICT,
-    TASK_PAGE,
-    TOPOLOGY_POLICIES,
-    UNCORE_CACHE,
-    issue,
-)
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Device, Kind, KubeletConfig, Pod, RegisterDevices
 from reference.view import Phase
 from topologies import offline, with_memory
 
-HYBRID: Final = issue(140495, "on hybrid processors the kubelet counts cores by their average size")
+HYBRID: Final = sources.issue(
+    140495, "on hybrid processors the kubelet counts cores by their average size"
+)
 
 _FULL: Final = "full-pcpus-only"
 _NUMA: Final = "distribute-cpus-across-numa"
@@ -70,7 +60,7 @@ _NODES: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
 @scenario(
     "options/strict-keeps-off-reserved-amounts",
     "Under strict-cpu-reservation no container runs on CPUs that are reserved by amount",
-    STRICT, level=Level.CORE, since="1.32", needs=Needs(free=3, even=True),
+    sources.STRICT, level=Level.CORE, since="1.32", needs=Needs(free=3, even=True),
     capabilities=[Capability.CPUSETS, Capability.RESTART],
 )  # fmt: skip
 def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
@@ -116,7 +106,7 @@ def _promise_reserves(node: LockstepNode, system: str, kube: str, kept: int) -> 
 @scenario(
     "config/halves-reserve-one-cpu",
     "Of 500m reserved for the system and 500m for Kubernetes the kubelet makes one reserved CPU",
-    TASK_PAGE, level=Level.CORE, needs=Needs(free=2, even=True),
+    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2, even=True),
 )  # fmt: skip
 def halves_reserve_one_cpu(node: LockstepNode) -> None:
     """Their sum is rounded up to whole CPUs, and not each by itself."""
@@ -126,7 +116,7 @@ def halves_reserve_one_cpu(node: LockstepNode) -> None:
 @scenario(
     "config/fractions-that-make-a-whole",
     "Of 1500m reserved for the system and 500m for Kubernetes the kubelet makes two reserved CPUs",
-    TASK_PAGE,
+    sources.TASK_PAGE,
     needs=Needs(free=2, even=True),
 )
 def fractions_that_make_a_whole(node: LockstepNode) -> None:
@@ -150,7 +140,7 @@ def _with_words(
 @scenario(
     "options/other-words-for-true-switch-on",
     "Each option of the static policy is on whichever of Go's words for true is its value",
-    OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
+    sources.OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def other_words_for_true_switch_on(node: LockstepNode) -> None:
@@ -178,7 +168,7 @@ def other_words_for_true_switch_on(node: LockstepNode) -> None:
 @scenario(
     "options/other-words-for-false-switch-nothing-on",
     "An option of the static policy is off whichever of Go's words for false is its value",
-    OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
+    sources.OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
     capabilities=[Capability.CONFIGURE],
 )  # fmt: skip
 def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
@@ -292,7 +282,7 @@ def _promise_in_nodes(node: LockstepNode, count: int, *numa: int) -> None:
 @scenario(
     "options/numa-distribution-under-best-effort",
     "Under best-effort distribute-cpus-across-numa takes half of a request from each of two nodes",
-    ACROSS_NUMA, since="1.23", needs=_NODES,
+    sources.ACROSS_NUMA, since="1.23", needs=_NODES,
 )  # fmt: skip
 def numa_distribution_under_best_effort(node: LockstepNode) -> None:
     """The Topology Manager names the first two NUMA nodes, since no single one has room."""
@@ -310,7 +300,7 @@ def numa_distribution_under_best_effort(node: LockstepNode) -> None:
 @scenario(
     "options/across-cores-keeps-to-a-numa-node",
     "Under best-effort distribute-cpus-across-cores takes CPUs of different cores of a NUMA node",
-    ACROSS_CORES, since="1.31", needs=replace(_NODES, smt=2, far_siblings=True),
+    sources.ACROSS_CORES, since="1.31", needs=replace(_NODES, smt=2, far_siblings=True),
 )  # fmt: skip
 def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
     """Of the first NUMA node that has room. Another pod leaves the first one a CPU too few."""
@@ -330,7 +320,7 @@ def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
 @scenario(
     "options/uncore-cache-under-best-effort",
     "Under best-effort a request that fits one uncore cache is kept within one of a NUMA node",
-    UNCORE_CACHE,
+    sources.UNCORE_CACHE,
     since="1.32",
     needs=Needs(numa_nodes=2, uncore_caches=4, cores=8, even=True, caches_in_nodes=True),
 )
@@ -351,7 +341,8 @@ def uncore_cache_under_best_effort(node: LockstepNode) -> None:
 @scenario(
     "options/full-pcpus-under-best-effort",
     "Under best-effort full-pcpus-only gives whole cores of two NUMA nodes, and refuses parts",
-    FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2), capabilities=[Capability.REJECTIONS],
+    sources.FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2),
+    capabilities=[Capability.REJECTIONS],
 )  # fmt: skip
 def full_pcpus_under_best_effort(node: LockstepNode) -> None:
     """The sibling of a reserved CPU is free, and no part of what is given. Best-effort refuses no
@@ -370,7 +361,7 @@ def full_pcpus_under_best_effort(node: LockstepNode) -> None:
 @scenario(
     "options/full-pcpus-splits-cores-of-its-hint",
     "Under best-effort full-pcpus-only gives parts of cores in a NUMA node that has no whole one",
-    FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2),
+    sources.FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2),
 )  # fmt: skip
 def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
     """A known defect: it breaks the promise that a container has its cores for itself. The hint
@@ -391,7 +382,7 @@ def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
     "topology/best-effort-aligns-by-socket",
     "Under best-effort and align-by-socket two NUMA nodes of one socket go before two of different "
     "sockets",
-    BY_SOCKET, level=Level.CORE, since="1.25", machine="2s-4n-64c-smt2",
+    sources.BY_SOCKET, level=Level.CORE, since="1.25", machine="2s-4n-64c-smt2",
 )  # fmt: skip
 def best_effort_aligns_by_socket(node: LockstepNode) -> None:
     """No NUMA node has room. The lowest two that have it together lie in different sockets, and
@@ -430,7 +421,7 @@ def _more_than_a_node(node: LockstepNode) -> int:
 @scenario(
     "devices/restricted-refuses-devices-of-two-nodes",
     "Under restricted a container is refused whose devices need two NUMA nodes and whose CPUs one",
-    TOPOLOGY_POLICIES, since="1.24", needs=_NODES,
+    sources.TOPOLOGY_POLICIES, since="1.24", needs=_NODES,
     capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
 )  # fmt: skip
 def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
@@ -531,7 +522,7 @@ def _start_on_uneven_cores(node: LockstepNode) -> list[CPUSet]:
 @scenario(
     "uneven/full-pcpus-gives-small-cores",
     "Where most cores have one CPU full-pcpus-only gives a single CPU, which is a core by itself",
-    FULL_PCPUS, level=Level.CORE, since="1.23",
+    sources.FULL_PCPUS, level=Level.CORE, since="1.23",
 )  # fmt: skip
 def full_pcpus_gives_small_cores(node: LockstepNode) -> None:
     """As on hybrid processors, whose large cores have two. Each core counts as one CPU by the
@@ -576,7 +567,7 @@ def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
 @scenario(
     "topology/closest-looks-past-a-node-without-cpus",
     "Under prefer-closest-numa-nodes two NUMA nodes that are close go first where one has no CPU",
-    CLOSEST_NUMA, level=Level.CORE, since="1.26", machine="2s-4n-64c-smt2",
+    sources.CLOSEST_NUMA, level=Level.CORE, since="1.26", machine="2s-4n-64c-smt2",
 )  # fmt: skip
 def closest_looks_past_a_node_without_cpus(node: LockstepNode) -> None:
     """All CPUs of NUMA node 1 are offline, so that 0, 2 and 3 have CPUs. 2 and 3 lie in one socket

@@ -15,24 +15,7 @@ from conformance.scenarios.metrics import TOPOLOGY_UPSTREAM, UPSTREAM, promise_c
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from conformance.subject import Capability
-from reference.cpumanager.metrics import (
-    ADMISSION_ERRORS,
-    ADMISSION_TIMES,
-    ADMISSIONS,
-    ALIGNED_CONTAINERS,
-    ALIGNED_PODS,
-    EXCLUSIVE,
-    MISALIGNED_CONTAINERS,
-    MISALIGNED_PODS,
-    NODE_ALLOCATIONS,
-    NODE_ERRORS,
-    NODE_EXCLUSIVE,
-    POD_ALLOCATIONS,
-    POD_EXCLUSIVE,
-    POD_SHARED,
-    POOL,
-    REQUESTS,
-)
+from reference.cpumanager import metrics
 from reference.steps import AskMetrics, Kind
 
 _CONFIGURES: Final = (Capability.METRICS, Capability.CONFIGURE)
@@ -66,11 +49,11 @@ def sources_are_counted(node: LockstepNode) -> None:
     aligned = managed(node, scope="container")
     node.boot(replace(aligned, policy_options={"full-pcpus-only": "true"}))
     node.apply(guaranteed("even", node.topology.cpus_per_core))
-    counts = {NODE_ALLOCATIONS: 1, NODE_EXCLUSIVE: 1}
+    counts = {metrics.NODE_ALLOCATIONS: 1, metrics.NODE_EXCLUSIVE: 1}
     _promise_sources(node, "One was given CPUs", counts)
     node.apply(guaranteed("odd", 1))
-    _promise_sources(node, "One was not", {NODE_ALLOCATIONS: 1, NODE_ERRORS: 1})
-    counts = {ADMISSIONS: 2, ADMISSION_ERRORS: 1, ADMISSION_TIMES: 2}
+    _promise_sources(node, "One was not", {metrics.NODE_ALLOCATIONS: 1, metrics.NODE_ERRORS: 1})
+    counts = {metrics.ADMISSIONS: 2, metrics.ADMISSION_ERRORS: 1, metrics.ADMISSION_TIMES: 2}
     promise_counts(node, "So many admissions, and so long", counts)
 
 
@@ -82,9 +65,9 @@ def single_numa_containers_are_counted(node: LockstepNode) -> None:
     """Under scope container."""
     node.boot(aligning(node, "single-numa-node"))
     node.apply(guaranteed("fits", 1, 1))
-    promise_counts(node, "Two containers fit", {ALIGNED_CONTAINERS: 2})
+    promise_counts(node, "Two containers fit", {metrics.ALIGNED_CONTAINERS: 2})
     node.apply(guaranteed("wide", len(node.cpus) // node.topology.num_numa_nodes + 1))
-    counts = {ALIGNED_CONTAINERS: 2, MISALIGNED_CONTAINERS: 1}
+    counts = {metrics.ALIGNED_CONTAINERS: 2, metrics.MISALIGNED_CONTAINERS: 1}
     promise_counts(node, "One does not", counts)
 
 
@@ -96,9 +79,9 @@ def single_numa_pods_are_counted(node: LockstepNode) -> None:
     """However many containers a pod has."""
     node.boot(aligning(node, "single-numa-node", scope="pod"))
     node.apply(guaranteed("fits", 1, 1))
-    promise_counts(node, "One pod fits", {ALIGNED_PODS: 1})
+    promise_counts(node, "One pod fits", {metrics.ALIGNED_PODS: 1})
     node.apply(guaranteed("wide", len(node.cpus) // node.topology.num_numa_nodes + 1))
-    promise_counts(node, "One does not", {ALIGNED_PODS: 1, MISALIGNED_PODS: 1})
+    promise_counts(node, "One does not", {metrics.ALIGNED_PODS: 1, metrics.MISALIGNED_PODS: 1})
 
 
 @_of_two_nodes(
@@ -110,7 +93,9 @@ def restricted_counts_no_alignment(node: LockstepNode) -> None:
     node.boot(aligning(node, "restricted", scope="pod"))
     node.apply(guaranteed("fits", 1))
     seen = node.ask(AskMetrics()).metrics or {}
-    node.promise_equal("It is not counted", ALIGNED_PODS, 0.0, seen.get(ALIGNED_PODS, 0.0))
+    node.promise_equal(
+        "It is not counted", metrics.ALIGNED_PODS, 0.0, seen.get(metrics.ALIGNED_PODS, 0.0)
+    )
 
 
 @scenario(
@@ -124,10 +109,10 @@ def pods_with_cpus_as_a_whole_are_counted(node: LockstepNode) -> None:
     free = len(node.free)
     setup = [shared("setup", kind=Kind.INIT), exclusive("first", 1, kind=Kind.INIT)]
     node.apply(pod_of("a", 3, *setup, exclusive("main", 1), shared("side")))
-    promise_counts(node, "Three are taken", {POOL: (free - 3) * 1000, EXCLUSIVE: 3})
-    counts = {POD_ALLOCATIONS: 4, POD_EXCLUSIVE: 2, POD_SHARED: 2}
+    promise_counts(node, "Three are taken", {metrics.POOL: (free - 3) * 1000, metrics.EXCLUSIVE: 3})
+    counts = {metrics.POD_ALLOCATIONS: 4, metrics.POD_EXCLUSIVE: 2, metrics.POD_SHARED: 2}
     _promise_sources(node, "Each container counts", counts)
-    promise_counts(node, "Two asked for CPUs of their own", {REQUESTS: 2})
+    promise_counts(node, "Two asked for CPUs of their own", {metrics.REQUESTS: 2})
     node.delete("a")
     node.await_reconcile()
-    promise_counts(node, "All are free again", {POOL: free * 1000, EXCLUSIVE: 0})
+    promise_counts(node, "All are free again", {metrics.POOL: free * 1000, metrics.EXCLUSIVE: 0})

@@ -13,18 +13,7 @@ from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
 from conformance.results import Difference
 from conformance.scenario import Level, Source, scenario
-from conformance.scenarios.sources import (
-    CHANGING_POLICY,
-    CPUS_CHANGED,
-    KEP,
-    RECONCILE,
-    RESTARTS,
-    STALE_STATE,
-    TASK_PAGE,
-    documentation,
-    issue,
-    pull,
-)
+from conformance.scenarios import sources
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import KubeletConfig, RestartRuntime
@@ -32,20 +21,22 @@ from reference.view import Phase
 
 _KERNEL = "https://docs.kernel.org/admin-guide"
 
-QUOTA = issue(70585, "a container with exclusive CPUs has no CFS quota")
+QUOTA = sources.issue(70585, "a container with exclusive CPUs has no CFS quota")
 DAEMON_RELOAD = Source(
     "systemd issue 40438: daemon-reload writes cpusets again",
     "https://github.com/systemd/systemd/issues/40438",
 )
-HOTPLUG = issue(67500, "CPUs go offline under a running kubelet")
+HOTPLUG = sources.issue(67500, "CPUs go offline under a running kubelet")
 CPUSET_V2 = Source(
     "Linux, control group v2: cpuset.cpus.effective", f"{_KERNEL}/cgroup-v2.html#cpuset"
 )
-POD_RESOURCES = documentation(
+POD_RESOURCES = sources.documentation(
     "Device Plugins: the List endpoint reports exclusive CPUs",
     "concepts/extend-kubernetes/compute-storage-net/device-plugins/#grpc-endpoint-list",
 )
-POD_RESOURCES_OF_POOL = pull(97415, "the pod-resources socket reported the shared pool, up to 1.22")
+POD_RESOURCES_OF_POOL = sources.pull(
+    97415, "the pod-resources socket reported the shared pool, up to 1.22"
+)
 
 _SEES = (Capability.CPUSETS, Capability.KERNEL)
 _MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"'
@@ -74,7 +65,7 @@ def _pod_quota(node: LockstepNode, pod: str) -> int | None:
 @scenario(
     "node/tasks-run-where-they-are-pinned",
     "Tasks run on the exclusive CPUs of their container, and all others stay off them",
-    TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=_SEES,
+    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=_SEES,
 )  # fmt: skip
 def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     """Read from the kernel: the effective cpuset of the container's cgroup, the affinity of every
@@ -171,7 +162,7 @@ def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
 @scenario(
     "node/quota-changed-by-hand-stays",
     "No reconcile round removes a CFS quota that was set by hand on a container",
-    RECONCILE,
+    sources.RECONCILE,
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS, Capability.TAMPER],
 )
@@ -190,7 +181,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
 @scenario(
     "node/killed-container-keeps-its-cpus",
     "A container that is killed and started again keeps its exclusive CPUs",
-    RESTARTS, level=Level.CORE, needs=Needs(free=3),
+    sources.RESTARTS, level=Level.CORE, needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
 )  # fmt: skip
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
@@ -209,7 +200,7 @@ def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "node/forced-deletion-leaks-nothing",
     "The CPUs of a pod that is deleted by force return to the shared pool",
-    STALE_STATE, level=Level.CORE, needs=Needs(free=2),
+    sources.STALE_STATE, level=Level.CORE, needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
 )  # fmt: skip
 def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
@@ -227,7 +218,7 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
 @scenario(
     "node/runtime-restart-keeps-cpus",
     "Exclusive CPUs outlive a restart of the container runtime",
-    KEP, level=Level.CORE, needs=Needs(free=3),
+    sources.KEP, level=Level.CORE, needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.RUNTIME],
 )  # fmt: skip
 def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
@@ -268,7 +259,7 @@ def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
 @scenario(
     "node/restart-repairs-a-cpuset-changed-by-hand",
     "The kubelet's next start repairs a cpuset that was written into the cgroup by hand",
-    RECONCILE, since="1.22", needs=Needs(free=2),
+    sources.RECONCILE, since="1.22", needs=Needs(free=2),
     capabilities=[*_SEES, Capability.TAMPER, Capability.SERVICES, Capability.RESTART],
 )  # fmt: skip
 def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
@@ -295,7 +286,7 @@ def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
 @scenario(
     "node/policy-change-crash-loops",
     "Changed from policy none to static, the kubelet crash-loops until its state file is removed",
-    CHANGING_POLICY,
+    sources.CHANGING_POLICY,
     level=Level.CORE,
     capabilities=[
         Capability.RESTART,
@@ -329,7 +320,7 @@ def _spare(node: LockstepNode) -> CPUSet:
 @scenario(
     "node/start-with-a-cpu-offline-is-refused",
     "With a CPU offline the kubelet does not start; with the CPU back it starts and loses nothing",
-    CPUS_CHANGED, level=Level.CORE, needs=Needs(free=3),
+    sources.CPUS_CHANGED, level=Level.CORE, needs=Needs(free=3),
     capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
 )  # fmt: skip
 def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
@@ -351,7 +342,7 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
 @scenario(
     "node/offline-cpu-and-recovery",
     "With a CPU permanently offline the kubelet starts once its state file is removed",
-    CPUS_CHANGED,
+    sources.CPUS_CHANGED,
     needs=Needs(free=3, cores=3),
     capabilities=[
         *_SEES,
@@ -433,7 +424,7 @@ def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
 @scenario(
     "node/cpu-upgrade-and-recovery",
     "Booted with more CPUs the kubelet refuses its old state file, and starts once it is removed",
-    CPUS_CHANGED,
+    sources.CPUS_CHANGED,
     needs=Needs(free=2),
     capabilities=[
         *_SEES,

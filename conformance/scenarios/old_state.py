@@ -7,13 +7,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.promises import EVERY_CPU
 from conformance.scenario import scenario
-from conformance.scenarios.sources import (
-    BAD_STATE_FORGOTTEN,
-    BAD_STATE_PANICS,
-    CPUS_CHANGED,
-    MIGRATED,
-    RANGES,
-)
+from conformance.scenarios import sources
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
@@ -37,7 +31,7 @@ def _start_on(
 @scenario(
     "state/version-1-file-is-read",
     "A state file of 1.17 or before without assignments is read by its successors up to 1.36",
-    MIGRATED, until="1.36", capabilities=_EDITS,
+    sources.MIGRATED, until="1.36", capabilities=_EDITS,
 )  # fmt: skip
 def version_1_file_is_read(node: LockstepNode) -> None:
     """So a node can be updated in place."""
@@ -49,7 +43,7 @@ def version_1_file_is_read(node: LockstepNode) -> None:
 @scenario(
     "state/version-1-file-is-refused",
     "From 1.37 on a state file of 1.17 or before keeps the kubelet from starting",
-    MIGRATED, since="1.37", capabilities=_EDITS,
+    sources.MIGRATED, since="1.37", capabilities=_EDITS,
 )  # fmt: skip
 def version_1_file_is_refused(node: LockstepNode) -> None:
     """It counts as damaged."""
@@ -60,7 +54,7 @@ def version_1_file_is_refused(node: LockstepNode) -> None:
 @scenario(
     "state/version-1-file-of-unknown-containers",
     "A state file of 1.17 or before is refused up to 1.36 where its containers are not known",
-    MIGRATED, until="1.36", capabilities=_EDITS,
+    sources.MIGRATED, until="1.36", capabilities=_EDITS,
 )  # fmt: skip
 def version_1_file_of_unknown_containers(node: LockstepNode) -> None:
     """The file names containers by id, and the runtime says which pod an id belongs to."""
@@ -72,7 +66,7 @@ def version_1_file_of_unknown_containers(node: LockstepNode) -> None:
 @scenario(
     "state/backward-range-is-refused",
     "A state file with a CPU range that runs backwards keeps the kubelet from starting",
-    RANGES, since="1.22", capabilities=_EDITS,
+    sources.RANGES, since="1.22", capabilities=_EDITS,
 )  # fmt: skip
 def backward_range_is_refused(node: LockstepNode) -> None:
     """From 1.27 on the error says which number is greater than which."""
@@ -84,7 +78,7 @@ def backward_range_is_refused(node: LockstepNode) -> None:
 @scenario(
     "state/bad-file-is-forgotten",
     "In 1.9 a state file that cannot be read is forgotten, and every CPU is shared",
-    BAD_STATE_FORGOTTEN, since="1.9", until="1.9", capabilities=_EDITS,
+    sources.BAD_STATE_FORGOTTEN, since="1.9", until="1.9", capabilities=_EDITS,
 )  # fmt: skip
 def bad_file_is_forgotten(node: LockstepNode) -> None:
     """The fault is in its log alone."""
@@ -99,7 +93,7 @@ def bad_file_is_forgotten(node: LockstepNode) -> None:
 @scenario(
     "state/bad-file-panics",
     "In 1.10 and 1.11 a state file that cannot be read makes the kubelet panic",
-    BAD_STATE_PANICS, since="1.10", until="1.11", capabilities=_EDITS,
+    sources.BAD_STATE_PANICS, since="1.10", until="1.11", capabilities=_EDITS,
 )  # fmt: skip
 def bad_file_panics(node: LockstepNode) -> None:
     """It cannot guarantee the CPUs of containers that run."""
@@ -113,7 +107,7 @@ def bad_file_panics(node: LockstepNode) -> None:
 @scenario(
     "machine/added-cpus-are-not-used",
     "Up to 1.11 a kubelet starts after CPUs were added, and does not use them",
-    CPUS_CHANGED, since="1.9", until="1.11", machine="1s-1n-4c-smt1",
+    sources.CPUS_CHANGED, since="1.9", until="1.11", machine="1s-1n-4c-smt1",
     capabilities=[*_EDITS, Capability.REBOOT],
 )  # fmt: skip
 def added_cpus_are_not_used(node: LockstepNode) -> None:

@@ -14,6 +14,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import exclusive, guaranteed_of
 from conformance.scenario import Level, scenario
+from conformance.scenarios import sources
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
     ROOM,
@@ -23,15 +24,6 @@ from conformance.scenarios.pod_level_parts import (
     promise_no_exclusive_cpus,
     promise_running,
     shared,
-)
-from conformance.scenarios.sources import (
-    POD_LEVEL,
-    POD_LEVEL_EMPTY,
-    POD_LEVEL_LIMITS,
-    POD_LEVEL_MANAGERS,
-    POD_LEVEL_POOL,
-    POD_LEVEL_RESTART,
-    POD_LEVEL_STATE,
 )
 from conformance.subject import Capability
 from reference import CPUSet
@@ -57,7 +49,7 @@ def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str
 @scenario(
     "pod-level/no-exclusive-cpus-by-default",
     "By default no container of a pod with pod-level resources gets exclusive CPUs",
-    POD_LEVEL, level=Level.CORE, since="1.34", needs=Needs(free=2),
+    sources.POD_LEVEL, level=Level.CORE, since="1.34", needs=Needs(free=2),
 )  # fmt: skip
 def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
     """Though the pod is Guaranteed, and a container asks for a whole CPU of it."""
@@ -71,7 +63,7 @@ def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restricted-admits-it-by-default",
     "By default a pod with pod-level resources larger than any NUMA node is admitted",
-    POD_LEVEL, since="1.34", needs=ROOM,
+    sources.POD_LEVEL, since="1.34", needs=ROOM,
 )  # fmt: skip
 def restricted_admits_it_by_default(node: LockstepNode) -> None:
     """It asks for more than any NUMA node has; without exclusive CPUs there is no preference."""
@@ -84,7 +76,7 @@ def restricted_admits_it_by_default(node: LockstepNode) -> None:
 @scenario(
     "pod-level/empty-resources-make-best-effort",
     "Empty pod-level resources make a pod BestEffort, whatever its containers ask for",
-    POD_LEVEL_EMPTY, since="1.34", until="1.36", needs=Needs(free=2),
+    sources.POD_LEVEL_EMPTY, since="1.34", until="1.36", needs=Needs(free=2),
 )  # fmt: skip
 def empty_resources_make_best_effort(node: LockstepNode) -> None:
     """A known defect: `resources: {}` requests nothing."""
@@ -98,7 +90,7 @@ def empty_resources_make_best_effort(node: LockstepNode) -> None:
 @scenario(
     "pod-level/empty-resources-are-ignored",
     "Empty pod-level resources leave a pod's containers their exclusive CPUs",
-    POD_LEVEL_EMPTY, level=Level.CORE, since="1.37", needs=Needs(free=2),
+    sources.POD_LEVEL_EMPTY, level=Level.CORE, since="1.37", needs=Needs(free=2),
 )  # fmt: skip
 def empty_resources_are_ignored(node: LockstepNode) -> None:
     """The kubelet treats the pod as if its manifest had no pod-level resources."""
@@ -240,7 +232,7 @@ def odd_total_gets_nothing(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restart-takes-another-pool",
     "After a restart a pod with CPUs as a whole is given others, and the first ones are lost",
-    POD_LEVEL_RESTART, since="1.36", until="1.37", needs=ROOM,
+    sources.POD_LEVEL_RESTART, since="1.36", until="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.START_ERROR],
 )  # fmt: skip
 def restart_takes_another_pool(node: LockstepNode) -> None:
@@ -319,7 +311,7 @@ def container_scope_refuses(node: LockstepNode) -> None:
 @scenario(
     "pod-level/full-pcpus-applies-to-the-pod",
     "Under full-pcpus-only a pod with CPUs as a whole is judged by all that it asks for",
-    POD_LEVEL_MANAGERS, since="1.36",
+    sources.POD_LEVEL_MANAGERS, since="1.36",
     needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True), capabilities=_REFUSALS,
 )  # fmt: skip
 def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
@@ -333,7 +325,7 @@ def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restart-refuses-a-shared-pool",
     "After a restart restricted refuses a pod that shares CPUs of its own",
-    POD_LEVEL_RESTART, since="1.36", until="1.37", needs=ROOM,
+    sources.POD_LEVEL_RESTART, since="1.36", until="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.REJECTIONS],
 )  # fmt: skip
 def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
@@ -364,7 +356,7 @@ def _gate_turned_off(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-off-refuses-the-state",
     "Without feature gate PodLevelResourceManagers the kubelet refuses a state file made with it",
-    POD_LEVEL_STATE, since="1.36", until="1.36", needs=ROOM,
+    sources.POD_LEVEL_STATE, since="1.36", until="1.36", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CONFIGURE, Capability.START_ERROR],
 )  # fmt: skip
 def gate_off_refuses_the_state(node: LockstepNode) -> None:
@@ -376,7 +368,7 @@ def gate_off_refuses_the_state(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-off-keeps-the-state",
     "Without feature gate PodLevelResourceManagers the kubelet reads a state file made with it",
-    POD_LEVEL_STATE, since="1.37", needs=ROOM,
+    sources.POD_LEVEL_STATE, since="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def gate_off_keeps_the_state(node: LockstepNode) -> None:
@@ -398,7 +390,7 @@ def _limits_alone(node: LockstepNode) -> None:
 @scenario(
     "pod-level/limits-are-requests-too",
     "A pod with pod-level limits alone asks for as much",
-    POD_LEVEL_LIMITS, since="1.36", until="1.36", needs=ROOM,
+    sources.POD_LEVEL_LIMITS, since="1.36", until="1.36", needs=ROOM,
 )  # fmt: skip
 def limits_are_requests_too(node: LockstepNode) -> None:
     """The kubelet fills requests in, so the pod is Guaranteed and gets CPUs as a whole."""
@@ -411,7 +403,7 @@ def limits_are_requests_too(node: LockstepNode) -> None:
 @scenario(
     "pod-level/limits-alone-are-burstable",
     "A static pod with pod-level limits and no requests is Burstable and gets no CPUs",
-    POD_LEVEL_LIMITS, since="1.37", needs=ROOM,
+    sources.POD_LEVEL_LIMITS, since="1.37", needs=ROOM,
 )  # fmt: skip
 def limits_alone_are_burstable(node: LockstepNode) -> None:
     """Only the API server fills in requests, and a static pod does not pass through it."""
@@ -455,7 +447,7 @@ def _reported_pool(node: LockstepNode) -> CPUSet:
 @scenario(
     "pod-level/pool-is-reported-of-the-pod",
     "CPUs that a pod's containers share are reported of the pod, and of none of its containers",
-    POD_LEVEL_POOL, since="1.37", needs=ROOM,
+    sources.POD_LEVEL_POOL, since="1.37", needs=ROOM,
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )  # fmt: skip
 def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
@@ -470,7 +462,7 @@ def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
 @scenario(
     "pod-level/pool-is-reported-as-exclusive",
     "In 1.36 CPUs that a pod's containers share are reported as a container's own",
-    POD_LEVEL_POOL, since="1.36", until="1.36", needs=ROOM,
+    sources.POD_LEVEL_POOL, since="1.36", until="1.36", needs=ROOM,
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )  # fmt: skip
 def pool_is_reported_as_exclusive(node: LockstepNode) -> None:

@@ -6,13 +6,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.scenario import Level, scenario
-from conformance.scenarios.sources import (
-    KEP,
-    PENDING_ADMISSION,
-    RESERVED_CPUS,
-    STALE_STATE,
-    TASK_PAGE,
-)
+from conformance.scenarios import sources
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Pod
@@ -22,7 +16,7 @@ from reference.view import Phase
 @scenario(
     "pool/shrinks-and-grows",
     "Running shared containers follow the shared pool as it shrinks and grows",
-    TASK_PAGE, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS],
+    sources.TASK_PAGE, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def shrinks_and_grows(node: LockstepNode) -> None:
     """A shared container leaves CPUs that become exclusive, and gets them back."""
@@ -47,7 +41,7 @@ def shrinks_and_grows(node: LockstepNode) -> None:
 @scenario(
     "pool/reserved-cpus-stay",
     "Reserved CPUs are never exclusive, and shared containers may run on them",
-    RESERVED_CPUS, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS],
+    sources.RESERVED_CPUS, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def reserved_cpus_stay(node: LockstepNode) -> None:
     """With every other CPU taken, the shared pool is the reserved CPUs."""
@@ -72,7 +66,7 @@ def reserved_cpus_stay(node: LockstepNode) -> None:
 @scenario(
     "pool/exclusive-sets-are-disjoint",
     "No CPU is exclusive to two containers",
-    KEP, level=Level.CORE, since="1.9", needs=Needs(free=3),
+    sources.KEP, level=Level.CORE, since="1.9", needs=Needs(free=3),
 )  # fmt: skip
 def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
     """Pods of different sizes, until the machine is full."""
@@ -94,7 +88,7 @@ def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
 @scenario(
     "pool/deletion-returns-cpus",
     "The CPUs of a deleted pod return to the shared pool and can be taken again",
-    STALE_STATE, level=Level.CORE, since="1.9", needs=Needs(free=2),
+    sources.STALE_STATE, level=Level.CORE, since="1.9", needs=Needs(free=2),
 )  # fmt: skip
 def deletion_returns_cpus(node: LockstepNode) -> None:
     """An equal pod then gets the same CPUs."""
@@ -114,7 +108,8 @@ def deletion_returns_cpus(node: LockstepNode) -> None:
 @scenario(
     "pool/deletion-keeps-others",
     "When a pod is deleted, the other pods keep their CPUs",
-    KEP, level=Level.CORE, since="1.9", needs=Needs(free=3), capabilities=[Capability.CPUSETS],
+    sources.KEP, level=Level.CORE, since="1.9", needs=Needs(free=3),
+    capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def deletion_keeps_others(node: LockstepNode) -> None:
     """The next pod takes the CPUs that became free. Pods that run keep theirs."""
@@ -130,7 +125,7 @@ def deletion_keeps_others(node: LockstepNode) -> None:
 @scenario(
     "pool/last-admitted-is-freed-late",
     "The CPUs of the pod admitted last are freed by the next admission, not by its deletion",
-    PENDING_ADMISSION, since="1.22", until="1.31",
+    sources.PENDING_ADMISSION, since="1.22", until="1.31",
 )  # fmt: skip
 def last_admitted_is_freed_late(node: LockstepNode) -> None:
     """A known defect: the kubelet's clean-up skips the pod that was admitted last. It also skips
@@ -152,7 +147,7 @@ def last_admitted_is_freed_late(node: LockstepNode) -> None:
 @scenario(
     "pool/every-shared-container-follows",
     "All shared containers of a pod follow the shared pool, not the first alone",
-    TASK_PAGE, since="1.9", needs=Needs(free=2), capabilities=[Capability.CPUSETS],
+    sources.TASK_PAGE, since="1.9", needs=Needs(free=2), capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def every_shared_container_follows(node: LockstepNode) -> None:
     """Three of one pod, and one beside an exclusive container."""

@@ -9,30 +9,23 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Level, scenario
+from conformance.scenarios import sources
 from conformance.scenarios.in_cluster import API_SERVER
-from conformance.scenarios.sources import (
-    RESTARTS,
-    SIDECARS,
-    STALE_STATE,
-    TASK_PAGE,
-    code,
-    documentation,
-)
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.steps import Container, Kind, Pod
 from reference.view import Phase
 
-QOS_CLASSES: Final = documentation(
+QOS_CLASSES: Final = sources.documentation(
     "Pod Quality of Service Classes: every container of a Guaranteed pod has limits",
     "concepts/workloads/pods/pod-qos/#guaranteed",
 )
-OBJECT_NAMES: Final = documentation(
+OBJECT_NAMES: Final = sources.documentation(
     "Object Names and IDs: a uid tells similar entities apart",
     "concepts/overview/working-with-objects/names/#uids",
 )
-ENDED_ARE_SKIPPED: Final = code(
+ENDED_ARE_SKIPPED: Final = sources.code(
     "1.36.4",
     "pkg/kubelet/cm/cpumanager/cpu_manager.go",
     "a reconcile round passes over a container that has ended, and goes on",
@@ -88,7 +81,8 @@ def sidecar_without_limits_pins_no_container(node: LockstepNode) -> None:
 @scenario(
     "admission/rejection-spares-equal-names",
     "The entry of a rejected pod goes, and that of another pod's container of the same name stays",
-    STALE_STATE, needs=Needs(free=3), capabilities=[Capability.REJECTIONS, Capability.CPUSETS],
+    sources.STALE_STATE, needs=Needs(free=3),
+    capabilities=[Capability.REJECTIONS, Capability.CPUSETS],
 )  # fmt: skip
 def rejection_spares_equal_names(node: LockstepNode) -> None:
     """Containers c1 of both pods have taken their CPUs when c2 of the second pod finds too few."""
@@ -189,7 +183,7 @@ def new_uid_is_another_pod(node: LockstepNode) -> None:
 @scenario(
     "pool/many-shared-containers-follow",
     "Each of many shared containers follows the shared pool, whether of one pod or of several",
-    TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS],
+    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def many_shared_containers_follow(node: LockstepNode) -> None:
     """Six of one Guaranteed pod, which request fractions of a CPU, and one of each of six
@@ -239,7 +233,7 @@ def ended_init_container_stops_no_round(node: LockstepNode) -> None:
 @scenario(
     "init/sidecar-keeps-what-init-lends",
     "App containers get no CPU that a sidecar has reused of an init container before it",
-    SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=4),
+    sources.SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
@@ -280,7 +274,7 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
 @scenario(
     "containers/killed-in-each-run-keeps-its-cpus",
     "A container that is killed after each start of the kubelet is started on its CPUs every time",
-    RESTARTS,
+    sources.RESTARTS,
     needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.RESTART, Capability.CALLS],
 )

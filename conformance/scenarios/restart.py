@@ -6,14 +6,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Level, scenario
-from conformance.scenarios.sources import (
-    BY_CONTAINER,
-    EVERY_ROUND,
-    FORGOTTEN,
-    KEP,
-    RECONCILE,
-    STALE_STATE,
-)
+from conformance.scenarios import sources
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Kind
@@ -49,7 +42,7 @@ def _keeps(node: LockstepNode, *, kill: bool) -> None:
 @scenario(
     "restart/stop-keeps-assignments",
     "Exclusive CPUs outlive a stop and start of the kubelet",
-    KEP, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+    sources.KEP, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
 )  # fmt: skip
 def stop_keeps_assignments(node: LockstepNode) -> None:
     """The kubelet reads its state file and admits its pods with the CPUs they have."""
@@ -59,7 +52,7 @@ def stop_keeps_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/sigkill-keeps-assignments",
     "Exclusive CPUs outlive a kill -9 of the kubelet",
-    KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+    sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
 )  # fmt: skip
 def sigkill_keeps_assignments(node: LockstepNode) -> None:
     """The kubelet writes each change to disk before the change takes effect."""
@@ -69,7 +62,7 @@ def sigkill_keeps_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/early-releases-keep-assignments",
     "Up to 1.13 exclusive CPUs outlive a restart of the kubelet while their containers run",
-    KEP, since="1.9", until="1.13", needs=Needs(free=3), capabilities=_RESTART,
+    sources.KEP, since="1.9", until="1.13", needs=Needs(free=3), capabilities=_RESTART,
 )  # fmt: skip
 def early_releases_keep_assignments(node: LockstepNode) -> None:
     """The state file has them by container id, and only a container that is stopped gives them
@@ -80,7 +73,7 @@ def early_releases_keep_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/start-forgets-assignments",
     "From 1.14 to 1.16 a kubelet that starts forgets who holds which CPUs, and gives out others",
-    FORGOTTEN, since="1.14", until="1.16", needs=Needs(free=4), capabilities=_RESTART,
+    sources.FORGOTTEN, since="1.14", until="1.16", needs=Needs(free=4), capabilities=_RESTART,
 )  # fmt: skip
 def start_forgets_assignments(node: LockstepNode) -> None:
     """A known defect: the first reconcile round runs before the kubelet knows any pod, and removes
@@ -101,7 +94,7 @@ def start_forgets_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/deleted-while-down-is-freed",
     "The CPUs of a pod deleted while the kubelet is down return after its start",
-    STALE_STATE, level=Level.CORE, since="1.17", needs=Needs(free=2), capabilities=_RESTART,
+    sources.STALE_STATE, level=Level.CORE, since="1.17", needs=Needs(free=2), capabilities=_RESTART,
 )  # fmt: skip
 def deleted_while_down_is_freed(node: LockstepNode) -> None:
     """The first clean-up removes the stale entry."""
@@ -121,7 +114,7 @@ def deleted_while_down_is_freed(node: LockstepNode) -> None:
 @scenario(
     "restart/reboot-keeps-assignments",
     "Exclusive CPUs outlive a reboot of an unchanged machine",
-    KEP, level=Level.CORE, needs=Needs(free=2), capabilities=[*_RESTART, Capability.REBOOT],
+    sources.KEP, level=Level.CORE, needs=Needs(free=2), capabilities=[*_RESTART, Capability.REBOOT],
 )  # fmt: skip
 def reboot_keeps_assignments(node: LockstepNode) -> None:
     """The containers are made anew, on the CPUs that the state file has for them."""
@@ -138,7 +131,7 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/reboot-keeps-cpus-above-free-ones",
     "Exclusive CPUs outlive a reboot where a kubelet without state would choose others",
-    KEP, needs=Needs(free=3), capabilities=[*_RESTART, Capability.REBOOT],
+    sources.KEP, needs=Needs(free=3), capabilities=[*_RESTART, Capability.REBOOT],
 )  # fmt: skip
 def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
     """A pod that came first is gone, and its CPUs are free. A kubelet that has lost its state file
@@ -158,7 +151,8 @@ def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
 @scenario(
     "reconcile/restart-repairs-a-changed-cpuset",
     "When the kubelet starts again it repairs a cpuset that was changed behind its back",
-    RECONCILE, since="1.22", needs=Needs(free=2), capabilities=[*_RESTART, Capability.TAMPER],
+    sources.RECONCILE, since="1.22", needs=Needs(free=2),
+    capabilities=[*_RESTART, Capability.TAMPER],
 )  # fmt: skip
 def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     """While it runs, the kubelet has to send an update only when the wanted set changes. Until then
@@ -177,7 +171,7 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
 @scenario(
     "reconcile/every-round-repairs-a-changed-cpuset",
     "The next reconcile round repairs a cpuset that was changed behind the kubelet's back",
-    EVERY_ROUND, since="1.9", until="1.21", needs=Needs(free=2),
+    sources.EVERY_ROUND, since="1.9", until="1.21", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.TAMPER],
 )  # fmt: skip
 def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
@@ -196,7 +190,7 @@ def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
 @scenario(
     "restart/reboot-may-move-pods",
     "After a reboot a pod is given CPUs as if it were new",
-    BY_CONTAINER, since="1.14", until="1.17", needs=Needs(free=4),
+    sources.BY_CONTAINER, since="1.14", until="1.17", needs=Needs(free=4),
     capabilities=[*_RESTART, Capability.REBOOT],
 )  # fmt: skip
 def reboot_may_move_pods(node: LockstepNode) -> None:
@@ -216,7 +210,7 @@ def reboot_may_move_pods(node: LockstepNode) -> None:
 @scenario(
     "init/ended-container-is-given-cpus-again",
     "An init container that has ended is given exclusive CPUs again while its pod runs",
-    BY_CONTAINER, since="1.16", until="1.17", needs=Needs(free=4),
+    sources.BY_CONTAINER, since="1.16", until="1.17", needs=Needs(free=4),
 )  # fmt: skip
 def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
     """A known defect: the CPUs of the init container return when the app container takes CPUs. The
@@ -233,7 +227,7 @@ def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
 @scenario(
     "restart/keeps-assignments-beside-a-gap",
     "A pod keeps its exclusive CPUs over a restart, though lower ones have become free",
-    KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+    sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
 )  # fmt: skip
 def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
     """A kubelet that allocates anew at its start would give the pod the CPUs that a deleted pod
@@ -255,7 +249,7 @@ def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
 @scenario(
     "restart/keeps-several-containers",
     "All containers of a pod keep their exclusive CPUs over a restart, each its own",
-    KEP, needs=Needs(free=5), capabilities=_RESTART,
+    sources.KEP, needs=Needs(free=5), capabilities=_RESTART,
 )  # fmt: skip
 def keeps_several_containers(node: LockstepNode) -> None:
     """The pod before it is deleted while the kubelet is down."""

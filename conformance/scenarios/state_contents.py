@@ -10,12 +10,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed
 from conformance.scenario import scenario
-from conformance.scenarios.sources import (
-    CHANGING_POLICY,
-    CHECKSUM,
-    KEP,
-    POD_LEVEL_MANAGERS,
-)
+from conformance.scenarios import sources
 from conformance.subject import Capability
 from reference import Checkpoint
 from reference.behaviours import Behaviour
@@ -71,7 +66,7 @@ def _promise_contents_checked(node: LockstepNode) -> None:
 @scenario(
     "state/unreadable-cpus-are-refused",
     "A state file with a list of CPUs that cannot be parsed keeps the kubelet from starting",
-    KEP,
+    sources.KEP,
     capabilities=_EDITS,
 )
 def unreadable_cpus_are_refused(node: LockstepNode) -> None:
@@ -85,7 +80,7 @@ def unreadable_cpus_are_refused(node: LockstepNode) -> None:
 @scenario(
     "pod-level/state-file-is-checked",
     "With feature gate PodLevelResourceManagers a bad state file keeps the kubelet from starting",
-    CHANGING_POLICY, since="1.36", capabilities=_EDITS,
+    sources.CHANGING_POLICY, since="1.36", capabilities=_EDITS,
 )  # fmt: skip
 def state_file_is_checked(node: LockstepNode) -> None:
     """A list of CPUs that cannot be parsed, another policy, and an edit without a matching
@@ -100,7 +95,7 @@ def state_file_is_checked(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-on-reads-an-older-file",
     "Once feature gate PodLevelResourceManagers is switched on, containers keep their CPUs",
-    POD_LEVEL_MANAGERS, since="1.36", needs=Needs(free=4),
+    sources.POD_LEVEL_MANAGERS, since="1.36", needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def gate_on_reads_an_older_file(node: LockstepNode) -> None:
@@ -128,7 +123,7 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
 @scenario(
     "state/file-without-checksum-is-read",
     "A state file whose checksum is zero is read without a check of its checksum",
-    CHECKSUM, needs=Needs(free=2), capabilities=_EDITS,
+    sources.CHECKSUM, needs=Needs(free=2), capabilities=_EDITS,
 )  # fmt: skip
 def file_without_checksum_is_read(node: LockstepNode) -> None:
     """As releases up to 1.11 wrote it, which had no checksum. The pod keeps its CPUs."""
