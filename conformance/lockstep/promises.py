@@ -28,15 +28,24 @@ class Promises(Readings):
         """Promise that a set of CPUs is just this one."""
         self.promise(expected == seen, rule, cpu_difference(what, expected, seen))
 
+    def promise_pool(self, rule: str, expected: CPUSet) -> None:
+        """Promise that the shared pool is just these CPUs."""
+        self.promise_cpus(rule, "shared pool", expected, self.view.shared_pool)
+
+    def promise_taken(self, rule: str, pod: str, expected: CPUSet, container: str = "c") -> None:
+        """Promise that a container has just these exclusive CPUs."""
+        seen = self.taken(pod, container)
+        self.promise_cpus(rule, f"exclusive CPUs {pod}/{container}", expected, seen)
+
+    def promise_cpuset(self, rule: str, pod: str, expected: CPUSet, container: str = "c") -> None:
+        """Promise that a running container's cpuset is just this one."""
+        seen = self.cpuset(pod, container)
+        self.promise_cpus(rule, f"cpuset {pod}/{container}", expected, seen)
+
     def promise_on_pool(self, rule: str, pod: str, *containers: str) -> None:
         """Promise that each of these containers runs on the whole shared pool."""
         for container in containers:
-            self.promise_cpus(
-                rule,
-                f"cpuset {pod}/{container}",
-                self.view.shared_pool,
-                self.cpuset(pod, container),
-            )
+            self.promise_cpuset(rule, pod, self.view.shared_pool, container)
 
     def promise_pod_resources(
         self, rule: str, pod: str, expected: CPUSet, container: str = "c"

@@ -35,9 +35,7 @@ def too_large_is_rejected(node: LockstepNode) -> None:
         f"requested={free + 1}, available={free}, which is unexpected",
         status.message,
     )
-    node.promise_cpus(
-        "The shared pool is as before", "shared pool", before.shared_pool, node.view.shared_pool
-    )
+    node.promise_pool("The shared pool is as before", before.shared_pool)
 
 
 @scenario(
@@ -53,7 +51,7 @@ def all_free_cpus_are_assigned(node: LockstepNode) -> None:
     held = node.taken("a")
     status = node.apply(guaranteed("b", 1))
     node.promise_equal("The next is rejected", "phase of pod b", Phase.REJECTED, status.phase)
-    node.promise_cpus("The first keeps its CPUs", "exclusive CPUs a/c", held, node.taken("a"))
+    node.promise_taken("The first keeps its CPUs", "a", held)
 
 
 @scenario(
@@ -70,12 +68,8 @@ def several_containers(node: LockstepNode) -> None:
     node.promise_equal("The first gets one CPU", "exclusive CPUs a/c1", 1, len(one))
     node.promise_equal("The second gets two", "exclusive CPUs a/c2", 2, len(two))
     node.promise_cpus("They share none", "CPUs of both", CPUSet(), one & two)
-    node.promise_cpus(
-        "The fractional one gets none", "exclusive CPUs a/c3", CPUSet(), node.taken("a", "c3")
-    )
-    node.promise_cpus(
-        "It runs in the shared pool", "cpuset a/c3", node.cpus - one - two, node.cpuset("a", "c3")
-    )
+    node.promise_taken("The fractional one gets none", "a", CPUSet(), "c3")
+    node.promise_cpuset("It runs in the shared pool", "a", node.cpus - one - two, "c3")
 
 
 @scenario(
@@ -90,7 +84,7 @@ def rejection_returns_what_was_taken(node: LockstepNode) -> None:
     status = node.apply(guaranteed("a", len(node.free), 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.pass_admission()
-    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("The pool is whole", whole)
 
 
 @scenario(
@@ -108,7 +102,7 @@ def app_reuses_init_cpus(node: LockstepNode) -> None:
     node.promise_cpus("No more have left the pool", "pool", whole - main, node.view.shared_pool)
     node.delete("a")
     node.pass_admission()
-    node.promise_cpus("All return", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("All return", whole)
 
 
 @scenario(

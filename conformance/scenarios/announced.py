@@ -88,5 +88,5 @@ def restart_keeps_the_pool(node: LockstepNode) -> None:
         node.kill()
         node.start()
         promise_running(node, "a")
-        node.promise_cpus("It never moved", "cpuset a/main", main, node.cpuset("a", "main"))
-        node.promise_cpus("The rest is the same", "cpuset a/side", rest, node.cpuset("a", "side"))
+        node.promise_cpuset("It never moved", "a", main, "main")
+        node.promise_cpuset("The rest is the same", "a", rest, "side")

@@ -57,7 +57,7 @@ def reservation_by_amount(node: LockstepNode) -> None:
         "Two stay in the shared pool", "size of the pool", 2, len(node.view.shared_pool)
     )
     node.apply(guaranteed("b", 1))
-    node.promise_cpus("Neither becomes exclusive", "exclusive CPUs b/c", CPUSet(), node.taken("b"))
+    node.promise_taken("Neither becomes exclusive", "b", CPUSet())
 
 
 @scenario(
@@ -71,9 +71,7 @@ def reservation_by_list(node: LockstepNode) -> None:
     reserved = CPUSet([max(node.reservable)])
     node.boot(KubeletConfig(reserved_system_cpus=reserved))
     node.apply(guaranteed("a", len(node.cpus) - 1))
-    node.promise_cpus(
-        "Just the listed CPU stays in the pool", "shared pool", reserved, node.view.shared_pool
-    )
+    node.promise_pool("Just the listed CPU stays in the pool", reserved)
 
 
 @scenario(
@@ -119,8 +117,8 @@ def reserved_amounts_are_kept(node: LockstepNode) -> None:
     node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", len(node.cpus) - 1))
-    node.promise_cpus("The pod gets no CPU", "exclusive CPUs a/c", CPUSet(), node.taken("a"))
-    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+    node.promise_taken("The pod gets no CPU", "a", CPUSet())
+    node.promise_pool("The pool is whole", whole)
 
 
 @scenario(
@@ -164,7 +162,7 @@ def kube_reserved_counts(node: LockstepNode) -> None:
     """1001m reserve two CPUs."""
     node.boot(KubeletConfig(kube_reserved="1001m"))
     node.apply(guaranteed("a", len(node.cpus) - 1))
-    node.promise_cpus("Two CPUs are kept", "exclusive CPUs a/c", CPUSet(), node.taken("a"))
+    node.promise_taken("Two CPUs are kept", "a", CPUSet())
     node.pass_admission()
     node.apply(guaranteed("b", len(node.cpus) - 2))
     left = len(node.view.shared_pool)
@@ -183,9 +181,7 @@ def list_wins_over_amounts(node: LockstepNode) -> None:
         KubeletConfig(reserved_system_cpus=reserved, system_reserved="1", kube_reserved="1")
     )  # fmt: skip
     node.apply(guaranteed("a", len(node.cpus) - 1))
-    node.promise_cpus(
-        "Just the listed CPU stays in the pool", "shared pool", reserved, node.view.shared_pool
-    )
+    node.promise_pool("Just the listed CPU stays in the pool", reserved)
 
 
 @scenario(
@@ -212,7 +208,7 @@ def reserved_cores_are_whole(node: LockstepNode) -> None:
     node.boot(KubeletConfig(system_reserved="2"))
     node.apply(guaranteed("a", 6))
     reserved = CPUSet([0, 4])
-    node.promise_cpus("CPUs 0 and 4 stay", "shared pool", reserved, node.view.shared_pool)
+    node.promise_pool("CPUs 0 and 4 stay", reserved)
 
 
 @scenario(

@@ -65,7 +65,7 @@ def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
     node.promise_equal(
         "The pod has ended", f"phase of pod {pod}", Phase.ENDED, node.view.pods[pod].phase
     )
-    node.promise_cpus("Its CPUs are shared again", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("Its CPUs are shared again", whole)
 
 
 @scenario(
@@ -80,8 +80,8 @@ def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     pool = node.view.shared_pool
     node.kill_container("shared")
-    node.promise_cpus("It runs on the pool", "cpuset shared/c", pool, node.cpuset("shared"))
-    node.promise_cpus("The pool is the same", "shared pool", pool, node.view.shared_pool)
+    node.promise_cpuset("It runs on the pool", "shared", pool)
+    node.promise_pool("The pool is the same", pool)
 
 
 @scenario(
@@ -97,7 +97,7 @@ def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     held, other = node.taken("a", "sidecar"), node.taken("a")
     node.kill_container("a", "sidecar")
     _promise_held(node, "a", "sidecar", held)
-    node.promise_cpus("The app container stays", "exclusive CPUs a/c", other, node.taken("a"))
+    node.promise_taken("The app container stays", "a", other)
 
 
 @scenario(
@@ -117,7 +117,7 @@ def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     _promise_held(node, "a", "c", held)
     node.kill_container("a", exit_code=0)
     _promise_returned(node, "a", whole)
-    node.promise_cpus("Who shares gets them", "cpuset shared/c", whole, node.cpuset("shared"))
+    node.promise_cpuset("Who shares gets them", "shared", whole)
 
 
 @scenario(
@@ -133,7 +133,7 @@ def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
     node.apply(_never(guaranteed("a", 2, 1)))
     held = node.taken("a", "c1")
     node.kill_container("a", "c1", exit_code=0)
-    node.promise_cpus("The entry stays", "exclusive CPUs a/c1", held, node.taken("a", "c1"))
+    node.promise_taken("The entry stays", "a", held, "c1")
     node.promise_equal(
         "The pod runs on", "phase of pod a", Phase.RUNNING, node.view.pods["a"].phase
     )
@@ -158,9 +158,7 @@ def own_restart_policy_decides(node: LockstepNode) -> None:
     node.kill_container("a", "once", exit_code=1)
     node.kill_container("a", "again", exit_code=1)
     _promise_held(node, "a", "again", held["again"])
-    node.promise_cpus(
-        "The entry stays", "exclusive CPUs a/once", held["once"], node.taken("a", "once")
-    )
+    node.promise_taken("The entry stays", "a", held["once"], "once")
     node.kill_container("a", "again", exit_code=0)
     _promise_returned(node, "a", whole)
 
@@ -180,7 +178,7 @@ def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
     node.await_reconcile()
     status = node.apply(guaranteed("next", len(free)))
     _promise_runs(node, "next", status)
-    node.promise_cpus("It has all the CPUs", "exclusive CPUs next/c", free, node.taken("next"))
+    node.promise_taken("It has all the CPUs", "next", free)
 
 
 @scenario(
@@ -253,7 +251,7 @@ def shares_outlive_pool_changes(node: LockstepNode) -> None:
     node.apply(burstable("b", request="100m", limit="500m"))
     before, cpus = node.view.cfs["b"]["c"], node.cpuset("b")
     node.apply(guaranteed("a", 2))
-    node.promise_cpus("Its cpuset follows", "cpuset b/c", cpus - node.taken("a"), node.cpuset("b"))
+    node.promise_cpuset("Its cpuset follows", "b", cpus - node.taken("a"))
     node.promise_equal("Quota and shares stay", "CFS of b/c", before, node.view.cfs["b"]["c"])
     node.promise_equal("The quota is the limit", "CFS quota of b/c", 50_000, before.quota)
 

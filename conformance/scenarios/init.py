@@ -49,7 +49,7 @@ def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     node.delete("a")
     node.pass_admission()
     left = whole - node.taken("b")
-    node.promise_cpus("All CPUs of a return", "shared pool", left, node.view.shared_pool)
+    node.promise_pool("All CPUs of a return", left)
 
 
 @scenario(
@@ -77,7 +77,7 @@ def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
     node.promise_equal("One CPU more is booked", "size of the pool", len(whole) - core - 1, left)
     node.delete("a")
     node.pass_admission()
-    node.promise_cpus("All return with the pod", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("All return with the pod", whole)
 
 
 @scenario(
@@ -151,4 +151,4 @@ def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
     node.start()
     for name, held in (("side", side), ("main", main)):
         node.promise_cpus("Its entry is as before", f"a/{name}", held, node.taken("a", name))
-        node.promise_cpus("It never moved", f"cpuset a/{name}", held, node.cpuset("a", name))
+        node.promise_cpuset("It never moved", "a", held, name)

@@ -77,19 +77,19 @@ def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
     node.promise_equal("Two CPUs are reserved", "CPUs outside of the pool", 2, len(kept))
     rule = "The shared container is off the reserved CPUs"
     node.apply(best_effort("shared"))
-    node.promise_cpus(rule, "cpuset shared/c", node.cpus - kept, node.cpuset("shared"))
+    node.promise_cpuset(rule, "shared", node.cpus - kept)
     node.apply(guaranteed("a", len(node.cpus) - 3))
     taken = node.taken("a")
     node.promise_equal("The pod has its CPUs", "size of a/c", len(node.cpus) - 3, len(taken))
     rest = node.cpus - kept - taken
-    node.promise_cpus(rule, "cpuset shared/c", rest, node.cpuset("shared"))
+    node.promise_cpuset(rule, "shared", rest)
     node.kill()
     node.start()
     node.promise_running("The kubelet starts on its state file")
-    node.promise_cpus(rule, "cpuset shared/c", rest, node.cpuset("shared"))
+    node.promise_cpuset(rule, "shared", rest)
     node.delete("a")
     node.pass_admission()
-    node.promise_cpus(rule, "cpuset shared/c", node.cpus - kept, node.cpuset("shared"))
+    node.promise_cpuset(rule, "shared", node.cpus - kept)
 
 
 def _promise_reserves(node: LockstepNode, system: str, kube: str, kept: int) -> None:
@@ -148,7 +148,7 @@ def other_words_for_true_switch_on(node: LockstepNode) -> None:
     by what it excludes: another option, or policy single-numa-node."""
     node.boot(_with_words(node, {_STRICT: "1"}))
     rest = node.cpus - node.reserved
-    node.promise_cpus("“1” reserves strictly", "shared pool", rest, node.view.shared_pool)
+    node.promise_pool("“1” reserves strictly", rest)
     node.stop()
     for first, word, second, other in (
         (_FULL, "t", _CORES, "T"),
@@ -178,9 +178,7 @@ def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
              _UNCORE: "false"}  # fmt: skip
     node.boot(_with_words(node, words, "single-numa-node"))
     node.promise_running("No option is on that excludes another")
-    node.promise_cpus(
-        "Reserved CPUs are in the shared pool", "shared pool", node.cpus, node.view.shared_pool
-    )
+    node.promise_pool("Reserved CPUs are in the shared pool", node.cpus)
     promise_phase(node, "a", node.apply(guaranteed("a", 1)), Phase.RUNNING)
     node.promise_equal("A part of a core is given", "size of a/c", 1, len(node.taken("a")))
 
@@ -227,9 +225,9 @@ def shared_container_may_come_first(node: LockstepNode) -> None:
     node.promise_equal("One CPU is exclusive", "number of CPUs of a/main", 1, len(main))
     node.promise_equal("Three are left", "size of cpuset a/early", 3, len(early))
     node.promise_cpus("The exclusive one is not among them", "both", CPUSet(), main & early)
-    node.promise_cpus("Both have the same", "cpuset a/late", early, node.cpuset("a", "late"))
+    node.promise_cpuset("Both have the same", "a", early, "late")
     left = whole - main - early
-    node.promise_cpus("No other pod runs on them", "shared pool", left, node.view.shared_pool)
+    node.promise_pool("No other pod runs on them", left)
 
 
 @of_managers(
@@ -245,8 +243,7 @@ def container_scope_leaves_the_first_container_shared(node: LockstepNode) -> Non
     promise_running(node, "a")
     main = node.taken("a", "main")
     node.promise_equal("Two CPUs are exclusive", "number of CPUs of a/main", 2, len(main))
-    node.promise_cpus("The other has the rest of the node", "cpuset a/early", whole - main,
-                      node.cpuset("a", "early"))  # fmt: skip
+    node.promise_cpuset("The other has the rest of the node", "a", whole - main, "early")
 
 
 # -- options and hints -----------------------------------------------------------------------------

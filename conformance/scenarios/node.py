@@ -45,8 +45,8 @@ _MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in s
 def _promise_kept(node: LockstepNode, pod: str, held: CPUSet) -> None:
     """The pod has its CPUs in the state file, in its cgroup, and for its tasks where the subject
     has a kernel of its own."""
-    node.promise_cpus("The assignment stays", f"exclusive CPUs {pod}/c", held, node.taken(pod))
-    node.promise_cpus("The cpuset stays", f"cpuset {pod}/c", held, node.cpuset(pod))
+    node.promise_taken("The assignment stays", pod, held)
+    node.promise_cpuset("The cpuset stays", pod, held)
     if node.view.enforced:
         node.promise_cpus(
             "The kernel keeps the tasks there",
@@ -192,9 +192,7 @@ def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     held = node.taken("a")
     node.kill_container("a")
     _promise_kept(node, "a", held)
-    node.promise_cpus(
-        "The others stay off", "cpuset shared/c", node.cpus - held, node.cpuset("shared")
-    )
+    node.promise_cpuset("The others stay off", "shared", node.cpus - held)
 
 
 @scenario(
@@ -211,8 +209,8 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     node.delete("a", force=True)
     node.pass_admission()
-    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
-    node.promise_cpus("Shared containers have it", "cpuset shared/c", whole, node.cpuset("shared"))
+    node.promise_pool("The pool is whole", whole)
+    node.promise_cpuset("Shared containers have it", "shared", whole)
 
 
 @scenario(
@@ -388,7 +386,7 @@ def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
     held = node.taken("a")
     gone = CPUSet([max(held)])
     node.offline(gone)
-    node.promise_cpus("The cpuset stays", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpuset("The cpuset stays", "a", held)
     node.promise_cpus(
         "The kernel has what is left", "affinity a/c", held - gone, node.enforced("a").allowed
     )
@@ -409,8 +407,8 @@ def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     held = node.taken("a")
     node.offline(held)
     kernel = node.enforced("a")
-    node.promise_cpus("The state file stays", "exclusive CPUs a/c", held, node.taken("a"))
-    node.promise_cpus("The cpuset stays", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_taken("The state file stays", "a", held)
+    node.promise_cpuset("The cpuset stays", "a", held)
     node.promise_cpus(
         "The container runs on its parent's CPUs",
         "effective cpuset a/c",

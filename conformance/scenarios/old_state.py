@@ -37,7 +37,7 @@ def version_1_file_is_read(node: LockstepNode) -> None:
     """So a node can be updated in place."""
     _start_on(node, Layout.V1, str(node.cpus))
     node.promise_running("The kubelet starts")
-    node.promise_cpus("Its CPUs are shared", "shared pool", node.cpus, node.view.shared_pool)
+    node.promise_pool("Its CPUs are shared", node.cpus)
 
 
 @scenario(
@@ -87,7 +87,7 @@ def bad_file_is_forgotten(node: LockstepNode) -> None:
     node.write_state("{")
     node.start()
     node.promise_running("The kubelet starts")
-    node.promise_cpus("Every CPU is shared", "shared pool", node.cpus, node.view.shared_pool)
+    node.promise_pool("Every CPU is shared", node.cpus)
 
 
 @scenario(
@@ -119,4 +119,4 @@ def added_cpus_are_not_used(node: LockstepNode) -> None:
     node.start()
     node.promise_running("The kubelet starts")
     former = CPUSet.parse("0-3")
-    node.promise_cpus("The former CPUs are shared", "shared pool", former, node.view.shared_pool)
+    node.promise_pool("The former CPUs are shared", former)

@@ -139,9 +139,9 @@ def deletion_returns_the_pool(node: LockstepNode) -> None:
     node.apply(pod_of("b", 2, exclusive("main", 1), shared("side")))
     node.delete("a")
     held = node.taken("b", "main") | node.taken("b", "side")
-    node.promise_cpus("The CPUs of a are back", "shared pool", whole - held, node.view.shared_pool)
+    node.promise_pool("The CPUs of a are back", whole - held)
     node.delete("b")
-    node.promise_cpus("All are back", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("All are back", whole)
 
 
 @of_managers(
@@ -261,7 +261,7 @@ def _exclusive_alone(node: LockstepNode) -> None:
     node.promise_equal("The exclusive one has its CPUs", "CPUs of a/main", 2, len(main))
     node.promise_cpus("The other has none", "a/side", CPUSet(), node.taken("a", "side"))
     pool = node.cpus - main
-    node.promise_cpus("It shares the pool", "cpuset a/side", pool, node.cpuset("a", "side"))
+    node.promise_cpuset("It shares the pool", "a", pool, "side")
 
 
 @of_managers(
@@ -342,7 +342,7 @@ def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
     status = node.view.pods.get("a", PodView(Phase.PENDING))
     node.promise_equal("The pod is refused", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_equal("The reason is named", "reason", "TopologyAffinityError", status.reason)
-    node.promise_cpus("Its CPUs are back", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("Its CPUs are back", whole)
 
 
 def _gate_turned_off(node: LockstepNode) -> None:

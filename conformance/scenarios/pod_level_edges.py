@@ -49,7 +49,7 @@ def too_large_a_pod_is_refused(node: LockstepNode) -> None:
     pod = pod_of("a", len(node.free) + 1, shared("one"), shared("two"))
     status = node.apply(pod)
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_cpus("It takes no CPU", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("It takes no CPU", whole)
 
 
 @of_managers(

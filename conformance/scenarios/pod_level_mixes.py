@@ -39,7 +39,7 @@ def _burstable_stays_shared(node: LockstepNode, scope: str) -> None:
     promise_no_exclusive_cpus(node, "a")
     node.apply(_burstable("b", shared("one"), shared("two")))
     promise_no_exclusive_cpus(node, "b")
-    node.promise_cpus("No CPU is taken", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("No CPU is taken", whole)
     node.promise_on_pool(_ON_POOL, "a", "main", "side")
     node.promise_on_pool(_ON_POOL, "b", "one", "two")
 
@@ -92,7 +92,7 @@ def shared_containers_have_cpus_of_their_pod(node: LockstepNode) -> None:
     promise_running(node, "a")
     own = node.cpuset("a", "one")
     node.promise_equal("As many as the pod asks for", "size of cpuset a/one", 2, len(own))
-    node.promise_cpus("Both have the same", "cpuset a/two", own, node.cpuset("a", "two"))
+    node.promise_cpuset("Both have the same", "a", own, "two")
     node.promise_cpus("No other pod has them", "pool", whole - own, node.view.shared_pool)
 
 
@@ -115,7 +115,7 @@ def several_pods_have_cpus_apart(node: LockstepNode) -> None:
         node.promise_equal("As many as it asks for", f"size of cpuset {name}/one", 2, len(own))
         node.promise_cpus("Apart from the others", f"CPUs of {name}", CPUSet(), own & used)
         used |= own
-    node.promise_cpus("The last has what was freed", "cpuset d/one", freed, node.cpuset("d", "one"))
+    node.promise_cpuset("The last has what was freed", "d", freed, "one")
     node.promise_cpus("The pool has the rest", "pool", whole - used, node.view.shared_pool)
 
 

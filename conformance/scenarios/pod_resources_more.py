@@ -154,4 +154,4 @@ def pool_outlives_one_container(node: LockstepNode) -> None:
     node.promise_cpus("No other pod has them", "a and b", CPUSet(), held & node.taken("b"))
     node.delete("b")
     node.kill_container("a", "long", exit_code=0)
-    node.promise_cpus("They return", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("They return", whole)

@@ -25,17 +25,10 @@ def shrinks_and_grows(node: LockstepNode) -> None:
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 1))
     taken = node.taken("a")
-    node.promise_cpus(
-        "The shared container has left the exclusive CPUs",
-        "cpuset shared/c",
-        whole - taken,
-        node.cpuset("shared"),
-    )
+    node.promise_cpuset("The shared container has left the exclusive CPUs", "shared", whole - taken)
     node.delete("a")
     node.pass_admission()
-    node.promise_cpus(
-        "The shared container has the CPUs back", "cpuset shared/c", whole, node.cpuset("shared")
-    )
+    node.promise_cpuset("The shared container has the CPUs back", "shared", whole)
 
 
 @scenario(
@@ -49,18 +42,10 @@ def reserved_cpus_stay(node: LockstepNode) -> None:
     node.apply(best_effort("shared"))
     status = node.apply(guaranteed("a", len(node.free)))
     node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
-    node.promise_cpus(
-        "Every CPU but the reserved ones is exclusive",
-        "exclusive CPUs a/c",
-        node.cpus - node.reserved,
-        node.taken("a"),
+    node.promise_taken(
+        "Every CPU but the reserved ones is exclusive", "a", node.cpus - node.reserved
     )
-    node.promise_cpus(
-        "Shared containers run on the reserved CPUs",
-        "cpuset shared/c",
-        node.reserved,
-        node.cpuset("shared"),
-    )
+    node.promise_cpuset("Shared containers run on the reserved CPUs", "shared", node.reserved)
 
 
 @scenario(
@@ -98,11 +83,9 @@ def deletion_returns_cpus(node: LockstepNode) -> None:
     first = node.taken("a")
     node.delete("a")
     node.pass_admission()
-    node.promise_cpus("The pool is whole again", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("The pool is whole again", whole)
     node.apply(guaranteed("b", 2))
-    node.promise_cpus(
-        "An equal pod gets the same CPUs", "exclusive CPUs b/c", first, node.taken("b")
-    )
+    node.promise_taken("An equal pod gets the same CPUs", "b", first)
 
 
 @scenario(
@@ -118,8 +101,8 @@ def deletion_keeps_others(node: LockstepNode) -> None:
         node.apply(guaranteed(name, 1))
     kept = node.taken("b")
     node.delete("a")
-    node.promise_cpus("The other pod's CPUs stay", "exclusive CPUs b/c", kept, node.taken("b"))
-    node.promise_cpus("It runs where it ran", "cpuset b/c", kept, node.cpuset("b"))
+    node.promise_taken("The other pod's CPUs stay", "b", kept)
+    node.promise_cpuset("It runs where it ran", "b", kept)
 
 
 @scenario(
@@ -135,13 +118,9 @@ def last_admitted_is_freed_late(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     taken = node.taken("a")
     node.delete("a")
-    node.promise_cpus(
-        "The CPUs are still out of the pool", "shared pool", whole - taken, node.view.shared_pool
-    )
+    node.promise_pool("The CPUs are still out of the pool", whole - taken)
     node.apply(best_effort("b"))
-    node.promise_cpus(
-        "The next admission returns them", "shared pool", whole, node.view.shared_pool
-    )
+    node.promise_pool("The next admission returns them", whole)
 
 
 @scenario(
@@ -160,9 +139,6 @@ def every_shared_container_follows(node: LockstepNode) -> None:
             node.delete("mixed")
             node.pass_admission()
         for name in names:
-            node.promise_cpus(
-                f"CPUs were {step}, and it runs on the pool",
-                f"cpuset shared/{name}",
-                node.view.shared_pool,
-                node.cpuset("shared", name),
+            node.promise_cpuset(
+                f"CPUs were {step}, and it runs on the pool", "shared", node.view.shared_pool, name
             )

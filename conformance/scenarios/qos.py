@@ -32,9 +32,7 @@ def _shares(node: LockstepNode, pod: Pod, qos: str) -> None:
     node.promise_cpus(
         "The container gets no exclusive CPUs", "exclusive CPUs", CPUSet(), node.taken(pod.name)
     )
-    node.promise_cpus(
-        "The shared pool keeps all its CPUs", "shared pool", before, node.view.shared_pool
-    )
+    node.promise_pool("The shared pool keeps all its CPUs", before)
     node.promise_cpus(
         "The container runs in the shared pool", "cpuset", before, node.cpuset(pod.name)
     )
@@ -56,9 +54,7 @@ def _owns(node: LockstepNode, pod: Pod, count: int) -> None:
         len(taken),
     )
     node.promise_cpus("It runs on just these", "cpuset", taken, node.cpuset(pod.name))
-    node.promise_cpus(
-        "They have left the shared pool", "shared pool", before - taken, node.view.shared_pool
-    )
+    node.promise_pool("They have left the shared pool", before - taken)
 
 
 @_of_task_page(

@@ -46,11 +46,8 @@ def _promise_shared(node: LockstepNode, beside: Container) -> None:
     status = node.apply(Pod("a", (beside, exclusive("main", 1))))
     node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
     node.promise_equal("The pod is Burstable", "QoS class of pod a", "Burstable", status.qos)
-    node.promise_cpus(
-        "No container has exclusive CPUs", "exclusive CPUs a/main", CPUSet(),
-        node.taken("a", "main"),
-    )  # fmt: skip
-    node.promise_cpus("The pool keeps all CPUs", "shared pool", whole, node.view.shared_pool)
+    node.promise_taken("No container has exclusive CPUs", "a", CPUSet(), "main")
+    node.promise_pool("The pool keeps all CPUs", whole)
     node.promise_on_pool("It runs in the shared pool", "a", "main")
 
 
@@ -93,14 +90,10 @@ def rejection_spares_equal_names(node: LockstepNode) -> None:
     status = node.apply(guaranteed("late", 1, len(node.free)))
     node.promise_equal("The pod is rejected", "phase of pod late", Phase.REJECTED, status.phase)
     node.pass_admission()
-    node.promise_cpus(
-        "It leaves no entry", "exclusive CPUs late/c1", CPUSet(), node.taken("late", "c1")
-    )
-    node.promise_cpus(
-        "The other's entry stays", "exclusive CPUs stays/c1", held, node.taken("stays", "c1")
-    )
-    node.promise_cpus("It runs on them", "cpuset stays/c1", held, node.cpuset("stays", "c1"))
-    node.promise_cpus("The others are shared", "shared pool", whole - held, node.view.shared_pool)
+    node.promise_taken("It leaves no entry", "late", CPUSet(), "c1")
+    node.promise_taken("The other's entry stays", "stays", held, "c1")
+    node.promise_cpuset("It runs on them", "stays", held, "c1")
+    node.promise_pool("The others are shared", whole - held)
 
 
 def _long(pod: int) -> Pod:
@@ -149,7 +142,7 @@ def alike_names_keep_apart(node: LockstepNode) -> None:
     node.pass_admission()
     _promise_held(node, second, kept)
     left = whole - CPUSet(cpu for one in kept.values() for cpu in one)
-    node.promise_cpus("The others are shared again", "shared pool", left, node.view.shared_pool)
+    node.promise_pool("The others are shared again", left)
 
 
 @scenario(
@@ -170,9 +163,8 @@ def new_uid_is_another_pod(node: LockstepNode) -> None:
         held = node.taken("a")
         node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
         node.promise_equal("It has its CPUs", "number of CPUs of a/c", number, len(held))
-        node.promise_cpus("It runs on them", "cpuset a/c", held, node.cpuset("a"))
-        node.promise_cpus("The others are shared", "shared pool", whole - held,
-                          node.view.shared_pool)  # fmt: skip
+        node.promise_cpuset("It runs on them", "a", held)
+        node.promise_pool("The others are shared", whole - held)
         _, entries = parse_leniently(node.view.state_file, release=node.release)
         node.promise_equal("No other pod is entered", "pods in the state file", 1, len(entries))
 
@@ -203,8 +195,7 @@ def many_shared_containers_follow(node: LockstepNode) -> None:
 
 
 def _promise_pool(node: LockstepNode, pool: CPUSet, single: list[str]) -> None:
-    node.promise_cpus("The pool is what is not exclusive", "shared pool", pool,
-                      node.view.shared_pool)  # fmt: skip
+    node.promise_pool("The pool is what is not exclusive", pool)
     node.promise_on_pool("It follows the pool", "many", *(f"c{one}" for one in range(1, 7)))
     for pod in single:
         node.promise_on_pool("It follows the pool", pod, "c")
@@ -265,7 +256,7 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
                       lent, seen - node.taken("a", "proxy"))  # fmt: skip
     node.delete("a")
     node.pass_admission()
-    node.promise_cpus("All return", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("All return", whole)
 
 
 # -- what happens again --------------------------------------------------------------------------
@@ -292,10 +283,10 @@ def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
     for _ in range(3):
         node.kill_container("a")
         started = node.asked("a").started_on or CPUSet()
-        node.promise_cpus("Its entry stays", "exclusive CPUs a/c", held, node.taken("a"))
+        node.promise_taken("Its entry stays", "a", held)
         node.promise_cpus("It is started on them", "cpuset with which a/c was started", held,
                           started)  # fmt: skip
-        node.promise_cpus("It runs on them", "cpuset a/c", held, node.cpuset("a"))
+        node.promise_cpuset("It runs on them", "a", held)
         node.kill()
         node.start()
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)

@@ -51,11 +51,9 @@ def _promise_pending(node: LockstepNode, pod: PodView, reason: str) -> None:
 
 def _promise_unmoved(node: LockstepNode, pod: str, cpus: CPUSet, pool: CPUSet) -> None:
     """That state file, shared pool and cpuset are as they were."""
-    node.promise_cpus(
-        "The pod keeps its exclusive CPUs", f"exclusive CPUs {pod}/c", cpus, node.taken(pod)
-    )
-    node.promise_cpus("Its cpuset stays", f"cpuset {pod}/c", cpus, node.cpuset(pod))
-    node.promise_cpus("The shared pool stays", "shared pool", pool, node.view.shared_pool)
+    node.promise_taken("The pod keeps its exclusive CPUs", pod, cpus)
+    node.promise_cpuset("Its cpuset stays", pod, cpus)
+    node.promise_pool("The shared pool stays", pool)
 
 
 @scenario(
@@ -94,7 +92,7 @@ def fewer_cpus_infeasible(node: LockstepNode) -> None:
     )
     node.delete("b")
     node.delete("a")
-    node.promise_cpus("All CPUs come back", "shared pool", pool, node.view.shared_pool)
+    node.promise_pool("All CPUs come back", pool)
 
 
 @scenario(
@@ -183,8 +181,8 @@ def shared_containers_stay_shared(node: LockstepNode) -> None:
     cpus, pool = node.taken("a"), node.view.shared_pool
     pod = node.resize(burstable("b", request="1", limit="2"))
     node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
-    node.promise_cpus("It gets no exclusive CPU", "exclusive CPUs b/c", CPUSet(), node.taken("b"))
-    node.promise_cpus("Its cpuset is the shared pool", "cpuset b/c", pool, node.cpuset("b"))
+    node.promise_taken("It gets no exclusive CPU", "b", CPUSet())
+    node.promise_cpuset("Its cpuset is the shared pool", "b", pool)
     _promise_unmoved(node, "a", cpus, pool)
 
 
@@ -205,12 +203,12 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     more = burstable("b", request=f"{every * 1000 - 500}m", limit=str(every))
     _promise_pending(node, node.resize(more), _DEFERRED)
     _promise_unmoved(node, "a", cpus, pool)
-    node.promise_cpus("Its cpuset is the shared pool", "cpuset b/c", pool, node.cpuset("b"))
+    node.promise_cpuset("Its cpuset is the shared pool", "b", pool)
     node.delete("a")
     node.promise_equal(
         "The resize is granted", "why the resize is pending", "", node.view.pods["b"].resize
     )
-    node.promise_cpus("Its cpuset is the shared pool", "cpuset b/c", pool | cpus, node.cpuset("b"))
+    node.promise_cpuset("Its cpuset is the shared pool", "b", pool | cpus)
 
 
 @scenario(
@@ -237,7 +235,7 @@ def granted_without_cpus(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
     node.delete("a")
     node.pass_admission()
-    node.promise_cpus("All CPUs come back", "shared pool", pool | cpus, node.view.shared_pool)
+    node.promise_pool("All CPUs come back", pool | cpus)
 
 
 @scenario(
@@ -280,4 +278,4 @@ def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
     node.promise_equal(
         "The kubelet rejects the pod", "phase of a", Phase.REJECTED, node.view.pods["a"].phase
     )
-    node.promise_cpus("Its CPUs come back", "shared pool", every, node.view.shared_pool)
+    node.promise_pool("Its CPUs come back", every)

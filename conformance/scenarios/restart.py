@@ -27,10 +27,8 @@ def _keeps(node: LockstepNode, *, kill: bool) -> None:
     node.start()
     for name in ("a", "b"):
         held = before.assignments[name]["c"]
-        node.promise_cpus(
-            "The assignment is as before", f"exclusive CPUs {name}/c", held, node.taken(name)
-        )
-        node.promise_cpus("The container never moved", f"cpuset {name}/c", held, node.cpuset(name))
+        node.promise_taken("The assignment is as before", name, held)
+        node.promise_cpuset("The container never moved", name, held)
     node.promise_equal(
         "The state file is the same to the byte",
         "state file",
@@ -88,7 +86,7 @@ def start_forgets_assignments(node: LockstepNode) -> None:
     node.start()
     node.promise_equal("It has as many CPUs", "number of CPUs of a/c", 1, len(node.taken("a")))
     node.promise_cpus("They are others", "CPUs of a/c", CPUSet(), node.taken("a") & held)
-    node.promise_cpus("The container was moved", "cpuset a/c", node.taken("a"), node.cpuset("a"))
+    node.promise_cpuset("The container was moved", "a", node.taken("a"))
 
 
 @scenario(
@@ -106,9 +104,9 @@ def deleted_while_down_is_freed(node: LockstepNode) -> None:
     node.stop()
     node.delete("a")
     node.start()
-    node.promise_cpus("The entry is gone", "exclusive CPUs a/c", CPUSet(), node.taken("a"))
-    node.promise_cpus("The other stays", "exclusive CPUs b/c", kept, node.taken("b"))
-    node.promise_cpus("The CPUs are back", "shared pool", whole - kept, node.view.shared_pool)
+    node.promise_taken("The entry is gone", "a", CPUSet())
+    node.promise_taken("The other stays", "b", kept)
+    node.promise_pool("The CPUs are back", whole - kept)
 
 
 @scenario(
@@ -124,8 +122,8 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
     node.kill()
     node.reboot()
     node.start()
-    node.promise_cpus("The assignment stays", "exclusive CPUs a/c", held, node.taken("a"))
-    node.promise_cpus("The new container has it", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_taken("The assignment stays", "a", held)
+    node.promise_cpuset("The new container has it", "a", held)
 
 
 @scenario(
@@ -144,8 +142,8 @@ def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
     node.kill()
     node.reboot()
     node.start()
-    node.promise_cpus("The assignment stays", "exclusive CPUs second/c", held, node.taken("second"))
-    node.promise_cpus("The new container has it", "cpuset second/c", held, node.cpuset("second"))
+    node.promise_taken("The assignment stays", "second", held)
+    node.promise_cpuset("The new container has it", "second", held)
 
 
 @scenario(
@@ -165,7 +163,7 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     node.await_reconcile()
     node.kill()
     node.start()
-    node.promise_cpus("The start repairs the cpuset", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpuset("The start repairs the cpuset", "a", held)
 
 
 @scenario(
@@ -183,8 +181,8 @@ def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     node.tamper("a", "c", node.cpus)
     node.tamper("b", "c", held)
     node.await_reconcile()
-    node.promise_cpus("The round repairs the exclusive one", "cpuset a/c", held, node.cpuset("a"))
-    node.promise_cpus("It repairs the shared one", "cpuset b/c", pool, node.cpuset("b"))
+    node.promise_cpuset("The round repairs the exclusive one", "a", held)
+    node.promise_cpuset("It repairs the shared one", "b", pool)
 
 
 @scenario(
@@ -204,7 +202,7 @@ def reboot_may_move_pods(node: LockstepNode) -> None:
     node.start()
     held = node.taken("a")
     node.promise_equal("The pod has its CPUs", "number of CPUs of a/c", 2, len(held))
-    node.promise_cpus("Nothing else is held", "shared pool", whole - held, node.view.shared_pool)
+    node.promise_pool("Nothing else is held", whole - held)
 
 
 @scenario(
@@ -241,8 +239,8 @@ def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
     before = node.view.state_file
     node.kill()
     node.start()
-    node.promise_cpus("Its entry is as before", "exclusive CPUs a/c", held, node.taken("a"))
-    node.promise_cpus("The container never moved", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_taken("Its entry is as before", "a", held)
+    node.promise_cpuset("The container never moved", "a", held)
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)
 
 
@@ -263,7 +261,4 @@ def keeps_several_containers(node: LockstepNode) -> None:
     node.start()
     for name, held in before.items():
         node.promise_cpus("Its CPUs are as before", f"a/{name}", held, node.taken("a", name))
-    node.promise_cpus(
-        "The shared container is on the pool", "cpuset a/c2", node.view.shared_pool,
-        node.cpuset("a", "c2"),
-    )  # fmt: skip
+    node.promise_cpuset("The shared container is on the pool", "a", node.view.shared_pool, "c2")

@@ -30,8 +30,8 @@ def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
     node.kill_container("a", "c1", exit_code=0)
     node.await_reconcile()
     node.await_reconcile()
-    node.promise_cpus("The entry stays", "exclusive CPUs a/c1", held, node.taken("a", "c1"))
-    node.promise_cpus("The pool is the same", "shared pool", pool, node.view.shared_pool)
+    node.promise_taken("The entry stays", "a", held, "c1")
+    node.promise_pool("The pool is the same", pool)
 
 
 @scenario(
@@ -58,4 +58,4 @@ def pod_that_comes_back_follows_the_pool(node: LockstepNode) -> None:
     node.await_reconcile()
     node.await_reconcile()
     pool = node.view.shared_pool
-    node.promise_cpus("It ends on the pool", "cpuset shared/c", pool, node.cpuset("shared"))
+    node.promise_cpuset("It ends on the pool", "shared", pool)

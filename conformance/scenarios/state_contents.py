@@ -60,7 +60,7 @@ def _promise_contents_checked(node: LockstepNode) -> None:
     node.write_state(_file(node))
     node.start()
     node.promise_running("It starts on a file without a fault")
-    node.promise_cpus("Its CPUs are shared", "shared pool", node.cpus, node.view.shared_pool)
+    node.promise_pool("Its CPUs are shared", node.cpus)
 
 
 @scenario(
@@ -113,11 +113,11 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     node.promise_running("The kubelet starts on its state file")
     node.promise_equal("Each container keeps its CPUs", "assignments", held,
                        dict(node.view.assignments))  # fmt: skip
-    node.promise_cpus("The pool stays as it is", "shared pool", pool, node.view.shared_pool)
+    node.promise_pool("The pool stays as it is", pool)
     node.delete("a")
     node.pass_admission()
     freed = pool | held["a"]["c1"] | held["a"]["c2"]
-    node.promise_cpus("A deleted pod's CPUs return", "shared pool", freed, node.view.shared_pool)
+    node.promise_pool("A deleted pod's CPUs return", freed)
 
 
 @scenario(
@@ -142,5 +142,5 @@ def file_without_checksum_is_read(node: LockstepNode) -> None:
     node.write_state(whole[: whole.index('"checksum"')] + '"checksum":0}')
     node.start()
     node.promise_running("The kubelet starts")
-    node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", held, node.taken("a"))
-    node.promise_cpus("The pool stays as it is", "shared pool", pool, node.view.shared_pool)
+    node.promise_taken("The pod keeps its CPUs", "a", held)
+    node.promise_pool("The pool stays as it is", pool)

@@ -41,7 +41,7 @@ def keeps_its_cpus(node: LockstepNode) -> None:
     node.to_runtime(EndStopping())
     node.await_reconcile()
     free = (pool | held) - node.taken("b")
-    node.promise_cpus("Its CPUs come back", "shared pool", free, node.view.shared_pool)
+    node.promise_pool("Its CPUs come back", free)
 
 
 @scenario(
@@ -103,6 +103,6 @@ def static_pods_cpus_are_given_away(node: LockstepNode) -> None:
     held = node.taken("a")
     node.apply(guaranteed("b", every), instead_of="a", stopping=True)
     node.promise_cpus("The next pod gets the same CPUs", "CPUs of b/c", held, node.taken("b"))
-    node.promise_cpus("The first pod still runs on them", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpuset("The first pod still runs on them", "a", held)
     node.to_runtime(EndStopping())
     node.promise_cpus("The next pod keeps them", "CPUs of b/c", held, node.taken("b"))
