@@ -23,19 +23,16 @@ from reference.view import Phase
 def too_large_is_rejected(node: LockstepNode) -> None:
     """The message names what was requested and what was available."""
     node.boot()
-    before = node.view
-    free = len(node.free)
+    whole, free = node.view.shared_pool, len(node.free)
     status = node.apply(guaranteed("a", free + 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_equal("The reason is named", "reason", "UnexpectedAdmissionError", status.reason)
-    node.promise_equal(
-        "The message has both numbers",
-        "message",
+    text = (
         "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request: "
-        f"requested={free + 1}, available={free}, which is unexpected",
-        status.message,
+        f"requested={free + 1}, available={free}, which is unexpected"
     )
-    node.promise_pool("The shared pool is as before", before.shared_pool)
+    node.promise_equal("The message has both numbers", "message", text, status.message)
+    node.promise_pool("The shared pool is as before", whole)
 
 
 @scenario(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import burstable, guaranteed
-from conformance.results import Difference
 from conformance.scenario import scenario
 from conformance.scenarios.in_cluster import API_SERVER
 from conformance.scenarios.sources import code
@@ -40,10 +39,8 @@ def out_of_cpu_is_named(node: LockstepNode) -> None:
         "Node didn't have enough resource: cpu, "
         f"requested: {left + 1}000, used: 2000, capacity: {capacity}000"
     )
-    difference = Difference(what="message", expected=f"… {text}", seen=status.message)
-    node.promise(
-        status.message.endswith(text), "It says what is requested, used and there", difference
-    )
+    rule, said = "It says what is requested, used and there", status.message
+    node.promise_that(said.endswith(text), rule, "message", f"… {text}", said)
     node.promise_cpus("The first pod keeps its CPUs", "a/c", held, node.taken("a"))
     node.apply(guaranteed("fits", left))
     node.promise_equal("The next has its CPUs", "size of fits/c", left, len(node.taken("fits")))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
@@ -47,15 +49,11 @@ def reservation_by_amount(node: LockstepNode) -> None:
     """600m and 500m reserve two CPUs, whichever the kubelet chooses."""
     node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
     node.apply(guaranteed("a", len(node.cpus) - 2))
+    rest, taken, left = len(node.cpus) - 2, len(node.taken("a")), len(node.view.shared_pool)
     node.promise_equal(
-        "All CPUs but two can become exclusive",
-        "number of CPUs of a/c",
-        len(node.cpus) - 2,
-        len(node.taken("a")),
+        "All CPUs but two can become exclusive", "number of CPUs of a/c", rest, taken
     )
-    node.promise_equal(
-        "Two stay in the shared pool", "size of the pool", 2, len(node.view.shared_pool)
-    )
+    node.promise_equal("Two stay in the shared pool", "size of the pool", 2, left)
     node.apply(guaranteed("b", 1))
     node.promise_taken("Neither becomes exclusive", "b", CPUSet())
 
@@ -86,12 +84,8 @@ def none_policy_pins_nothing(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     node.apply(best_effort("b"))
     for name in ("a", "b"):
-        node.promise_equal(
-            "The container has no cpuset",
-            f"cpuset {name}/c",
-            None,
-            node.view.cpusets.get(name, {}).get("c", "(not running)"),
-        )
+        seen = node.view.cpusets.get(name, {}).get("c", "(not running)")
+        node.promise_equal("The container has no cpuset", f"cpuset {name}/c", None, seen)
     node.promise_equal("No CPU is assigned", "assignments", {}, dict(node.view.assignments))
 
 
@@ -177,9 +171,8 @@ def kube_reserved_counts(node: LockstepNode) -> None:
 def list_wins_over_amounts(node: LockstepNode) -> None:
     """The amounts would reserve a CPU more."""
     reserved = CPUSet([max(node.reservable)])
-    node.boot(
-        KubeletConfig(reserved_system_cpus=reserved, system_reserved="1", kube_reserved="1")
-    )  # fmt: skip
+    amounts = KubeletConfig(system_reserved="1", kube_reserved="1")
+    node.boot(replace(amounts, reserved_system_cpus=reserved))
     node.apply(guaranteed("a", len(node.cpus) - 1))
     node.promise_pool("Just the listed CPU stays in the pool", reserved)
 

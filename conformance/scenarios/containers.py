@@ -8,7 +8,6 @@ from conformance.checks import pod_difference
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
-from conformance.results import Difference
 from conformance.scenario import Level, Source, scenario
 from conformance.scenarios import sources
 from conformance.subject import Capability
@@ -48,11 +47,8 @@ def _never(pod: Pod) -> Pod:
 
 
 def _promise_held(node: LockstepNode, pod: str, container: str, held: CPUSet) -> None:
-    owner = f"{pod}/{container}"
-    node.promise_cpus(
-        "It keeps its exclusive CPUs", f"exclusive CPUs {owner}", held, node.taken(pod, container)
-    )
-    node.promise_cpus("It runs on them again", f"cpuset {owner}", held, node.cpuset(pod, container))
+    node.promise_taken("It keeps its exclusive CPUs", pod, held, container)
+    node.promise_cpuset("It runs on them again", pod, held, container)
 
 
 def _promise_runs(node: LockstepNode, pod: str, seen: PodView) -> None:
@@ -62,9 +58,8 @@ def _promise_runs(node: LockstepNode, pod: str, seen: PodView) -> None:
 
 def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
     node.pass_admission()
-    node.promise_equal(
-        "The pod has ended", f"phase of pod {pod}", Phase.ENDED, node.view.pods[pod].phase
-    )
+    phase = node.view.pods[pod].phase
+    node.promise_equal("The pod has ended", f"phase of pod {pod}", Phase.ENDED, phase)
     node.promise_pool("Its CPUs are shared again", whole)
 
 
@@ -134,9 +129,8 @@ def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
     held = node.taken("a", "c1")
     node.kill_container("a", "c1", exit_code=0)
     node.promise_taken("The entry stays", "a", held, "c1")
-    node.promise_equal(
-        "The pod runs on", "phase of pod a", Phase.RUNNING, node.view.pods["a"].phase
-    )
+    phase = node.view.pods["a"].phase
+    node.promise_equal("The pod runs on", "phase of pod a", Phase.RUNNING, phase)
     node.kill_container("a", "c2", exit_code=0)
     _promise_returned(node, "a", whole)
 
@@ -215,12 +209,8 @@ def short_pods_follow_one_another(node: LockstepNode) -> None:
             name = f"job{round_}-{number}"
             status = node.apply(_never(guaranteed(name, size)))
             _promise_runs(node, name, status)
-            node.promise_equal(
-                "It has as many CPUs as it requests",
-                f"CPUs of {name}/c",
-                size,
-                len(node.taken(name)),
-            )
+            rule, taken = "It has as many CPUs as it requests", len(node.taken(name))
+            node.promise_equal(rule, f"CPUs of {name}/c", size, taken)
 
 
 @scenario(
@@ -285,19 +275,11 @@ def start_on_their_cpus(node: LockstepNode) -> None:
     node.apply(guaranteed("mixed", 1, "500m"))
     for pod, container in (("a", "c"), ("mixed", "c1")):
         held, asked = node.taken(pod, container), node.asked(pod, container)
-        owner = f"{pod}/{container}"
-        node.promise_cpus(
-            "It starts on its exclusive CPUs",
-            f"cpuset with which {owner} was started",
-            held,
-            asked.started_on or CPUSet(),
-        )
-        node.promise_cpus(
-            "The state file has them by then",
-            f"entry of {owner} when it was started",
-            held,
-            asked.entry or CPUSet(),
-        )
+        started, entry = asked.started_on or CPUSet(), asked.entry or CPUSet()
+        what = f"cpuset with which {pod}/{container} was started"
+        node.promise_cpus("It starts on its exclusive CPUs", what, held, started)
+        what = f"entry of {pod}/{container} when it was started"
+        node.promise_cpus("The state file has them by then", what, held, entry)
     started = node.asked("shared").started_on or CPUSet()
     what = "cpuset with which shared/c was started"
     node.promise_cpus("It starts on the pool", what, node.cpus - node.taken("a"), started)
@@ -370,12 +352,7 @@ def idle_rounds_update_every_container(node: LockstepNode) -> None:
     before = _updates(node)
     node.await_reconcile()
     for owner, updates in _updates(node).items():
-        more = f"more than {before[owner]}"
-        node.promise(
-            updates > before[owner],
-            "It was updated again",
-            Difference(what=f"updates of {owner}", expected=more, seen=str(updates)),
-        )
+        _promise_more(node, "It was updated again", owner, before[owner], updates)
 
 
 @scenario(
@@ -397,15 +374,15 @@ def start_updates_each_container_once(node: LockstepNode) -> None:
     node.await_reconcile()
     after = _updates(node)
     for owner, updates in before.items():
-        more = f"more than {updates}"
-        node.promise(
-            after.get(owner, 0) > updates,
-            "It was sent its CPUs",
-            Difference(what=f"updates of {owner}", expected=more, seen=str(after.get(owner, 0))),
-        )
+        _promise_more(node, "It was sent its CPUs", owner, updates, after.get(owner, 0))
     node.await_reconcile()
     node.promise_equal("Nothing was sent again", "updates by container", after, _updates(node))
     node.promise_equal("No container moved", "cpusets", cpus, dict(node.view.cpusets))
+
+
+def _promise_more(node: LockstepNode, rule: str, owner: str, before: int, after: int) -> None:
+    """That there were more updates after than before."""
+    node.promise_that(after > before, rule, f"updates of {owner}", f"more than {before}", after)
 
 
 def _updates(node: LockstepNode) -> dict[str, int]:

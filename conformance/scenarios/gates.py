@@ -63,9 +63,8 @@ def _options_at(node: LockstepNode, wanted: str) -> list[str]:
 
 def _start_with(node: LockstepNode, option: str, gates: dict[str, bool]) -> None:
     """Start the kubelet, which is down, with this option and an empty state."""
-    node.configure(
-        replace(node.default_config(), policy_options={option: "true"}, feature_gates=gates)
-    )
+    config = node.default_config()
+    node.configure(replace(config, policy_options={option: "true"}, feature_gates=gates))
     node.remove_state()
     node.start()
 
@@ -73,11 +72,10 @@ def _start_with(node: LockstepNode, option: str, gates: dict[str, bool]) -> None
 def _promise_gate(node: LockstepNode, stage: str) -> None:
     node.boot()
     node.stop()
+    text = f"CPU Manager Policy {stage}-level Options not enabled"
     for option in _options_at(node, stage):
         _start_with(node, option, _SHUT)
-        node.promise_refusal(
-            f'CPU Manager Policy {stage}-level Options not enabled, but option "{option}" provided'
-        )
+        node.promise_refusal(f'{text}, but option "{option}" provided')
 
 
 @_staged(
@@ -145,13 +143,9 @@ def later_options_are_unknown(node: LockstepNode) -> None:
 def options_need_their_gate(node: LockstepNode) -> None:
     """In 1.22 it is off by default, from 1.33 on it cannot be switched off."""
     named = node.release_has(Behaviour.OPTIONS_GATE_ON)
-    node.boot(
-        replace(
-            node.config,
-            policy_options={"full-pcpus-only": "true"},
-            feature_gates={"CPUManagerPolicyOptions": False} if named else {},
-        )
-    )
+    gates = {"CPUManagerPolicyOptions": False} if named else {}
+    options = {"full-pcpus-only": "true"}
+    node.boot(replace(node.config, policy_options=options, feature_gates=gates))
     node.promise_refusal('require feature gates "CPUManager", "CPUManagerPolicyOptions" enabled')
 
 
@@ -284,11 +278,6 @@ def none_checks_no_options(node: LockstepNode) -> None:
 )  # fmt: skip
 def policy_needs_its_gate(node: LockstepNode) -> None:
     """From 1.27 on there is no such gate."""
-    node.boot(
-        replace(
-            node.config,
-            topology_manager_policy="restricted",
-            feature_gates={"TopologyManager": False},
-        )
-    )
+    off = {"TopologyManager": False}
+    node.boot(replace(node.config, topology_manager_policy="restricted", feature_gates=off))
     node.promise_refusal("restricted requires feature gate TopologyManager")

@@ -92,10 +92,8 @@ def restricted_counts_no_alignment(node: LockstepNode) -> None:
     """It promises none: a container may need several NUMA nodes."""
     node.boot(aligning(node, "restricted", scope="pod"))
     node.apply(guaranteed("fits", 1))
-    seen = node.ask(AskMetrics()).metrics or {}
-    node.promise_equal(
-        "It is not counted", metrics.ALIGNED_PODS, 0.0, seen.get(metrics.ALIGNED_PODS, 0.0)
-    )
+    seen = (node.ask(AskMetrics()).metrics or {}).get(metrics.ALIGNED_PODS, 0.0)
+    node.promise_equal("It is not counted", metrics.ALIGNED_PODS, 0.0, seen)
 
 
 @scenario(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
-from conformance.results import Difference
 from conformance.scenario import Level, Source, scenario
 from conformance.scenarios import sources
 from conformance.subject import Capability
@@ -48,18 +47,25 @@ def _promise_kept(node: LockstepNode, pod: str, held: CPUSet) -> None:
     node.promise_taken("The assignment stays", pod, held)
     node.promise_cpuset("The cpuset stays", pod, held)
     if node.view.enforced:
-        node.promise_cpus(
-            "The kernel keeps the tasks there",
-            f"affinity {pod}/c",
-            held,
-            node.enforced(pod).allowed,
-        )
+        _promise_affinity(node, "The kernel keeps the tasks there", pod, held)
 
 
-def _pod_quota(node: LockstepNode, pod: str) -> int | None:
-    """The CFS quota of the pod's own cgroup, as :meth:`LockstepNode.quota`."""
-    seen = node.view.pod_cfs.get(pod)
-    return seen.quota if seen is not None else None
+def _promise_pod_quota(node: LockstepNode, rule: str, pod: str, quota: int | None) -> None:
+    """Promise the CFS quota of the pod's own cgroup, as :meth:`LockstepNode.quota`."""
+    cfs = node.view.pod_cfs.get(pod)
+    seen = cfs.quota if cfs is not None else None
+    node.promise_equal(rule, f"CFS quota of pod {pod}", quota, seen)
+
+
+def _promise_affinity(node: LockstepNode, rule: str, pod: str, cpus: CPUSet) -> None:
+    """Promise that the kernel runs the tasks of a pod on just these CPUs."""
+    node.promise_cpus(rule, f"affinity {pod}/c", cpus, node.enforced(pod).allowed)
+
+
+def _promise_all_in_state(node: LockstepNode, rule: str, cpus: CPUSet) -> None:
+    """Promise that the state has just these CPUs, those of pod ``a`` and shared ones."""
+    seen = node.view.shared_pool | node.taken("a")
+    node.promise_cpus(rule, "exclusive CPUs and shared pool", cpus, seen)
 
 
 @scenario(
@@ -78,17 +84,12 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     kernel, other = node.enforced("a"), node.enforced("shared")
     node.promise_cpus("The kernel pins the container", "effective cpuset a/c", held, kernel.cpus)
     node.promise_cpus("It pins every task", "affinity a/c", held, kernel.allowed)
-    node.promise(
-        bool(kernel.ran_on) and kernel.ran_on <= held,
-        "The tasks ran there, and nowhere else",
-        Difference(
-            what="CPUs that a/c ran on", expected=f"some of {held}", seen=str(kernel.ran_on)
-        ),
-    )
+    rule, ran_on = "The tasks ran there, and nowhere else", kernel.ran_on
+    there = bool(ran_on) and ran_on <= held
+    node.promise_that(there, rule, "CPUs that a/c ran on", f"some of {held}", ran_on)
     node.promise_cpus("Others run elsewhere", "affinity shared/c", node.cpus - held, other.allowed)
-    node.promise_cpus(
-        "They ran elsewhere", "CPUs that shared/c ran on", other.ran_on - held, other.ran_on
-    )
+    ran_on = other.ran_on
+    node.promise_cpus("They ran elsewhere", "CPUs that shared/c ran on", ran_on - held, ran_on)
 
 
 @scenario(
@@ -131,19 +132,9 @@ def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("mixed", 1, "500m"))
     node.apply(guaranteed("fractions", "300m", "100m"))
-    node.promise_equal("It has no quota", "CFS quota of pod a", None, _pod_quota(node, "a"))
-    node.promise_equal(
-        "Nor has a pod that shares one more container",
-        "CFS quota of pod mixed",
-        None,
-        _pod_quota(node, "mixed"),
-    )
-    node.promise_equal(
-        "A pod without exclusive CPUs has one",
-        "CFS quota of pod fractions",
-        40_000,
-        _pod_quota(node, "fractions"),
-    )
+    _promise_pod_quota(node, "It has no quota", "a", None)
+    _promise_pod_quota(node, "Nor has a pod that shares one more container", "mixed", None)
+    _promise_pod_quota(node, "A pod without exclusive CPUs has one", "fractions", 40_000)
 
 
 @scenario(
@@ -156,7 +147,7 @@ def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
     """As its containers have theirs."""
     node.boot()
     node.apply(guaranteed("a", 1, "500m"))
-    node.promise_equal("It has a quota", "CFS quota of pod a", 150_000, _pod_quota(node, "a"))
+    _promise_pod_quota(node, "It has a quota", "a", 150_000)
 
 
 @scenario(
@@ -246,12 +237,7 @@ def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
     held = node.taken("a")
     node.daemon_reload()
     _promise_kept(node, "a", held)
-    node.promise_cpus(
-        "Shared containers stay off",
-        "affinity shared/c",
-        node.cpus - held,
-        node.enforced("shared").allowed,
-    )
+    _promise_affinity(node, "Shared containers stay off", "shared", node.cpus - held)
 
 
 @scenario(
@@ -267,15 +253,11 @@ def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
     node.tamper("a", "c", node.cpus)
-    node.promise_cpus("The tasks follow it", "affinity a/c", node.cpus, node.enforced("a").allowed)
+    _promise_affinity(node, "The tasks follow it", "a", node.cpus)
     node.daemon_reload()
-    node.promise(
-        node.cpuset("a") in (held, node.cpus),
-        "A daemon-reload repairs the cpuset or leaves it",
-        Difference(
-            what="cpuset a/c", expected=f"{held} or {node.cpus}", seen=str(node.cpuset("a"))
-        ),
-    )
+    rule, seen = "A daemon-reload repairs the cpuset or leaves it", node.cpuset("a")
+    either = f"{held} or {node.cpus}"
+    node.promise_that(seen in (held, node.cpus), rule, "cpuset a/c", either, seen)
     node.kill()
     node.start()
     _promise_kept(node, "a", held)
@@ -364,12 +346,7 @@ def offline_cpu_and_recovery(node: LockstepNode) -> None:
     node.remove_state()
     node.start()
     node.promise_running("Without the file it starts")
-    node.promise_cpus(
-        "Every CPU that is left is in the state",
-        "exclusive CPUs and shared pool",
-        whole - gone,
-        node.view.shared_pool | node.taken("a"),
-    )
+    _promise_all_in_state(node, "Every CPU that is left is in the state", whole - gone)
     _promise_kept(node, "a", node.taken("a"))
 
 
@@ -387,9 +364,7 @@ def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
     gone = CPUSet([max(held)])
     node.offline(gone)
     node.promise_cpuset("The cpuset stays", "a", held)
-    node.promise_cpus(
-        "The kernel has what is left", "affinity a/c", held - gone, node.enforced("a").allowed
-    )
+    _promise_affinity(node, "The kernel has what is left", "a", held - gone)
     node.online_again(gone)
     _promise_kept(node, "a", held)
 
@@ -409,12 +384,8 @@ def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     kernel = node.enforced("a")
     node.promise_taken("The state file stays", "a", held)
     node.promise_cpuset("The cpuset stays", "a", held)
-    node.promise_cpus(
-        "The container runs on its parent's CPUs",
-        "effective cpuset a/c",
-        node.cpus - held,
-        kernel.cpus,
-    )
+    rule = "The container runs on its parent's CPUs"
+    node.promise_cpus(rule, "effective cpuset a/c", node.cpus - held, kernel.cpus)
     node.online_again(held)
     _promise_kept(node, "a", held)
 
@@ -448,12 +419,7 @@ def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     node.start()
     node.promise_running("Without the file it starts")
     _promise_kept(node, "a", node.taken("a"))
-    node.promise_cpus(
-        "Every CPU of the new machine is in the state",
-        "exclusive CPUs and shared pool",
-        node.cpus,
-        node.view.shared_pool | node.taken("a"),
-    )
+    _promise_all_in_state(node, "Every CPU of the new machine is in the state", node.cpus)
 
 
 @scenario(
@@ -480,12 +446,9 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     node.delete("a")
     node.pass_admission()
     node.ask()
-    node.promise_equal(
-        "The entry goes with its pod",
-        "CPUs that the kubelet reports for a/c",
-        "(no entry)",
-        "(no entry)" if node.pod_resources("a") is None else str(node.pod_resources("a")),
-    )
+    seen = "(no entry)" if node.pod_resources("a") is None else str(node.pod_resources("a"))
+    what = "CPUs that the kubelet reports for a/c"
+    node.promise_equal("The entry goes with its pod", what, "(no entry)", seen)
     node.promise_pod_resources("The other stays", "b", kept)
 
 

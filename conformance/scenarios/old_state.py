@@ -17,15 +17,18 @@ from topologies import machine
 _EDITS: Final = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
 
 
-def _start_on(
-    node: LockstepNode, layout: Layout, default: str, entries: dict[str, str] | None = None
-) -> None:
-    """Start the kubelet on a state file of this layout, whose checksum is right."""
+def _start_on(node: LockstepNode, text: str) -> None:
+    """Start the kubelet on this state file."""
     node.boot()
     node.stop()
-    content = {"policyName": "static", "defaultCpuSet": default, "entries": entries or {}}
-    node.write_state(encode(layout, content))
+    node.write_state(text)
     node.start()
+
+
+def _file(layout: Layout, default: str, entries: dict[str, str] | None = None) -> str:
+    """A state file of this layout, whose checksum is right."""
+    content = {"policyName": "static", "defaultCpuSet": default, "entries": entries or {}}
+    return encode(layout, content)
 
 
 @scenario(
@@ -35,7 +38,7 @@ def _start_on(
 )  # fmt: skip
 def version_1_file_is_read(node: LockstepNode) -> None:
     """So a node can be updated in place."""
-    _start_on(node, Layout.V1, str(node.cpus))
+    _start_on(node, _file(Layout.V1, str(node.cpus)))
     node.promise_running("The kubelet starts")
     node.promise_pool("Its CPUs are shared", node.cpus)
 
@@ -47,7 +50,7 @@ def version_1_file_is_read(node: LockstepNode) -> None:
 )  # fmt: skip
 def version_1_file_is_refused(node: LockstepNode) -> None:
     """It counts as damaged."""
-    _start_on(node, Layout.V1, str(node.cpus))
+    _start_on(node, _file(Layout.V1, str(node.cpus)))
     node.promise_refusal("could not restore state from checkpoint")
 
 
@@ -59,7 +62,7 @@ def version_1_file_is_refused(node: LockstepNode) -> None:
 def version_1_file_of_unknown_containers(node: LockstepNode) -> None:
     """The file names containers by id, and the runtime says which pod an id belongs to."""
     last = CPUSet([max(node.cpus)])
-    _start_on(node, Layout.V1, str(node.cpus - last), {"0123456789": str(last)})
+    _start_on(node, _file(Layout.V1, str(node.cpus - last), {"0123456789": str(last)}))
     node.promise_refusal("containerID '0123456789' not found in initial containers list")
 
 
@@ -70,7 +73,7 @@ def version_1_file_of_unknown_containers(node: LockstepNode) -> None:
 )  # fmt: skip
 def backward_range_is_refused(node: LockstepNode) -> None:
     """From 1.27 on the error says which number is greater than which."""
-    _start_on(node, Layout.V2, f"{node.cpus},3-1")
+    _start_on(node, _file(Layout.V2, f"{node.cpus},3-1"))
     sign = ">" if node.release_has(Behaviour.RANGE_TEXT_GREATER) else ">="
     node.promise_refusal(f"3 {sign} 1")
 
@@ -82,10 +85,7 @@ def backward_range_is_refused(node: LockstepNode) -> None:
 )  # fmt: skip
 def bad_file_is_forgotten(node: LockstepNode) -> None:
     """The fault is in its log alone."""
-    node.boot()
-    node.stop()
-    node.write_state("{")
-    node.start()
+    _start_on(node, "{")
     node.promise_running("The kubelet starts")
     node.promise_pool("Every CPU is shared", node.cpus)
 
@@ -97,10 +97,7 @@ def bad_file_is_forgotten(node: LockstepNode) -> None:
 )  # fmt: skip
 def bad_file_panics(node: LockstepNode) -> None:
     """It cannot guarantee the CPUs of containers that run."""
-    node.boot()
-    node.stop()
-    node.write_state("{")
-    node.start()
+    _start_on(node, "{")
     node.promise_refusal("[cpumanager] state file: unable to restore state from disk")
 
 

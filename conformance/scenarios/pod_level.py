@@ -38,9 +38,8 @@ _REFUSALS: Final = (Capability.REJECTIONS,)
 def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str) -> None:
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_equal("The reason is named", "reason", reason, status.reason)
-    node.promise_equal(
-        "The message says why", "message", f"Pod was rejected: {text}", status.message
-    )
+    said = f"Pod was rejected: {text}"
+    node.promise_equal("The message says why", "message", said, status.message)
 
 
 # -- without the managers ------------------------------------------------------------------------
@@ -120,9 +119,8 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     node.promise_cpus("No other container has the exclusive CPUs", "both", CPUSet(), main & rest)
     for name in ("one", "two"):
         node.promise_cpus("The others share the rest", f"a/{name}", rest, node.cpuset("a", name))
-    node.promise_cpus(
-        "The pool is without them", "pool", whole - main - rest, node.view.shared_pool
-    )
+    left = whole - main - rest
+    node.promise_cpus("The pool is without them", "pool", left, node.view.shared_pool)
     numa = node.topology.numa_node_ids(main | rest)
     node.promise_equal("They lie in one NUMA node", "NUMA nodes of a", 1, len(numa))
 
@@ -172,6 +170,7 @@ _NO_SHARED: Final = (
     "pod rejected, sum of exclusive container cpu requests equals pod budget, leaving no cpus for "
     "shared containers"
 )
+_FAILED: Final = "Pod Scope pod with pod-level resources failed admission"
 _NO_INIT: Final = "pod rejected, pod has shared init containers but no cpus available for them"
 
 
@@ -209,12 +208,8 @@ def restricted_names_pod_level_resources(node: LockstepNode) -> None:
     """The same pod as under best-effort: there are no NUMA nodes that could hold it."""
     node.boot(managed(node))
     status = node.apply(pod_of("a", 2, exclusive("main", 2), shared("side")))
-    _promise_refused(
-        node,
-        status,
-        "TopologyAffinityError",
-        "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager",
-    )
+    text = f"{_FAILED} under pod-scope topology manager"
+    _promise_refused(node, status, "TopologyAffinityError", text)
 
 
 @of_managers(
@@ -296,13 +291,8 @@ def container_scope_refuses(node: LockstepNode) -> None:
     node.boot(managed(node, "single-numa-node", scope="container"))
     count = len(node.cpus) // node.topology.num_numa_nodes + 1
     status = node.apply(pod_of("a", count, exclusive("main", count)))
-    _promise_refused(
-        node,
-        status,
-        "TopologyAffinityError",
-        "Pod Scope pod with pod-level resources failed admission with a container-level topology "
-        "manager",
-    )
+    text = f"{_FAILED} with a container-level topology manager"
+    _promise_refused(node, status, "TopologyAffinityError", text)
 
 
 # -- the pod as a whole, restarts and the state file ---------------------------------------------

@@ -84,14 +84,9 @@ def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
     node.apply(guaranteed("b", 1, "1500m"))
     node.apply(burstable("c", request="100m", limit="500m"))
     expected = {
-        "a/main": None,
-        "a/some": 150_000,
-        "a/half": 50_000,
-        "a/side": 400_000,
-        "b/c1": None,
-        "b/c2": 150_000,
-        "c/c": 50_000,
-    }
+        "a/main": None, "a/some": 150_000, "a/half": 50_000, "a/side": 400_000,
+        "b/c1": None, "b/c2": 150_000, "c/c": 50_000,
+    }  # fmt: skip
     for owner, quota in expected.items():
         pod, name = owner.split("/")
         # The model shows none of a pod with CPUs as a whole.

@@ -153,16 +153,8 @@ def container_scope_needs_no_rest(node: LockstepNode) -> None:
 def container_scope_reuses_init_cpus(node: LockstepNode) -> None:
     """As in a pod without pod-level resources. A sidecar keeps its own."""
     node.boot(managed(node, scope="container"))
-    node.apply(
-        pod_of(
-            "a",
-            4,
-            exclusive("setup", 2, kind=Kind.INIT),
-            exclusive("proxy", 1, kind=Kind.SIDECAR),
-            exclusive("main", 2),
-            shared("side"),
-        )
-    )
+    first = [exclusive("setup", 2, kind=Kind.INIT), exclusive("proxy", 1, kind=Kind.SIDECAR)]
+    node.apply(pod_of("a", 4, *first, exclusive("main", 2), shared("side")))
     promise_running(node, "a")
     setup, proxy, main = (node.taken("a", name) for name in ("setup", "proxy", "main"))
     node.promise_equal("The app has its CPUs", "number of CPUs of a/main", 2, len(main))

@@ -7,7 +7,6 @@ from dataclasses import replace
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.results import Difference
 from conformance.scenario import Source, scenario
 from conformance.scenarios.sources import address, documentation, pull
 from conformance.subject import Capability
@@ -29,39 +28,22 @@ _GETS = (*_ASKS, Capability.POD_RESOURCES_GET)
 
 def _promise_not_listed(node: LockstepNode, rule: str, pod: str, container: str = "c") -> None:
     seen = node.pod_resources(pod, container)
-    node.promise(
-        seen is None,
-        rule,
-        Difference(
-            what=f"CPUs that the kubelet reports for {pod}/{container}",
-            expected="(no entry)",
-            seen=f"an entry: {seen or '(none)'}",
-        ),
-    )
+    what = f"CPUs that the kubelet reports for {pod}/{container}"
+    node.promise_that(seen is None, rule, what, "(no entry)", f"an entry: {seen or '(none)'}")
 
 
 def _promise_got(node: LockstepNode, rule: str, owner: str, expected: CPUSet) -> None:
     """The answer to Get, just asked, names these CPUs for container ``c``."""
     seen = node.got_pod()
     shown = "(no entry)" if seen is None else str(seen) or "(none)"
-    node.promise(
-        seen == expected,
-        rule,
-        Difference(
-            what=f"CPUs that Get reports for {owner}",
-            expected=str(expected) or "(none)",
-            seen=node.view.pod_resources_error or shown,
-        ),
-    )
+    what, said = f"CPUs that Get reports for {owner}", node.view.pod_resources_error or shown
+    node.promise_that(seen == expected, rule, what, str(expected) or "(none)", said)
 
 
 def _promise_error(node: LockstepNode, rule: str, text: str) -> None:
     seen = node.view.pod_resources_error
-    node.promise(
-        text in seen,
-        rule,
-        Difference(what="the kubelet's answer", expected=f"… {text} …", seen=seen or "no error"),
-    )
+    what, said = "the kubelet's answer", seen or "no error"
+    node.promise_that(text in seen, rule, what, f"… {text} …", said)
 
 
 @scenario(

@@ -9,7 +9,6 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
-from conformance.results import Difference
 from conformance.scenario import Source, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.scenarios.sources import address, pull
@@ -100,16 +99,10 @@ def too_many_calls_are_refused(node: LockstepNode) -> None:
     node.boot()
     answers = node.ask(FloodPodResources(_CALLS)).flood_answers or {}
     answered, refused = answers.get("", 0), answers.get(OVER_THE_LIMIT, 0)
-    node.promise(
-        answered >= BURST,
-        "The first calls are answered",
-        Difference(what="calls that are answered", expected=f"{BURST} or more", seen=str(answered)),
-    )
-    node.promise(
-        refused > 0,
-        "A limit on calls is kept",
-        Difference(what=f"calls refused: {OVER_THE_LIMIT}", expected="some", seen="none"),
-    )
+    rule, what = "The first calls are answered", "calls that are answered"
+    node.promise_that(answered >= BURST, rule, what, f"{BURST} or more", answered)
+    rule, what = "A limit on calls is kept", f"calls refused: {OVER_THE_LIMIT}"
+    node.promise_that(refused > 0, rule, what, "some", "none")
     node.promise_equal("Nothing else is answered", "answers", _CALLS, answered + refused)
 
 

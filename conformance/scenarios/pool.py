@@ -42,9 +42,8 @@ def reserved_cpus_stay(node: LockstepNode) -> None:
     node.apply(best_effort("shared"))
     status = node.apply(guaranteed("a", len(node.free)))
     node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
-    node.promise_taken(
-        "Every CPU but the reserved ones is exclusive", "a", node.cpus - node.reserved
-    )
+    rest = node.cpus - node.reserved
+    node.promise_taken("Every CPU but the reserved ones is exclusive", "a", rest)
     node.promise_cpuset("Shared containers run on the reserved CPUs", "shared", node.reserved)
 
 
@@ -60,12 +59,8 @@ def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
     for name, count in (("a", 1), ("b", len(node.free) - 2), ("c", 1)):
         node.apply(guaranteed(name, count))
         taken = node.taken(name)
-        node.promise_cpus(
-            "The CPUs belong to no other container",
-            f"exclusive CPUs {name}/c that others hold",
-            CPUSet(),
-            taken & held,
-        )
+        rule, what = "The CPUs belong to no other container", f"exclusive CPUs {name}/c"
+        node.promise_cpus(rule, f"{what} that others hold", CPUSet(), taken & held)
         held |= taken
     node.promise_cpus("No free CPU is left", "free CPUs", CPUSet(), node.free)
 
@@ -138,7 +133,4 @@ def every_shared_container_follows(node: LockstepNode) -> None:
         if step == "returned":
             node.delete("mixed")
             node.pass_admission()
-        for name in names:
-            node.promise_cpuset(
-                f"CPUs were {step}, and it runs on the pool", "shared", node.view.shared_pool, name
-            )
+        node.promise_on_pool(f"CPUs were {step}, and it runs on the pool", "shared", *names)

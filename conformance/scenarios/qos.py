@@ -23,36 +23,29 @@ _of_task_page: Final = partial(
 )
 
 
-def _shares(node: LockstepNode, pod: Pod, qos: str) -> None:
+def _applied(node: LockstepNode, pod: Pod, qos: str) -> CPUSet:
+    """Promise that the pod runs, and its QoS class; the shared pool before it came."""
     node.boot()
     before = node.view.shared_pool
     status = node.apply(pod)
     node.promise_equal("The pod runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
     node.promise_equal(f"The pod is {qos}", f"QoS class of pod {pod.name}", qos, status.qos)
-    node.promise_cpus(
-        "The container gets no exclusive CPUs", "exclusive CPUs", CPUSet(), node.taken(pod.name)
-    )
+    return before
+
+
+def _shares(node: LockstepNode, pod: Pod, qos: str) -> None:
+    before = _applied(node, pod, qos)
+    taken, cpuset = node.taken(pod.name), node.cpuset(pod.name)
+    node.promise_cpus("The container gets no exclusive CPUs", "exclusive CPUs", CPUSet(), taken)
     node.promise_pool("The shared pool keeps all its CPUs", before)
-    node.promise_cpus(
-        "The container runs in the shared pool", "cpuset", before, node.cpuset(pod.name)
-    )
+    node.promise_cpus("The container runs in the shared pool", "cpuset", before, cpuset)
 
 
 def _owns(node: LockstepNode, pod: Pod, count: int) -> None:
-    node.boot()
-    before = node.view.shared_pool
-    status = node.apply(pod)
-    node.promise_equal("The pod runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
-    node.promise_equal(
-        "The pod is Guaranteed", f"QoS class of pod {pod.name}", "Guaranteed", status.qos
-    )
+    before = _applied(node, pod, "Guaranteed")
     taken = node.taken(pod.name)
-    node.promise_equal(
-        "The container gets as many exclusive CPUs as it requests",
-        "number of exclusive CPUs",
-        count,
-        len(taken),
-    )
+    rule = "The container gets as many exclusive CPUs as it requests"
+    node.promise_equal(rule, "number of exclusive CPUs", count, len(taken))
     node.promise_cpus("It runs on just these", "cpuset", taken, node.cpuset(pod.name))
     node.promise_pool("They have left the shared pool", before - taken)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import burstable, guaranteed
-from conformance.results import Difference
 from conformance.scenario import scenario
 from conformance.scenarios.sources import KEP
 from conformance.subject import Capability
@@ -31,8 +30,7 @@ def pod_beyond_the_node_is_refused(node: LockstepNode) -> None:
     missing = "no set of running pods found to reclaim resources: [(res: cpu, q: 1000), ]"
     words = "Unexpected error while attempting to recover from admission failure: preemption: error"
     said = status.message.partition("finding a set of pods to preempt: ")
-    difference = Difference(what="message", expected=f"… {words} …", seen=said[0])
-    node.promise(words in said[0], "It says why", difference)
+    node.promise_that(words in said[0], "It says why", "message", f"… {words} …", said[0])
     node.promise_equal("One CPU is missing", "what is missing", missing, said[2])
     node.apply(guaranteed("fits", left))
     node.promise_equal("The next has its CPUs", "size of fits/c", left, len(node.taken("fits")))

@@ -41,12 +41,12 @@ _DEFERRED: Final = "Deferred"
 
 
 def _promise_pending(node: LockstepNode, pod: PodView, reason: str) -> None:
-    node.promise_equal(
-        f"The resize is reported as {reason.lower()}",
-        "why the resize is pending",
-        reason,
-        pod.resize.partition(":")[0],
-    )
+    rule, seen = f"The resize is reported as {reason.lower()}", pod.resize.partition(":")[0]
+    node.promise_equal(rule, "why the resize is pending", reason, seen)
+
+
+def _promise_granted(node: LockstepNode, pod: PodView) -> None:
+    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
 
 
 def _promise_unmoved(node: LockstepNode, pod: str, cpus: CPUSet, pool: CPUSet) -> None:
@@ -87,9 +87,8 @@ def fewer_cpus_infeasible(node: LockstepNode) -> None:
     _promise_pending(node, node.resize(guaranteed("a", 1)), _INFEASIBLE)
     _promise_unmoved(node, "a", cpus, pool - cpus)
     node.apply(guaranteed("b", 1))
-    node.promise_cpus(
-        "The next pod gets other CPUs", "CPUs of both pods", CPUSet(), cpus & node.taken("b")
-    )
+    both = cpus & node.taken("b")
+    node.promise_cpus("The next pod gets other CPUs", "CPUs of both pods", CPUSet(), both)
     node.delete("b")
     node.delete("a")
     node.promise_pool("All CPUs come back", pool)
@@ -144,8 +143,7 @@ def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     node.boot(in_cluster(node))
     node.apply(with_memory(guaranteed("a", 2), "64Mi"))
     cpus, pool = node.taken("a"), node.view.shared_pool
-    pod = node.resize(with_memory(guaranteed("a", 2), "128Mi"))
-    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
+    _promise_granted(node, node.resize(with_memory(guaranteed("a", 2), "128Mi")))
     _promise_unmoved(node, "a", cpus, pool)
     node.kill()
     node.start()
@@ -179,8 +177,7 @@ def shared_containers_stay_shared(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     node.apply(burstable("b", request="500m", limit="2"))
     cpus, pool = node.taken("a"), node.view.shared_pool
-    pod = node.resize(burstable("b", request="1", limit="2"))
-    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
+    _promise_granted(node, node.resize(burstable("b", request="1", limit="2")))
     node.promise_taken("It gets no exclusive CPU", "b", CPUSet())
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool)
     _promise_unmoved(node, "a", cpus, pool)
@@ -205,9 +202,7 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool)
     node.delete("a")
-    node.promise_equal(
-        "The resize is granted", "why the resize is pending", "", node.view.pods["b"].resize
-    )
+    _promise_granted(node, node.view.pods["b"])
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool | cpus)
 
 
@@ -227,8 +222,7 @@ def granted_without_cpus(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.expect_broken(_AS_REQUESTED)
-    pod = node.resize(guaranteed("a", 3))
-    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
+    _promise_granted(node, node.resize(guaranteed("a", 3)))
     _promise_unmoved(node, "a", cpus, pool)
     node.kill()
     node.start()
@@ -270,12 +264,10 @@ def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     cpus = node.taken("a")
     node.expect_broken(_AS_REQUESTED)
-    pod = node.resize(guaranteed("a", 3))
-    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
+    _promise_granted(node, node.resize(guaranteed("a", 3)))
     _promise_unmoved(node, "a", cpus, every - cpus)
     node.kill()
     node.start()
-    node.promise_equal(
-        "The kubelet rejects the pod", "phase of a", Phase.REJECTED, node.view.pods["a"].phase
-    )
+    phase = node.view.pods["a"].phase
+    node.promise_equal("The kubelet rejects the pod", "phase of a", Phase.REJECTED, phase)
     node.promise_pool("Its CPUs come back", every)

@@ -29,12 +29,8 @@ def _keeps(node: LockstepNode, *, kill: bool) -> None:
         held = before.assignments[name]["c"]
         node.promise_taken("The assignment is as before", name, held)
         node.promise_cpuset("The container never moved", name, held)
-    node.promise_equal(
-        "The state file is the same to the byte",
-        "state file",
-        before.state_file,
-        node.view.state_file,
-    )
+    rule, seen = "The state file is the same to the byte", node.view.state_file
+    node.promise_equal(rule, "state file", before.state_file, seen)
 
 
 @scenario(

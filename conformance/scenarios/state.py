@@ -22,17 +22,12 @@ _of_checksum: Final = partial(scenario, source=CHECKSUM, since="1.12", capabilit
 
 def _promise_recovery(node: LockstepNode, refused: str) -> None:
     """The file was left as it was; once it is removed, the kubelet starts on a fresh state."""
-    node.promise_equal(
-        "The refused file is left alone", "state file", refused, node.view.state_file
-    )
+    left = node.view.state_file
+    node.promise_equal("The refused file is left alone", "state file", refused, left)
     node.remove_state()
     node.start()
-    node.promise_cpus(
-        "Without the file it starts afresh",
-        "CPUs in the state",
-        node.cpus,
-        node.view.shared_pool | node.taken("a"),
-    )
+    seen = node.view.shared_pool | node.taken("a")
+    node.promise_cpus("Without the file it starts afresh", "CPUs in the state", node.cpus, seen)
 
 
 @scenario(
@@ -134,6 +129,19 @@ def other_policy_is_refused(node: LockstepNode) -> None:
     node.promise_refusal('configured policy "static" differs from state checkpoint policy "none"')
 
 
+def _contradicts(node: LockstepNode, error: str, *, pool: CPUSet, **entries: CPUSet) -> None:
+    """The kubelet refuses a file with a right checksum, in which these CPUs are shared, and those
+    of these containers exclusive."""
+    node.stop()
+    named = {"pod": entries} if entries else {}
+    made = Checkpoint(policy_name="static", default_cpuset=pool, entries=named)
+    text = made.dumps(release=node.release)
+    node.write_state(text)
+    node.start()
+    node.promise_refusal(error)
+    _promise_recovery(node, text)
+
+
 @scenario(
     "state/of-other-cpus-is-refused",
     "A state file of a machine with other CPUs keeps the kubelet from starting",
@@ -143,15 +151,9 @@ def other_policy_is_refused(node: LockstepNode) -> None:
 def of_other_cpus_is_refused(node: LockstepNode) -> None:
     """A whole file with a right checksum, which has one CPU more than the machine."""
     node.boot()
-    node.stop()
-    more = node.cpus | CPUSet([max(node.topology.details) + 1])
-    text = Checkpoint(policy_name="static", default_cpuset=more).dumps(release=node.release)
-    node.write_state(text)
-    node.start()
-    node.promise_refusal(
-        f'current set of available CPUs "{node.cpus}" doesn\'t match with CPUs in state "{more}"',
-    )
-    _promise_recovery(node, text)
+    now, more = node.cpus, node.cpus | CPUSet([max(node.topology.details) + 1])
+    error = f'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{more}"'
+    _contradicts(node, error, pool=more)
 
 
 @scenario(
@@ -162,17 +164,9 @@ def of_other_cpus_is_refused(node: LockstepNode) -> None:
 def overlap_is_refused(node: LockstepNode) -> None:
     """A whole file with a right checksum that contradicts itself."""
     node.boot()
-    node.stop()
     both = CPUSet([max(node.cpus)])
-    text = Checkpoint(
-        policy_name="static", default_cpuset=node.cpus, entries={"pod": {"c": both}}
-    ).dumps(release=node.release)
-    node.write_state(text)
-    node.start()
-    node.promise_refusal(
-        f'pod: pod, container: c cpuset: "{both}" overlaps with default cpuset "{node.cpus}"',
-    )
-    _promise_recovery(node, text)
+    error = f'pod: pod, container: c cpuset: "{both}" overlaps with default cpuset "{node.cpus}"'
+    _contradicts(node, error, pool=node.cpus, c=both)
 
 
 @scenario(
@@ -183,27 +177,18 @@ def overlap_is_refused(node: LockstepNode) -> None:
 def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
     """As after an enlarged reservation, when its CPUs had been given away before."""
     node.boot()
-    node.stop()
     pool = node.cpus - node.reserved
-    text = Checkpoint(
-        policy_name="static", default_cpuset=pool, entries={"pod": {"c": node.reserved}}
-    ).dumps(release=node.release)
-    node.write_state(text)
-    node.start()
-    node.promise_refusal(
-        f'not all reserved cpus: "{node.reserved}" are present in defaultCpuSet: "{pool}"',
-    )
-    _promise_recovery(node, text)
+    error = f'not all reserved cpus: "{node.reserved}" are present in defaultCpuSet: "{pool}"'
+    _contradicts(node, error, pool=pool, c=node.reserved)
 
 
 def _promise_baselines(node: LockstepNode, *pods: str) -> None:
     """The state file has just the CPUs of these pods' containers as what they were given first."""
     data = json.loads(json.loads(node.view.state_file or "{}").get("data", "{}"))
-    seen = [
-        one["baseline"] for named in data.get("baselines", {}).values() for one in named.values()
-    ]
+    entries = [one for named in data.get("baselines", {}).values() for one in named.values()]
+    seen = sorted(one["baseline"] for one in entries)
     expected = sorted(str(node.taken(pod)) for pod in pods)
-    node.promise_equal("The first CPUs are kept", "baselines", expected, sorted(seen))
+    node.promise_equal("The first CPUs are kept", "baselines", expected, seen)
 
 
 @scenario(
