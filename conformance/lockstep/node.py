@@ -5,11 +5,17 @@ from __future__ import annotations
 from conformance.lockstep.in_cluster import ClusterSteps
 from conformance.lockstep.promises import Promises
 from reference import CPUSet
+from reference.view import View
 
 
 class LockstepNode(ClusterSteps, Promises):
     """A node under test beside its oracle: what a scenario reads (:class:`Readings`), the steps
     that it takes and what it promises; and the defects that it expects."""
+
+    def restart(self) -> View:
+        """Kill the kubelet, and start it again."""
+        self.kill()
+        return self.start()
 
     def expect_lost(self, cpus: CPUSet) -> None:
         """Expect that neither a container nor the shared pool will hold these CPUs from here on: a

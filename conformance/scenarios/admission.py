@@ -97,8 +97,7 @@ def app_reuses_init_cpus(node: LockstepNode) -> None:
     main = node.taken("a", "main")
     node.promise_cpus("Both have the same CPUs", "a/main", node.taken("a", "setup"), main)
     node.promise_cpus("No more have left the pool", "pool", whole - main, node.view.shared_pool)
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_pool("All return", whole)
 
 

@@ -85,8 +85,7 @@ def restart_keeps_the_pool(node: LockstepNode) -> None:
     node.apply(pod_of("a", 4, exclusive("main", 2), shared("side")))
     main, rest = node.cpuset("a", "main"), node.cpuset("a", "side")
     for _ in range(2):
-        node.kill()
-        node.start()
+        node.restart()
         promise_running(node, "a")
         node.promise_cpuset("It never moved", "a", main, "main")
         node.promise_cpuset("The rest is the same", "a", rest, "side")

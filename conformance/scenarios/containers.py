@@ -369,8 +369,7 @@ def start_updates_each_container_once(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     node.await_reconcile()
     before, cpus = _updates(node), dict(node.view.cpusets)
-    node.kill()
-    node.start()
+    node.restart()
     node.await_reconcile()
     after = _updates(node)
     for owner, updates in before.items():

@@ -65,8 +65,7 @@ def numa_nodes_are_counted(node: LockstepNode) -> None:
     held = [node.topology.details[cpu].numa for cpu in node.taken("a")]
     counts = {gauge: held.count(one) for one, gauge in gauges.items()}
     _promise_counts(node, "They are counted", counts)
-    node.kill()
-    node.start()
+    node.restart()
     _promise_counts(node, "They are counted after a restart", counts)
 
 

@@ -46,8 +46,7 @@ def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     node.apply(guaranteed("b", 1))
     node.promise_equal("Pod b has its CPU", "number of CPUs of b/c", 1, len(node.taken("b")))
     node.promise_cpus("It is not one of pod a", "CPUs of both", CPUSet(), node.taken("b") & booked)
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     left = whole - node.taken("b")
     node.promise_pool("All CPUs of a return", left)
 
@@ -75,8 +74,7 @@ def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
     )
     left = len(node.view.shared_pool)
     node.promise_equal("One CPU more is booked", "size of the pool", len(whole) - core - 1, left)
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_pool("All return with the pod", whole)
 
 
@@ -91,8 +89,7 @@ def restart_keeps_init_entries(node: LockstepNode) -> None:
     node.boot()
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 1)]))
     setup, before = node.taken("a", "setup"), node.view.state_file
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_cpus("The entry is as before", "CPUs of a/setup", setup, node.taken("a", "setup"))
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)
     node.apply(guaranteed("b", 1))
@@ -128,8 +125,7 @@ def sidecars_follow_the_pool(node: LockstepNode) -> None:
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
     node.apply(guaranteed("a", 1))
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
 
 

@@ -83,12 +83,10 @@ def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
     node.promise_equal("The pod has its CPUs", "size of a/c", len(node.cpus) - 3, len(taken))
     rest = node.cpus - kept - taken
     node.promise_cpuset(rule, "shared", rest)
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_running("The kubelet starts on its state file")
     node.promise_cpuset(rule, "shared", rest)
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_cpuset(rule, "shared", node.cpus - kept)
 
 

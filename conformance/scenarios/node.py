@@ -198,8 +198,7 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     node.apply(best_effort("shared"))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 2))
-    node.delete("a", force=True)
-    node.pass_admission()
+    node.delete("a", force=True, passing=True)
     node.promise_pool("The pool is whole", whole)
     node.promise_cpuset("Shared containers have it", "shared", whole)
 
@@ -258,8 +257,7 @@ def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     rule, seen = "A daemon-reload repairs the cpuset or leaves it", node.cpuset("a")
     either = f"{held} or {node.cpus}"
     node.promise_that(seen in (held, node.cpus), rule, "cpuset a/c", either, seen)
-    node.kill()
-    node.start()
+    node.restart()
     _promise_kept(node, "a", held)
 
 
@@ -310,8 +308,7 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
     held, whole = node.taken("a"), node.cpus
     spare = _spare(node)
     node.offline(spare)
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_refusal(_MISMATCH.format(now=whole - spare, state=whole))
     node.online_again(spare)
     node.start()
@@ -340,8 +337,7 @@ def offline_cpu_and_recovery(node: LockstepNode) -> None:
     gone = node.topology.with_siblings(CPUSet([max(node.topology.details)]))
     whole = node.cpus
     node.offline(gone)
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_refusal(_MISMATCH.format(now=whole - gone, state=whole))
     node.remove_state()
     node.start()
@@ -443,8 +439,7 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
         node.promise_pod_resources("It reports the cpuset", pod, node.cpuset(pod))
     node.promise_pod_resources("It reports no shared CPU", "shared", CPUSet())
     kept = node.taken("b")
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.ask()
     seen = "(no entry)" if node.pod_resources("a") is None else str(node.pod_resources("a"))
     what = "CPUs that the kubelet reports for a/c"

@@ -64,8 +64,7 @@ def pods_without_it_are_as_before(node: LockstepNode) -> None:
     promise_running(node, "a")
     held = dict(node.view.assignments["a"])
     node.promise_equal("Each has one", "sizes", [1, 1], [len(cpus) for cpus in held.values()])
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_equal("It keeps them", "CPUs of a", held, dict(node.view.assignments["a"]))
 
 

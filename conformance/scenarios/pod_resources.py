@@ -95,8 +95,7 @@ def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
     node.ask(AskAllocatable())
     node.promise_cpus("All are free", what, expected, node.view.allocatable or CPUSet())
     node.apply(guaranteed("a", 2))
-    node.kill()
-    node.start()
+    node.restart()
     node.ask(AskAllocatable())
     node.promise_cpus("Two are taken", what, expected, node.view.allocatable or CPUSet())
 
@@ -175,8 +174,7 @@ def restart_reports_the_same(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("b", 2))
     held = {pod: node.taken(pod) for pod in ("a", "b")}
-    node.kill()
-    node.start()
+    node.restart()
     node.ask()
     for pod, cpus in held.items():
         node.promise_pod_resources("It reports the CPUs of before", pod, cpus)

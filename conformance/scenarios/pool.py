@@ -26,8 +26,7 @@ def shrinks_and_grows(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     taken = node.taken("a")
     node.promise_cpuset("The shared container has left the exclusive CPUs", "shared", whole - taken)
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_cpuset("The shared container has the CPUs back", "shared", whole)
 
 
@@ -76,8 +75,7 @@ def deletion_returns_cpus(node: LockstepNode) -> None:
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 2))
     first = node.taken("a")
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_pool("The pool is whole again", whole)
     node.apply(guaranteed("b", 2))
     node.promise_taken("An equal pod gets the same CPUs", "b", first)
@@ -131,6 +129,5 @@ def every_shared_container_follows(node: LockstepNode) -> None:
     node.apply(guaranteed("mixed", 1, "500m"))
     for step in ("taken", "returned"):
         if step == "returned":
-            node.delete("mixed")
-            node.pass_admission()
+            node.delete("mixed", passing=True)
         node.promise_on_pool(f"CPUs were {step}, and it runs on the pool", "shared", *names)

@@ -134,12 +134,10 @@ def alike_names_keep_apart(node: LockstepNode) -> None:
     together = CPUSet(cpu for one in held for cpu in one)
     node.promise_equal("No two share it", "CPUs of all", 4, len(together))
     given, kept = _held(node, first), _held(node, second)
-    node.kill()
-    node.start()
+    node.restart()
     _promise_held(node, first, given)
     _promise_held(node, second, kept)
-    node.delete(first.name)
-    node.pass_admission()
+    node.delete(first.name, passing=True)
     _promise_held(node, second, kept)
     left = whole - CPUSet(cpu for one in kept.values() for cpu in one)
     node.promise_pool("The others are shared again", left)
@@ -189,8 +187,7 @@ def many_shared_containers_follow(node: LockstepNode) -> None:
         node.apply(best_effort(name))
     node.apply(guaranteed("a", 1))
     _promise_pool(node, whole - node.taken("a"), single)
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     _promise_pool(node, whole, single)
 
 
@@ -215,8 +212,7 @@ def ended_init_container_stops_no_round(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     node.promise_on_pool("It follows the pool", "shared", "main")
     node.promise_on_pool("It follows the pool", "next", "c")
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_on_pool("It follows the pool", "shared", "main")
     node.promise_on_pool("It follows the pool", "next", "c")
 
@@ -254,8 +250,7 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
         seen |= held
     node.promise_cpus("Those of the init container were reused", "CPUs of a but those of a/proxy",
                       lent, seen - node.taken("a", "proxy"))  # fmt: skip
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_pool("All return", whole)
 
 
@@ -287,6 +282,5 @@ def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
         node.promise_cpus("It is started on them", "cpuset with which a/c was started", held,
                           started)  # fmt: skip
         node.promise_cpuset("It runs on them", "a", held)
-        node.kill()
-        node.start()
+        node.restart()
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)

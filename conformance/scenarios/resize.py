@@ -107,8 +107,7 @@ def infeasible_over_a_restart(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.resize(guaranteed("a", 3))
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_equal("The pod runs", "phase of a", Phase.RUNNING, node.view.pods["a"].phase)
     _promise_unmoved(node, "a", cpus, pool)
 
@@ -145,8 +144,7 @@ def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     cpus, pool = node.taken("a"), node.view.shared_pool
     _promise_granted(node, node.resize(with_memory(guaranteed("a", 2), "128Mi")))
     _promise_unmoved(node, "a", cpus, pool)
-    node.kill()
-    node.start()
+    node.restart()
     _promise_unmoved(node, "a", cpus, pool)
 
 
@@ -224,11 +222,9 @@ def granted_without_cpus(node: LockstepNode) -> None:
     node.expect_broken(_AS_REQUESTED)
     _promise_granted(node, node.resize(guaranteed("a", 3)))
     _promise_unmoved(node, "a", cpus, pool)
-    node.kill()
-    node.start()
+    node.restart()
     _promise_unmoved(node, "a", cpus, pool)
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_pool("All CPUs come back", pool | cpus)
 
 
@@ -266,8 +262,7 @@ def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
     node.expect_broken(_AS_REQUESTED)
     _promise_granted(node, node.resize(guaranteed("a", 3)))
     _promise_unmoved(node, "a", cpus, every - cpus)
-    node.kill()
-    node.start()
+    node.restart()
     phase = node.view.pods["a"].phase
     node.promise_equal("The kubelet rejects the pod", "phase of a", Phase.REJECTED, phase)
     node.promise_pool("Its CPUs come back", every)

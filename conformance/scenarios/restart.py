@@ -157,8 +157,7 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     held = node.taken("a")
     node.tamper("a", "c", node.cpus)
     node.await_reconcile()
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_cpuset("The start repairs the cpuset", "a", held)
 
 
@@ -233,8 +232,7 @@ def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
     held = node.taken("a")
     node.delete("first")
     before = node.view.state_file
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_taken("Its entry is as before", "a", held)
     node.promise_cpuset("The container never moved", "a", held)
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)

@@ -114,8 +114,7 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     node.promise_equal("Each container keeps its CPUs", "assignments", held,
                        dict(node.view.assignments))  # fmt: skip
     node.promise_pool("The pool stays as it is", pool)
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     freed = pool | held["a"]["c1"] | held["a"]["c2"]
     node.promise_pool("A deleted pod's CPUs return", freed)
 
