@@ -10,27 +10,19 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Source, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
-from conformance.scenarios.sources import address
+from conformance.scenarios.sources import tests
 from conformance.subject import Capability
 from reference.cpumanager import metrics
 from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import AskAllocatable, AskMetrics, AskPodResources
 
-_METRICS_TEST: Final = "test/e2e_node/cpu_manager_metrics_test.go"
-NUMA_NODES: Final = Source(
-    "Upstream's own tests of CPU allocations by NUMA node",
-    address("1.37.0", f"{_METRICS_TEST}#L395"),
+NUMA_NODES: Final = tests("cpu_manager_metrics_test.go#L395", "CPU allocations by NUMA node")
+POD_LEVEL: Final = tests(
+    "cpu_manager_metrics_test.go#L579", "the metrics of pods with pod-level resources"
 )
-POD_LEVEL: Final = Source(
-    "Upstream's own tests of the metrics of pods with pod-level resources",
-    address("1.37.0", f"{_METRICS_TEST}#L579"),
-)
-SOCKET: Final = Source(
-    "Upstream's own tests of the metrics of the pod-resources socket",
-    address("1.37.0", "test/e2e_node/podresources_test.go#L2041"),
-)
+SOCKET: Final = tests("podresources_test.go#L2041", "the metrics of the pod-resources socket")
 
 _ASKS: Final = (Capability.METRICS,)
 
@@ -79,16 +71,13 @@ def pod_scope_is_counted(node: LockstepNode) -> None:
     node.boot(managed(node))
     node.apply(pod_of("a", 3, exclusive("main", 2), shared("side")))
     promise_running(node, "a")
-    _promise_counts(
-        node,
-        "Both containers are counted",
-        {
-            metrics.allocations("pod"): 2,
-            metrics.allocations("node"): 0,
-            metrics.assignments(metrics.EXCLUSIVE_OF_POD): 1,
-            metrics.assignments(metrics.SHARED_BY_POD): 1,
-        },
-    )
+    counts = {
+        metrics.allocations("pod"): 2,
+        metrics.allocations("node"): 0,
+        metrics.assignments(metrics.EXCLUSIVE_OF_POD): 1,
+        metrics.assignments(metrics.SHARED_BY_POD): 1,
+    }
+    _promise_counts(node, "Both containers are counted", counts)
 
 
 @scenario(
@@ -101,16 +90,13 @@ def container_scope_is_counted(node: LockstepNode) -> None:
     node.boot(managed(node, scope="container"))
     node.apply(pod_of("a", 3, exclusive("main", 2), shared("side")))
     promise_running(node, "a")
-    _promise_counts(
-        node,
-        "One container is counted",
-        {
-            metrics.allocations("node"): 1,
-            metrics.allocations("pod"): 0,
-            metrics.assignments(metrics.EXCLUSIVE_OF_NODE): 1,
-            metrics.assignments(metrics.SHARED_BY_POD): 0,
-        },
-    )
+    counts = {
+        metrics.allocations("node"): 1,
+        metrics.allocations("pod"): 0,
+        metrics.assignments(metrics.EXCLUSIVE_OF_NODE): 1,
+        metrics.assignments(metrics.SHARED_BY_POD): 0,
+    }
+    _promise_counts(node, "One container is counted", counts)
 
 
 @scenario(

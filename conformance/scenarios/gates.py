@@ -27,24 +27,19 @@ _staged: Final = partial(
 #: The behaviours with which each option became alpha, beta and stable; ``None``: it has not.
 _STAGES: Final[dict[str, tuple[Behaviour | None, Behaviour | None, Behaviour | None]]] = {
     "full-pcpus-only": (None, Behaviour.OPTION_MATURITY, Behaviour.FULL_PCPUS_STABLE),
-    "distribute-cpus-across-numa": (
-        Behaviour.NUMA_DISTRIBUTION,
-        Behaviour.NUMA_DISTRIBUTION_BETA,
-        None,
-    ),
+    "distribute-cpus-across-numa":
+        (Behaviour.NUMA_DISTRIBUTION, Behaviour.NUMA_DISTRIBUTION_BETA, None),
     "align-by-socket": (Behaviour.ALIGN_BY_SOCKET, None, None),
     "distribute-cpus-across-cores": (Behaviour.CORE_SPREADING, None, None),
     "strict-cpu-reservation": (
-        Behaviour.STRICT_RESERVATION,
-        Behaviour.STRICT_RESERVATION_BETA,
+        Behaviour.STRICT_RESERVATION, Behaviour.STRICT_RESERVATION_BETA,
         Behaviour.STRICT_RESERVATION_STABLE,
     ),
     "prefer-align-cpus-by-uncorecache": (
-        Behaviour.UNCORE_ALIGNMENT,
-        Behaviour.UNCORE_ALIGNMENT_BETA,
+        Behaviour.UNCORE_ALIGNMENT, Behaviour.UNCORE_ALIGNMENT_BETA,
         Behaviour.UNCORE_ALIGNMENT_STABLE,
     ),
-}
+}  # fmt: skip
 _SHUT: Final = {"CPUManagerPolicyAlphaOptions": False, "CPUManagerPolicyBetaOptions": False}
 
 

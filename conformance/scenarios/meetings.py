@@ -11,7 +11,6 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.results import Difference
 from conformance.scenario import Level, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
@@ -93,9 +92,8 @@ def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
 def _promise_reserves(node: LockstepNode, system: str, kube: str, kept: int) -> None:
     node.boot(KubeletConfig(system_reserved=system, kube_reserved=kube))
     node.apply(guaranteed("a", len(node.cpus) - kept))
-    taken, left = len(node.taken("a")), len(node.view.shared_pool)
-    node.promise_equal("All others can become exclusive", "size of a/c", len(node.cpus) - kept,
-                       taken)  # fmt: skip
+    rest, taken, left = len(node.cpus) - kept, len(node.taken("a")), len(node.view.shared_pool)
+    node.promise_equal("All others can become exclusive", "size of a/c", rest, taken)
     node.promise_equal("Just the reserved ones stay", "size of the shared pool", kept, left)
     node.apply(guaranteed("b", 1))
     node.promise_cpus("They do not become exclusive", "CPUs of b/c", CPUSet(), node.taken("b"))
@@ -130,9 +128,8 @@ def _with_words(
 ) -> KubeletConfig:
     """The node's configuration with these values of options, under a Topology Manager policy."""
     aligned = aligning(node, policy)
-    return replace(
-        aligned, policy_options=dict(words), feature_gates={**aligned.feature_gates, **ALPHA}
-    )
+    gates = {**aligned.feature_gates, **ALPHA}
+    return replace(aligned, policy_options=dict(words), feature_gates=gates)
 
 
 @scenario(
@@ -155,9 +152,8 @@ def other_words_for_true_switch_on(node: LockstepNode) -> None:
     ):
         node.configure(_with_words(node, {first: word, second: other}))
         node.start()
-        node.promise_refusal(
-            f"static policy options {first} and {second} can not be used at the same time"
-        )
+        both = f"static policy options {first} and {second}"
+        node.promise_refusal(f"{both} can not be used at the same time")
     node.configure(_with_words(node, {_SOCKET: "T"}, "single-numa-node"))
     node.start()
     node.promise_refusal("policy is incompatible with CPUManager align-by-socket policy option")
@@ -286,9 +282,8 @@ def numa_distribution_under_best_effort(node: LockstepNode) -> None:
     promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
     first, second = sorted(node.topology.numa_masks)[:2]
     _promise_in_nodes(node, count, first, second)
-    shares = [
-        len(node.taken("a") & node.topology.cpus_in_numa_nodes(one)) for one in (first, second)
-    ]
+    inside = [node.topology.cpus_in_numa_nodes(one) for one in (first, second)]
+    shares = [len(node.taken("a") & one) for one in inside]
     node.promise_equal("Each gives half", "CPUs of each NUMA node", [count // 2] * 2, shares)
 
 
@@ -549,11 +544,8 @@ def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
     for name in ("a", "b"):
         promise_phase(node, name, node.apply(guaranteed(name, 1)), Phase.RUNNING)
     core = node.topology.with_siblings(node.taken("a"))
-    node.promise(
-        node.taken("b") <= core,
-        "The second container has the sibling of the first one's CPU",
-        Difference(what="CPUs of b/c", expected=f"one of {core}", seen=str(node.taken("b"))),
-    )
+    rule, seen = "The second container has the sibling of the first one's CPU", node.taken("b")
+    node.promise_that(seen <= core, rule, "CPUs of b/c", f"one of {core}", seen)
 
 
 # -- ids of NUMA nodes with a gap ------------------------------------------------------------------

@@ -7,9 +7,9 @@ from dataclasses import replace
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Source, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.aligning import aligning
-from conformance.scenarios.sources import address, documentation, issue
+from conformance.scenarios.sources import documentation, issue, tests
 from conformance.subject import Capability
 from reference.cpumanager.metrics import (
     ADMISSION_ERRORS,
@@ -28,14 +28,8 @@ PINNING = documentation(
     "Kubernetes Metrics Reference: kubelet_cpu_manager_pinning_requests_total",
     "reference/instrumentation/metrics/",
 )
-UPSTREAM = Source(
-    "Upstream's own tests of the CPU manager's metrics",
-    address("1.37.0", "test/e2e_node/cpu_manager_metrics_test.go"),
-)
-TOPOLOGY_UPSTREAM = Source(
-    "Upstream's own tests of the Topology Manager's metrics",
-    address("1.37.0", "test/e2e_node/topology_manager_metrics_test.go"),
-)
+UPSTREAM = tests("cpu_manager_metrics_test.go", "the CPU manager's metrics")
+TOPOLOGY_UPSTREAM = tests("topology_manager_metrics_test.go", "the Topology Manager's metrics")
 DRIFT = issue(141262, "the gauges drift where an app container reuses CPUs of an init container")
 
 _ASKS = (Capability.METRICS,)

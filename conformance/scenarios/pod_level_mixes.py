@@ -160,8 +160,8 @@ def container_scope_reuses_init_cpus(node: LockstepNode) -> None:
     node.promise_equal("The app has its CPUs", "number of CPUs of a/main", 2, len(main))
     node.promise_equal("The sidecar has its CPU", "number of CPUs of a/proxy", 1, len(proxy))
     node.promise_cpus("They are not the same", "CPUs of both", CPUSet(), main & proxy)
-    node.promise_equal("The CPUs of the init container are reused", "CPUs of setup used again",
-                       True, bool(setup & (main | proxy)))  # fmt: skip
+    rule, again = "The CPUs of the init container are reused", bool(setup & (main | proxy))
+    node.promise_equal(rule, "CPUs of setup used again", True, again)
     node.promise_on_pool(_ON_POOL, "a", "side")
 
 

@@ -11,21 +11,19 @@ from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Source, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
-from conformance.scenarios.sources import address, pull
+from conformance.scenarios.sources import address, pull, tests
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.kubelet.pod_resources import BURST, OVER_THE_LIMIT, WHOLE_POD
 from reference.steps import AskPodResources, FloodPodResources, KubeletConfig, Pod, RestartPolicy
 
-_SOCKET_TEST: Final = "test/e2e_node/podresources_test.go"
-EVERY_POD: Final = Source(
-    "Upstream's own tests of List with feature gate KubeletPodResourcesListUseActivePods off",
-    address("1.37.0", f"{_SOCKET_TEST}#L1681"),
+EVERY_POD: Final = tests(
+    "podresources_test.go#L1681",
+    "List with feature gate KubeletPodResourcesListUseActivePods off",
 )
 RATE_LIMIT: Final = pull(116459, "the pod-resources socket has a limit on calls a second")
-POD_LEVEL: Final = Source(
-    "Upstream's own tests of the pod resources of pods with pod-level resources",
-    address("1.37.0", f"{_SOCKET_TEST}#L2547"),
+POD_LEVEL: Final = tests(
+    "podresources_test.go#L2547", "the pod resources of pods with pod-level resources"
 )
 OUTLIVES: Final = Source(
     "Upstream's own test: a pod's shared pool stays while one of its containers runs",

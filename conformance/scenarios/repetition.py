@@ -244,12 +244,12 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
         held, owner = node.taken("a", one.name), f"a/{one.name}"
         wanted = int(one.cpu_request or 0)
         node.promise_equal("It has its CPUs", f"number of CPUs of {owner}", wanted, len(held))
-        node.promise_cpus("It shares none", f"CPUs of {owner} that others have", CPUSet(),
-                          held & seen)  # fmt: skip
+        what = f"CPUs of {owner} that others have"
+        node.promise_cpus("It shares none", what, CPUSet(), held & seen)
         node.promise_cpus("It runs on them", f"cpuset {owner}", held, node.cpuset("a", one.name))
         seen |= held
-    node.promise_cpus("Those of the init container were reused", "CPUs of a but those of a/proxy",
-                      lent, seen - node.taken("a", "proxy"))  # fmt: skip
+    rule, rest = "Those of the init container were reused", seen - node.taken("a", "proxy")
+    node.promise_cpus(rule, "CPUs of a but those of a/proxy", lent, rest)
     node.delete("a", passing=True)
     node.promise_pool("All return", whole)
 
@@ -279,8 +279,8 @@ def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
         node.kill_container("a")
         started = node.asked("a").started_on or CPUSet()
         node.promise_taken("Its entry stays", "a", held)
-        node.promise_cpus("It is started on them", "cpuset with which a/c was started", held,
-                          started)  # fmt: skip
+        what = "cpuset with which a/c was started"
+        node.promise_cpus("It is started on them", what, held, started)
         node.promise_cpuset("It runs on them", "a", held)
         node.restart()
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)

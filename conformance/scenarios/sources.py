@@ -36,6 +36,11 @@ def address(release: str, path: str) -> str:
     return f"{_ISSUES}/blob/v{release}/{path}"
 
 
+def tests(place: str, of: str) -> Source:
+    """Kubernetes' own tests of a node in 1.37, by file and line."""
+    return Source(f"Upstream's own tests of {of}", address("1.37.0", f"test/e2e_node/{place}"))
+
+
 def documentation(page: str, path: str) -> Source:
     """A page of Kubernetes' documentation, or a part of one."""
     return Source(f"Kubernetes documentation, {page}", f"{_DOCS}/{path}")

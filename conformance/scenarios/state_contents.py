@@ -111,8 +111,8 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     node.configure(replace(node.config, feature_gates=_MANAGERS))
     node.start()
     node.promise_running("The kubelet starts on its state file")
-    node.promise_equal("Each container keeps its CPUs", "assignments", held,
-                       dict(node.view.assignments))  # fmt: skip
+    seen = dict(node.view.assignments)
+    node.promise_equal("Each container keeps its CPUs", "assignments", held, seen)
     node.promise_pool("The pool stays as it is", pool)
     node.delete("a", passing=True)
     freed = pool | held["a"]["c1"] | held["a"]["c2"]
