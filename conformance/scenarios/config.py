@@ -200,8 +200,7 @@ def reserved_cores_are_whole(node: LockstepNode) -> None:
     """Two CPUs of eight, with siblings 0 and 4: these two are left when all others are taken."""
     node.boot(KubeletConfig(system_reserved="2"))
     node.apply(guaranteed("a", 6))
-    reserved = CPUSet([0, 4])
-    node.promise_pool("CPUs 0 and 4 stay", reserved)
+    node.promise_pool("CPUs 0 and 4 stay", CPUSet([0, 4]))
 
 
 @scenario(

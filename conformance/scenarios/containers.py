@@ -170,8 +170,7 @@ def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
     node.apply(_never(guaranteed("done", len(free))))
     node.kill_container("done", exit_code=0)
     node.await_reconcile()
-    status = node.apply(guaranteed("next", len(free)))
-    _promise_runs(node, "next", status)
+    _promise_runs(node, "next", node.apply(guaranteed("next", len(free))))
     node.promise_taken("It has all the CPUs", "next", free)
 
 
@@ -207,8 +206,7 @@ def short_pods_follow_one_another(node: LockstepNode) -> None:
                 node.kill_container(f"job{round_ - 1}-{number}", exit_code=0)
                 node.await_reconcile()
             name = f"job{round_}-{number}"
-            status = node.apply(_never(guaranteed(name, size)))
-            _promise_runs(node, name, status)
+            _promise_runs(node, name, node.apply(_never(guaranteed(name, size))))
             rule, taken = "It has as many CPUs as it requests", len(node.taken(name))
             node.promise_equal(rule, f"CPUs of {name}/c", size, taken)
 

@@ -47,8 +47,7 @@ def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     node.promise_equal("Pod b has its CPU", "number of CPUs of b/c", 1, len(node.taken("b")))
     node.promise_cpus("It is not one of pod a", "CPUs of both", CPUSet(), node.taken("b") & booked)
     node.delete("a", passing=True)
-    left = whole - node.taken("b")
-    node.promise_pool("All CPUs of a return", left)
+    node.promise_pool("All CPUs of a return", whole - node.taken("b"))
 
 
 @scenario(

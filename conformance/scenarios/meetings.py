@@ -220,8 +220,7 @@ def shared_container_may_come_first(node: LockstepNode) -> None:
     node.promise_equal("Three are left", "size of cpuset a/early", 3, len(early))
     node.promise_cpus("The exclusive one is not among them", "both", CPUSet(), main & early)
     node.promise_cpuset("Both have the same", "a", early, "late")
-    left = whole - main - early
-    node.promise_pool("No other pod runs on them", left)
+    node.promise_pool("No other pod runs on them", whole - main - early)
 
 
 @of_managers(
@@ -424,8 +423,7 @@ def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     promise_refused(node, node.apply(_nics_and_gpus("a", 2, nics=2)), "TopologyAffinityError")
     node.pass_admission()
     count = _more_than_a_node(node)
-    status = node.apply(_nics_and_gpus("both", count, nics=2))
-    promise_phase(node, "both", status, Phase.RUNNING)
+    promise_phase(node, "both", node.apply(_nics_and_gpus("both", count, nics=2)), Phase.RUNNING)
     seen = sorted(node.topology.numa_node_ids(node.taken("both")))
     node.promise_equal("It lies with its devices", "NUMA nodes of both/c", [first, far], seen)
 

@@ -38,6 +38,7 @@ POD_RESOURCES_OF_POOL = sources.pull(
 )
 
 _SEES = (Capability.CPUSETS, Capability.KERNEL)
+_RECOVERS = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
 _MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"'
 
 
@@ -264,16 +265,9 @@ def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
 @scenario(
     "node/policy-change-crash-loops",
     "Changed from policy none to static, the kubelet crash-loops until its state file is removed",
-    sources.CHANGING_POLICY,
-    level=Level.CORE,
-    capabilities=[
-        Capability.RESTART,
-        Capability.CONFIGURE,
-        Capability.EDIT_STATE,
-        Capability.START_ERROR,
-        Capability.SERVICES,
-    ],
-)
+    sources.CHANGING_POLICY, level=Level.CORE,
+    capabilities=[*_RECOVERS, Capability.CONFIGURE, Capability.SERVICES],
+)  # fmt: skip
 def policy_change_crash_loops(node: LockstepNode) -> None:
     """The service manager starts the kubelet again and again, and each start logs the reason."""
     static = node.default_config()
@@ -319,16 +313,9 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
 @scenario(
     "node/offline-cpu-and-recovery",
     "With a CPU permanently offline the kubelet starts once its state file is removed",
-    sources.CPUS_CHANGED,
-    needs=Needs(free=3, cores=3),
-    capabilities=[
-        *_SEES,
-        Capability.HOTPLUG,
-        Capability.RESTART,
-        Capability.EDIT_STATE,
-        Capability.START_ERROR,
-    ],
-)
+    sources.CPUS_CHANGED, needs=Needs(free=3, cores=3),
+    capabilities=[*_SEES, *_RECOVERS, Capability.HOTPLUG],
+)  # fmt: skip
 def offline_cpu_and_recovery(node: LockstepNode) -> None:
     """Remove the file, start the kubelet: the pod is pinned again, on CPUs that are there. The
     whole last physical core goes, so that the others stay of one size."""
@@ -389,16 +376,8 @@ def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
 @scenario(
     "node/cpu-upgrade-and-recovery",
     "Booted with more CPUs the kubelet refuses its old state file, and starts once it is removed",
-    sources.CPUS_CHANGED,
-    needs=Needs(free=2),
-    capabilities=[
-        *_SEES,
-        Capability.REBOOT,
-        Capability.RESTART,
-        Capability.EDIT_STATE,
-        Capability.START_ERROR,
-    ],
-)
+    sources.CPUS_CHANGED, needs=Needs(free=2), capabilities=[*_SEES, *_RECOVERS, Capability.REBOOT],
+)  # fmt: skip
 def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     """The incident that this project began with, on a machine that really has other CPUs after its
     boot, and how to recover."""

@@ -115,5 +115,4 @@ def added_cpus_are_not_used(node: LockstepNode) -> None:
     node.reboot(machine("1s-1n-4c-smt2"))
     node.start()
     node.promise_running("The kubelet starts")
-    former = CPUSet.parse("0-3")
-    node.promise_pool("The former CPUs are shared", former)
+    node.promise_pool("The former CPUs are shared", CPUSet.parse("0-3"))

@@ -255,8 +255,7 @@ def _exclusive_alone(node: LockstepNode) -> None:
     main = node.taken("a", "main")
     node.promise_equal("The exclusive one has its CPUs", "CPUs of a/main", 2, len(main))
     node.promise_cpus("The other has none", "a/side", CPUSet(), node.taken("a", "side"))
-    pool = node.cpus - main
-    node.promise_cpuset("It shares the pool", "a", pool, "side")
+    node.promise_cpuset("It shares the pool", "a", node.cpus - main, "side")
 
 
 @of_managers(

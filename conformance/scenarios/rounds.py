@@ -57,5 +57,4 @@ def pod_that_comes_back_follows_the_pool(node: LockstepNode) -> None:
     node.delete("a")
     node.await_reconcile()
     node.await_reconcile()
-    pool = node.view.shared_pool
-    node.promise_cpuset("It ends on the pool", "shared", pool)
+    node.promise_cpuset("It ends on the pool", "shared", node.view.shared_pool)

@@ -115,8 +115,7 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     node.promise_equal("Each container keeps its CPUs", "assignments", held, seen)
     node.promise_pool("The pool stays as it is", pool)
     node.delete("a", passing=True)
-    freed = pool | held["a"]["c1"] | held["a"]["c2"]
-    node.promise_pool("A deleted pod's CPUs return", freed)
+    node.promise_pool("A deleted pod's CPUs return", pool | held["a"]["c1"] | held["a"]["c2"])
 
 
 @scenario(

@@ -40,8 +40,7 @@ def keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_cpus("The next pod gets other CPUs", "CPUs of both pods", CPUSet(), both)
     node.to_runtime(EndStopping())
     node.await_reconcile()
-    free = (pool | held) - node.taken("b")
-    node.promise_pool("Its CPUs come back", free)
+    node.promise_pool("Its CPUs come back", (pool | held) - node.taken("b"))
 
 
 @scenario(
