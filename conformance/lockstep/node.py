@@ -5,12 +5,20 @@ from __future__ import annotations
 from conformance.lockstep.in_cluster import ClusterSteps
 from conformance.lockstep.promises import Promises
 from reference import CPUSet
+from reference.steps import KubeletConfig, Pod
 from reference.view import View
 
 
 class LockstepNode(ClusterSteps, Promises):
     """A node under test beside its oracle: what a scenario reads (:class:`Readings`), the steps
     that it takes and what it promises; and the defects that it expects."""
+
+    def boot_with(self, *pods: Pod, config: KubeletConfig | None = None) -> View:
+        """Make the node as :meth:`boot` does, and apply these pods, one after the other."""
+        self.boot(config)
+        for pod in pods:
+            self.apply(pod)
+        return self.view
 
     def restart(self) -> View:
         """Kill the kubelet, and start it again."""

@@ -59,8 +59,7 @@ def all_free_cpus_are_assigned(node: LockstepNode) -> None:
 )  # fmt: skip
 def several_containers(node: LockstepNode) -> None:
     """Two whole requests get exclusive CPUs, a fractional one shares."""
-    node.boot()
-    node.apply(guaranteed("a", 1, 2, "500m"))
+    node.boot_with(guaranteed("a", 1, 2, "500m"))
     one, two = node.taken("a", "c1"), node.taken("a", "c2")
     node.promise_equal("The first gets one CPU", "exclusive CPUs a/c1", 1, len(one))
     node.promise_equal("The second gets two", "exclusive CPUs a/c2", 2, len(two))

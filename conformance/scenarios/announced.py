@@ -81,8 +81,7 @@ def across_cores_spreads_whatever_the_numbers(node: LockstepNode) -> None:
 )  # fmt: skip
 def restart_keeps_the_pool(node: LockstepNode) -> None:
     """Exclusive containers keep theirs, the others the rest, over two restarts."""
-    node.boot(managed(node))
-    node.apply(pod_of("a", 4, exclusive("main", 2), shared("side")))
+    node.boot_with(pod_of("a", 4, exclusive("main", 2), shared("side")), config=managed(node))
     main, rest = node.cpuset("a", "main"), node.cpuset("a", "side")
     for _ in range(2):
         node.restart()

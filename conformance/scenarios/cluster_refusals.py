@@ -29,8 +29,7 @@ _ADMISSION = code(
 def out_of_cpu_is_named(node: LockstepNode) -> None:
     """A Burstable pod, which needs no exclusive CPU, and one CPU more than is left. Nobody is put
     out in its favour. The pod before it keeps its CPUs, and the next one gets all the others."""
-    node.boot(replace(node.default_config(), api_server=True))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=replace(node.default_config(), api_server=True))
     held, left, capacity = node.taken("a"), len(node.free), len(node.cpus) - len(node.reserved)
     status = node.apply(burstable("large", request=str(left + 1)))
     node.promise_equal("It is rejected", "phase of pod large", Phase.REJECTED, status.phase)

@@ -198,8 +198,7 @@ def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
 )  # fmt: skip
 def reserved_cores_are_whole(node: LockstepNode) -> None:
     """Two CPUs of eight, with siblings 0 and 4: these two are left when all others are taken."""
-    node.boot(KubeletConfig(system_reserved="2"))
-    node.apply(guaranteed("a", 6))
+    node.boot_with(guaranteed("a", 6), config=KubeletConfig(system_reserved="2"))
     node.promise_pool("CPUs 0 and 4 stay", CPUSet([0, 4]))
 
 

@@ -70,9 +70,7 @@ def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
 )  # fmt: skip
 def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
     """It was created with more CPUs than the pool has now, and the kubelet creates it anew."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("shared"), guaranteed("a", 2))
     pool = node.view.shared_pool
     node.kill_container("shared")
     node.promise_cpuset("It runs on the pool", "shared", pool)
@@ -103,8 +101,7 @@ def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
 def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     """Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
     pod."""
-    node.boot()
-    node.apply(best_effort("shared"))
+    node.boot_with(best_effort("shared"))
     whole = node.view.shared_pool
     node.apply(replace(guaranteed("a", 2), restart_policy=RestartPolicy.ON_FAILURE))
     held = node.taken("a")
@@ -235,8 +232,7 @@ def limits_become_quotas(node: LockstepNode) -> None:
 def shares_outlive_pool_changes(node: LockstepNode) -> None:
     """An update of the cpuset says nothing of quota and shares, so they stay what the container
     was created with."""
-    node.boot()
-    node.apply(burstable("b", request="100m", limit="500m"))
+    node.boot_with(burstable("b", request="100m", limit="500m"))
     before, cpus = node.view.cfs["b"]["c"], node.cpuset("b")
     node.apply(guaranteed("a", 2))
     node.promise_cpuset("Its cpuset follows", "b", cpus - node.taken("a"))
@@ -253,8 +249,7 @@ def shares_outlive_pool_changes(node: LockstepNode) -> None:
 def gate_off_brings_quotas_back(node: LockstepNode) -> None:
     """As up to 1.32. From 1.37 on the kubelet refuses to start with the gate off."""
     gates = {"DisableCPUQuotaWithExclusiveCPUs": False}
-    node.boot(replace(node.default_config(), feature_gates=gates))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=replace(node.default_config(), feature_gates=gates))
     node.promise_equal("It has one", "CFS quota of a/c", 200_000, node.quota("a"))
 
 
@@ -267,10 +262,7 @@ def start_on_their_cpus(node: LockstepNode) -> None:
     """A container that is started without a cpuset runs on all CPUs until a reconcile round, ten
     seconds later by default. From 1.21 on the cpuset comes with the request to create the
     container, before in an update between its creation and its start."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("mixed", 1, "500m"))
+    node.boot_with(guaranteed("a", 2), best_effort("shared"), guaranteed("mixed", 1, "500m"))
     for pod, container in (("a", "c"), ("mixed", "c1")):
         held, asked = node.taken(pod, container), node.asked(pod, container)
         started, entry = asked.started_on or CPUSet(), asked.entry or CPUSet()
@@ -314,8 +306,7 @@ def refused_update_is_tried_again(node: LockstepNode) -> None:
     """As with EBUSY, where the container has a cgroup of its own in its cgroup. The next rounds try
     again, and until then it runs on CPUs that are exclusive to another. Up to 1.21 rounds in which
     nothing changed would use the refusals up."""
-    node.boot()
-    node.apply(best_effort("shared"))
+    node.boot_with(best_effort("shared"))
     node.to_runtime(FailUpdates(3))
     node.apply(guaranteed("a", 2))
     node.promise_on_pool("It ends on the pool", "shared", "c")
@@ -328,9 +319,7 @@ def refused_update_is_tried_again(node: LockstepNode) -> None:
 )  # fmt: skip
 def idle_rounds_update_nothing(node: LockstepNode) -> None:
     """Up to 1.21 every round updated every container."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("shared"), guaranteed("a", 2))
     node.await_reconcile()
     before = _updates(node)
     node.await_reconcile()
@@ -344,9 +333,7 @@ def idle_rounds_update_nothing(node: LockstepNode) -> None:
 )  # fmt: skip
 def idle_rounds_update_every_container(node: LockstepNode) -> None:
     """A defect that costs a call of the runtime for each container every ten seconds."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("shared"), guaranteed("a", 2))
     before = _updates(node)
     node.await_reconcile()
     for owner, updates in _updates(node).items():
@@ -362,9 +349,7 @@ def idle_rounds_update_every_container(node: LockstepNode) -> None:
 def start_updates_each_container_once(node: LockstepNode) -> None:
     """It does not know what its predecessor sent last. How often it sends them in that round is its
     own affair: the same CPUs sent twice change nothing."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("shared"), guaranteed("a", 2))
     node.await_reconcile()
     before, cpus = _updates(node), dict(node.view.cpusets)
     node.restart()

@@ -68,9 +68,7 @@ def _promise_all_held(node: LockstepNode, *pods: str) -> None:
 
 def _neighbour(node: LockstepNode) -> CPUSet:
     """A node with two pods, one of which has a CPU of its own, this one."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("other", 1))
+    node.boot_with(best_effort("shared"), guaranteed("other", 1))
     return node.taken("other")
 
 

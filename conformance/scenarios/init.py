@@ -119,8 +119,7 @@ def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
 )  # fmt: skip
 def sidecars_follow_the_pool(node: LockstepNode) -> None:
     """It is an init container that runs on."""
-    node.boot()
-    node.apply(Pod("shared", (Container("side", kind=Kind.SIDECAR), Container("main"))))
+    node.boot_with(Pod("shared", (Container("side", kind=Kind.SIDECAR), Container("main"))))
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
     node.apply(guaranteed("a", 1))
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")

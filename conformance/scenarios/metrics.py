@@ -69,8 +69,7 @@ def requests_are_counted(node: LockstepNode) -> None:
 )  # fmt: skip
 def refusals_are_counted(node: LockstepNode) -> None:
     """One CPU under full-pcpus-only, where a physical core has more. The next pod is met."""
-    node.boot(_whole_cores(node))
-    node.apply(guaranteed("odd", 1))
+    node.boot_with(guaranteed("odd", 1), config=_whole_cores(node))
     promise_counts(node, "It is counted twice", {REQUESTS: 1, ERRORS: 1})
     node.apply(guaranteed("even", node.topology.cpus_per_core))
     promise_counts(node, "The next is a request alone", {REQUESTS: 2, ERRORS: 1})

@@ -63,8 +63,7 @@ def sources_are_counted(node: LockstepNode) -> None:
 )
 def single_numa_containers_are_counted(node: LockstepNode) -> None:
     """Under scope container."""
-    node.boot(aligning(node, "single-numa-node"))
-    node.apply(guaranteed("fits", 1, 1))
+    node.boot_with(guaranteed("fits", 1, 1), config=aligning(node, "single-numa-node"))
     promise_counts(node, "Two containers fit", {metrics.ALIGNED_CONTAINERS: 2})
     node.apply(guaranteed("wide", len(node.cpus) // node.topology.num_numa_nodes + 1))
     counts = {metrics.ALIGNED_CONTAINERS: 2, metrics.MISALIGNED_CONTAINERS: 1}
@@ -90,8 +89,7 @@ def single_numa_pods_are_counted(node: LockstepNode) -> None:
 )
 def restricted_counts_no_alignment(node: LockstepNode) -> None:
     """It promises none: a container may need several NUMA nodes."""
-    node.boot(aligning(node, "restricted", scope="pod"))
-    node.apply(guaranteed("fits", 1))
+    node.boot_with(guaranteed("fits", 1), config=aligning(node, "restricted", scope="pod"))
     seen = (node.ask(AskMetrics()).metrics or {}).get(metrics.ALIGNED_PODS, 0.0)
     node.promise_equal("It is not counted", metrics.ALIGNED_PODS, 0.0, seen)
 

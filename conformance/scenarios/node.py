@@ -77,9 +77,7 @@ def _promise_all_in_state(node: LockstepNode, rule: str, cpus: CPUSet) -> None:
 def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     """Read from the kernel: the effective cpuset of the container's cgroup, the affinity of every
     task in it, and the CPUs on which they were seen to run while they spun."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("a", 2), best_effort("shared"))
     node.spin()
     held = node.taken("a")
     kernel, other = node.enforced("a"), node.enforced("shared")
@@ -101,9 +99,7 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
 )  # fmt: skip
 def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     """A quota would throttle a container that uses all of its CPUs."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(burstable("b", request="100m", limit="500m"))
+    node.boot_with(guaranteed("a", 1), burstable("b", request="100m", limit="500m"))
     node.promise_equal("It has no quota", "CFS quota a/c", None, node.quota("a"))
     node.promise_equal("The other has one", "CFS quota b/c", 50_000, node.quota("b"))
 
@@ -115,8 +111,7 @@ def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
 )  # fmt: skip
 def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     """The documentation said otherwise for years."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     node.promise_equal("It has a quota", "CFS quota a/c", 200_000, node.quota("a"))
 
 
@@ -129,10 +124,9 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
 def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     """A quota of the pod throttles every container in it, whatever their own cgroups say. A pod
     without exclusive CPUs has a quota of all its limits, which shows that quotas are seen."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(guaranteed("mixed", 1, "500m"))
-    node.apply(guaranteed("fractions", "300m", "100m"))
+    node.boot_with(
+        guaranteed("a", 1), guaranteed("mixed", 1, "500m"), guaranteed("fractions", "300m", "100m")
+    )
     _promise_pod_quota(node, "It has no quota", "a", None)
     _promise_pod_quota(node, "Nor has a pod that shares one more container", "mixed", None)
     _promise_pod_quota(node, "A pod without exclusive CPUs has one", "fractions", 40_000)
@@ -146,8 +140,7 @@ def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
 )  # fmt: skip
 def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
     """As its containers have theirs."""
-    node.boot()
-    node.apply(guaranteed("a", 1, "500m"))
+    node.boot_with(guaranteed("a", 1, "500m"))
     _promise_pod_quota(node, "It has a quota", "a", 150_000)
 
 
@@ -161,8 +154,7 @@ def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
 def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     """The kubelet sends cpusets and nothing else, so such a quota throttles the container until its
     pod is made anew."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.tamper_quota("a", "c", 20_000)
     node.await_reconcile()
@@ -178,9 +170,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
 )  # fmt: skip
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     """The state is kept by pod and container name, so it holds for the new container too."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("a", 2), best_effort("shared"))
     held = node.taken("a")
     node.kill_container("a")
     _promise_kept(node, "a", held)
@@ -195,8 +185,7 @@ def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
 )  # fmt: skip
 def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     """Its sandbox and containers are killed behind the kubelet's back while its manifest goes."""
-    node.boot()
-    node.apply(best_effort("shared"))
+    node.boot_with(best_effort("shared"))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 2))
     node.delete("a", force=True, passing=True)
@@ -212,8 +201,7 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
 )  # fmt: skip
 def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     """Containers keep running, and later pods get their CPUs as before."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.to_runtime(RestartRuntime())
     _promise_kept(node, "a", held)
@@ -231,9 +219,7 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
 def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
     """Systemd writes the cpusets of its units again: those that the runtime set last, also for
     shared containers whose cpuset has changed since they started."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("shared"), guaranteed("a", 2))
     held = node.taken("a")
     node.daemon_reload()
     _promise_kept(node, "a", held)
@@ -249,8 +235,7 @@ def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
 def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     """Until then the container runs on the CPUs that were written by hand. A daemon-reload may
     repair it earlier, since systemd writes the cpuset that the runtime set last."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.tamper("a", "c", node.cpus)
     _promise_affinity(node, "The tasks follow it", "a", node.cpus)
@@ -297,8 +282,7 @@ def _spare(node: LockstepNode) -> CPUSet:
 )  # fmt: skip
 def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
     """The state file names the CPU, and the machine lacks it."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held, whole = node.taken("a"), node.cpus
     spare = _spare(node)
     node.offline(spare)
@@ -319,8 +303,7 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
 def offline_cpu_and_recovery(node: LockstepNode) -> None:
     """Remove the file, start the kubelet: the pod is pinned again, on CPUs that are there. The
     whole last physical core goes, so that the others stay of one size."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     gone = node.topology.with_siblings(CPUSet([max(node.topology.details)]))
     whole = node.cpus
     node.offline(gone)
@@ -341,8 +324,7 @@ def offline_cpu_and_recovery(node: LockstepNode) -> None:
 def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
     """The kubelet does not notice. The kernel keeps the configured cpuset, and its effective part
     is what is online."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     held = node.taken("a")
     gone = CPUSet([max(held)])
     node.offline(gone)
@@ -360,8 +342,7 @@ def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
 def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     """State file and cpuset.cpus stay as they were. Only the effective cpuset and the affinity of
     the tasks show the change. Once the CPUs are back, the container is pinned again."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.offline(held)
     kernel = node.enforced("a")

@@ -23,6 +23,7 @@ from conformance.scenarios.pod_level_parts import (
     pod_of,
     promise_no_exclusive_cpus,
     promise_running,
+    run_pod,
     shared,
 )
 from conformance.subject import Capability
@@ -52,8 +53,7 @@ def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str
 )  # fmt: skip
 def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
     """Though the pod is Guaranteed, and a container asks for a whole CPU of it."""
-    node.boot()
-    node.apply(pod_of("a", 2, exclusive("main", 1), shared("side")))
+    node.boot_with(pod_of("a", 2, exclusive("main", 1), shared("side")))
     promise_no_exclusive_cpus(node, "a")
     status = node.view.pods["a"]
     node.promise_equal("The pod is Guaranteed", "QoS class of a", "Guaranteed", status.qos)
@@ -79,8 +79,7 @@ def restricted_admits_it_by_default(node: LockstepNode) -> None:
 )  # fmt: skip
 def empty_resources_make_best_effort(node: LockstepNode) -> None:
     """A known defect: `resources: {}` requests nothing."""
-    node.boot()
-    node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
+    node.boot_with(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
     promise_no_exclusive_cpus(node, "a")
     qos = node.view.pods["a"].qos
     node.promise_equal("The pod is BestEffort", "QoS class of a", "BestEffort", qos)
@@ -93,8 +92,7 @@ def empty_resources_make_best_effort(node: LockstepNode) -> None:
 )  # fmt: skip
 def empty_resources_are_ignored(node: LockstepNode) -> None:
     """The kubelet treats the pod as if its manifest had no pod-level resources."""
-    node.boot()
-    node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
+    node.boot_with(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
     promise_running(node, "a")
     node.promise_equal("The container has its CPUs", "size of a/c", 2, len(node.taken("a")))
 
@@ -111,8 +109,7 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     """All of the pod's CPUs lie in one NUMA node, and no other pod runs on them."""
     node.boot(managed(node))
     whole = node.view.shared_pool
-    node.apply(pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
-    promise_running(node, "a")
+    run_pod(node, pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
     main, rest = node.taken("a", "main"), node.taken("a", "one")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
     node.promise_equal("Two are left", "CPUs of a/one", 2, len(rest))
@@ -156,8 +153,7 @@ def init_containers_use_the_pool(node: LockstepNode) -> None:
         exclusive("main", 2),
         shared("other"),
     ]
-    node.apply(pod_of("a", 4, *containers))
-    promise_running(node, "a")
+    run_pod(node, pod_of("a", 4, *containers))
     side, main = node.taken("a", "side"), node.taken("a", "main")
     setup, other = node.taken("a", "setup"), node.taken("a", "other")
     node.promise_equal("The sidecar has its CPU", "CPUs of a/side", 1, len(side))
@@ -235,8 +231,7 @@ def restart_takes_another_pool(node: LockstepNode) -> None:
     invariants cannot hold until then, so only the kubelet's last error is judged."""
     if node.release_has(Behaviour.POD_POOL_KEPT):
         raise DoesNotApply("needs a kubelet without the fix of issue 140989")
-    node.boot(managed(node, "best-effort"))
-    node.apply(pod_of("a", 2, exclusive("main", 2)))
+    node.boot_with(pod_of("a", 2, exclusive("main", 2)), config=managed(node, "best-effort"))
     first = node.taken("a", "main")
     node.stop()
     node.expect_lost(first)
@@ -250,8 +245,7 @@ def restart_takes_another_pool(node: LockstepNode) -> None:
 
 
 def _exclusive_alone(node: LockstepNode) -> None:
-    node.apply(pod_of("a", 3, exclusive("main", 2), shared("side")))
-    promise_running(node, "a")
+    run_pod(node, pod_of("a", 3, exclusive("main", 2), shared("side")))
     main = node.taken("a", "main")
     node.promise_equal("The exclusive one has its CPUs", "CPUs of a/main", 2, len(main))
     node.promise_cpus("The other has none", "a/side", CPUSet(), node.taken("a", "side"))
@@ -412,8 +406,7 @@ def unequal_container_shares(node: LockstepNode) -> None:
     itself is exclusive."""
     node.boot(managed(node))
     unequal = replace(exclusive("side", 1), cpu_limit="2")
-    node.apply(pod_of("a", 4, exclusive("main", 2), unequal, shared("other")))
-    promise_running(node, "a")
+    run_pod(node, pod_of("a", 4, exclusive("main", 2), unequal, shared("other")))
     main = node.taken("a", "main")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
     for name in ("side", "other"):
@@ -427,8 +420,7 @@ def unequal_container_shares(node: LockstepNode) -> None:
 
 def _reported_pool(node: LockstepNode) -> CPUSet:
     """The CPUs that container ``one`` shares with its pod, of which ``main`` has two alone."""
-    node.boot(managed(node))
-    node.apply(pod_of("a", 4, exclusive("main", 2), shared("one")))
+    node.boot_with(pod_of("a", 4, exclusive("main", 2), shared("one")), config=managed(node))
     node.ask()
     return node.taken("a", "one")
 

@@ -58,9 +58,7 @@ def too_large_a_pod_is_refused(node: LockstepNode) -> None:
 )
 def pods_without_it_are_as_before(node: LockstepNode) -> None:
     """Its containers have CPUs of their own, in one NUMA node, and keep them over a restart."""
-    node.boot(managed(node))
-    node.apply(guaranteed("a", 1, 1))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("a", 1, 1), best_effort("shared"), config=managed(node))
     promise_running(node, "a")
     held = dict(node.view.assignments["a"])
     node.promise_equal("Each has one", "sizes", [1, 1], [len(cpus) for cpus in held.values()])

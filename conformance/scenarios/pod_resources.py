@@ -53,10 +53,7 @@ def _promise_error(node: LockstepNode, rule: str, text: str) -> None:
 )  # fmt: skip
 def get_reports_one_pod(node: LockstepNode) -> None:
     """A pod that shares is there without a CPU."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
-    node.apply(guaranteed("b", 1))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("a", 2), guaranteed("b", 1), best_effort("shared"))
     for pod in ("a", "b"):
         node.ask(AskPodResources(pod))
         _promise_got(node, "It reports the exclusive CPUs", f"{pod}/c", node.taken(pod))
@@ -73,8 +70,7 @@ def get_reports_one_pod(node: LockstepNode) -> None:
 )  # fmt: skip
 def get_is_off_by_default(node: LockstepNode) -> None:
     """Feature gate KubeletPodResourcesGet, alpha. List answers all the same."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     node.ask(AskPodResources("a"))
     _promise_error(node, "Get is refused", "Get method disabled")
     node.ask()
@@ -155,8 +151,7 @@ def sidecars_are_reported(node: LockstepNode) -> None:
 )  # fmt: skip
 def fractions_have_no_cpu(node: LockstepNode) -> None:
     """Nor does it for the fraction beside a container with CPUs of its own."""
-    node.boot()
-    node.apply(guaranteed("mixed", 1, "500m"))
+    node.boot_with(guaranteed("mixed", 1, "500m"))
     node.ask()
     held = node.taken("mixed", "c1")
     node.promise_pod_resources("Whole CPUs are reported", "mixed", held, "c1")
@@ -170,9 +165,7 @@ def fractions_have_no_cpu(node: LockstepNode) -> None:
 )  # fmt: skip
 def restart_reports_the_same(node: LockstepNode) -> None:
     """It has them from its state file."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(guaranteed("b", 2))
+    node.boot_with(guaranteed("a", 1), guaranteed("b", 2))
     held = {pod: node.taken(pod) for pod in ("a", "b")}
     node.restart()
     node.ask()
@@ -188,8 +181,7 @@ def restart_reports_the_same(node: LockstepNode) -> None:
 )  # fmt: skip
 def inactive_pods_are_left_out(node: LockstepNode) -> None:
     """Their manifests are still there. Up to 1.33 both were reported."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     node.apply(guaranteed("refused", len(node.cpus)))
     node.apply(replace(guaranteed("ended", 1), restart_policy=RestartPolicy.NEVER))
     node.kill_container("ended", exit_code=0)

@@ -10,7 +10,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Source, scenario
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, run_pod, shared
 from conformance.scenarios.sources import address, pull, tests
 from conformance.subject import Capability
 from reference import CPUSet
@@ -54,9 +54,7 @@ def _short(name: str, cpus: int | str) -> Pod:
 )  # fmt: skip
 def every_pod_is_listed_on_request(node: LockstepNode) -> None:
     """As up to 1.33. Only the pod that runs has CPUs there."""
-    node.boot(_of_every_pod(node))
-    node.apply(guaranteed("a", 1))
-    node.apply(guaranteed("fraction", "500m"))
+    node.boot_with(guaranteed("a", 1), guaranteed("fraction", "500m"), config=_of_every_pod(node))
     node.apply(guaranteed("refused", len(node.cpus)))
     node.apply(_short("ended", 1))
     node.kill_container("ended", exit_code=0)
@@ -112,8 +110,7 @@ def too_many_calls_are_refused(node: LockstepNode) -> None:
 def container_scope_reports_own_cpus(node: LockstepNode) -> None:
     """The pod as a whole has none, and a container that shares has none. Get and List agree."""
     node.boot(managed(node, scope="container"))
-    node.apply(pod_of("a", 2, exclusive("main", 1), shared("side")))
-    promise_running(node, "a")
+    run_pod(node, pod_of("a", 2, exclusive("main", 1), shared("side")))
     node.ask(AskPodResources("a"))
     got = {name: str(cpus) for name, cpus in (node.view.got_pod or {}).items()}
     expected = {"main": str(node.taken("a", "main")), "side": ""}

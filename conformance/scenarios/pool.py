@@ -37,8 +37,7 @@ def shrinks_and_grows(node: LockstepNode) -> None:
 )  # fmt: skip
 def reserved_cpus_stay(node: LockstepNode) -> None:
     """With every other CPU taken, the shared pool is the reserved CPUs."""
-    node.boot()
-    node.apply(best_effort("shared"))
+    node.boot_with(best_effort("shared"))
     status = node.apply(guaranteed("a", len(node.free)))
     node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
     rest = node.cpus - node.reserved

@@ -20,8 +20,7 @@ from reference.view import Phase
 def pod_beyond_the_node_is_refused(node: LockstepNode) -> None:
     """A Burstable pod, which needs no exclusive CPU. A static pod is critical, so the kubelet looks
     for pods that it could put out in its favour, and finds none. The next pod is admitted."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     left = len(node.free)
     status = node.apply(burstable("large", request=str(len(node.cpus) - len(node.reserved) - 1)))
     node.promise_equal("It is rejected", "phase of pod large", Phase.REJECTED, status.phase)

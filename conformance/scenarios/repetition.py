@@ -268,10 +268,7 @@ def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
     """A kubelet that starts meets a container that another has started, and starts the next one
     itself. Lower CPUs are free, which a kubelet that allocates anew would take. (Within one run the
     kubelet's back-off delays the second start of a container.)"""
-    node.boot()
-    node.apply(guaranteed("first", 1))
-    node.apply(guaranteed("a", 2))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("first", 1), guaranteed("a", 2), best_effort("shared"))
     held = node.taken("a")
     node.delete("first")
     before = node.view.state_file

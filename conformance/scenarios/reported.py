@@ -20,9 +20,7 @@ from reference.steps import AskAllocatable, KubeletConfig
 )  # fmt: skip
 def every_container_is_reported(node: LockstepNode) -> None:
     """Not those of the first container alone, and of each its own."""
-    node.boot()
-    node.apply(guaranteed("a", 1, 2))
-    node.apply(guaranteed("b", 1))
+    node.boot_with(guaranteed("a", 1, 2), guaranteed("b", 1))
     node.ask()
     for pod, container in (("a", "c1"), ("a", "c2"), ("b", "c")):
         held = node.taken(pod, container)

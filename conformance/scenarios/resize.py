@@ -64,8 +64,7 @@ def _promise_unmoved(node: LockstepNode, pod: str, cpus: CPUSet, pool: CPUSet) -
 def exclusive_cpus_infeasible(node: LockstepNode) -> None:
     """Asked for one CPU more, the kubelet reports the resize as infeasible. The pod keeps its CPUs,
     its entry in the state file and its cpuset, and so does the shared pool."""
-    node.boot(in_cluster(node))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=in_cluster(node))
     cpus, pool, text = node.taken("a"), node.view.shared_pool, node.view.state_file
     _promise_pending(node, node.resize(guaranteed("a", 3)), _INFEASIBLE)
     _promise_unmoved(node, "a", cpus, pool)
@@ -103,8 +102,7 @@ def infeasible_over_a_restart(node: LockstepNode) -> None:
     """The API server keeps the size that was refused. A kubelet that starts again admits the pod
     with the size that it had allocated (its checkpoint), so the pod keeps its CPUs. The Topology
     Manager, here restricted, would refuse CPUs of another number than is asked for."""
-    node.boot(in_cluster(node, topology_manager="restricted"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=in_cluster(node, topology_manager="restricted"))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.resize(guaranteed("a", 3))
     node.restart()
@@ -121,8 +119,7 @@ def while_the_kubelet_is_down(node: LockstepNode) -> None:
     """The kubelet that starts finds another size at the API server than in its checkpoint. It
     admits the pod with the size of the checkpoint: same CPUs, same cpuset, same pool. The Topology
     Manager, here restricted, would refuse CPUs of another number than is asked for."""
-    node.boot(in_cluster(node, topology_manager="restricted"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=in_cluster(node, topology_manager="restricted"))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.stop()
     node.resize(guaranteed("a", 3))
@@ -139,8 +136,7 @@ def while_the_kubelet_is_down(node: LockstepNode) -> None:
 def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     """From 1.34 on the static policy stands against a resize only where a cpu request changes. More
     memory is granted; CPUs, cpuset and shared pool stay, over a restart too."""
-    node.boot(in_cluster(node))
-    node.apply(with_memory(guaranteed("a", 2), "64Mi"))
+    node.boot_with(with_memory(guaranteed("a", 2), "64Mi"), config=in_cluster(node))
     cpus, pool = node.taken("a"), node.view.shared_pool
     _promise_granted(node, node.resize(with_memory(guaranteed("a", 2), "128Mi")))
     _promise_unmoved(node, "a", cpus, pool)
@@ -156,8 +152,7 @@ def memory_of_exclusive_cpus(node: LockstepNode) -> None:
 def memory_infeasible_too(node: LockstepNode) -> None:
     """The static policy stands against any resize of a Guaranteed pod, also where its cpu request
     stays. CPUs, cpuset and shared pool stay."""
-    node.boot(in_cluster(node))
-    node.apply(with_memory(guaranteed("a", 2), "64Mi"))
+    node.boot_with(with_memory(guaranteed("a", 2), "64Mi"), config=in_cluster(node))
     cpus, pool = node.taken("a"), node.view.shared_pool
     _promise_pending(node, node.resize(with_memory(guaranteed("a", 2), "128Mi")), _INFEASIBLE)
     _promise_unmoved(node, "a", cpus, pool)
@@ -216,8 +211,7 @@ def granted_without_cpus(node: LockstepNode) -> None:
     CPUs. The pod keeps its 2 CPUs, also after a restart of the kubelet, and the shared pool stays
     as it was."""
     gates = _LET_THROUGH if node.release_has(Behaviour.RESIZE_REFUSED) else {}
-    node.boot(in_cluster(node, gates=gates))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=in_cluster(node, gates=gates))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.expect_broken(_AS_REQUESTED)
     _promise_granted(node, node.resize(guaranteed("a", 3)))

@@ -15,10 +15,7 @@ _RESTART = (Capability.RESTART, Capability.CPUSETS)
 
 
 def _keeps(node: LockstepNode, *, kill: bool) -> None:
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("b", 2))
+    node.boot_with(guaranteed("a", 1), best_effort("shared"), guaranteed("b", 2))
     before = node.view
     if kill:
         node.kill()
@@ -73,9 +70,7 @@ def start_forgets_assignments(node: LockstepNode) -> None:
     """A known defect: the first reconcile round runs before the kubelet knows any pod, and removes
     the entry of every container that it did not meet. The next round chooses CPUs for the running
     containers as on an empty machine."""
-    node.boot()
-    node.apply(guaranteed("first", 1))
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("first", 1), guaranteed("a", 1))
     held = node.taken("a")
     node.kill()
     node.delete("first")
@@ -112,8 +107,7 @@ def deleted_while_down_is_freed(node: LockstepNode) -> None:
 )  # fmt: skip
 def reboot_keeps_assignments(node: LockstepNode) -> None:
     """The containers are made anew, on the CPUs that the state file has for them."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     held = node.taken("a")
     node.kill()
     node.reboot()
@@ -130,9 +124,7 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
 def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
     """A pod that came first is gone, and its CPUs are free. A kubelet that has lost its state file
     would give them to the pod that is left."""
-    node.boot()
-    node.apply(guaranteed("first", 1))
-    node.apply(guaranteed("second", 1))
+    node.boot_with(guaranteed("first", 1), guaranteed("second", 1))
     held = node.taken("second")
     node.delete("first")
     node.kill()
@@ -152,8 +144,7 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     """While it runs, the kubelet has to send an update only when the wanted set changes. Until then
     the container may run on the CPUs that it was put on. A kubelet that sends more updates repairs
     the cpuset earlier, which is conformant too."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.tamper("a", "c", node.cpus)
     node.await_reconcile()
@@ -169,9 +160,7 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
 )  # fmt: skip
 def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     """Exclusive and shared containers alike are sent their CPUs in every round."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(best_effort("b"))
+    node.boot_with(guaranteed("a", 1), best_effort("b"))
     held, pool = node.taken("a"), node.view.shared_pool
     node.tamper("a", "c", node.cpus)
     node.tamper("b", "c", held)
@@ -189,8 +178,7 @@ def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
 def reboot_may_move_pods(node: LockstepNode) -> None:
     """Its container has another id. What the former one held is free again once the kubelet knows
     the ids of all containers."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     whole = node.view.shared_pool | node.taken("a")
     node.kill()
     node.reboot()
@@ -225,10 +213,7 @@ def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
 def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
     """A kubelet that allocates anew at its start would give the pod the CPUs that a deleted pod
     has left, and so move a container that runs."""
-    node.boot()
-    node.apply(guaranteed("first", 1))
-    node.apply(guaranteed("a", 1))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("first", 1), guaranteed("a", 1), best_effort("shared"))
     held = node.taken("a")
     node.delete("first")
     before = node.view.state_file
@@ -245,10 +230,7 @@ def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
 )  # fmt: skip
 def keeps_several_containers(node: LockstepNode) -> None:
     """The pod before it is deleted while the kubelet is down."""
-    node.boot()
-    node.apply(guaranteed("first", 1))
-    node.apply(guaranteed("a", 1, "500m", 2))
-    node.apply(best_effort("last"))
+    node.boot_with(guaranteed("first", 1), guaranteed("a", 1, "500m", 2), best_effort("last"))
     before = {name: node.taken("a", name) for name in ("c1", "c2", "c3")}
     node.stop()
     node.delete("first")

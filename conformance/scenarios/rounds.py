@@ -24,8 +24,7 @@ from reference.steps import FailUpdates, RestartPolicy
 def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
     """A kubelet that frees them at once may give them to another pod, and start the container on
     the shared pool. This is looked at after two rounds: they come later than the end."""
-    node.boot()
-    node.apply(replace(guaranteed("a", 2, 1), restart_policy=RestartPolicy.NEVER))
+    node.boot_with(replace(guaranteed("a", 2, 1), restart_policy=RestartPolicy.NEVER))
     held, pool = node.taken("a", "c1"), node.view.shared_pool
     node.kill_container("a", "c1", exit_code=0)
     node.await_reconcile()
@@ -44,8 +43,7 @@ def pod_that_comes_back_follows_the_pool(node: LockstepNode) -> None:
     """A static pod comes back with the uid of before. It starts on a smaller pool, and the runtime
     refuses the first updates; then the pool is what it was in the pod's first time. What was sent
     to its container then counts no more."""
-    node.boot()
-    node.apply(best_effort("shared"))
+    node.boot_with(best_effort("shared"))
     node.await_reconcile()
     node.delete("shared")
     node.apply(guaranteed("a", 2))

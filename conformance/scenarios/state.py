@@ -37,8 +37,7 @@ def _promise_recovery(node: LockstepNode, refused: str) -> None:
 )  # fmt: skip
 def removed_starts_afresh(node: LockstepNode) -> None:
     """The pod gets CPUs as on an empty machine."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     node.stop()
     node.remove_state()
     node.start()
@@ -218,8 +217,7 @@ def first_cpus_are_remembered(node: LockstepNode) -> None:
 def first_cpus_are_those_held_before(node: LockstepNode) -> None:
     """The state file of before has none of them. Its next change brings those of every
     container."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     node.stop()
     node.configure(replace(node.config, feature_gates=_RESIZES))
     node.start()

@@ -101,10 +101,7 @@ def state_file_is_checked(node: LockstepNode) -> None:
 def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     """The state file of before is read. Two pods have three containers, and the pool does not
     change by the restart."""
-    node.boot()
-    node.apply(guaranteed("gone", 1))
-    node.apply(guaranteed("a", 1, 1))
-    node.apply(guaranteed("b", 1))
+    node.boot_with(guaranteed("gone", 1), guaranteed("a", 1, 1), guaranteed("b", 1))
     node.delete("gone")
     held, pool = dict(node.view.assignments), node.view.shared_pool
     node.stop()
@@ -125,8 +122,7 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
 )  # fmt: skip
 def file_without_checksum_is_read(node: LockstepNode) -> None:
     """As releases up to 1.11 wrote it, which had no checksum. The pod keeps its CPUs."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     held, pool = node.taken("a"), node.view.shared_pool
     node.stop()
     text = node.view.state_file or ""

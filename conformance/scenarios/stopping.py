@@ -31,8 +31,7 @@ def _in_cluster(node: LockstepNode) -> KubeletConfig:
 def keeps_its_cpus(node: LockstepNode) -> None:
     """Its containers may run for as long as its termination grace period. The pod that comes
     meanwhile gets other CPUs, and only then are the first pod's CPUs free."""
-    node.boot(_in_cluster(node))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=_in_cluster(node))
     held, pool = node.taken("a"), node.view.shared_pool
     node.apply(guaranteed("b", 2), instead_of="a", stopping=True)
     node.promise_cpus("The pod that stops keeps its CPUs", "CPUs of a/c", held, node.taken("a"))

@@ -7,7 +7,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
 from conformance.scenario import scenario
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, run_pod
 from conformance.scenarios.sources import code
 from conformance.subject import Capability
 from reference import Checkpoint
@@ -39,8 +39,7 @@ def version_3_file_is_read(node: LockstepNode) -> None:
     first ones (issue 140989)."""
     node.boot(managed(node))
     pool = node.view.shared_pool
-    node.apply(pod_of("a", 4, exclusive("main", 2), exclusive("other", 1)))
-    promise_running(node, "a")
+    run_pod(node, pod_of("a", 4, exclusive("main", 2), exclusive("other", 1)))
     given = pool - node.view.shared_pool
     node.promise_equal("The pod has four CPUs", "CPUs that left the pool", 4, len(given))
     node.kill()
