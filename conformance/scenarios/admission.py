@@ -75,8 +75,7 @@ def several_containers(node: LockstepNode) -> None:
 )  # fmt: skip
 def rejection_returns_what_was_taken(node: LockstepNode) -> None:
     """Its first container took all that was free before the second found nothing."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     status = node.apply(guaranteed("a", len(node.free), 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.pass_admission()
@@ -90,8 +89,7 @@ def rejection_returns_what_was_taken(node: LockstepNode) -> None:
 )  # fmt: skip
 def app_reuses_init_cpus(node: LockstepNode) -> None:
     """The pod holds no more CPUs than its larger part asks for."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))
     main = node.taken("a", "main")
     node.promise_cpus("Both have the same CPUs", "a/main", node.taken("a", "setup"), main)

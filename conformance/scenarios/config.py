@@ -108,8 +108,7 @@ def unknown_policy_is_refused(node: LockstepNode) -> None:
 def reserved_amounts_are_kept(node: LockstepNode) -> None:
     """600m for the system and 500m for Kubernetes make two CPUs, so one CPU more than the rest is
     too much."""
-    node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
-    whole = node.view.shared_pool
+    whole = node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m")).shared_pool
     node.apply(guaranteed("a", len(node.cpus) - 1))
     node.promise_taken("The pod gets no CPU", "a", CPUSet())
     node.promise_pool("The pool is whole", whole)

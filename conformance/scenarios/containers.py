@@ -84,9 +84,8 @@ def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
 )  # fmt: skip
 def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     """Its app container goes on running meanwhile."""
-    node.boot()
     sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
-    node.apply(guaranteed_of("a", [sidecar, exclusive("c", 1)]))
+    node.boot_with(guaranteed_of("a", [sidecar, exclusive("c", 1)]))
     held, other = node.taken("a", "sidecar"), node.taken("a")
     node.kill_container("a", "sidecar")
     _promise_held(node, "a", "sidecar", held)
@@ -120,8 +119,7 @@ def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
 def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
     """The kubelet frees what no active pod names, and a pod is active while one of its containers
     may run. So CPUs of a container that has ended stay idle until then."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(_never(guaranteed("a", 2, 1)))
     held = node.taken("a", "c1")
     node.kill_container("a", "c1", exit_code=0)
@@ -140,8 +138,7 @@ def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
 def own_restart_policy_decides(node: LockstepNode) -> None:
     """The pod's restart policy is Always. One container never starts again, the other only after a
     failure: with the second the pod has ended."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     once = replace(exclusive("once", 1), restart_policy=RestartPolicy.NEVER)
     again = replace(exclusive("again", 2), restart_policy=RestartPolicy.ON_FAILURE)
     node.apply(guaranteed_of("a", [once, again]))
@@ -179,8 +176,7 @@ def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
 def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
     """Restart policy Never, and SIGKILL, which is exit code 137: the pod's phase is Failed, without
     a reason."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(_never(guaranteed("a", 2)))
     node.kill_container("a")
     _promise_returned(node, "a", whole)
@@ -384,9 +380,8 @@ def _updates(node: LockstepNode) -> dict[str, int]:
 def restart_rule_keeps_all_cpus(node: LockstepNode) -> None:
     """One container exits with the code that the rule names. The pod stays where it is, so its
     entries do as well."""
-    node.boot()
     main = replace(exclusive("main", 1), restarts_all_on=(42,))
-    node.apply(guaranteed_of("a", [main, exclusive("side", 2)]))
+    node.boot_with(guaranteed_of("a", [main, exclusive("side", 2)]))
     held = {name: node.taken("a", name) for name in ("main", "side")}
     node.kill_container("a", "main", exit_code=42)
     for name, cpus in held.items():

@@ -227,9 +227,8 @@ def during_the_first_start(node: LockstepNode) -> None:
 def no_version_shares_an_exclusive_cpu(node: LockstepNode) -> None:
     """While a pod with an init container and two app containers comes, and while it goes. Whoever
     reads the file in between, such as a kubelet that starts, would give such a CPU away twice."""
-    node.boot()
     containers = [exclusive("init", 2, kind=Kind.INIT), exclusive("c1", 1), exclusive("c2", 2)]
-    node.apply(guaranteed_of("a", containers))
+    node.boot_with(guaranteed_of("a", containers))
     _promise_disjoint(node)
     node.delete("a")
     _pass_admission(node)

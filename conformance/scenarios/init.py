@@ -21,9 +21,8 @@ from reference.steps import Container, Kind, Pod
 )  # fmt: skip
 def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
     """What one app container has reused is not offered to the next one."""
-    node.boot()
     setup = exclusive("setup", 2, kind=Kind.INIT)
-    node.apply(guaranteed_of("a", [setup, exclusive("first", 2), exclusive("second", 2)]))
+    node.boot_with(guaranteed_of("a", [setup, exclusive("first", 2), exclusive("second", 2)]))
     first, second = node.taken("a", "first"), node.taken("a", "second")
     node.promise_cpus("The first reuses the CPUs", "a/first", node.taken("a", "setup"), first)
     node.promise_equal("The second has its CPUs", "number of CPUs of a/second", 2, len(second))
@@ -38,8 +37,7 @@ def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
 def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     """The app container needs fewer CPUs than the init container had. What is left stays booked
     until the pod is deleted."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 1)]))
     booked = node.taken("a", "setup") | node.taken("a", "main")
     node.promise_cpus("The pool is without them", "pool", whole - booked, node.view.shared_pool)
@@ -103,9 +101,8 @@ def restart_keeps_init_entries(node: LockstepNode) -> None:
 )
 def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
     """It runs in the shared pool, and there is nothing to reuse."""
-    node.boot()
     setup = exclusive("setup", "1500m", kind=Kind.INIT)
-    node.apply(guaranteed_of("a", [setup, exclusive("main", 1)]))
+    node.boot_with(guaranteed_of("a", [setup, exclusive("main", 1)]))
     node.promise_cpus("It has no CPU", "CPUs of a/setup", CPUSet(), node.taken("a", "setup"))
     held = len(node.taken("a", "main"))
     node.promise_equal("The app container has its CPU", "number of CPUs of a/main", 1, held)

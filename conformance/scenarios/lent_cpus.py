@@ -20,9 +20,8 @@ from reference.steps import Kind
 def several_init_containers_lend_their_cpus(node: LockstepNode) -> None:
     """The second init container needs fewer CPUs than the first. What the first has lent is still
     the pod's after the second has ended."""
-    node.boot()
     setup = [exclusive("one", 4, kind=Kind.INIT), exclusive("two", 2, kind=Kind.INIT)]
-    node.apply(guaranteed_of("a", [*setup, exclusive("main", 4)]))
+    node.boot_with(guaranteed_of("a", [*setup, exclusive("main", 4)]))
     lent = node.taken("a", "one") | node.taken("a", "two")
     main = node.taken("a", "main")
     node.promise_equal("It has its CPUs", "number of CPUs of a/main", 4, len(main))

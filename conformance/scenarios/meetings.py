@@ -212,8 +212,7 @@ def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
 )
 def shared_container_may_come_first(node: LockstepNode) -> None:
     """As where it comes after it. A shared container after both has the same."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     run_pod(node, pod_of("a", 4, shared("early"), exclusive("main", 1), shared("late")))
     main, early = node.taken("a", "main"), node.cpuset("a", "early")
     node.promise_equal("One CPU is exclusive", "number of CPUs of a/main", 1, len(main))
@@ -230,8 +229,7 @@ def shared_container_may_come_first(node: LockstepNode) -> None:
 )
 def container_scope_leaves_the_first_container_shared(node: LockstepNode) -> None:
     """Without the CPUs that the exclusive container takes after it."""
-    node.boot(managed(node, scope="container"))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node, scope="container")).shared_pool
     run_pod(node, pod_of("a", 4, shared("early"), exclusive("main", 2)))
     main = node.taken("a", "main")
     node.promise_equal("Two CPUs are exclusive", "number of CPUs of a/main", 2, len(main))

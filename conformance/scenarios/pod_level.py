@@ -107,8 +107,7 @@ def empty_resources_are_ignored(node: LockstepNode) -> None:
 )
 def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     """All of the pod's CPUs lie in one NUMA node, and no other pod runs on them."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     run_pod(node, pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
     main, rest = node.taken("a", "main"), node.taken("a", "one")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
@@ -128,8 +127,7 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
 )
 def deletion_returns_the_pool(node: LockstepNode) -> None:
     """Also the CPUs that were exclusive to no container."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     node.apply(pod_of("a", 4, exclusive("main", 2)))
     node.apply(pod_of("b", 2, exclusive("main", 1), shared("side")))
     node.delete("a")
@@ -317,8 +315,7 @@ def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
     return to the shared pool."""
     if node.release_has(Behaviour.POD_POOL_KEPT):
         raise DoesNotApply("needs a kubelet without the fix of issue 140989")
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     node.apply(pod_of("a", 4, exclusive("main", 2), shared("side")))
     node.stop()
     node.start()

@@ -44,8 +44,7 @@ def sidecar_without_cpus_is_refused(node: LockstepNode) -> None:
 )
 def too_large_a_pod_is_refused(node: LockstepNode) -> None:
     """Best-effort asks for NUMA nodes, and refuses no pod that lacks them."""
-    node.boot(managed(node, "best-effort"))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node, "best-effort")).shared_pool
     pod = pod_of("a", len(node.free) + 1, shared("one"), shared("two"))
     status = node.apply(pod)
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)

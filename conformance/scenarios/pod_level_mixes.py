@@ -33,8 +33,7 @@ def _burstable(name: str, *containers: Container) -> Pod:
 
 
 def _burstable_stays_shared(node: LockstepNode, scope: str) -> None:
-    node.boot(managed(node, scope=scope))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node, scope=scope)).shared_pool
     node.apply(_burstable("a", exclusive("main", 2), shared("side")))
     promise_no_exclusive_cpus(node, "a")
     node.apply(_burstable("b", shared("one"), shared("two")))
@@ -68,8 +67,7 @@ def container_scope_leaves_burstable_pods_shared(node: LockstepNode) -> None:
 )
 def exclusive_containers_use_all(node: LockstepNode) -> None:
     """No container shares, so nothing has to be left."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     run_pod(node, pod_of("a", 3, exclusive("one", 1), exclusive("two", 2)))
     one, two = node.taken("a", "one"), node.taken("a", "two")
     node.promise_equal("The first has its CPU", "number of CPUs of a/one", 1, len(one))
@@ -85,8 +83,7 @@ def exclusive_containers_use_all(node: LockstepNode) -> None:
 )
 def shared_containers_have_cpus_of_their_pod(node: LockstepNode) -> None:
     """Its containers run on all of them, and no other pod does."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     run_pod(node, pod_of("a", 2, shared("one"), shared("two")))
     own = node.cpuset("a", "one")
     node.promise_equal("As many as the pod asks for", "size of cpuset a/one", 2, len(own))
@@ -100,8 +97,7 @@ def shared_containers_have_cpus_of_their_pod(node: LockstepNode) -> None:
 )
 def several_pods_have_cpus_apart(node: LockstepNode) -> None:
     """Three pods of shared containers; the second is deleted, and a fourth takes its place."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     for name in ("a", "b", "c"):
         node.apply(pod_of(name, 2, shared("one"), shared("two")))
     freed = node.cpuset("b", "one")

@@ -120,9 +120,8 @@ def policy_none_reports_no_cpu(node: LockstepNode) -> None:
 )  # fmt: skip
 def init_containers_are_left_out(node: LockstepNode) -> None:
     """Though the init container still has an entry in the state file."""
-    node.boot()
     init = exclusive("init", 1, kind=Kind.INIT)
-    node.apply(guaranteed_of("a", [init, exclusive("c", 1)]))
+    node.boot_with(guaranteed_of("a", [init, exclusive("c", 1)]))
     node.ask()
     node.promise_pod_resources("The app container is reported", "a", node.taken("a"))
     _promise_not_listed(node, "The init container is not", "a", "init")
@@ -135,9 +134,8 @@ def init_containers_are_left_out(node: LockstepNode) -> None:
 )  # fmt: skip
 def sidecars_are_reported(node: LockstepNode) -> None:
     """Beside those of its pod's app container."""
-    node.boot()
     sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
-    node.apply(guaranteed_of("a", [sidecar, exclusive("c", 2)]))
+    node.boot_with(guaranteed_of("a", [sidecar, exclusive("c", 2)]))
     node.ask()
     held = node.taken("a", "sidecar")
     node.promise_pod_resources("The sidecar is reported", "a", held, "sidecar")

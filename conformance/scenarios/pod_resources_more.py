@@ -129,8 +129,7 @@ def container_scope_reports_own_cpus(node: LockstepNode) -> None:
 )  # fmt: skip
 def pool_outlives_one_container(node: LockstepNode) -> None:
     """Another pod is given none of these CPUs. They return with the last container."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     pod = pod_of("a", 2, shared("short"), shared("long"))
     node.apply(replace(pod, restart_policy=RestartPolicy.NEVER))
     held = node.taken("a", "long")

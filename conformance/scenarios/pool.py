@@ -20,8 +20,7 @@ from reference.view import Phase
 )  # fmt: skip
 def shrinks_and_grows(node: LockstepNode) -> None:
     """A shared container leaves CPUs that become exclusive, and gets them back."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 1))
     taken = node.taken("a")
@@ -70,8 +69,7 @@ def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
 )  # fmt: skip
 def deletion_returns_cpus(node: LockstepNode) -> None:
     """An equal pod then gets the same CPUs."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed("a", 2))
     first = node.taken("a")
     node.delete("a", passing=True)
@@ -105,8 +103,7 @@ def deletion_keeps_others(node: LockstepNode) -> None:
 def last_admitted_is_freed_late(node: LockstepNode) -> None:
     """A known defect: the kubelet's clean-up skips the pod that was admitted last. It also skips
     this pod after its deletion, until another pod is admitted."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed("a", 1))
     taken = node.taken("a")
     node.delete("a")
@@ -122,9 +119,8 @@ def last_admitted_is_freed_late(node: LockstepNode) -> None:
 )  # fmt: skip
 def every_shared_container_follows(node: LockstepNode) -> None:
     """Three of one pod, and one beside an exclusive container."""
-    node.boot()
     names = ("one", "two", "three")
-    node.apply(Pod("shared", tuple(map(Container, names))))
+    node.boot_with(Pod("shared", tuple(map(Container, names))))
     node.apply(guaranteed("mixed", 1, "500m"))
     for step in ("taken", "returned"):
         if step == "returned":

@@ -25,8 +25,7 @@ _of_task_page: Final = partial(
 
 def _applied(node: LockstepNode, pod: Pod, qos: str) -> CPUSet:
     """Promise that the pod runs, and its QoS class; the shared pool before it came."""
-    node.boot()
-    before = node.view.shared_pool
+    before = node.boot().shared_pool
     status = node.apply(pod)
     node.promise_equal("The pod runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
     node.promise_equal(f"The pod is {qos}", f"QoS class of pod {pod.name}", qos, status.qos)

@@ -41,8 +41,7 @@ _UID: Final = "5c1b7e1a-9f0d-4a2e-8c3b-6d2f4e8a9b0"
 
 def _promise_shared(node: LockstepNode, beside: Container) -> None:
     """That a container with limits is in the shared pool where ``beside`` has none."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     status = node.apply(Pod("a", (beside, exclusive("main", 1))))
     node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
     node.promise_equal("The pod is Burstable", "QoS class of pod a", "Burstable", status.qos)
@@ -83,8 +82,7 @@ def sidecar_without_limits_pins_no_container(node: LockstepNode) -> None:
 )  # fmt: skip
 def rejection_spares_equal_names(node: LockstepNode) -> None:
     """Containers c1 of both pods have taken their CPUs when c2 of the second pod finds too few."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed("stays", 1, "500m"))
     held = node.taken("stays", "c1")
     status = node.apply(guaranteed("late", 1, len(node.free)))
@@ -124,8 +122,7 @@ def alike_names_keep_apart(node: LockstepNode) -> None:
     """Names have 63 characters. Nothing that is shortened tells them apart: not the name of a
     container within its pod, and neither name nor uid of a pod. They keep their CPUs over a restart
     of the kubelet, and the deletion of one pod returns its CPUs and none of the other's."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     first, second = _long(1), _long(2)
     node.apply(first)
     node.apply(second)
@@ -152,8 +149,7 @@ def new_uid_is_another_pod(node: LockstepNode) -> None:
     """As when a StatefulSet replaces its pod by one of the same name. Each pod requests one CPU
     more than the former one. The state file has the entry of the last one alone. (A static pod
     would have to wait until the kubelet has forgotten the former one of its name.)"""
-    node.boot(replace(node.default_config(), api_server=True))
-    whole = node.view.shared_pool
+    whole = node.boot(replace(node.default_config(), api_server=True)).shared_pool
     for number in (1, 2, 3):
         if number > 1:
             node.delete("a")
@@ -179,8 +175,7 @@ def many_shared_containers_follow(node: LockstepNode) -> None:
     """Six of one Guaranteed pod, which request fractions of a CPU, and one of each of six
     BestEffort pods. A kubelet that sends its changes to some of them leaves the others on exclusive
     CPUs."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed("many", *["100m"] * 6))
     single = [f"single-{number}" for number in range(1, 7)]
     for name in single:

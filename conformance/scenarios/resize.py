@@ -79,8 +79,7 @@ def exclusive_cpus_infeasible(node: LockstepNode) -> None:
 def fewer_cpus_infeasible(node: LockstepNode) -> None:
     """Asked for one CPU fewer, the kubelet reports the resize as infeasible: no CPU is released,
     and the next pod gets others. Deleted, the pod gives back all that it had."""
-    node.boot(in_cluster(node))
-    pool = node.view.shared_pool
+    pool = node.boot(in_cluster(node)).shared_pool
     node.apply(guaranteed("a", 2))
     cpus = node.taken("a")
     _promise_pending(node, node.resize(guaranteed("a", 1)), _INFEASIBLE)

@@ -87,8 +87,7 @@ def start_forgets_assignments(node: LockstepNode) -> None:
 )  # fmt: skip
 def deleted_while_down_is_freed(node: LockstepNode) -> None:
     """The first clean-up removes the stale entry."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("b", 1))
     kept = node.taken("b")

@@ -68,8 +68,7 @@ def its_cpus_are_not_free(node: LockstepNode) -> None:
 )  # fmt: skip
 def shared_pod_stays_off_its_cpus(node: LockstepNode) -> None:
     """It gets them when the containers of the first pod have ended."""
-    node.boot(_in_cluster(node))
-    pool = node.view.shared_pool
+    pool = node.boot(_in_cluster(node)).shared_pool
     node.apply(guaranteed("a", 2))
     held = node.taken("a")
     node.apply(best_effort("shared"), instead_of="a", stopping=True)

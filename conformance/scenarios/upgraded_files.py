@@ -37,8 +37,7 @@ def version_3_file_is_read(node: LockstepNode) -> None:
     """The pod has a CPU that none of its containers has, so that the file accounts for every CPU
     only with the entry of the pod. In 1.37 the kubelet then gives the pod other CPUs, and loses the
     first ones (issue 140989)."""
-    node.boot(managed(node))
-    pool = node.view.shared_pool
+    pool = node.boot(managed(node)).shared_pool
     run_pod(node, pod_of("a", 4, exclusive("main", 2), exclusive("other", 1)))
     given = pool - node.view.shared_pool
     node.promise_equal("The pod has four CPUs", "CPUs that left the pool", 4, len(given))

@@ -20,9 +20,8 @@ _EDITS: Final = (Capability.RESTART, Capability.EDIT_STATE, Capability.CALLS)
 
 def _promise_read(node: LockstepNode, gates: Mapping[str, bool]) -> None:
     """Two containers of one pod keep the CPUs that a file of version 1 has for them."""
-    node.boot(replace(node.config, feature_gates=dict(gates)))
     pod = guaranteed("a", 1, 1)
-    node.apply(pod)
+    node.boot_with(pod, config=replace(node.config, feature_gates=dict(gates)))
     held = dict(node.view.assignments["a"])
     entries = {container_id(pod.uid, name, 1): str(cpus) for name, cpus in held.items()}
     content = {"policyName": "static", "defaultCpuSet": str(node.view.shared_pool)}
