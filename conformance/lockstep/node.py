@@ -6,7 +6,7 @@ from conformance.lockstep.in_cluster import ClusterSteps
 from conformance.lockstep.promises import Promises
 from reference import CPUSet
 from reference.steps import KubeletConfig, Pod
-from reference.view import View
+from reference.view import Phase, PodView, View
 
 
 class LockstepNode(ClusterSteps, Promises):
@@ -24,6 +24,12 @@ class LockstepNode(ClusterSteps, Promises):
         """Kill the kubelet, and start it again."""
         self.kill()
         return self.start()
+
+    def run(self, pod: Pod) -> PodView:
+        """Apply a pod, and promise that it runs; what became of it."""
+        status = self.apply(pod)
+        self.promise_equal("The pod runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
+        return status
 
     def expect_lost(self, cpus: CPUSet) -> None:
         """Expect that neither a container nor the shared pool will hold these CPUs from here on: a

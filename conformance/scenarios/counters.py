@@ -11,7 +11,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import scenario
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, run_pod, shared
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import tests
 from conformance.subject import Capability
 from reference.cpumanager import metrics
@@ -69,7 +69,7 @@ def numa_nodes_are_counted(node: LockstepNode) -> None:
 def pod_scope_is_counted(node: LockstepNode) -> None:
     """One has exclusive CPUs, the other shares. In 1.36 the counters had other names."""
     node.boot(managed(node))
-    run_pod(node, pod_of("a", 3, exclusive("main", 2), shared("side")))
+    node.run(pod_of("a", 3, exclusive("main", 2), shared("side")))
     counts = {
         metrics.allocations("pod"): 2,
         metrics.allocations("node"): 0,
@@ -87,7 +87,7 @@ def pod_scope_is_counted(node: LockstepNode) -> None:
 def container_scope_is_counted(node: LockstepNode) -> None:
     """A container that shares the node's pool is given no CPUs."""
     node.boot(managed(node, scope="container"))
-    run_pod(node, pod_of("a", 3, exclusive("main", 2), shared("side")))
+    node.run(pod_of("a", 3, exclusive("main", 2), shared("side")))
     counts = {
         metrics.allocations("node"): 1,
         metrics.allocations("pod"): 0,

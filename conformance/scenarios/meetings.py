@@ -31,7 +31,6 @@ from conformance.scenarios.pod_level_parts import (
     of_managers,
     pod_of,
     promise_running,
-    run_pod,
     shared,
 )
 from conformance.subject import Capability
@@ -213,7 +212,7 @@ def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
 def shared_container_may_come_first(node: LockstepNode) -> None:
     """As where it comes after it. A shared container after both has the same."""
     whole = node.boot(managed(node)).shared_pool
-    run_pod(node, pod_of("a", 4, shared("early"), exclusive("main", 1), shared("late")))
+    node.run(pod_of("a", 4, shared("early"), exclusive("main", 1), shared("late")))
     main, early = node.taken("a", "main"), node.cpuset("a", "early")
     node.promise_equal("One CPU is exclusive", "number of CPUs of a/main", 1, len(main))
     node.promise_equal("Three are left", "size of cpuset a/early", 3, len(early))
@@ -230,7 +229,7 @@ def shared_container_may_come_first(node: LockstepNode) -> None:
 def container_scope_leaves_the_first_container_shared(node: LockstepNode) -> None:
     """Without the CPUs that the exclusive container takes after it."""
     whole = node.boot(managed(node, scope="container")).shared_pool
-    run_pod(node, pod_of("a", 4, shared("early"), exclusive("main", 2)))
+    node.run(pod_of("a", 4, shared("early"), exclusive("main", 2)))
     main = node.taken("a", "main")
     node.promise_equal("Two CPUs are exclusive", "number of CPUs of a/main", 2, len(main))
     node.promise_cpuset("The other has the rest of the node", "a", whole - main, "early")

@@ -23,7 +23,6 @@ from conformance.scenarios.pod_level_parts import (
     pod_of,
     promise_no_exclusive_cpus,
     promise_running,
-    run_pod,
     shared,
 )
 from conformance.subject import Capability
@@ -108,7 +107,7 @@ def empty_resources_are_ignored(node: LockstepNode) -> None:
 def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     """All of the pod's CPUs lie in one NUMA node, and no other pod runs on them."""
     whole = node.boot(managed(node)).shared_pool
-    run_pod(node, pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
+    node.run(pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
     main, rest = node.taken("a", "main"), node.taken("a", "one")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
     node.promise_equal("Two are left", "CPUs of a/one", 2, len(rest))
@@ -151,7 +150,7 @@ def init_containers_use_the_pool(node: LockstepNode) -> None:
         exclusive("main", 2),
         shared("other"),
     ]
-    run_pod(node, pod_of("a", 4, *containers))
+    node.run(pod_of("a", 4, *containers))
     side, main = node.taken("a", "side"), node.taken("a", "main")
     setup, other = node.taken("a", "setup"), node.taken("a", "other")
     node.promise_equal("The sidecar has its CPU", "CPUs of a/side", 1, len(side))
@@ -243,7 +242,7 @@ def restart_takes_another_pool(node: LockstepNode) -> None:
 
 
 def _exclusive_alone(node: LockstepNode) -> None:
-    run_pod(node, pod_of("a", 3, exclusive("main", 2), shared("side")))
+    node.run(pod_of("a", 3, exclusive("main", 2), shared("side")))
     main = node.taken("a", "main")
     node.promise_equal("The exclusive one has its CPUs", "CPUs of a/main", 2, len(main))
     node.promise_cpus("The other has none", "a/side", CPUSet(), node.taken("a", "side"))
@@ -403,7 +402,7 @@ def unequal_container_shares(node: LockstepNode) -> None:
     itself is exclusive."""
     node.boot(managed(node))
     unequal = replace(exclusive("side", 1), cpu_limit="2")
-    run_pod(node, pod_of("a", 4, exclusive("main", 2), unequal, shared("other")))
+    node.run(pod_of("a", 4, exclusive("main", 2), unequal, shared("other")))
     main = node.taken("a", "main")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
     for name in ("side", "other"):

@@ -15,7 +15,6 @@ from conformance.scenarios.pod_level_parts import (
     of_managers,
     pod_of,
     promise_no_exclusive_cpus,
-    run_pod,
     shared,
 )
 from conformance.subject import Capability
@@ -68,7 +67,7 @@ def container_scope_leaves_burstable_pods_shared(node: LockstepNode) -> None:
 def exclusive_containers_use_all(node: LockstepNode) -> None:
     """No container shares, so nothing has to be left."""
     whole = node.boot(managed(node)).shared_pool
-    run_pod(node, pod_of("a", 3, exclusive("one", 1), exclusive("two", 2)))
+    node.run(pod_of("a", 3, exclusive("one", 1), exclusive("two", 2)))
     one, two = node.taken("a", "one"), node.taken("a", "two")
     node.promise_equal("The first has its CPU", "number of CPUs of a/one", 1, len(one))
     node.promise_equal("The second has its CPUs", "number of CPUs of a/two", 2, len(two))
@@ -84,7 +83,7 @@ def exclusive_containers_use_all(node: LockstepNode) -> None:
 def shared_containers_have_cpus_of_their_pod(node: LockstepNode) -> None:
     """Its containers run on all of them, and no other pod does."""
     whole = node.boot(managed(node)).shared_pool
-    run_pod(node, pod_of("a", 2, shared("one"), shared("two")))
+    node.run(pod_of("a", 2, shared("one"), shared("two")))
     own = node.cpuset("a", "one")
     node.promise_equal("As many as the pod asks for", "size of cpuset a/one", 2, len(own))
     node.promise_cpuset("Both have the same", "a", own, "two")
@@ -133,7 +132,7 @@ def container_scope_needs_no_rest(node: LockstepNode) -> None:
     """Its shared containers run on the shared pool of the node, so none is left without a CPU.
     Under scope pod such a pod is refused."""
     node.boot(managed(node, scope="container"))
-    run_pod(node, pod_of("a", 2, exclusive("main", 2), shared("side")))
+    node.run(pod_of("a", 2, exclusive("main", 2), shared("side")))
     held = len(node.taken("a", "main"))
     node.promise_equal("The exclusive one has its CPUs", "number of CPUs of a/main", 2, held)
     node.promise_on_pool(_ON_POOL, "a", "side")
@@ -147,7 +146,7 @@ def container_scope_reuses_init_cpus(node: LockstepNode) -> None:
     """As in a pod without pod-level resources. A sidecar keeps its own."""
     node.boot(managed(node, scope="container"))
     first = [exclusive("setup", 2, kind=Kind.INIT), exclusive("proxy", 1, kind=Kind.SIDECAR)]
-    run_pod(node, pod_of("a", 4, *first, exclusive("main", 2), shared("side")))
+    node.run(pod_of("a", 4, *first, exclusive("main", 2), shared("side")))
     setup, proxy, main = (node.taken("a", name) for name in ("setup", "proxy", "main"))
     node.promise_equal("The app has its CPUs", "number of CPUs of a/main", 2, len(main))
     node.promise_equal("The sidecar has its CPU", "number of CPUs of a/proxy", 1, len(proxy))
@@ -165,6 +164,6 @@ def container_scope_leaves_unequal_containers_shared(node: LockstepNode) -> None
     """Though its pod is Guaranteed by its pod-level resources."""
     node.boot(managed(node, scope="container"))
     unequal = replace(exclusive("side", 1), cpu_limit="2")
-    run_pod(node, pod_of("a", 4, exclusive("main", 2), unequal))
+    node.run(pod_of("a", 4, exclusive("main", 2), unequal))
     node.promise_equal("The other has its CPUs", "CPUs of a/main", 2, len(node.taken("a", "main")))
     node.promise_on_pool(_ON_POOL, "a", "side")

@@ -49,12 +49,6 @@ def promise_running(node: LockstepNode, pod: str) -> None:
     node.promise_equal("The pod runs", f"phase of pod {pod}", Phase.RUNNING, status.phase)
 
 
-def run_pod(node: LockstepNode, pod: Pod) -> None:
-    """Apply a pod, and promise that it runs."""
-    node.apply(pod)
-    promise_running(node, pod.name)
-
-
 def promise_no_exclusive_cpus(node: LockstepNode, pod: str) -> None:
     """Promise that a pod runs, and that none of its containers has exclusive CPUs."""
     promise_running(node, pod)

@@ -10,7 +10,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Source, scenario
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, run_pod, shared
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import address, pull, tests
 from conformance.subject import Capability
 from reference import CPUSet
@@ -110,7 +110,7 @@ def too_many_calls_are_refused(node: LockstepNode) -> None:
 def container_scope_reports_own_cpus(node: LockstepNode) -> None:
     """The pod as a whole has none, and a container that shares has none. Get and List agree."""
     node.boot(managed(node, scope="container"))
-    run_pod(node, pod_of("a", 2, exclusive("main", 1), shared("side")))
+    node.run(pod_of("a", 2, exclusive("main", 1), shared("side")))
     node.ask(AskPodResources("a"))
     got = {name: str(cpus) for name, cpus in (node.view.got_pod or {}).items()}
     expected = {"main": str(node.taken("a", "main")), "side": ""}

@@ -13,7 +13,6 @@ from conformance.scenarios.sources import TASK_PAGE
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Pod
-from reference.view import Phase
 
 _of_task_page: Final = partial(
     scenario,
@@ -26,8 +25,7 @@ _of_task_page: Final = partial(
 def _applied(node: LockstepNode, pod: Pod, qos: str) -> CPUSet:
     """Promise that the pod runs, and its QoS class; the shared pool before it came."""
     before = node.boot().shared_pool
-    status = node.apply(pod)
-    node.promise_equal("The pod runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
+    status = node.run(pod)
     node.promise_equal(f"The pod is {qos}", f"QoS class of pod {pod.name}", qos, status.qos)
     return before
 

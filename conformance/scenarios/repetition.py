@@ -42,8 +42,7 @@ _UID: Final = "5c1b7e1a-9f0d-4a2e-8c3b-6d2f4e8a9b0"
 def _promise_shared(node: LockstepNode, beside: Container) -> None:
     """That a container with limits is in the shared pool where ``beside`` has none."""
     whole = node.boot().shared_pool
-    status = node.apply(Pod("a", (beside, exclusive("main", 1))))
-    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    status = node.run(Pod("a", (beside, exclusive("main", 1))))
     node.promise_equal("The pod is Burstable", "QoS class of pod a", "Burstable", status.qos)
     node.promise_taken("No container has exclusive CPUs", "a", CPUSet(), "main")
     node.promise_pool("The pool keeps all CPUs", whole)
@@ -153,9 +152,8 @@ def new_uid_is_another_pod(node: LockstepNode) -> None:
     for number in (1, 2, 3):
         if number > 1:
             node.delete("a")
-        status = node.apply(Pod("a", (exclusive("c", number),), uid=f"{_UID}{number}"))
+        node.run(Pod("a", (exclusive("c", number),), uid=f"{_UID}{number}"))
         held = node.taken("a")
-        node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
         node.promise_equal("It has its CPUs", "number of CPUs of a/c", number, len(held))
         node.promise_cpuset("It runs on them", "a", held)
         node.promise_pool("The others are shared", whole - held)
@@ -230,8 +228,7 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
         exclusive("main", every - 3),
         exclusive("helper", 1),
     ]
-    status = node.apply(guaranteed_of("a", containers))
-    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    node.run(guaranteed_of("a", containers))
     lent, seen = node.taken("a", "setup"), CPUSet()
     for one in containers:
         if one.kind is Kind.INIT:

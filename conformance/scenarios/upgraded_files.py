@@ -7,7 +7,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
 from conformance.scenario import scenario
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, run_pod
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of
 from conformance.scenarios.sources import code
 from conformance.subject import Capability
 from reference import Checkpoint
@@ -38,7 +38,7 @@ def version_3_file_is_read(node: LockstepNode) -> None:
     only with the entry of the pod. In 1.37 the kubelet then gives the pod other CPUs, and loses the
     first ones (issue 140989)."""
     pool = node.boot(managed(node)).shared_pool
-    run_pod(node, pod_of("a", 4, exclusive("main", 2), exclusive("other", 1)))
+    node.run(pod_of("a", 4, exclusive("main", 2), exclusive("other", 1)))
     given = pool - node.view.shared_pool
     node.promise_equal("The pod has four CPUs", "CPUs that left the pool", 4, len(given))
     node.kill()
