@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.lockstep.in_cluster import ClusterSteps
 from conformance.lockstep.promises import Promises
 from reference import CPUSet
-from reference.steps import KubeletConfig, Pod
+from reference.steps import KubeletConfig, Pod, Stop
 from reference.view import Phase, PodView, View
 
 
@@ -20,9 +20,9 @@ class LockstepNode(ClusterSteps, Promises):
             self.apply(pod)
         return self.view
 
-    def restart(self) -> View:
-        """Kill the kubelet, and start it again."""
-        self.kill()
+    def restart(self, *, kill: bool = True) -> View:
+        """Kill the kubelet, or stop it with SIGTERM, and start it again."""
+        self._take(Stop(kill=kill))
         return self.start()
 
     def run(self, pod: Pod) -> PodView:

@@ -134,9 +134,8 @@ def reservation_of_millionths(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-that-is-no-quantity-is-refused",
     "A cpu reservation that is not a quantity keeps the kubelet from starting",
-    sources.TASK_PAGE,
-    capabilities=[Capability.START_ERROR],
-)
+    sources.TASK_PAGE, capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
     """From 1.27 on the error names the setting."""
     node.boot(KubeletConfig(system_reserved="two"))
@@ -148,9 +147,8 @@ def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/kube-reserved-counts",
     "An amount reserved for Kubernetes alone is reserved, rounded up to whole CPUs",
-    sources.TASK_PAGE,
-    needs=Needs(free=2),
-)
+    sources.TASK_PAGE, needs=Needs(free=2),
+)  # fmt: skip
 def kube_reserved_counts(node: LockstepNode) -> None:
     """1001m reserve two CPUs."""
     node.boot(KubeletConfig(kube_reserved="1001m"))

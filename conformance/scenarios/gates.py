@@ -98,9 +98,8 @@ def every_beta_option_needs_its_gate(node: LockstepNode) -> None:
 @_staged(
     "options/stable-options-need-no-gate",
     "Each stable policy option takes effect where the alpha and beta gates are off",
-    level=Level.CORE,
-    since="1.33",
-)
+    level=Level.CORE, since="1.33",
+)  # fmt: skip
 def stable_options_need_no_gate(node: LockstepNode) -> None:
     """One after the other, on one node."""
     node.boot()
@@ -113,9 +112,8 @@ def stable_options_need_no_gate(node: LockstepNode) -> None:
 @_staged(
     "options/later-options-are-unknown",
     "A policy option of a later release keeps the kubelet from starting",
-    since="1.22",
-    until="1.31",
-)
+    since="1.22", until="1.31",
+)  # fmt: skip
 def later_options_are_unknown(node: LockstepNode) -> None:
     """With all feature gates on; without the option the node would not be what was asked for."""
     node.boot()
@@ -256,9 +254,8 @@ def none_checks_options(node: LockstepNode) -> None:
 @scenario(
     "topology/none-checks-no-options",
     "From 1.28 on a Topology Manager option that does not exist is ignored under policy none",
-    sources.TOPOLOGY_PAGE,
-    since="1.28",
-)
+    sources.TOPOLOGY_PAGE, since="1.28",
+)  # fmt: skip
 def none_checks_no_options(node: LockstepNode) -> None:
     """There is nothing that it could change."""
     config = _restricted(node, "closest", "true")

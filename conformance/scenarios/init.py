@@ -96,9 +96,8 @@ def restart_keeps_init_entries(node: LockstepNode) -> None:
 @scenario(
     "init/shared-init-container-leaves-apps-alone",
     "An init container that asks for no whole CPU takes none from its pod's app containers",
-    INIT_CONTAINERS,
-    needs=Needs(free=2),
-)
+    INIT_CONTAINERS, needs=Needs(free=2),
+)  # fmt: skip
 def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
     """It runs in the shared pool, and there is nothing to reuse."""
     setup = exclusive("setup", "1500m", kind=Kind.INIT)

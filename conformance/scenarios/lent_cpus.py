@@ -14,9 +14,8 @@ from reference.steps import Kind
 @scenario(
     "init/several-init-containers-lend-their-cpus",
     "An app container reuses the CPUs of the first of two init containers",
-    INIT_CONTAINERS,
-    needs=Needs(free=8, smt=2, even=True),
-)
+    INIT_CONTAINERS, needs=Needs(free=8, smt=2, even=True),
+)  # fmt: skip
 def several_init_containers_lend_their_cpus(node: LockstepNode) -> None:
     """The second init container needs fewer CPUs than the first. What the first has lent is still
     the pod's after the second has ended."""

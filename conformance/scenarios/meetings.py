@@ -112,9 +112,8 @@ def halves_reserve_one_cpu(node: LockstepNode) -> None:
 @scenario(
     "config/fractions-that-make-a-whole",
     "Of 1500m reserved for the system and 500m for Kubernetes the kubelet makes two reserved CPUs",
-    sources.TASK_PAGE,
-    needs=Needs(free=2, even=True),
-)
+    sources.TASK_PAGE, needs=Needs(free=2, even=True),
+)  # fmt: skip
 def fractions_that_make_a_whole(node: LockstepNode) -> None:
     """Their sum needs no rounding. Rounded one by one they would be three CPUs, or one."""
     _promise_reserves(node, "1500m", "500m", 2)
@@ -305,10 +304,9 @@ def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
 @scenario(
     "options/uncore-cache-under-best-effort",
     "Under best-effort a request that fits one uncore cache is kept within one of a NUMA node",
-    sources.UNCORE_CACHE,
-    since="1.32",
+    sources.UNCORE_CACHE, since="1.32",
     needs=Needs(numa_nodes=2, uncore_caches=4, cores=8, even=True, caches_in_nodes=True),
-)
+)  # fmt: skip
 def uncore_cache_under_best_effort(node: LockstepNode) -> None:
     """The first cache of the first NUMA node has a reserved core, so that the first free cores lie
     in two caches."""
@@ -522,9 +520,8 @@ def full_pcpus_gives_small_cores(node: LockstepNode) -> None:
 @scenario(
     "uneven/full-pcpus-shares-large-cores",
     "Where most cores have one CPU full-pcpus-only gives one large core to two containers",
-    HYBRID,
-    since="1.23",
-)
+    HYBRID, since="1.23",
+)  # fmt: skip
 def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
     """A known defect: it breaks the promise that a container has its cores for itself. Each core
     counts as one CPU by the average, so single CPUs are given out, and once the small cores are

@@ -146,10 +146,9 @@ def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
 @scenario(
     "node/quota-changed-by-hand-stays",
     "No reconcile round removes a CFS quota that was set by hand on a container",
-    sources.RECONCILE,
-    needs=Needs(free=2),
+    sources.RECONCILE, needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS, Capability.TAMPER],
-)
+)  # fmt: skip
 def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     """The kubelet sends cpusets and nothing else, so such a quota throttles the container until its
     pod is made anew."""

@@ -233,8 +233,7 @@ def restart_takes_another_pool(node: LockstepNode) -> None:
     node.stop()
     node.expect_lost(first)
     node.start()
-    node.stop()
-    node.start()
+    node.restart(kill=False)
     node.promise_refusal("doesn't match with CPUs in state")
 
 
@@ -316,8 +315,7 @@ def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
         raise DoesNotApply("needs a kubelet without the fix of issue 140989")
     whole = node.boot(managed(node)).shared_pool
     node.apply(pod_of("a", 4, exclusive("main", 2), shared("side")))
-    node.stop()
-    node.start()
+    node.restart(kill=False)
     status = node.view.pods.get("a", PodView(Phase.PENDING))
     node.promise_equal("The pod is refused", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_equal("The reason is named", "reason", "TopologyAffinityError", status.reason)

@@ -78,9 +78,8 @@ def burstable_cpu_shares(node: LockstepNode) -> None:
 @_of_task_page(
     "qos/whole-cpus-are-exclusive",
     "A Guaranteed pod with a whole-number CPU request gets exclusive CPUs",
-    level=Level.CORE,
-    needs=Needs(free=2),
-)
+    level=Level.CORE, needs=Needs(free=2),
+)  # fmt: skip
 def whole_cpus_are_exclusive(node: LockstepNode) -> None:
     """The task page's fourth pod: requests equal limits, 2 CPUs."""
     _owns(node, guaranteed("a", 2), 2)
@@ -89,9 +88,8 @@ def whole_cpus_are_exclusive(node: LockstepNode) -> None:
 @_of_task_page(
     "qos/fraction-shares",
     "A Guaranteed pod with a fractional CPU request runs in the shared pool",
-    level=Level.CORE,
-    needs=Needs(free=2),
-)
+    level=Level.CORE, needs=Needs(free=2),
+)  # fmt: skip
 def fraction_shares(node: LockstepNode) -> None:
     """The task page's fifth pod: requests equal limits, 1.5 CPUs."""
     _shares(node, guaranteed("a", "1500m"), "Guaranteed")
@@ -100,9 +98,8 @@ def fraction_shares(node: LockstepNode) -> None:
 @_of_task_page(
     "qos/limits-alone-are-exclusive",
     "A pod that states whole-number limits alone is Guaranteed and gets exclusive CPUs",
-    level=Level.CORE,
-    needs=Needs(free=2),
-)
+    level=Level.CORE, needs=Needs(free=2),
+)  # fmt: skip
 def limits_alone_are_exclusive(node: LockstepNode) -> None:
     """The task page's sixth pod: limits without requests, 2 CPUs."""
     pod = Pod("a", (Container("c", cpu_limit="2", memory_limit="64Mi"),))

@@ -252,10 +252,9 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
 @scenario(
     "containers/killed-in-each-run-keeps-its-cpus",
     "A container that is killed after each start of the kubelet is started on its CPUs every time",
-    sources.RESTARTS,
-    needs=Needs(free=4),
+    sources.RESTARTS, needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.RESTART, Capability.CALLS],
-)
+)  # fmt: skip
 def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
     """A kubelet that starts meets a container that another has started, and starts the next one
     itself. Lower CPUs are free, which a kubelet that allocates anew would take. (Within one run the

@@ -17,11 +17,7 @@ _RESTART = (Capability.RESTART, Capability.CPUSETS)
 def _keeps(node: LockstepNode, *, kill: bool) -> None:
     node.boot_with(guaranteed("a", 1), best_effort("shared"), guaranteed("b", 2))
     before = node.view
-    if kill:
-        node.kill()
-    else:
-        node.stop()
-    node.start()
+    node.restart(kill=kill)
     for name in ("a", "b"):
         held = before.assignments[name]["c"]
         node.promise_taken("The assignment is as before", name, held)

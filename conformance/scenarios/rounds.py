@@ -17,10 +17,9 @@ from reference.steps import FailUpdates, RestartPolicy
 @scenario(
     "containers/rounds-free-no-cpus-of-a-pod-that-runs",
     "Reconcile rounds free no CPUs of a container that has ended while its pod runs on",
-    RESTARTS,
-    needs=Needs(free=4),
+    RESTARTS, needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.EXIT_CODES],
-)
+)  # fmt: skip
 def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
     """A kubelet that frees them at once may give them to another pod, and start the container on
     the shared pool. This is looked at after two rounds: they come later than the end."""

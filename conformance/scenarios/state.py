@@ -144,9 +144,8 @@ def _contradicts(node: LockstepNode, error: str, *, pool: CPUSet, **entries: CPU
 @scenario(
     "state/of-other-cpus-is-refused",
     "A state file of a machine with other CPUs keeps the kubelet from starting",
-    CPUS_CHANGED,
-    capabilities=_EDITS,
-)
+    CPUS_CHANGED, capabilities=_EDITS,
+)  # fmt: skip
 def of_other_cpus_is_refused(node: LockstepNode) -> None:
     """A whole file with a right checksum, which has one CPU more than the machine."""
     node.boot()
@@ -201,8 +200,7 @@ def first_cpus_are_remembered(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("b", 2))
     _promise_baselines(node, "a", "b")
-    node.stop()
-    node.start()
+    node.restart(kill=False)
     _promise_baselines(node, "a", "b")
     node.delete("a")
     _promise_baselines(node, "b")

@@ -66,9 +66,8 @@ def _promise_contents_checked(node: LockstepNode) -> None:
 @scenario(
     "state/unreadable-cpus-are-refused",
     "A state file with a list of CPUs that cannot be parsed keeps the kubelet from starting",
-    sources.KEP,
-    capabilities=_EDITS,
-)
+    sources.KEP, capabilities=_EDITS,
+)  # fmt: skip
 def unreadable_cpus_are_refused(node: LockstepNode) -> None:
     """Be it the list of the shared pool or that of a container. The checksum of the file is
     right."""
