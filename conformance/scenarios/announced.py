@@ -7,12 +7,11 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.scenarios.uneven import promise_only_free
-from conformance.subject import Capability
 from reference import CPUSet
 
 _SINCE: Final = "1.38"

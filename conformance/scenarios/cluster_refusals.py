@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import burstable, guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.in_cluster import API_SERVER
 from conformance.scenarios.sources import code
-from conformance.subject import Capability
 from reference.view import Phase
 
 _ADMISSION = code(

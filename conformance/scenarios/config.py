@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios import sources
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig

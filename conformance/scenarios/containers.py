@@ -6,11 +6,9 @@ from dataclasses import replace
 
 from conformance.checks import pod_difference
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Capability, Level, Needs, Source, scenario
 from conformance.scenarios import sources
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPolicy
 from reference.view import Phase, PodView

@@ -8,12 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import tests
-from conformance.subject import Capability
 from reference.cpumanager import metrics
 from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import AskAllocatable, AskMetrics, AskPodResources

@@ -11,13 +11,11 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.pod_level_parts import promise_running
 from conformance.scenarios.sources import INIT_CONTAINERS, issue, pull
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.state_checkpoint import Checkpoint

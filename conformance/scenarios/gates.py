@@ -12,9 +12,8 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, scenario
 from conformance.scenarios import sources
-from conformance.subject import Capability
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import scenario
+from conformance.scenario import Needs, scenario
 from conformance.scenarios.sources import INIT_CONTAINERS
 from reference import CPUSet
 from reference.steps import Kind

@@ -11,7 +11,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.containers import QUOTA_GATE
@@ -33,7 +33,6 @@ from conformance.scenarios.pod_level_parts import (
     promise_running,
     shared,
 )
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Device, Kind, KubeletConfig, Pod, RegisterDevices
 from reference.view import Phase

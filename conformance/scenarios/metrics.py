@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import documentation, issue, tests
-from conformance.subject import Capability
 from reference.cpumanager.metrics import (
     ADMISSION_ERRORS,
     ADMISSIONS,

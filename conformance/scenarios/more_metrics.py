@@ -7,14 +7,12 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.metrics import TOPOLOGY_UPSTREAM, UPSTREAM, promise_counts
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
-from conformance.subject import Capability
 from reference.cpumanager import metrics
 from reference.steps import AskMetrics, Kind
 

@@ -9,11 +9,9 @@ skipped with what is missing. How much each does to a node follows from its capa
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Capability, Level, Needs, Source, scenario
 from conformance.scenarios import sources
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import KubeletConfig, RestartRuntime
 

@@ -6,9 +6,8 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.promises import EVERY_CPU
-from conformance.scenario import scenario
+from conformance.scenario import Capability, scenario
 from conformance.scenarios import sources
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.checkpoint import Layout, encode

@@ -13,7 +13,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
@@ -25,7 +25,6 @@ from conformance.scenarios.pod_level_parts import (
     promise_running,
     shared,
 )
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.kubelet.pod_resources import WHOLE_POD

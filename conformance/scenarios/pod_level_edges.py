@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, exclusive, guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Capability, scenario
 from conformance.scenarios.pod_level_parts import (
     ROOM,
     managed,
@@ -17,7 +17,6 @@ from conformance.scenarios.pod_level_parts import (
     shared,
 )
 from conformance.scenarios.sources import POD_LEVEL
-from conformance.subject import Capability
 from reference.steps import Container, Kind
 from reference.view import Phase
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
+from conformance.scenario import Capability
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
     managed,
@@ -17,7 +18,6 @@ from conformance.scenarios.pod_level_parts import (
     promise_no_exclusive_cpus,
     shared,
 )
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Kind, Pod, PodResources
 

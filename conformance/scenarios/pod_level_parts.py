@@ -7,9 +7,8 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import guaranteed_of
-from conformance.scenario import scenario
+from conformance.scenario import Needs, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, Source, scenario
 from conformance.scenarios.sources import address, documentation, pull
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import AskAllocatable, AskPodResources, Kind, KubeletConfig, RestartPolicy
 

@@ -7,12 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, Source, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import address, pull, tests
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.kubelet.pod_resources import BURST, OVER_THE_LIMIT, WHOLE_POD
 from reference.steps import AskPodResources, FloodPodResources, KubeletConfig, Pod, RestartPolicy

@@ -6,11 +6,9 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios.sources import TASK_PAGE
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Pod
 

@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.in_cluster import API_SERVER
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.steps import Container, Kind, Pod

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.pod_resources import ALLOCATABLE, LIST
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import AskAllocatable, KubeletConfig
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import burstable, guaranteed
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, Source, scenario
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster, with_memory
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.view import Phase, PodView

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.containers import REFUSED_UPDATE
 from conformance.scenarios.sources import RESTARTS
-from conformance.subject import Capability
 from reference.steps import FailUpdates, RestartPolicy
 
 

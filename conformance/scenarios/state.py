@@ -8,11 +8,9 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios.sources import BASELINES, CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
-from conformance.subject import Capability
 from reference import Checkpoint, CPUSet
 
 _RESIZES = {"InPlacePodVerticalScalingExclusiveCPUs": True}

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.promises import AS_BOOKED, EXCLUSIVE_TO_ONE
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.sources import TASK_PAGE
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import EndStopping, KubeletConfig
 from reference.view import Phase

@@ -6,10 +6,9 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
-from conformance.scenario import scenario
+from conformance.scenario import Capability, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of
 from conformance.scenarios.sources import code
-from conformance.subject import Capability
 from reference import Checkpoint
 from reference.behaviours import Behaviour
 

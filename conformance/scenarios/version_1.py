@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.sources import MIGRATED
-from conformance.subject import Capability
 from reference.cpumanager.state.checkpoint import Layout, encode
 from reference.kubelet.runtime import container_id
 
