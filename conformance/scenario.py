@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from conformance.needs import Needs
+from conformance.needs import Needs as Needs
 from conformance.source import Source as Source
-from conformance.subject import Capability
+from conformance.subject import Capability as Capability
 
 if TYPE_CHECKING:
     from conformance.lockstep import LockstepNode

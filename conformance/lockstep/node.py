@@ -5,11 +5,31 @@ from __future__ import annotations
 from conformance.lockstep.in_cluster import ClusterSteps
 from conformance.lockstep.promises import Promises
 from reference import CPUSet
+from reference.steps import KubeletConfig, Pod, Stop
+from reference.view import Phase, PodView, View
 
 
 class LockstepNode(ClusterSteps, Promises):
     """A node under test beside its oracle: what a scenario reads (:class:`Readings`), the steps
     that it takes and what it promises; and the defects that it expects."""
+
+    def boot_with(self, *pods: Pod, config: KubeletConfig | None = None) -> View:
+        """Make the node as :meth:`boot` does, and apply these pods, one after the other."""
+        self.boot(config)
+        for pod in pods:
+            self.apply(pod)
+        return self.view
+
+    def restart(self, *, kill: bool = True) -> View:
+        """Kill the kubelet, or stop it with SIGTERM, and start it again."""
+        self._take(Stop(kill=kill))
+        return self.start()
+
+    def run(self, pod: Pod) -> PodView:
+        """Apply a pod, and promise that it runs; what became of it."""
+        status = self.apply(pod)
+        self.promise_equal("The pod runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
+        return status
 
     def expect_lost(self, cpus: CPUSet) -> None:
         """Expect that neither a container nor the shared pool will hold these CPUs from here on: a

@@ -28,15 +28,24 @@ class Promises(Readings):
         """Promise that a set of CPUs is just this one."""
         self.promise(expected == seen, rule, cpu_difference(what, expected, seen))
 
+    def promise_pool(self, rule: str, expected: CPUSet) -> None:
+        """Promise that the shared pool is just these CPUs."""
+        self.promise_cpus(rule, "shared pool", expected, self.view.shared_pool)
+
+    def promise_taken(self, rule: str, pod: str, expected: CPUSet, container: str = "c") -> None:
+        """Promise that a container has just these exclusive CPUs."""
+        seen = self.taken(pod, container)
+        self.promise_cpus(rule, f"exclusive CPUs {pod}/{container}", expected, seen)
+
+    def promise_cpuset(self, rule: str, pod: str, expected: CPUSet, container: str = "c") -> None:
+        """Promise that a running container's cpuset is just this one."""
+        seen = self.cpuset(pod, container)
+        self.promise_cpus(rule, f"cpuset {pod}/{container}", expected, seen)
+
     def promise_on_pool(self, rule: str, pod: str, *containers: str) -> None:
         """Promise that each of these containers runs on the whole shared pool."""
         for container in containers:
-            self.promise_cpus(
-                rule,
-                f"cpuset {pod}/{container}",
-                self.view.shared_pool,
-                self.cpuset(pod, container),
-            )
+            self.promise_cpuset(rule, pod, self.view.shared_pool, container)
 
     def promise_pod_resources(
         self, rule: str, pod: str, expected: CPUSet, container: str = "c"
@@ -48,30 +57,24 @@ class Promises(Readings):
             expected == seen, rule, pod_resources_difference(pod, container, expected, seen)
         )
 
+    def promise_that(
+        self, holds: bool, rule: str, what: str, expected: object, seen: object
+    ) -> None:
+        """State what is promised of one thing."""
+        self.promise(holds, rule, Difference(what=what, expected=str(expected), seen=str(seen)))
+
     def promise_equal(self, rule: str, what: str, expected: object, seen: object) -> None:
         """Promise that a value is just this one."""
-        self.promise(
-            expected == seen, rule, Difference(what=what, expected=str(expected), seen=str(seen))
-        )
+        self.promise_that(expected == seen, rule, what, expected, seen)
 
     def promise_refusal(self, *texts: str) -> None:
         """Promise that the kubelet did not start, and that its error has these texts in it."""
         view = self.view
-        self.promise(
-            not view.running,
-            KUBELET_REFUSES,
-            Difference(what="kubelet", expected="gives up", seen="runs"),
-        )
+        self.promise_that(not view.running, KUBELET_REFUSES, "kubelet", "gives up", "runs")
+        rule, what = "The kubelet's error says why", "kubelet's error"
         for text in texts:
-            self.promise(
-                text in view.error,
-                "The kubelet's error says why",
-                Difference(what="kubelet's error", expected=f"… {text} …", seen=view.error),
-            )
+            self.promise_that(text in view.error, rule, what, f"… {text} …", view.error)
 
     def promise_running(self, rule: str) -> None:
         """Promise that the kubelet runs."""
-        seen = kubelet_text(self.view)
-        self.promise(
-            self.view.running, rule, Difference(what="kubelet", expected="runs", seen=seen)
-        )
+        self.promise_that(self.view.running, rule, "kubelet", "runs", kubelet_text(self.view))

@@ -91,9 +91,11 @@ class Steps(Readings):
         view = self._take(steps.ApplyTogether((pod, *more_pods)) if more_pods else step)
         return view.pods.get(pod.name, PodView(Phase.PENDING))
 
-    def delete(self, pod: str, *, force: bool = False) -> View:
-        """Delete a pod, perhaps by force, and see its CPUs return."""
-        return self._take(steps.Delete(pod, force))
+    def delete(self, pod: str, *, force: bool = False, passing: bool = False) -> View:
+        """Delete a pod, perhaps by force, and see its CPUs return. ``passing``: then admit another
+        pod, where the release needs that to see them return (:meth:`pass_admission`)."""
+        view = self._take(steps.Delete(pod, force))
+        return self.pass_admission() if passing else view
 
     def reboot(self, machine: Machine | None = None) -> View:
         """Boot the machine again, perhaps as another one; the kubelet is down."""

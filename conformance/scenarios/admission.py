@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios.sources import INIT_CONTAINERS, KEP, SIDECARS, STALE_STATE, TASK_PAGE
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, Kind
 from reference.view import Phase
@@ -18,122 +16,91 @@ from reference.view import Phase
 @scenario(
     "admission/too-large-is-rejected",
     "A request larger than what is free is rejected with its reason, and takes nothing",
-    KEP,
-    level=Level.CORE,
-    since="1.29",
-    capabilities=[Capability.REJECTIONS],
-)
+    KEP, level=Level.CORE, since="1.29", capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def too_large_is_rejected(node: LockstepNode) -> None:
     """The message names what was requested and what was available."""
     node.boot()
-    before = node.view
-    free = len(node.free)
+    whole, free = node.view.shared_pool, len(node.free)
     status = node.apply(guaranteed("a", free + 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_equal("The reason is named", "reason", "UnexpectedAdmissionError", status.reason)
-    node.promise_equal(
-        "The message has both numbers",
-        "message",
+    text = (
         "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request: "
-        f"requested={free + 1}, available={free}, which is unexpected",
-        status.message,
+        f"requested={free + 1}, available={free}, which is unexpected"
     )
-    node.promise_cpus(
-        "The shared pool is as before", "shared pool", before.shared_pool, node.view.shared_pool
-    )
+    node.promise_equal("The message has both numbers", "message", text, status.message)
+    node.promise_pool("The shared pool is as before", whole)
 
 
 @scenario(
     "admission/all-free-cpus-are-assigned",
     "A request for all that is free is admitted, and the next one is rejected",
-    KEP,
-    level=Level.CORE,
-    since="1.9",
-    capabilities=[Capability.REJECTIONS],
-)
+    KEP, level=Level.CORE, since="1.9", capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def all_free_cpus_are_assigned(node: LockstepNode) -> None:
     """The first pod is left alone by the second's rejection."""
     node.boot()
-    status = node.apply(guaranteed("a", len(node.free)))
-    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    node.run(guaranteed("a", len(node.free)))
     held = node.taken("a")
     status = node.apply(guaranteed("b", 1))
     node.promise_equal("The next is rejected", "phase of pod b", Phase.REJECTED, status.phase)
-    node.promise_cpus("The first keeps its CPUs", "exclusive CPUs a/c", held, node.taken("a"))
+    node.promise_taken("The first keeps its CPUs", "a", held)
 
 
 @scenario(
     "admission/several-containers",
     "Each container of a Guaranteed pod is judged on its own request",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.9",
-    needs=Needs(free=4),
+    TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def several_containers(node: LockstepNode) -> None:
     """Two whole requests get exclusive CPUs, a fractional one shares."""
-    node.boot()
-    node.apply(guaranteed("a", 1, 2, "500m"))
+    node.boot_with(guaranteed("a", 1, 2, "500m"))
     one, two = node.taken("a", "c1"), node.taken("a", "c2")
     node.promise_equal("The first gets one CPU", "exclusive CPUs a/c1", 1, len(one))
     node.promise_equal("The second gets two", "exclusive CPUs a/c2", 2, len(two))
     node.promise_cpus("They share none", "CPUs of both", CPUSet(), one & two)
-    node.promise_cpus(
-        "The fractional one gets none", "exclusive CPUs a/c3", CPUSet(), node.taken("a", "c3")
-    )
-    node.promise_cpus(
-        "It runs in the shared pool", "cpuset a/c3", node.cpus - one - two, node.cpuset("a", "c3")
-    )
+    node.promise_taken("The fractional one gets none", "a", CPUSet(), "c3")
+    node.promise_cpuset("It runs in the shared pool", "a", node.cpus - one - two, "c3")
 
 
 @scenario(
     "admission/rejection-returns-what-was-taken",
     "A pod that is rejected at its second container leaves no CPU assigned",
-    KEP,
-    level=Level.CORE,
-    since="1.9",
-    capabilities=[Capability.REJECTIONS],
-)
+    KEP, level=Level.CORE, since="1.9", capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def rejection_returns_what_was_taken(node: LockstepNode) -> None:
     """Its first container took all that was free before the second found nothing."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     status = node.apply(guaranteed("a", len(node.free), 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.pass_admission()
-    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("The pool is whole", whole)
 
 
 @scenario(
     "init/app-reuses-init-cpus",
     "An app container reuses the CPUs of its pod's init container",
-    INIT_CONTAINERS,
-    level=Level.CORE,
-    needs=Needs(free=2),
-)
+    INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=2),
+)  # fmt: skip
 def app_reuses_init_cpus(node: LockstepNode) -> None:
     """The pod holds no more CPUs than its larger part asks for."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))
     main = node.taken("a", "main")
     node.promise_cpus("Both have the same CPUs", "a/main", node.taken("a", "setup"), main)
     node.promise_cpus("No more have left the pool", "pool", whole - main, node.view.shared_pool)
-    node.delete("a")
-    node.pass_admission()
-    node.promise_cpus("All return", "shared pool", whole, node.view.shared_pool)
+    node.delete("a", passing=True)
+    node.promise_pool("All return", whole)
 
 
 @scenario(
     "init/sidecar-keeps-its-cpus",
     "A sidecar keeps its exclusive CPUs beside its pod's app containers",
-    SIDECARS,
-    level=Level.CORE,
-    since="1.29",
-    needs=Needs(free=2),
+    SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     """A restartable init container runs on, so its CPUs are not reused."""
     node.boot()
@@ -147,11 +114,8 @@ def sidecar_keeps_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "admission/cpus-are-free-right-after-a-deletion",
     "A pod that comes right after a deletion gets the CPUs that became free, before any round",
-    STALE_STATE,
-    since="1.18",
-    needs=Needs(free=2),
-    capabilities=[Capability.REJECTIONS, Capability.CONFIGURE],
-)
+    STALE_STATE, needs=Needs(free=2), capabilities=[Capability.REJECTIONS, Capability.CONFIGURE],
+)  # fmt: skip
 def cpus_are_free_right_after_a_deletion(node: LockstepNode) -> None:
     """The default reconcile period is ten seconds, so the admission has to clear away what the
     deleted pod held. The second pod needs all of it."""

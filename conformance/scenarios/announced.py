@@ -7,19 +7,12 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, scenario
+from conformance.scenarios import sources
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
-from conformance.scenarios.sources import (
-    ENDLESS_SEARCH,
-    NEIGHBOURING_THREADS,
-    OVERWRITTEN_COMBINATION,
-    POD_POOL_KEPT,
-    UNEVEN_CORES,
-)
 from conformance.scenarios.uneven import promise_only_free
-from conformance.subject import Capability
 from reference import CPUSet
 
 _SINCE: Final = "1.38"
@@ -29,11 +22,8 @@ _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
 @scenario(
     "uneven/sizes-of-cores-are-respected",
     "From 1.38 on exclusive CPUs are taken from what is free on cores of any size",
-    UNEVEN_CORES,
-    level=Level.CORE,
-    since=_SINCE,
-    machine="1s-1n-4c-smt2-off7",
-)
+    sources.UNEVEN_CORES, level=Level.CORE, since=_SINCE, machine="1s-1n-4c-smt2-off7",
+)  # fmt: skip
 def sizes_of_cores_are_respected(node: LockstepNode) -> None:
     """Whether a core is free is judged by its own size. No CPU twice, and no reserved one."""
     promise_only_free(node, {"a": 2, "b": 1, "c": 1})
@@ -42,11 +32,8 @@ def sizes_of_cores_are_respected(node: LockstepNode) -> None:
 @scenario(
     "options/numa-distribution-always-answers",
     "From 1.38 on a request that is spread over NUMA nodes is answered where half cores are left",
-    ENDLESS_SEARCH,
-    level=Level.CORE,
-    since=_SINCE,
-    machine="2s-4n-40c-smt2-interleaved",
-)
+    sources.ENDLESS_SEARCH, level=Level.CORE, since=_SINCE, machine="2s-4n-40c-smt2-interleaved",
+)  # fmt: skip
 def numa_distribution_always_answers(node: LockstepNode) -> None:
     """Whole cores are counted, where earlier releases count CPUs and search for ever. One thread of
     each of four cores is reserved."""
@@ -63,10 +50,8 @@ def numa_distribution_always_answers(node: LockstepNode) -> None:
 @scenario(
     "options/numa-distribution-keeps-its-choice",
     "From 1.38 on distribute-cpus-across-numa takes the NUMA nodes that it has chosen",
-    OVERWRITTEN_COMBINATION,
-    since=_SINCE,
-    machine="8s-8n-32c-smt4-near",
-)
+    sources.OVERWRITTEN_COMBINATION, since=_SINCE, machine="8s-8n-32c-smt4-near",
+)  # fmt: skip
 def numa_distribution_keeps_its_choice(node: LockstepNode) -> None:
     """Of combinations that balance equally well, the first."""
     node.boot(with_options(node, _ACROSS_NUMA))
@@ -78,10 +63,8 @@ def numa_distribution_keeps_its_choice(node: LockstepNode) -> None:
 @scenario(
     "options/across-cores-spreads-whatever-the-numbers",
     "From 1.38 on distribute-cpus-across-cores takes CPUs of different cores in any numbering",
-    NEIGHBOURING_THREADS,
-    since=_SINCE,
-    machine="1s-1n-4c-smt2-near",
-)
+    sources.NEIGHBOURING_THREADS, since=_SINCE, machine="1s-1n-4c-smt2-near",
+)  # fmt: skip
 def across_cores_spreads_whatever_the_numbers(node: LockstepNode) -> None:
     """A CPU of each core in turn."""
     node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))
@@ -93,19 +76,15 @@ def across_cores_spreads_whatever_the_numbers(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restart-keeps-the-pool",
     "From 1.38 on a pod keeps the CPUs that it holds as a whole over a restart of the kubelet",
-    POD_POOL_KEPT,
-    since=_SINCE,
-    needs=ROOM,
+    sources.POD_POOL_KEPT, since=_SINCE, needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CPUSETS],
-)
+)  # fmt: skip
 def restart_keeps_the_pool(node: LockstepNode) -> None:
     """Exclusive containers keep theirs, the others the rest, over two restarts."""
-    node.boot(managed(node))
-    node.apply(pod_of("a", 4, exclusive("main", 2), shared("side")))
+    node.boot_with(pod_of("a", 4, exclusive("main", 2), shared("side")), config=managed(node))
     main, rest = node.cpuset("a", "main"), node.cpuset("a", "side")
     for _ in range(2):
-        node.kill()
-        node.start()
+        node.restart()
         promise_running(node, "a")
-        node.promise_cpus("It never moved", "cpuset a/main", main, node.cpuset("a", "main"))
-        node.promise_cpus("The rest is the same", "cpuset a/side", rest, node.cpuset("a", "side"))
+        node.promise_cpuset("It never moved", "a", main, "main")
+        node.promise_cpuset("The rest is the same", "a", rest, "side")

@@ -5,33 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import burstable, guaranteed
-from conformance.results import Difference
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.in_cluster import API_SERVER
-from conformance.subject import Capability
+from conformance.scenarios.sources import code
 from reference.view import Phase
 
-_ADMISSION = Source(
-    "Kubernetes 1.36: the node predicates that a kubelet checks at admission",
-    "https://github.com/kubernetes/kubernetes/blob/v1.36.4/pkg/kubelet/lifecycle/predicate.go",
+_ADMISSION = code(
+    "1.36.4",
+    "pkg/kubelet/lifecycle/predicate.go",
+    "the node predicates that a kubelet checks at admission",
 )
 
 
 @scenario(
     "admission/out-of-cpu-is-named",
     "A pod of a cluster that requests more CPU than is left is refused, and the three numbers said",
-    _ADMISSION,
-    since="1.22",
-    needs=Needs(free=4, counted_once=True),
+    _ADMISSION, since="1.22", needs=Needs(free=4, counted_once=True),
     capabilities=[*API_SERVER, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def out_of_cpu_is_named(node: LockstepNode) -> None:
     """A Burstable pod, which needs no exclusive CPU, and one CPU more than is left. Nobody is put
     out in its favour. The pod before it keeps its CPUs, and the next one gets all the others."""
-    node.boot(replace(node.default_config(), api_server=True))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=replace(node.default_config(), api_server=True))
     held, left, capacity = node.taken("a"), len(node.free), len(node.cpus) - len(node.reserved)
     status = node.apply(burstable("large", request=str(left + 1)))
     node.promise_equal("It is rejected", "phase of pod large", Phase.REJECTED, status.phase)
@@ -40,10 +36,8 @@ def out_of_cpu_is_named(node: LockstepNode) -> None:
         "Node didn't have enough resource: cpu, "
         f"requested: {left + 1}000, used: 2000, capacity: {capacity}000"
     )
-    difference = Difference(what="message", expected=f"… {text}", seen=status.message)
-    node.promise(
-        status.message.endswith(text), "It says what is requested, used and there", difference
-    )
+    rule, said = "It says what is requested, used and there", status.message
+    node.promise_that(said.endswith(text), rule, "message", f"… {text}", said)
     node.promise_cpus("The first pod keeps its CPUs", "a/c", held, node.taken("a"))
     node.apply(guaranteed("fits", left))
     node.promise_equal("The next has its CPUs", "size of fits/c", left, len(node.taken("fits")))

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Level, scenario
-from conformance.scenarios.sources import (
-    EXPLICIT_OVER_AMOUNTS,
-    MILLIONTHS,
-    NONE_POLICY,
-    RESERVED_CPUS,
-    TASK_PAGE,
-)
-from conformance.subject import Capability
+from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenarios import sources
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
@@ -24,11 +18,8 @@ _NO_RESERVATION = "[cpumanager] unable to determine reserved CPU resources for s
 @scenario(
     "config/zero-reservation-is-refused",
     "The static policy with a CPU reservation of zero keeps the kubelet from starting",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.8",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.TASK_PAGE, level=Level.CORE, since="1.8", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def zero_reservation_is_refused(node: LockstepNode) -> None:
     """Without a reservation the shared pool could become empty. The kubelet drops an amount of zero
     before the policy sees it, so its error is the one for a missing amount."""
@@ -39,10 +30,8 @@ def zero_reservation_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/missing-reservation-is-refused",
     "The static policy without any CPU reservation keeps the kubelet from starting",
-    TASK_PAGE,
-    since="1.8",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.TASK_PAGE, since="1.8", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def missing_reservation_is_refused(node: LockstepNode) -> None:
     """Without a setting no CPU is reserved."""
     node.boot(KubeletConfig())
@@ -52,79 +41,57 @@ def missing_reservation_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-by-amount",
     "Amounts reserved for the system and for Kubernetes add up and are rounded up to whole CPUs",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.9",
-    needs=Needs(free=2, even=True),
-)
+    sources.TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=2, even=True),
+)  # fmt: skip
 def reservation_by_amount(node: LockstepNode) -> None:
     """600m and 500m reserve two CPUs, whichever the kubelet chooses."""
     node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
     node.apply(guaranteed("a", len(node.cpus) - 2))
+    rest, taken, left = len(node.cpus) - 2, len(node.taken("a")), len(node.view.shared_pool)
     node.promise_equal(
-        "All CPUs but two can become exclusive",
-        "number of CPUs of a/c",
-        len(node.cpus) - 2,
-        len(node.taken("a")),
+        "All CPUs but two can become exclusive", "number of CPUs of a/c", rest, taken
     )
-    node.promise_equal(
-        "Two stay in the shared pool", "size of the pool", 2, len(node.view.shared_pool)
-    )
+    node.promise_equal("Two stay in the shared pool", "size of the pool", 2, left)
     node.apply(guaranteed("b", 1))
-    node.promise_cpus("Neither becomes exclusive", "exclusive CPUs b/c", CPUSet(), node.taken("b"))
+    node.promise_taken("Neither becomes exclusive", "b", CPUSet())
 
 
 @scenario(
     "config/reservation-by-list",
     "An explicit list of reserved CPUs is reserved, whatever its place in the topology",
-    RESERVED_CPUS,
-    level=Level.CORE,
-    since="1.17",
-    needs=Needs(free=2, even=True),
-)
+    sources.RESERVED_CPUS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True),
+)  # fmt: skip
 def reservation_by_list(node: LockstepNode) -> None:
     """The highest CPU rather than the lowest ones. Stated for machines whose cores are of one
     size: on others the kubelet is known to hand out reserved CPUs (pull request 140498)."""
     reserved = CPUSet([max(node.reservable)])
     node.boot(KubeletConfig(reserved_system_cpus=reserved))
     node.apply(guaranteed("a", len(node.cpus) - 1))
-    node.promise_cpus(
-        "Just the listed CPU stays in the pool", "shared pool", reserved, node.view.shared_pool
-    )
+    node.promise_pool("Just the listed CPU stays in the pool", reserved)
 
 
 @scenario(
     "config/none-policy-pins-nothing",
     "Under the none policy no container gets exclusive CPUs or a cpuset",
-    NONE_POLICY,
-    level=Level.CORE,
-    since="1.8",
-    needs=Needs(free=2),
+    sources.NONE_POLICY, level=Level.CORE, since="1.8", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def none_policy_pins_nothing(node: LockstepNode) -> None:
     """Guaranteed and BestEffort pods alike run wherever the scheduler puts them."""
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=node.reserved))
     node.apply(guaranteed("a", 2))
     node.apply(best_effort("b"))
     for name in ("a", "b"):
-        node.promise_equal(
-            "The container has no cpuset",
-            f"cpuset {name}/c",
-            None,
-            node.view.cpusets.get(name, {}).get("c", "(not running)"),
-        )
+        seen = node.view.cpusets.get(name, {}).get("c", "(not running)")
+        node.promise_equal("The container has no cpuset", f"cpuset {name}/c", None, seen)
     node.promise_equal("No CPU is assigned", "assignments", {}, dict(node.view.assignments))
 
 
 @scenario(
     "config/unknown-policy-is-refused",
     "A policy that does not exist keeps the kubelet from starting",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.16",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.TASK_PAGE, level=Level.CORE, since="1.16", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def unknown_policy_is_refused(node: LockstepNode) -> None:
     """A typing error must not become the none policy."""
     node.boot(KubeletConfig(policy="statik", reserved_system_cpus=node.reserved))
@@ -134,29 +101,22 @@ def unknown_policy_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/reserved-amounts-are-kept",
     "A request that leaves fewer CPUs than were reserved by amount is rejected",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.18",
-    needs=Needs(free=2),
-)
+    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2),
+)  # fmt: skip
 def reserved_amounts_are_kept(node: LockstepNode) -> None:
     """600m for the system and 500m for Kubernetes make two CPUs, so one CPU more than the rest is
     too much."""
-    node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
-    whole = node.view.shared_pool
+    whole = node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m")).shared_pool
     node.apply(guaranteed("a", len(node.cpus) - 1))
-    node.promise_cpus("The pod gets no CPU", "exclusive CPUs a/c", CPUSet(), node.taken("a"))
-    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+    node.promise_taken("The pod gets no CPU", "a", CPUSet())
+    node.promise_pool("The pool is whole", whole)
 
 
 @scenario(
     "config/reservation-of-millionths",
     "A reservation is rounded to the nearest thousandth from 1.37 on, and before up",
-    MILLIONTHS,
-    since="1.18",
-    needs=Needs(free=2, even=True),
-    capabilities=[Capability.RESERVATION],
-)
+    sources.MILLIONTHS, needs=Needs(free=2, even=True), capabilities=[Capability.RESERVATION],
+)  # fmt: skip
 def reservation_of_millionths(node: LockstepNode) -> None:
     """1.0004 CPUs are 1001 thousandths before, which reserve two CPUs, and then 1000, which reserve
     one. The container manager rounds in 1.37, so a CPU manager alone cannot show it."""
@@ -172,10 +132,8 @@ def reservation_of_millionths(node: LockstepNode) -> None:
 @scenario(
     "config/reservation-that-is-no-quantity-is-refused",
     "A cpu reservation that is not a quantity keeps the kubelet from starting",
-    TASK_PAGE,
-    since="1.18",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.TASK_PAGE, capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
     """From 1.27 on the error names the setting."""
     node.boot(KubeletConfig(system_reserved="two"))
@@ -187,15 +145,13 @@ def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/kube-reserved-counts",
     "An amount reserved for Kubernetes alone is reserved, rounded up to whole CPUs",
-    TASK_PAGE,
-    since="1.18",
-    needs=Needs(free=2),
-)
+    sources.TASK_PAGE, needs=Needs(free=2),
+)  # fmt: skip
 def kube_reserved_counts(node: LockstepNode) -> None:
     """1001m reserve two CPUs."""
     node.boot(KubeletConfig(kube_reserved="1001m"))
     node.apply(guaranteed("a", len(node.cpus) - 1))
-    node.promise_cpus("Two CPUs are kept", "exclusive CPUs a/c", CPUSet(), node.taken("a"))
+    node.promise_taken("Two CPUs are kept", "a", CPUSet())
     node.pass_admission()
     node.apply(guaranteed("b", len(node.cpus) - 2))
     left = len(node.view.shared_pool)
@@ -205,31 +161,22 @@ def kube_reserved_counts(node: LockstepNode) -> None:
 @scenario(
     "config/list-wins-over-amounts",
     "Where CPUs are reserved by list and by amount, the list alone counts",
-    EXPLICIT_OVER_AMOUNTS,
-    level=Level.CORE,
-    since="1.17",
-    needs=Needs(free=2, even=True),
-)
+    sources.EXPLICIT_OVER_AMOUNTS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True),
+)  # fmt: skip
 def list_wins_over_amounts(node: LockstepNode) -> None:
     """The amounts would reserve a CPU more."""
     reserved = CPUSet([max(node.reservable)])
-    node.boot(
-        KubeletConfig(reserved_system_cpus=reserved, system_reserved="1", kube_reserved="1")
-    )  # fmt: skip
+    amounts = KubeletConfig(system_reserved="1", kube_reserved="1")
+    node.boot(replace(amounts, reserved_system_cpus=reserved))
     node.apply(guaranteed("a", len(node.cpus) - 1))
-    node.promise_cpus(
-        "Just the listed CPU stays in the pool", "shared pool", reserved, node.view.shared_pool
-    )
+    node.promise_pool("Just the listed CPU stays in the pool", reserved)
 
 
 @scenario(
     "config/reservation-larger-than-the-machine-is-refused",
     "A reservation of more CPUs than the machine has keeps the kubelet from starting",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.18",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.TASK_PAGE, level=Level.CORE, capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
     """By one CPU."""
     node.boot(KubeletConfig(system_reserved=str(len(node.cpus) + 1)))
@@ -242,27 +189,19 @@ def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
 @scenario(
     "config/reserved-cores-are-whole",
     "Of CPUs reserved by amount the kubelet takes the lowest physical cores whole",
-    RESERVED_CPUS,
-    level=Level.CORE,
-    since="1.18",
-    machine="1s-1n-4c-smt2",
-)
+    sources.RESERVED_CPUS, level=Level.CORE, machine="1s-1n-4c-smt2",
+)  # fmt: skip
 def reserved_cores_are_whole(node: LockstepNode) -> None:
     """Two CPUs of eight, with siblings 0 and 4: these two are left when all others are taken."""
-    node.boot(KubeletConfig(system_reserved="2"))
-    node.apply(guaranteed("a", 6))
-    reserved = CPUSet([0, 4])
-    node.promise_cpus("CPUs 0 and 4 stay", "shared pool", reserved, node.view.shared_pool)
+    node.boot_with(guaranteed("a", 6), config=KubeletConfig(system_reserved="2"))
+    node.promise_pool("CPUs 0 and 4 stay", CPUSet([0, 4]))
 
 
 @scenario(
     "config/reserved-cpu-that-is-missing-is-refused",
     "A reserved CPU that the machine does not have keeps the kubelet from starting",
-    RESERVED_CPUS,
-    level=Level.CORE,
-    since="1.18",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.RESERVED_CPUS, level=Level.CORE, capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def reserved_cpu_that_is_missing_is_refused(node: LockstepNode) -> None:
     """By number, one beyond the last."""
     missing = max(node.cpus) + 1

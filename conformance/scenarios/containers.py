@@ -6,47 +6,29 @@ from dataclasses import replace
 
 from conformance.checks import pod_difference
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
-from conformance.results import Difference
-from conformance.scenario import Level, Source, scenario
-from conformance.scenarios.sources import EVERY_ROUND, SIDECARS, STALE_STATE
-from conformance.subject import Capability
+from conformance.scenario import Capability, Level, Needs, Source, scenario
+from conformance.scenarios import sources
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPolicy
 from reference.view import Phase, PodView
 
-_ISSUES = "https://github.com/kubernetes/kubernetes"
-ENDED = Source(
-    "Pull request 52363: a pod that has ended gives its CPUs back", f"{_ISSUES}/pull/52363"
+ENDED = sources.pull(52363, "a pod that has ended gives its CPUs back")
+SHORT_PODS = sources.issue(79159, "pods of a Job fail although CPUs are free")
+QUOTAS = sources.documentation(
+    "Resource Management for Pods and Containers: a cpu limit is a quota",
+    "concepts/configuration/manage-resources-containers/#how-pods-with-resource-limits-are-run",
 )
-SHORT_PODS = Source(
-    "Issue 79159: pods of a Job fail although CPUs are free", f"{_ISSUES}/issues/79159"
+QUOTA_GATE = sources.pull(127525, "feature gate DisableCPUQuotaWithExclusiveCPUs")
+CREATE_FLOW = sources.code(
+    "1.21.4",
+    "pkg/kubelet/cm/internal_container_lifecycle_linux.go",
+    "a container is created with its cpuset",
 )
-RESTARTS = Source(
-    "Issue 90303: a container that was killed comes back on its CPUs", f"{_ISSUES}/issues/90303"
-)
-
-QUOTAS = Source(
-    "Kubernetes documentation, Resource Management for Pods and Containers: a cpu limit is a quota",
-    "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/"
-    "#how-pods-with-resource-limits-are-run",
-)
-QUOTA_GATE = Source(
-    "Pull request 127525: feature gate DisableCPUQuotaWithExclusiveCPUs", f"{_ISSUES}/pull/127525"
-)
-
-CREATE_FLOW = Source(
-    "Kubernetes 1.21: a container is created with its cpuset",
-    f"{_ISSUES}/blob/v1.21.4/pkg/kubelet/cm/internal_container_lifecycle_linux.go",
-)
-REFUSED_UPDATE = Source(
-    "Issue 66614: the update of a shared container fails with EBUSY", f"{_ISSUES}/issues/66614"
-)
-
+REFUSED_UPDATE = sources.issue(66614, "the update of a shared container fails with EBUSY")
 RESTART_ALL = Source(
     "Feature gate RestartAllContainersOnContainerExits: restart rules for all containers of a pod",
-    f"{_ISSUES}/blob/v1.36.4/pkg/features/kube_features.go",
+    sources.address("1.36.4", "pkg/features/kube_features.go"),
 )
 OWN_RESTARTS = Source(
     "KEP-5307: container restart rules to customize the pod restart policy",
@@ -63,11 +45,8 @@ def _never(pod: Pod) -> Pod:
 
 
 def _promise_held(node: LockstepNode, pod: str, container: str, held: CPUSet) -> None:
-    owner = f"{pod}/{container}"
-    node.promise_cpus(
-        "It keeps its exclusive CPUs", f"exclusive CPUs {owner}", held, node.taken(pod, container)
-    )
-    node.promise_cpus("It runs on them again", f"cpuset {owner}", held, node.cpuset(pod, container))
+    node.promise_taken("It keeps its exclusive CPUs", pod, held, container)
+    node.promise_cpuset("It runs on them again", pod, held, container)
 
 
 def _promise_runs(node: LockstepNode, pod: str, seen: PodView) -> None:
@@ -77,62 +56,49 @@ def _promise_runs(node: LockstepNode, pod: str, seen: PodView) -> None:
 
 def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
     node.pass_admission()
-    node.promise_equal(
-        "The pod has ended", f"phase of pod {pod}", Phase.ENDED, node.view.pods[pod].phase
-    )
-    node.promise_cpus("Its CPUs are shared again", "shared pool", whole, node.view.shared_pool)
+    phase = node.view.pods[pod].phase
+    node.promise_equal("The pod has ended", f"phase of pod {pod}", Phase.ENDED, phase)
+    node.promise_pool("Its CPUs are shared again", whole)
 
 
 @scenario(
     "containers/killed-shared-container-gets-the-pool",
     "A shared container that is killed comes back on the shared pool as it is by then",
-    RESTARTS,
-    level=Level.CORE,
-    needs=Needs(free=3),
-    capabilities=_KILLS,
-)
+    sources.RESTARTS, level=Level.CORE, needs=Needs(free=3), capabilities=_KILLS,
+)  # fmt: skip
 def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
     """It was created with more CPUs than the pool has now, and the kubelet creates it anew."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("shared"), guaranteed("a", 2))
     pool = node.view.shared_pool
     node.kill_container("shared")
-    node.promise_cpus("It runs on the pool", "cpuset shared/c", pool, node.cpuset("shared"))
-    node.promise_cpus("The pool is the same", "shared pool", pool, node.view.shared_pool)
+    node.promise_cpuset("It runs on the pool", "shared", pool)
+    node.promise_pool("The pool is the same", pool)
 
 
 @scenario(
     "containers/killed-sidecar-keeps-its-cpus",
     "A sidecar that is killed comes back on its exclusive CPUs, and its pod's others keep theirs",
-    SIDECARS,
-    since="1.29",
-    needs=Needs(free=3),
-    capabilities=_KILLS,
-)
+    sources.SIDECARS, since="1.29", needs=Needs(free=3), capabilities=_KILLS,
+)  # fmt: skip
 def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     """Its app container goes on running meanwhile."""
-    node.boot()
     sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
-    node.apply(guaranteed_of("a", [sidecar, exclusive("c", 1)]))
+    node.boot_with(guaranteed_of("a", [sidecar, exclusive("c", 1)]))
     held, other = node.taken("a", "sidecar"), node.taken("a")
     node.kill_container("a", "sidecar")
     _promise_held(node, "a", "sidecar", held)
-    node.promise_cpus("The app container stays", "exclusive CPUs a/c", other, node.taken("a"))
+    node.promise_taken("The app container stays", "a", other)
 
 
 @scenario(
     "containers/failed-container-comes-back-on-its-cpus",
     "A container that fails comes back on its exclusive CPUs; when it succeeds they are shared",
-    RESTARTS,
-    needs=Needs(free=3),
-    capabilities=_EXITS,
-)
+    sources.RESTARTS, needs=Needs(free=3), capabilities=_EXITS,
+)  # fmt: skip
 def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     """Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
     pod."""
-    node.boot()
-    node.apply(best_effort("shared"))
+    node.boot_with(best_effort("shared"))
     whole = node.view.shared_pool
     node.apply(replace(guaranteed("a", 2), restart_policy=RestartPolicy.ON_FAILURE))
     held = node.taken("a")
@@ -140,28 +106,24 @@ def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     _promise_held(node, "a", "c", held)
     node.kill_container("a", exit_code=0)
     _promise_returned(node, "a", whole)
-    node.promise_cpus("Who shares gets them", "cpuset shared/c", whole, node.cpuset("shared"))
+    node.promise_cpuset("Who shares gets them", "shared", whole)
 
 
 @scenario(
     "containers/pod-keeps-its-cpus-until-it-ends",
     "A container that has ended for good keeps its CPUs until the last one of its pod has ended",
-    STALE_STATE,
-    needs=Needs(free=4),
-    capabilities=_EXITS,
-)
+    sources.STALE_STATE, needs=Needs(free=4), capabilities=_EXITS,
+)  # fmt: skip
 def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
     """The kubelet frees what no active pod names, and a pod is active while one of its containers
     may run. So CPUs of a container that has ended stay idle until then."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(_never(guaranteed("a", 2, 1)))
     held = node.taken("a", "c1")
     node.kill_container("a", "c1", exit_code=0)
-    node.promise_cpus("The entry stays", "exclusive CPUs a/c1", held, node.taken("a", "c1"))
-    node.promise_equal(
-        "The pod runs on", "phase of pod a", Phase.RUNNING, node.view.pods["a"].phase
-    )
+    node.promise_taken("The entry stays", "a", held, "c1")
+    phase = node.view.pods["a"].phase
+    node.promise_equal("The pod runs on", "phase of pod a", Phase.RUNNING, phase)
     node.kill_container("a", "c2", exit_code=0)
     _promise_returned(node, "a", whole)
 
@@ -169,16 +131,12 @@ def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
 @scenario(
     "containers/own-restart-policy-decides",
     "Containers come back on their CPUs, or end for good, by their own restart policies",
-    OWN_RESTARTS,
-    since="1.35",
-    needs=Needs(free=4),
-    capabilities=_EXITS,
-)
+    OWN_RESTARTS, since="1.35", needs=Needs(free=4), capabilities=_EXITS,
+)  # fmt: skip
 def own_restart_policy_decides(node: LockstepNode) -> None:
     """The pod's restart policy is Always. One container never starts again, the other only after a
     failure: with the second the pod has ended."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     once = replace(exclusive("once", 1), restart_policy=RestartPolicy.NEVER)
     again = replace(exclusive("again", 2), restart_policy=RestartPolicy.ON_FAILURE)
     node.apply(guaranteed_of("a", [once, again]))
@@ -186,9 +144,7 @@ def own_restart_policy_decides(node: LockstepNode) -> None:
     node.kill_container("a", "once", exit_code=1)
     node.kill_container("a", "again", exit_code=1)
     _promise_held(node, "a", "again", held["again"])
-    node.promise_cpus(
-        "The entry stays", "exclusive CPUs a/once", held["once"], node.taken("a", "once")
-    )
+    node.promise_taken("The entry stays", "a", held["once"], "once")
     node.kill_container("a", "again", exit_code=0)
     _promise_returned(node, "a", whole)
 
@@ -196,11 +152,8 @@ def own_restart_policy_decides(node: LockstepNode) -> None:
 @scenario(
     "containers/ended-pod-returns-its-cpus",
     "CPUs of a pod that has ended for good are free for the next pod",
-    ENDED,
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=[*_EXITS, Capability.REJECTIONS],
-)
+    ENDED, level=Level.CORE, needs=Needs(free=2), capabilities=[*_EXITS, Capability.REJECTIONS],
+)  # fmt: skip
 def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
     """Restart policy Never, and exit code 0. The manifest is still there. The next pod requests all
     CPUs that the first one had, and the first one had all that were free."""
@@ -209,23 +162,19 @@ def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
     node.apply(_never(guaranteed("done", len(free))))
     node.kill_container("done", exit_code=0)
     node.await_reconcile()
-    status = node.apply(guaranteed("next", len(free)))
-    _promise_runs(node, "next", status)
-    node.promise_cpus("It has all the CPUs", "exclusive CPUs next/c", free, node.taken("next"))
+    _promise_runs(node, "next", node.apply(guaranteed("next", len(free))))
+    node.promise_taken("It has all the CPUs", "next", free)
 
 
 @scenario(
     "containers/failed-pod-returns-its-cpus",
     "CPUs of a pod that was killed for good return to the shared pool",
-    ENDED,
-    needs=Needs(free=2),
-    capabilities=_EXITS,
-)
+    ENDED, needs=Needs(free=2), capabilities=_EXITS,
+)  # fmt: skip
 def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
     """Restart policy Never, and SIGKILL, which is exit code 137: the pod's phase is Failed, without
     a reason."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(_never(guaranteed("a", 2)))
     node.kill_container("a")
     _promise_returned(node, "a", whole)
@@ -234,10 +183,8 @@ def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
 @scenario(
     "containers/short-pods-follow-one-another",
     "Short pods that need all free CPUs are admitted one after the other, and none is rejected",
-    SHORT_PODS,
-    needs=Needs(free=3),
-    capabilities=[*_EXITS, Capability.REJECTIONS],
-)
+    SHORT_PODS, needs=Needs(free=3), capabilities=[*_EXITS, Capability.REJECTIONS],
+)  # fmt: skip
 def short_pods_follow_one_another(node: LockstepNode) -> None:
     """As the pods of a Job do. Two pods fill the machine; each that ends makes room for the
     next."""
@@ -250,23 +197,16 @@ def short_pods_follow_one_another(node: LockstepNode) -> None:
                 node.kill_container(f"job{round_ - 1}-{number}", exit_code=0)
                 node.await_reconcile()
             name = f"job{round_}-{number}"
-            status = node.apply(_never(guaranteed(name, size)))
-            _promise_runs(node, name, status)
-            node.promise_equal(
-                "It has as many CPUs as it requests",
-                f"CPUs of {name}/c",
-                size,
-                len(node.taken(name)),
-            )
+            _promise_runs(node, name, node.apply(_never(guaranteed(name, size))))
+            rule, taken = "It has as many CPUs as it requests", len(node.taken(name))
+            node.promise_equal(rule, f"CPUs of {name}/c", size, taken)
 
 
 @scenario(
     "containers/limits-become-quotas",
     "A container without exclusive CPUs has the CFS quota of its limit, also beside one that has",
-    QUOTAS,
-    needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.CFS],
-)
+    QUOTAS, needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS],
+)  # fmt: skip
 def limits_become_quotas(node: LockstepNode) -> None:
     """A fraction in a Guaranteed pod, a limit above the request, and no limit at all."""
     node.boot()
@@ -281,18 +221,15 @@ def limits_become_quotas(node: LockstepNode) -> None:
 @scenario(
     "containers/shares-outlive-pool-changes",
     "A container keeps its CFS quota and shares when its cpuset changes",
-    QUOTAS,
-    needs=Needs(free=3),
-    capabilities=[Capability.CPUSETS, Capability.CFS],
-)
+    QUOTAS, needs=Needs(free=3), capabilities=[Capability.CPUSETS, Capability.CFS],
+)  # fmt: skip
 def shares_outlive_pool_changes(node: LockstepNode) -> None:
     """An update of the cpuset says nothing of quota and shares, so they stay what the container
     was created with."""
-    node.boot()
-    node.apply(burstable("b", request="100m", limit="500m"))
+    node.boot_with(burstable("b", request="100m", limit="500m"))
     before, cpus = node.view.cfs["b"]["c"], node.cpuset("b")
     node.apply(guaranteed("a", 2))
-    node.promise_cpus("Its cpuset follows", "cpuset b/c", cpus - node.taken("a"), node.cpuset("b"))
+    node.promise_cpuset("Its cpuset follows", "b", cpus - node.taken("a"))
     node.promise_equal("Quota and shares stay", "CFS of b/c", before, node.view.cfs["b"]["c"])
     node.promise_equal("The quota is the limit", "CFS quota of b/c", 50_000, before.quota)
 
@@ -300,50 +237,33 @@ def shares_outlive_pool_changes(node: LockstepNode) -> None:
 @scenario(
     "containers/gate-off-brings-quotas-back",
     "With DisableCPUQuotaWithExclusiveCPUs off a container with exclusive CPUs has a CFS quota",
-    QUOTA_GATE,
-    since="1.33",
-    until="1.36",
-    needs=Needs(free=2),
+    QUOTA_GATE, since="1.33", until="1.36", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def gate_off_brings_quotas_back(node: LockstepNode) -> None:
     """As up to 1.32. From 1.37 on the kubelet refuses to start with the gate off."""
     gates = {"DisableCPUQuotaWithExclusiveCPUs": False}
-    node.boot(replace(node.default_config(), feature_gates=gates))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=replace(node.default_config(), feature_gates=gates))
     node.promise_equal("It has one", "CFS quota of a/c", 200_000, node.quota("a"))
 
 
 @scenario(
     "containers/start-on-their-cpus",
     "Every container is started on its CPUs, and its entry is in the state file by then",
-    CREATE_FLOW,
-    needs=Needs(free=4),
-    capabilities=_CALLS,
-)
+    CREATE_FLOW, needs=Needs(free=4), capabilities=_CALLS,
+)  # fmt: skip
 def start_on_their_cpus(node: LockstepNode) -> None:
     """A container that is started without a cpuset runs on all CPUs until a reconcile round, ten
     seconds later by default. From 1.21 on the cpuset comes with the request to create the
     container, before in an update between its creation and its start."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("mixed", 1, "500m"))
+    node.boot_with(guaranteed("a", 2), best_effort("shared"), guaranteed("mixed", 1, "500m"))
     for pod, container in (("a", "c"), ("mixed", "c1")):
         held, asked = node.taken(pod, container), node.asked(pod, container)
-        owner = f"{pod}/{container}"
-        node.promise_cpus(
-            "It starts on its exclusive CPUs",
-            f"cpuset with which {owner} was started",
-            held,
-            asked.started_on or CPUSet(),
-        )
-        node.promise_cpus(
-            "The state file has them by then",
-            f"entry of {owner} when it was started",
-            held,
-            asked.entry or CPUSet(),
-        )
+        started, entry = asked.started_on or CPUSet(), asked.entry or CPUSet()
+        what = f"cpuset with which {pod}/{container} was started"
+        node.promise_cpus("It starts on its exclusive CPUs", what, held, started)
+        what = f"entry of {pod}/{container} when it was started"
+        node.promise_cpus("The state file has them by then", what, held, entry)
     started = node.asked("shared").started_on or CPUSet()
     what = "cpuset with which shared/c was started"
     node.promise_cpus("It starts on the pool", what, node.cpus - node.taken("a"), started)
@@ -355,11 +275,9 @@ def start_on_their_cpus(node: LockstepNode) -> None:
 @scenario(
     "containers/every-start-has-its-cpuset",
     "With a reconcile round every ten seconds each container is started on its CPUs all the same",
-    CREATE_FLOW,
-    since="1.21",
-    needs=Needs(free=3),
+    CREATE_FLOW, since="1.21", needs=Needs(free=3),
     capabilities=[*_CALLS, Capability.CONFIGURE, Capability.CONTAINERS],
-)
+)  # fmt: skip
 def every_start_has_its_cpuset(node: LockstepNode) -> None:
     """Also where it is started again. No round has put that right by then."""
     node.boot(replace(node.default_config(), reconcile_period=PRODUCTION_PERIOD))
@@ -376,17 +294,13 @@ def every_start_has_its_cpuset(node: LockstepNode) -> None:
 @scenario(
     "containers/refused-update-is-tried-again",
     "A shared container ends on the shared pool though the runtime refuses its first updates",
-    REFUSED_UPDATE,
-    since="1.22",
-    needs=Needs(free=3),
-    capabilities=_CALLS,
-)
+    REFUSED_UPDATE, since="1.22", needs=Needs(free=3), capabilities=_CALLS,
+)  # fmt: skip
 def refused_update_is_tried_again(node: LockstepNode) -> None:
     """As with EBUSY, where the container has a cgroup of its own in its cgroup. The next rounds try
     again, and until then it runs on CPUs that are exclusive to another. Up to 1.21 rounds in which
     nothing changed would use the refusals up."""
-    node.boot()
-    node.apply(best_effort("shared"))
+    node.boot_with(best_effort("shared"))
     node.to_runtime(FailUpdates(3))
     node.apply(guaranteed("a", 2))
     node.promise_on_pool("It ends on the pool", "shared", "c")
@@ -395,16 +309,11 @@ def refused_update_is_tried_again(node: LockstepNode) -> None:
 @scenario(
     "containers/idle-rounds-update-nothing",
     "A reconcile round that finds nothing changed updates no container",
-    EVERY_ROUND,
-    since="1.22",
-    needs=Needs(free=3),
-    capabilities=_CALLS,
-)
+    sources.EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=_CALLS,
+)  # fmt: skip
 def idle_rounds_update_nothing(node: LockstepNode) -> None:
     """Up to 1.21 every round updated every container."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("shared"), guaranteed("a", 2))
     node.await_reconcile()
     before = _updates(node)
     node.await_reconcile()
@@ -414,57 +323,42 @@ def idle_rounds_update_nothing(node: LockstepNode) -> None:
 @scenario(
     "containers/idle-rounds-update-every-container",
     "Up to 1.21 every reconcile round updates every container",
-    EVERY_ROUND,
-    until="1.21",
-    needs=Needs(free=3),
-    capabilities=_CALLS,
-)
+    sources.EVERY_ROUND, until="1.21", needs=Needs(free=3), capabilities=_CALLS,
+)  # fmt: skip
 def idle_rounds_update_every_container(node: LockstepNode) -> None:
     """A defect that costs a call of the runtime for each container every ten seconds."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("shared"), guaranteed("a", 2))
     before = _updates(node)
     node.await_reconcile()
     for owner, updates in _updates(node).items():
-        more = f"more than {before[owner]}"
-        node.promise(
-            updates > before[owner],
-            "It was updated again",
-            Difference(what=f"updates of {owner}", expected=more, seen=str(updates)),
-        )
+        _promise_more(node, "It was updated again", owner, before[owner], updates)
 
 
 @scenario(
     "containers/start-updates-each-container-once",
     "A kubelet that starts sends each container that runs its CPUs in one round, and moves none",
-    EVERY_ROUND,
-    since="1.22",
-    needs=Needs(free=3),
+    sources.EVERY_ROUND, since="1.22", needs=Needs(free=3),
     capabilities=[*_CALLS, Capability.RESTART],
-)
+)  # fmt: skip
 def start_updates_each_container_once(node: LockstepNode) -> None:
     """It does not know what its predecessor sent last. How often it sends them in that round is its
     own affair: the same CPUs sent twice change nothing."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("shared"), guaranteed("a", 2))
     node.await_reconcile()
     before, cpus = _updates(node), dict(node.view.cpusets)
-    node.kill()
-    node.start()
+    node.restart()
     node.await_reconcile()
     after = _updates(node)
     for owner, updates in before.items():
-        more = f"more than {updates}"
-        node.promise(
-            after.get(owner, 0) > updates,
-            "It was sent its CPUs",
-            Difference(what=f"updates of {owner}", expected=more, seen=str(after.get(owner, 0))),
-        )
+        _promise_more(node, "It was sent its CPUs", owner, updates, after.get(owner, 0))
     node.await_reconcile()
     node.promise_equal("Nothing was sent again", "updates by container", after, _updates(node))
     node.promise_equal("No container moved", "cpusets", cpus, dict(node.view.cpusets))
+
+
+def _promise_more(node: LockstepNode, rule: str, owner: str, before: int, after: int) -> None:
+    """That there were more updates after than before."""
+    node.promise_that(after > before, rule, f"updates of {owner}", f"more than {before}", after)
 
 
 def _updates(node: LockstepNode) -> dict[str, int]:
@@ -479,17 +373,13 @@ def _updates(node: LockstepNode) -> dict[str, int]:
 @scenario(
     "containers/restart-rule-keeps-all-cpus",
     "When a restart rule has all containers of a pod start again, each has the CPUs of before",
-    RESTART_ALL,
-    since="1.36",
-    needs=Needs(free=4),
-    capabilities=_EXITS,
-)
+    RESTART_ALL, since="1.36", needs=Needs(free=4), capabilities=_EXITS,
+)  # fmt: skip
 def restart_rule_keeps_all_cpus(node: LockstepNode) -> None:
     """One container exits with the code that the rule names. The pod stays where it is, so its
     entries do as well."""
-    node.boot()
     main = replace(exclusive("main", 1), restarts_all_on=(42,))
-    node.apply(guaranteed_of("a", [main, exclusive("side", 2)]))
+    node.boot_with(guaranteed_of("a", [main, exclusive("side", 2)]))
     held = {name: node.taken("a", name) for name in ("main", "side")}
     node.kill_container("a", "main", exit_code=42)
     for name, cpus in held.items():

@@ -8,36 +8,19 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Source, scenario
-from conformance.scenarios.outcomes import promise_running
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
-from conformance.subject import Capability
-from reference.cpumanager.metrics import (
-    EXCLUSIVE_OF_NODE,
-    EXCLUSIVE_OF_POD,
-    SHARED_BY_POD,
-    allocations,
-    assignments,
-    of_numa_node,
-)
+from conformance.scenarios.sources import tests
+from reference.cpumanager import metrics
 from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import AskAllocatable, AskMetrics, AskPodResources
 
-_TESTS: Final = "https://github.com/kubernetes/kubernetes/blob/v1.37.0/test/e2e_node"
-NUMA_NODES: Final = Source(
-    "Upstream's own tests of CPU allocations by NUMA node",
-    f"{_TESTS}/cpu_manager_metrics_test.go#L395",
+NUMA_NODES: Final = tests("cpu_manager_metrics_test.go#L395", "CPU allocations by NUMA node")
+POD_LEVEL: Final = tests(
+    "cpu_manager_metrics_test.go#L579", "the metrics of pods with pod-level resources"
 )
-POD_LEVEL: Final = Source(
-    "Upstream's own tests of the metrics of pods with pod-level resources",
-    f"{_TESTS}/cpu_manager_metrics_test.go#L579",
-)
-SOCKET: Final = Source(
-    "Upstream's own tests of the metrics of the pod-resources socket",
-    f"{_TESTS}/podresources_test.go#L2041",
-)
+SOCKET: Final = tests("podresources_test.go#L2041", "the metrics of the pod-resources socket")
 
 _ASKS: Final = (Capability.METRICS,)
 
@@ -56,92 +39,72 @@ def _promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> 
 @scenario(
     "metrics/numa-nodes-are-counted",
     "The kubelet counts the exclusive CPUs in each NUMA node",
-    NUMA_NODES,
-    since="1.33",
-    needs=Needs(numa_nodes=2, numa_cores=2, even=True, smt=2),
+    NUMA_NODES, since="1.33", needs=Needs(numa_nodes=2, numa_cores=2, even=True, smt=2),
     capabilities=[*_ASKS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def numa_nodes_are_counted(node: LockstepNode) -> None:
     """None at a fresh start. The CPUs of a container that is distributed over NUMA nodes count in
     each of them. A kubelet that starts counts what its state file has."""
     options = {"distribute-cpus-across-numa": "true", "full-pcpus-only": "true"}
     node.boot(replace(node.default_config(), policy_options=options))
     numa_nodes = sorted({row.numa for row in node.topology.details.values()})
-    gauges = {one: of_numa_node(one) for one in numa_nodes}
+    gauges = {one: metrics.of_numa_node(one) for one in numa_nodes}
     _promise_counts(node, "A kubelet starts with none", dict.fromkeys(gauges.values(), 0))
     size = len(node.cpus) // len(numa_nodes)
     node.apply(guaranteed("a", (size - node.topology.cpus_per_core) * len(numa_nodes)))
     held = [node.topology.details[cpu].numa for cpu in node.taken("a")]
     counts = {gauge: held.count(one) for one, gauge in gauges.items()}
     _promise_counts(node, "They are counted", counts)
-    node.kill()
-    node.start()
+    node.restart()
     _promise_counts(node, "They are counted after a restart", counts)
 
 
 @scenario(
     "metrics/pod-scope-is-counted",
     "Under scope pod the kubelet counts the containers of a pod by how they share its CPUs",
-    POD_LEVEL,
-    since="1.37",
-    needs=ROOM,
-    capabilities=_ASKS,
-)
+    POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS,
+)  # fmt: skip
 def pod_scope_is_counted(node: LockstepNode) -> None:
     """One has exclusive CPUs, the other shares. In 1.36 the counters had other names."""
     node.boot(managed(node))
-    node.apply(pod_of("a", 3, exclusive("main", 2), shared("side")))
-    promise_running(node, "a")
-    _promise_counts(
-        node,
-        "Both containers are counted",
-        {
-            allocations("pod"): 2,
-            allocations("node"): 0,
-            assignments(EXCLUSIVE_OF_POD): 1,
-            assignments(SHARED_BY_POD): 1,
-        },
-    )
+    node.run(pod_of("a", 3, exclusive("main", 2), shared("side")))
+    counts = {
+        metrics.allocations("pod"): 2,
+        metrics.allocations("node"): 0,
+        metrics.assignments(metrics.EXCLUSIVE_OF_POD): 1,
+        metrics.assignments(metrics.SHARED_BY_POD): 1,
+    }
+    _promise_counts(node, "Both containers are counted", counts)
 
 
 @scenario(
     "metrics/container-scope-is-counted",
     "Under scope container the kubelet counts the exclusive containers of a pod, and no others",
-    POD_LEVEL,
-    since="1.37",
-    needs=ROOM,
-    capabilities=_ASKS,
-)
+    POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS,
+)  # fmt: skip
 def container_scope_is_counted(node: LockstepNode) -> None:
     """A container that shares the node's pool is given no CPUs."""
     node.boot(managed(node, scope="container"))
-    node.apply(pod_of("a", 3, exclusive("main", 2), shared("side")))
-    promise_running(node, "a")
-    _promise_counts(
-        node,
-        "One container is counted",
-        {
-            allocations("node"): 1,
-            allocations("pod"): 0,
-            assignments(EXCLUSIVE_OF_NODE): 1,
-            assignments(SHARED_BY_POD): 0,
-        },
-    )
+    node.run(pod_of("a", 3, exclusive("main", 2), shared("side")))
+    counts = {
+        metrics.allocations("node"): 1,
+        metrics.allocations("pod"): 0,
+        metrics.assignments(metrics.EXCLUSIVE_OF_NODE): 1,
+        metrics.assignments(metrics.SHARED_BY_POD): 0,
+    }
+    _promise_counts(node, "One container is counted", counts)
 
 
 @scenario(
     "metrics/pod-resources-requests-are-counted",
     "The kubelet counts what it is asked at its pod-resources socket, each call by its name",
-    SOCKET,
-    since="1.34",
-    needs=Needs(free=2),
+    SOCKET, since="1.34", needs=Needs(free=2),
     capabilities=[*_ASKS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
-)
+)  # fmt: skip
 def pod_resources_requests_are_counted(node: LockstepNode) -> None:
     """How often a step asks is left to the subject, so each counter has to grow with its call, and
     the others have to stay."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     calls: dict[str, AskPodResources | AskAllocatable] = {
         ASKED_LIST: AskPodResources(),
         ASKED_ALLOCATABLE: AskAllocatable(),

@@ -7,39 +7,34 @@ neither for these CPUs.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.outcomes import promise_running
-from conformance.scenarios.sources import INIT_CONTAINERS
-from conformance.subject import Capability
+from conformance.scenarios.sources import INIT_CONTAINERS, issue, pull
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.errors import CheckpointError
 from reference.steps import KillAtRename, Kind
 
-_KUBERNETES: Final = "https://github.com/kubernetes/kubernetes"
-TORN: Final = Source(
-    "Issue 136604: a kubelet that is killed between two writes of its state file does not start "
-    "again",
-    f"{_KUBERNETES}/issues/136604",
+TORN: Final = issue(
+    136604,
+    "a kubelet that is killed between two writes of its state file does not start again",
 )
-ATOMIC: Final = Source(
-    "Pull request 59214: the state file is a checkpoint, which is renamed into place",
-    f"{_KUBERNETES}/pull/59214",
-)
-SHARED: Final = Source(
-    "Issue 104837: the state file had CPUs both in the shared pool and in an entry",
-    f"{_KUBERNETES}/issues/104837",
-)
+ATOMIC: Final = pull(59214, "the state file is a checkpoint, which is renamed into place")
+SHARED: Final = issue(104837, "the state file had CPUs both in the shared pool and in an entry")
 
 _CRASHES: Final = (Capability.CPUSETS, Capability.RENAMES, Capability.RESTART)
 _EDITS: Final = (*_CRASHES, Capability.EDIT_STATE, Capability.START_ERROR)
+_atomic: Final = partial(scenario, source=ATOMIC, needs=Needs(free=4), capabilities=_CRASHES)
+_torn: Final = partial(
+    scenario, source=TORN, until="1.37", needs=Needs(free=3), capabilities=_EDITS
+)
 _MISMATCH: Final = "doesn't match with CPUs in state"
 
 
@@ -71,9 +66,7 @@ def _promise_all_held(node: LockstepNode, *pods: str) -> None:
 
 def _neighbour(node: LockstepNode) -> CPUSet:
     """A node with two pods, one of which has a CPU of its own, this one."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("other", 1))
+    node.boot_with(best_effort("shared"), guaranteed("other", 1))
     return node.taken("other")
 
 
@@ -92,12 +85,9 @@ def _pass_admission(node: LockstepNode) -> None:
         node.apply(best_effort(f"passing-{len(node.steps)}"))
 
 
-@scenario(
+@_atomic(
     "crash/before-a-pod-takes-cpus",
     "A kubelet killed before it writes that CPUs are taken pins the pod when it starts again",
-    ATOMIC,
-    needs=Needs(free=4),
-    capabilities=_CRASHES,
 )
 def before_a_pod_takes_cpus(node: LockstepNode) -> None:
     """The file is as before, so the pod is admitted as if it were new."""
@@ -113,12 +103,9 @@ def before_a_pod_takes_cpus(node: LockstepNode) -> None:
     node.promise_cpus("The other pod keeps its CPU", "other/c", held, node.taken("other"))
 
 
-@scenario(
+@_atomic(
     "crash/after-a-pod-is-entered",
     "A kubelet killed once it has written a pod's entry gives the pod these CPUs when it starts",
-    ATOMIC,
-    needs=Needs(free=4),
-    capabilities=_CRASHES,
 )
 def after_a_pod_is_entered(node: LockstepNode) -> None:
     """Though no container of the pod was ever started."""
@@ -134,13 +121,9 @@ def after_a_pod_is_entered(node: LockstepNode) -> None:
     node.promise_cpus("The other pod keeps its CPU", "other/c", held, node.taken("other"))
 
 
-@scenario(
+@_torn(
     "crash/half-taken-cpus-stop-the-kubelet",
     "Up to 1.37 a kubelet killed between taking a pod's CPUs and its entry does not start again",
-    TORN,
-    until="1.37",
-    needs=Needs(free=3),
-    capabilities=_EDITS,
 )
 def half_taken_cpus_stop_the_kubelet(node: LockstepNode) -> None:
     """A defect: the file is whole and names all CPUs but the pod's. Once the file is removed the
@@ -163,12 +146,9 @@ def half_taken_cpus_stop_the_kubelet(node: LockstepNode) -> None:
             _pass_admission(node)
 
 
-@scenario(
+@_atomic(
     "crash/before-cpus-return",
     "A kubelet killed before it writes that a pod's CPUs return gives them back when it starts",
-    ATOMIC,
-    needs=Needs(free=4),
-    capabilities=_CRASHES,
 )
 def before_cpus_return(node: LockstepNode) -> None:
     """The file still has the entry of the pod, which is stale."""
@@ -181,12 +161,9 @@ def before_cpus_return(node: LockstepNode) -> None:
     node.promise_cpus("The other pod keeps its CPU", "other/c", held, node.taken("other"))
 
 
-@scenario(
+@_atomic(
     "crash/after-cpus-return",
     "A kubelet killed once it has written that a pod's CPUs return starts with all of them",
-    ATOMIC,
-    needs=Needs(free=4),
-    capabilities=_CRASHES,
 )
 def after_cpus_return(node: LockstepNode) -> None:
     """They serve the next pod."""
@@ -200,13 +177,9 @@ def after_cpus_return(node: LockstepNode) -> None:
     _promise_all_held(node, "b", "other")
 
 
-@scenario(
+@_torn(
     "crash/half-returned-cpus-stop-the-kubelet",
     "Up to 1.37 a kubelet killed between dropping a pod's entry and its CPUs does not start again",
-    TORN,
-    until="1.37",
-    needs=Needs(free=3),
-    capabilities=_EDITS,
 )
 def half_returned_cpus_stop_the_kubelet(node: LockstepNode) -> None:
     """A defect: the file is whole and names all CPUs but the pod's. Once it is removed the kubelet
@@ -227,10 +200,8 @@ def half_returned_cpus_stop_the_kubelet(node: LockstepNode) -> None:
 @scenario(
     "crash/during-the-first-start",
     "A kubelet killed at any write of its first state file starts again with all CPUs",
-    ATOMIC,
-    needs=Needs(free=2),
-    capabilities=[*_CRASHES, Capability.EDIT_STATE],
-)
+    ATOMIC, needs=Needs(free=2), capabilities=[*_CRASHES, Capability.EDIT_STATE],
+)  # fmt: skip
 def during_the_first_start(node: LockstepNode) -> None:
     """It writes an empty state, and then the shared pool."""
     node.boot()
@@ -249,17 +220,13 @@ def during_the_first_start(node: LockstepNode) -> None:
 @scenario(
     "crash/no-version-shares-an-exclusive-cpu",
     "No version of the state file has a CPU both in the shared pool and in an entry",
-    SHARED,
-    since="1.24",
-    needs=Needs(free=4),
-    capabilities=[Capability.RENAMES],
-)
+    SHARED, since="1.24", needs=Needs(free=4), capabilities=[Capability.RENAMES],
+)  # fmt: skip
 def no_version_shares_an_exclusive_cpu(node: LockstepNode) -> None:
     """While a pod with an init container and two app containers comes, and while it goes. Whoever
     reads the file in between, such as a kubelet that starts, would give such a CPU away twice."""
-    node.boot()
     containers = [exclusive("init", 2, kind=Kind.INIT), exclusive("c1", 1), exclusive("c2", 2)]
-    node.apply(guaranteed_of("a", containers))
+    node.boot_with(guaranteed_of("a", containers))
     _promise_disjoint(node)
     node.delete("a")
     _pass_admission(node)
@@ -280,11 +247,8 @@ def _promise_disjoint(node: LockstepNode) -> None:
 @scenario(
     "crash/between-init-and-app-container",
     "An app container uses its pod's init CPUs though the kubelet was killed between the two",
-    INIT_CONTAINERS,
-    since="1.20",
-    needs=Needs(free=6),
-    capabilities=_CRASHES,
-)
+    INIT_CONTAINERS, since="1.20", needs=Needs(free=6), capabilities=_CRASHES,
+)  # fmt: skip
 def between_init_and_app_container(node: LockstepNode) -> None:
     """The kubelet is killed once it has written the init container's entry. When it starts again
     the pod needs no more CPUs than without the crash."""

@@ -7,45 +7,38 @@ stable option needs none.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
-from conformance.scenario import Level, scenario
-from conformance.scenarios.sources import (
-    CLOSEST_NUMA,
-    FULL_PCPUS,
-    NUMA_LIMIT,
-    OPTION_STAGES,
-    TOPOLOGY_PAGE,
-)
-from conformance.subject import Capability
+from conformance.scenario import Capability, Level, scenario
+from conformance.scenarios import sources
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 
-_CHANGES: Final = (Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE)
+_staged: Final = partial(
+    scenario,
+    source=sources.OPTION_STAGES,
+    capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
+)
 
 #: The behaviours with which each option became alpha, beta and stable; ``None``: it has not.
 _STAGES: Final[dict[str, tuple[Behaviour | None, Behaviour | None, Behaviour | None]]] = {
     "full-pcpus-only": (None, Behaviour.OPTION_MATURITY, Behaviour.FULL_PCPUS_STABLE),
-    "distribute-cpus-across-numa": (
-        Behaviour.NUMA_DISTRIBUTION,
-        Behaviour.NUMA_DISTRIBUTION_BETA,
-        None,
-    ),
+    "distribute-cpus-across-numa":
+        (Behaviour.NUMA_DISTRIBUTION, Behaviour.NUMA_DISTRIBUTION_BETA, None),
     "align-by-socket": (Behaviour.ALIGN_BY_SOCKET, None, None),
     "distribute-cpus-across-cores": (Behaviour.CORE_SPREADING, None, None),
     "strict-cpu-reservation": (
-        Behaviour.STRICT_RESERVATION,
-        Behaviour.STRICT_RESERVATION_BETA,
+        Behaviour.STRICT_RESERVATION, Behaviour.STRICT_RESERVATION_BETA,
         Behaviour.STRICT_RESERVATION_STABLE,
     ),
     "prefer-align-cpus-by-uncorecache": (
-        Behaviour.UNCORE_ALIGNMENT,
-        Behaviour.UNCORE_ALIGNMENT_BETA,
+        Behaviour.UNCORE_ALIGNMENT, Behaviour.UNCORE_ALIGNMENT_BETA,
         Behaviour.UNCORE_ALIGNMENT_STABLE,
     ),
-}
+}  # fmt: skip
 _SHUT: Final = {"CPUManagerPolicyAlphaOptions": False, "CPUManagerPolicyBetaOptions": False}
 
 
@@ -64,9 +57,8 @@ def _options_at(node: LockstepNode, wanted: str) -> list[str]:
 
 def _start_with(node: LockstepNode, option: str, gates: dict[str, bool]) -> None:
     """Start the kubelet, which is down, with this option and an empty state."""
-    node.configure(
-        replace(node.default_config(), policy_options={option: "true"}, feature_gates=gates)
-    )
+    config = node.default_config()
+    node.configure(replace(config, policy_options={option: "true"}, feature_gates=gates))
     node.remove_state()
     node.start()
 
@@ -74,31 +66,26 @@ def _start_with(node: LockstepNode, option: str, gates: dict[str, bool]) -> None
 def _promise_gate(node: LockstepNode, stage: str) -> None:
     node.boot()
     node.stop()
+    text = f"CPU Manager Policy {stage}-level Options not enabled"
     for option in _options_at(node, stage):
         _start_with(node, option, _SHUT)
-        node.promise_refusal(
-            f'CPU Manager Policy {stage}-level Options not enabled, but option "{option}" provided'
-        )
+        node.promise_refusal(f'{text}, but option "{option}" provided')
 
 
-@scenario(
+@_staged(
     "options/every-alpha-option-needs-its-gate",
     "Each alpha policy option keeps the kubelet from starting where the alpha gate is off",
-    OPTION_STAGES,
     since="1.23",
-    capabilities=_CHANGES,
 )
 def every_alpha_option_needs_its_gate(node: LockstepNode) -> None:
     """One after the other, on one node."""
     _promise_gate(node, "Alpha")
 
 
-@scenario(
+@_staged(
     "options/every-beta-option-needs-its-gate",
     "Each beta policy option keeps the kubelet from starting where the beta gate is off",
-    OPTION_STAGES,
     since="1.23",
-    capabilities=_CHANGES,
 )
 def every_beta_option_needs_its_gate(node: LockstepNode) -> None:
     """One after the other, on one node."""
@@ -107,14 +94,11 @@ def every_beta_option_needs_its_gate(node: LockstepNode) -> None:
     _promise_gate(node, "Beta")
 
 
-@scenario(
+@_staged(
     "options/stable-options-need-no-gate",
     "Each stable policy option takes effect where the alpha and beta gates are off",
-    OPTION_STAGES,
-    level=Level.CORE,
-    since="1.33",
-    capabilities=_CHANGES,
-)
+    level=Level.CORE, since="1.33",
+)  # fmt: skip
 def stable_options_need_no_gate(node: LockstepNode) -> None:
     """One after the other, on one node."""
     node.boot()
@@ -124,14 +108,11 @@ def stable_options_need_no_gate(node: LockstepNode) -> None:
         node.promise_running(f"The kubelet starts with {option}")
 
 
-@scenario(
+@_staged(
     "options/later-options-are-unknown",
     "A policy option of a later release keeps the kubelet from starting",
-    OPTION_STAGES,
-    since="1.22",
-    until="1.31",
-    capabilities=_CHANGES,
-)
+    since="1.22", until="1.31",
+)  # fmt: skip
 def later_options_are_unknown(node: LockstepNode) -> None:
     """With all feature gates on; without the option the node would not be what was asked for."""
     node.boot()
@@ -149,21 +130,14 @@ def later_options_are_unknown(node: LockstepNode) -> None:
 @scenario(
     "options/options-need-their-gate",
     "Where feature gate CPUManagerPolicyOptions is off, any policy option is refused",
-    FULL_PCPUS,
-    since="1.22",
-    until="1.32",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.FULL_PCPUS, since="1.22", until="1.32", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def options_need_their_gate(node: LockstepNode) -> None:
     """In 1.22 it is off by default, from 1.33 on it cannot be switched off."""
     named = node.release_has(Behaviour.OPTIONS_GATE_ON)
-    node.boot(
-        replace(
-            node.config,
-            policy_options={"full-pcpus-only": "true"},
-            feature_gates={"CPUManagerPolicyOptions": False} if named else {},
-        )
-    )
+    gates = {"CPUManagerPolicyOptions": False} if named else {}
+    options = {"full-pcpus-only": "true"}
+    node.boot(replace(node.config, policy_options=options, feature_gates=gates))
     node.promise_refusal('require feature gates "CPUManager", "CPUManagerPolicyOptions" enabled')
 
 
@@ -192,11 +166,8 @@ def _promise_stage(node: LockstepNode, stage: str, option: str) -> None:
 @scenario(
     "topology/manager-options-need-their-gate",
     "Where feature gate TopologyManagerPolicyOptions is off, any option is refused",
-    TOPOLOGY_PAGE,
-    since="1.26",
-    until="1.31",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.TOPOLOGY_PAGE, since="1.26", until="1.31", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def manager_options_need_their_gate(node: LockstepNode) -> None:
     """It is off by default up to 1.27."""
     named = node.release_has(Behaviour.TOPOLOGY_OPTIONS_ON)
@@ -208,11 +179,8 @@ def manager_options_need_their_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/closest-needs-its-gate",
     "Prefer-closest-numa-nodes is refused where the gate of its stage is off, up to 1.31",
-    CLOSEST_NUMA,
-    since="1.26",
-    until="1.31",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.CLOSEST_NUMA, since="1.26", until="1.31", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def closest_needs_its_gate(node: LockstepNode) -> None:
     """It is alpha up to 1.27, then beta."""
     beta = node.release_has(Behaviour.TOPOLOGY_OPTIONS_ON)
@@ -228,10 +196,8 @@ def closest_needs_its_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/closest-needs-no-gate",
     "From 1.32 on prefer-closest-numa-nodes takes effect whatever the gates of alpha and beta",
-    CLOSEST_NUMA,
-    since="1.32",
-    machine="1s-1n-4c-smt1",
-)
+    sources.CLOSEST_NUMA, since="1.32", machine="1s-1n-4c-smt1",
+)  # fmt: skip
 def closest_needs_no_gate(node: LockstepNode) -> None:
     """It is stable."""
     gates = {"TopologyManagerPolicyAlphaOptions": False, "TopologyManagerPolicyBetaOptions": False}
@@ -242,11 +208,8 @@ def closest_needs_no_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/limit-is-unknown",
     "Up to 1.30 max-allowable-numa-nodes keeps the kubelet from starting",
-    NUMA_LIMIT,
-    since="1.26",
-    until="1.30",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.NUMA_LIMIT, since="1.26", until="1.30", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def limit_is_unknown(node: LockstepNode) -> None:
     """It is an option of later releases."""
     node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyOptions=True))
@@ -256,11 +219,8 @@ def limit_is_unknown(node: LockstepNode) -> None:
 @scenario(
     "topology/limit-needs-its-gate",
     "Max-allowable-numa-nodes is refused where the beta gate is off, up to 1.34",
-    NUMA_LIMIT,
-    since="1.31",
-    until="1.34",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.NUMA_LIMIT, since="1.31", until="1.34", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def limit_needs_its_gate(node: LockstepNode) -> None:
     """It began as beta."""
     node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyBetaOptions=False))
@@ -270,10 +230,8 @@ def limit_needs_its_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/limit-needs-no-gate",
     "From 1.35 on max-allowable-numa-nodes takes effect whatever the gate of beta options",
-    NUMA_LIMIT,
-    since="1.35",
-    machine="1s-1n-4c-smt1",
-)
+    sources.NUMA_LIMIT, since="1.35", machine="1s-1n-4c-smt1",
+)  # fmt: skip
 def limit_needs_no_gate(node: LockstepNode) -> None:
     """It is stable."""
     node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyBetaOptions=False))
@@ -283,11 +241,8 @@ def limit_needs_no_gate(node: LockstepNode) -> None:
 @scenario(
     "topology/none-checks-options",
     "Up to 1.27 a Topology Manager option that does not exist is refused under policy none too",
-    TOPOLOGY_PAGE,
-    since="1.26",
-    until="1.27",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def none_checks_options(node: LockstepNode) -> None:
     """Options are read whatever the policy."""
     config = _restricted(node, "closest", "true", TopologyManagerPolicyOptions=True)
@@ -298,9 +253,8 @@ def none_checks_options(node: LockstepNode) -> None:
 @scenario(
     "topology/none-checks-no-options",
     "From 1.28 on a Topology Manager option that does not exist is ignored under policy none",
-    TOPOLOGY_PAGE,
-    since="1.28",
-)
+    sources.TOPOLOGY_PAGE, since="1.28",
+)  # fmt: skip
 def none_checks_no_options(node: LockstepNode) -> None:
     """There is nothing that it could change."""
     config = _restricted(node, "closest", "true")
@@ -311,18 +265,10 @@ def none_checks_no_options(node: LockstepNode) -> None:
 @scenario(
     "topology/policy-needs-its-gate",
     "Where feature gate TopologyManager is off, a Topology Manager policy is refused",
-    TOPOLOGY_PAGE,
-    since="1.18",
-    until="1.26",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.TOPOLOGY_PAGE, until="1.26", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def policy_needs_its_gate(node: LockstepNode) -> None:
     """From 1.27 on there is no such gate."""
-    node.boot(
-        replace(
-            node.config,
-            topology_manager_policy="restricted",
-            feature_gates={"TopologyManager": False},
-        )
-    )
+    off = {"TopologyManager": False}
+    node.boot(replace(node.config, topology_manager_policy="restricted", feature_gates=off))
     node.promise_refusal("restricted requires feature gate TopologyManager")

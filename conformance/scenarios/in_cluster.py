@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
+from conformance.scenario import Capability
 from conformance.scenarios.aligning import aligning
-from conformance.subject import Capability
 from reference.kubelet.in_place_resize import RESIZE_GATE
 from reference.releases import Release
 from reference.steps import Container, KubeletConfig, Pod

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios.sources import INIT_ADDS_CPUS, INIT_CONTAINERS, KEP, SIDECARS
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Kind, Pod
 
@@ -17,15 +15,12 @@ from reference.steps import Container, Kind, Pod
 @scenario(
     "init/app-containers-do-not-share-init-cpus",
     "Of two app containers only the first reuses the CPUs of their pod's init container",
-    INIT_CONTAINERS,
-    level=Level.CORE,
-    needs=Needs(free=4),
-)
+    INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=4),
+)  # fmt: skip
 def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
     """What one app container has reused is not offered to the next one."""
-    node.boot()
     setup = exclusive("setup", 2, kind=Kind.INIT)
-    node.apply(guaranteed_of("a", [setup, exclusive("first", 2), exclusive("second", 2)]))
+    node.boot_with(guaranteed_of("a", [setup, exclusive("first", 2), exclusive("second", 2)]))
     first, second = node.taken("a", "first"), node.taken("a", "second")
     node.promise_cpus("The first reuses the CPUs", "a/first", node.taken("a", "setup"), first)
     node.promise_equal("The second has its CPUs", "number of CPUs of a/second", 2, len(second))
@@ -35,35 +30,27 @@ def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
 @scenario(
     "init/other-pods-stay-off-init-cpus",
     "No other pod gets CPUs that an init container leaves to its own pod",
-    INIT_CONTAINERS,
-    level=Level.CORE,
-    needs=Needs(free=4),
-    capabilities=[Capability.CPUSETS],
-)
+    INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=4), capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     """The app container needs fewer CPUs than the init container had. What is left stays booked
     until the pod is deleted."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 1)]))
     booked = node.taken("a", "setup") | node.taken("a", "main")
     node.promise_cpus("The pool is without them", "pool", whole - booked, node.view.shared_pool)
     node.apply(guaranteed("b", 1))
     node.promise_equal("Pod b has its CPU", "number of CPUs of b/c", 1, len(node.taken("b")))
     node.promise_cpus("It is not one of pod a", "CPUs of both", CPUSet(), node.taken("b") & booked)
-    node.delete("a")
-    node.pass_admission()
-    left = whole - node.taken("b")
-    node.promise_cpus("All CPUs of a return", "shared pool", left, node.view.shared_pool)
+    node.delete("a", passing=True)
+    node.promise_pool("All CPUs of a return", whole - node.taken("b"))
 
 
 @scenario(
     "init/init-container-adds-cpus-to-its-pod",
     "An init container may book CPUs beyond what its pod requests",
-    INIT_ADDS_CPUS,
-    since="1.22",
-    needs=Needs(smt=2, cores=3, even=True),
-)
+    INIT_ADDS_CPUS, since="1.22", needs=Needs(smt=2, cores=3, even=True),
+)  # fmt: skip
 def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
     """A known defect: the init container gets a whole physical core. The app container requests one
     CPU, and gets the sibling of the reserved CPU, because the kubelet takes single CPUs from a core
@@ -82,26 +69,22 @@ def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
     )
     left = len(node.view.shared_pool)
     node.promise_equal("One CPU more is booked", "size of the pool", len(whole) - core - 1, left)
-    node.delete("a")
-    node.pass_admission()
-    node.promise_cpus("All return with the pod", "shared pool", whole, node.view.shared_pool)
+    node.delete("a", passing=True)
+    node.promise_pool("All return with the pod", whole)
 
 
 @scenario(
     "init/restart-keeps-init-entries",
     "A restart of the kubelet keeps the entries of init containers that have ended",
-    KEP,
-    level=Level.CORE,
-    needs=Needs(free=4),
+    KEP, level=Level.CORE, needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CPUSETS],
-)
+)  # fmt: skip
 def restart_keeps_init_entries(node: LockstepNode) -> None:
     """Without the entry their CPUs would go to other pods."""
     node.boot()
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 1)]))
     setup, before = node.taken("a", "setup"), node.view.state_file
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_cpus("The entry is as before", "CPUs of a/setup", setup, node.taken("a", "setup"))
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)
     node.apply(guaranteed("b", 1))
@@ -111,14 +94,12 @@ def restart_keeps_init_entries(node: LockstepNode) -> None:
 @scenario(
     "init/shared-init-container-leaves-apps-alone",
     "An init container that asks for no whole CPU takes none from its pod's app containers",
-    INIT_CONTAINERS,
-    needs=Needs(free=2),
-)
+    INIT_CONTAINERS, needs=Needs(free=2),
+)  # fmt: skip
 def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
     """It runs in the shared pool, and there is nothing to reuse."""
-    node.boot()
     setup = exclusive("setup", "1500m", kind=Kind.INIT)
-    node.apply(guaranteed_of("a", [setup, exclusive("main", 1)]))
+    node.boot_with(guaranteed_of("a", [setup, exclusive("main", 1)]))
     node.promise_cpus("It has no CPU", "CPUs of a/setup", CPUSet(), node.taken("a", "setup"))
     held = len(node.taken("a", "main"))
     node.promise_equal("The app container has its CPU", "number of CPUs of a/main", 1, held)
@@ -127,32 +108,25 @@ def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
 @scenario(
     "init/sidecars-follow-the-pool",
     "A shared sidecar follows the shared pool as its pod's app containers do",
-    SIDECARS,
-    level=Level.CORE,
-    since="1.29",
-    needs=Needs(free=2),
+    SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def sidecars_follow_the_pool(node: LockstepNode) -> None:
     """It is an init container that runs on."""
-    node.boot()
-    node.apply(Pod("shared", (Container("side", kind=Kind.SIDECAR), Container("main"))))
+    node.boot_with(Pod("shared", (Container("side", kind=Kind.SIDECAR), Container("main"))))
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
     node.apply(guaranteed("a", 1))
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
 
 
 @scenario(
     "init/sidecars-keep-their-cpus-over-a-restart",
     "After a restart of the kubelet a sidecar still has CPUs of its own",
-    SIDECARS,
-    since="1.29",
-    needs=Needs(free=4),
+    SIDECARS, since="1.29", needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CPUSETS],
-)
+)  # fmt: skip
 def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
     """The pod before it is deleted while the kubelet is down, so other CPUs would be free."""
     node.boot()
@@ -165,4 +139,4 @@ def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
     node.start()
     for name, held in (("side", side), ("main", main)):
         node.promise_cpus("Its entry is as before", f"a/{name}", held, node.taken("a", name))
-        node.promise_cpus("It never moved", f"cpuset a/{name}", held, node.cpuset("a", name))
+        node.promise_cpuset("It never moved", "a", held, name)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import scenario
+from conformance.scenario import Needs, scenario
 from conformance.scenarios.sources import INIT_CONTAINERS
 from reference import CPUSet
 from reference.steps import Kind
@@ -14,15 +13,13 @@ from reference.steps import Kind
 @scenario(
     "init/several-init-containers-lend-their-cpus",
     "An app container reuses the CPUs of the first of two init containers",
-    INIT_CONTAINERS,
-    needs=Needs(free=8, smt=2, even=True),
-)
+    INIT_CONTAINERS, needs=Needs(free=8, smt=2, even=True),
+)  # fmt: skip
 def several_init_containers_lend_their_cpus(node: LockstepNode) -> None:
     """The second init container needs fewer CPUs than the first. What the first has lent is still
     the pod's after the second has ended."""
-    node.boot()
     setup = [exclusive("one", 4, kind=Kind.INIT), exclusive("two", 2, kind=Kind.INIT)]
-    node.apply(guaranteed_of("a", [*setup, exclusive("main", 4)]))
+    node.boot_with(guaranteed_of("a", [*setup, exclusive("main", 4)]))
     lent = node.taken("a", "one") | node.taken("a", "two")
     main = node.taken("a", "main")
     node.promise_equal("It has its CPUs", "number of CPUs of a/main", 4, len(main))

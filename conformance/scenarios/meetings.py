@@ -11,8 +11,8 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.results import Difference
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Capability, Level, scenario
+from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.devices import GPU, INTEGRATION, NIC, with_devices
@@ -27,29 +27,19 @@ from conformance.scenarios.memory import STATIC as MEMORY_STATIC
 from conformance.scenarios.memory import with_mebibytes
 from conformance.scenarios.optional import ALPHA, promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_running
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
-from conformance.scenarios.sources import (
-    ACROSS_CORES,
-    ACROSS_NUMA,
-    BY_SOCKET,
-    CLOSEST_NUMA,
-    FULL_PCPUS,
-    OPTION_STAGES,
-    POD_LEVEL_MANAGERS,
-    STRICT,
-    TASK_PAGE,
-    TOPOLOGY_POLICIES,
-    UNCORE_CACHE,
+from conformance.scenarios.pod_level_parts import (
+    managed,
+    of_managers,
+    pod_of,
+    shared,
 )
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Device, Kind, KubeletConfig, Pod, RegisterDevices
 from reference.view import Phase
 from topologies import offline, with_memory
 
-HYBRID: Final = Source(
-    "Issue 140495: on hybrid processors the kubelet counts cores by their average size",
-    "https://github.com/kubernetes/kubernetes/issues/140495",
+HYBRID: Final = sources.issue(
+    140495, "on hybrid processors the kubelet counts cores by their average size"
 )
 
 _FULL: Final = "full-pcpus-only"
@@ -68,12 +58,9 @@ _NODES: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
 @scenario(
     "options/strict-keeps-off-reserved-amounts",
     "Under strict-cpu-reservation no container runs on CPUs that are reserved by amount",
-    STRICT,
-    level=Level.CORE,
-    since="1.32",
-    needs=Needs(free=3, even=True),
+    sources.STRICT, level=Level.CORE, since="1.32", needs=Needs(free=3, even=True),
     capabilities=[Capability.CPUSETS, Capability.RESTART],
-)
+)  # fmt: skip
 def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
     """600m for the system and 500m for Kubernetes are two CPUs, which the kubelet chooses. They
     stay out of the shared pool while it shrinks, over a restart and while it grows."""
@@ -88,27 +75,24 @@ def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
     node.promise_equal("Two CPUs are reserved", "CPUs outside of the pool", 2, len(kept))
     rule = "The shared container is off the reserved CPUs"
     node.apply(best_effort("shared"))
-    node.promise_cpus(rule, "cpuset shared/c", node.cpus - kept, node.cpuset("shared"))
+    node.promise_cpuset(rule, "shared", node.cpus - kept)
     node.apply(guaranteed("a", len(node.cpus) - 3))
     taken = node.taken("a")
     node.promise_equal("The pod has its CPUs", "size of a/c", len(node.cpus) - 3, len(taken))
     rest = node.cpus - kept - taken
-    node.promise_cpus(rule, "cpuset shared/c", rest, node.cpuset("shared"))
-    node.kill()
-    node.start()
+    node.promise_cpuset(rule, "shared", rest)
+    node.restart()
     node.promise_running("The kubelet starts on its state file")
-    node.promise_cpus(rule, "cpuset shared/c", rest, node.cpuset("shared"))
-    node.delete("a")
-    node.pass_admission()
-    node.promise_cpus(rule, "cpuset shared/c", node.cpus - kept, node.cpuset("shared"))
+    node.promise_cpuset(rule, "shared", rest)
+    node.delete("a", passing=True)
+    node.promise_cpuset(rule, "shared", node.cpus - kept)
 
 
 def _promise_reserves(node: LockstepNode, system: str, kube: str, kept: int) -> None:
     node.boot(KubeletConfig(system_reserved=system, kube_reserved=kube))
     node.apply(guaranteed("a", len(node.cpus) - kept))
-    taken, left = len(node.taken("a")), len(node.view.shared_pool)
-    node.promise_equal("All others can become exclusive", "size of a/c", len(node.cpus) - kept,
-                       taken)  # fmt: skip
+    rest, taken, left = len(node.cpus) - kept, len(node.taken("a")), len(node.view.shared_pool)
+    node.promise_equal("All others can become exclusive", "size of a/c", rest, taken)
     node.promise_equal("Just the reserved ones stay", "size of the shared pool", kept, left)
     node.apply(guaranteed("b", 1))
     node.promise_cpus("They do not become exclusive", "CPUs of b/c", CPUSet(), node.taken("b"))
@@ -117,11 +101,8 @@ def _promise_reserves(node: LockstepNode, system: str, kube: str, kept: int) -> 
 @scenario(
     "config/halves-reserve-one-cpu",
     "Of 500m reserved for the system and 500m for Kubernetes the kubelet makes one reserved CPU",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.18",
-    needs=Needs(free=2, even=True),
-)
+    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2, even=True),
+)  # fmt: skip
 def halves_reserve_one_cpu(node: LockstepNode) -> None:
     """Their sum is rounded up to whole CPUs, and not each by itself."""
     _promise_reserves(node, "500m", "500m", 1)
@@ -130,10 +111,8 @@ def halves_reserve_one_cpu(node: LockstepNode) -> None:
 @scenario(
     "config/fractions-that-make-a-whole",
     "Of 1500m reserved for the system and 500m for Kubernetes the kubelet makes two reserved CPUs",
-    TASK_PAGE,
-    since="1.18",
-    needs=Needs(free=2, even=True),
-)
+    sources.TASK_PAGE, needs=Needs(free=2, even=True),
+)  # fmt: skip
 def fractions_that_make_a_whole(node: LockstepNode) -> None:
     """Their sum needs no rounding. Rounded one by one they would be three CPUs, or one."""
     _promise_reserves(node, "1500m", "500m", 2)
@@ -147,26 +126,22 @@ def _with_words(
 ) -> KubeletConfig:
     """The node's configuration with these values of options, under a Topology Manager policy."""
     aligned = aligning(node, policy)
-    return replace(
-        aligned, policy_options=dict(words), feature_gates={**aligned.feature_gates, **ALPHA}
-    )
+    gates = {**aligned.feature_gates, **ALPHA}
+    return replace(aligned, policy_options=dict(words), feature_gates=gates)
 
 
 @scenario(
     "options/other-words-for-true-switch-on",
     "Each option of the static policy is on whichever of Go's words for true is its value",
-    OPTION_STAGES,
-    level=Level.CORE,
-    since="1.32",
-    needs=Needs(free=2),
+    sources.OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def other_words_for_true_switch_on(node: LockstepNode) -> None:
     """strict-cpu-reservation keeps its CPUs out of the pool. Each of the others is known to be on
     by what it excludes: another option, or policy single-numa-node."""
     node.boot(_with_words(node, {_STRICT: "1"}))
     rest = node.cpus - node.reserved
-    node.promise_cpus("“1” reserves strictly", "shared pool", rest, node.view.shared_pool)
+    node.promise_pool("“1” reserves strictly", rest)
     node.stop()
     for first, word, second, other in (
         (_FULL, "t", _CORES, "T"),
@@ -175,9 +150,8 @@ def other_words_for_true_switch_on(node: LockstepNode) -> None:
     ):
         node.configure(_with_words(node, {first: word, second: other}))
         node.start()
-        node.promise_refusal(
-            f"static policy options {first} and {second} can not be used at the same time"
-        )
+        both = f"static policy options {first} and {second}"
+        node.promise_refusal(f"{both} can not be used at the same time")
     node.configure(_with_words(node, {_SOCKET: "T"}, "single-numa-node"))
     node.start()
     node.promise_refusal("policy is incompatible with CPUManager align-by-socket policy option")
@@ -186,12 +160,9 @@ def other_words_for_true_switch_on(node: LockstepNode) -> None:
 @scenario(
     "options/other-words-for-false-switch-nothing-on",
     "An option of the static policy is off whichever of Go's words for false is its value",
-    OPTION_STAGES,
-    level=Level.CORE,
-    since="1.32",
-    needs=Needs(free=2),
+    sources.OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
     capabilities=[Capability.CONFIGURE],
-)
+)  # fmt: skip
 def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
     """All six options at once, each with another word. Switched on, they would exclude one another
     and policy single-numa-node."""
@@ -199,9 +170,7 @@ def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
              _UNCORE: "false"}  # fmt: skip
     node.boot(_with_words(node, words, "single-numa-node"))
     node.promise_running("No option is on that excludes another")
-    node.promise_cpus(
-        "Reserved CPUs are in the shared pool", "shared pool", node.cpus, node.view.shared_pool
-    )
+    node.promise_pool("Reserved CPUs are in the shared pool", node.cpus)
     promise_phase(node, "a", node.apply(guaranteed("a", 1)), Phase.RUNNING)
     node.promise_equal("A part of a core is given", "size of a/c", 1, len(node.taken("a")))
 
@@ -212,12 +181,9 @@ def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
 @scenario(
     "quotas/sidecars-with-exclusive-cpus-have-none",
     "A sidecar with exclusive CPUs has no CFS quota, and one with a fraction has that of its limit",
-    QUOTA_GATE,
-    level=Level.CORE,
-    since="1.33",
-    needs=Needs(free=4),
+    QUOTA_GATE, level=Level.CORE, since="1.33", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.CFS],
-)
+)  # fmt: skip
 def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
     """As app containers. A fraction in another pod keeps its quota, too."""
     node.boot()
@@ -236,47 +202,35 @@ def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
 # -- the order of containers -----------------------------------------------------------------------
 
 
-@scenario(
+@of_managers(
     "pod-level/shared-container-may-come-first",
     "A shared container before the exclusive one has what that leaves of their pod's CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def shared_container_may_come_first(node: LockstepNode) -> None:
     """As where it comes after it. A shared container after both has the same."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
-    node.apply(pod_of("a", 4, shared("early"), exclusive("main", 1), shared("late")))
-    promise_running(node, "a")
+    whole = node.boot(managed(node)).shared_pool
+    node.run(pod_of("a", 4, shared("early"), exclusive("main", 1), shared("late")))
     main, early = node.taken("a", "main"), node.cpuset("a", "early")
     node.promise_equal("One CPU is exclusive", "number of CPUs of a/main", 1, len(main))
     node.promise_equal("Three are left", "size of cpuset a/early", 3, len(early))
     node.promise_cpus("The exclusive one is not among them", "both", CPUSet(), main & early)
-    node.promise_cpus("Both have the same", "cpuset a/late", early, node.cpuset("a", "late"))
-    left = whole - main - early
-    node.promise_cpus("No other pod runs on them", "shared pool", left, node.view.shared_pool)
+    node.promise_cpuset("Both have the same", "a", early, "late")
+    node.promise_pool("No other pod runs on them", whole - main - early)
 
 
-@scenario(
+@of_managers(
     "pod-level/container-scope-leaves-the-first-container-shared",
     "Under scope container a shared container before the exclusive one runs on the node's pool",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def container_scope_leaves_the_first_container_shared(node: LockstepNode) -> None:
     """Without the CPUs that the exclusive container takes after it."""
-    node.boot(managed(node, scope="container"))
-    whole = node.view.shared_pool
-    node.apply(pod_of("a", 4, shared("early"), exclusive("main", 2)))
-    promise_running(node, "a")
+    whole = node.boot(managed(node, scope="container")).shared_pool
+    node.run(pod_of("a", 4, shared("early"), exclusive("main", 2)))
     main = node.taken("a", "main")
     node.promise_equal("Two CPUs are exclusive", "number of CPUs of a/main", 2, len(main))
-    node.promise_cpus("The other has the rest of the node", "cpuset a/early", whole - main,
-                      node.cpuset("a", "early"))  # fmt: skip
+    node.promise_cpuset("The other has the rest of the node", "a", whole - main, "early")
 
 
 # -- options and hints -----------------------------------------------------------------------------
@@ -312,10 +266,8 @@ def _promise_in_nodes(node: LockstepNode, count: int, *numa: int) -> None:
 @scenario(
     "options/numa-distribution-under-best-effort",
     "Under best-effort distribute-cpus-across-numa takes half of a request from each of two nodes",
-    ACROSS_NUMA,
-    since="1.23",
-    needs=_NODES,
-)
+    sources.ACROSS_NUMA, since="1.23", needs=_NODES,
+)  # fmt: skip
 def numa_distribution_under_best_effort(node: LockstepNode) -> None:
     """The Topology Manager names the first two NUMA nodes, since no single one has room."""
     _beside_hints(node, _NUMA)
@@ -323,19 +275,16 @@ def numa_distribution_under_best_effort(node: LockstepNode) -> None:
     promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
     first, second = sorted(node.topology.numa_masks)[:2]
     _promise_in_nodes(node, count, first, second)
-    shares = [
-        len(node.taken("a") & node.topology.cpus_in_numa_nodes(one)) for one in (first, second)
-    ]
+    inside = [node.topology.cpus_in_numa_nodes(one) for one in (first, second)]
+    shares = [len(node.taken("a") & one) for one in inside]
     node.promise_equal("Each gives half", "CPUs of each NUMA node", [count // 2] * 2, shares)
 
 
 @scenario(
     "options/across-cores-keeps-to-a-numa-node",
     "Under best-effort distribute-cpus-across-cores takes CPUs of different cores of a NUMA node",
-    ACROSS_CORES,
-    since="1.31",
-    needs=replace(_NODES, smt=2, far_siblings=True),
-)
+    sources.ACROSS_CORES, since="1.31", needs=replace(_NODES, smt=2, far_siblings=True),
+)  # fmt: skip
 def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
     """Of the first NUMA node that has room. Another pod leaves the first one a CPU too few."""
     if len(node.topology.socket_masks) > node.topology.num_numa_nodes:
@@ -354,10 +303,9 @@ def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
 @scenario(
     "options/uncore-cache-under-best-effort",
     "Under best-effort a request that fits one uncore cache is kept within one of a NUMA node",
-    UNCORE_CACHE,
-    since="1.32",
+    sources.UNCORE_CACHE, since="1.32",
     needs=Needs(numa_nodes=2, uncore_caches=4, cores=8, even=True, caches_in_nodes=True),
-)
+)  # fmt: skip
 def uncore_cache_under_best_effort(node: LockstepNode) -> None:
     """The first cache of the first NUMA node has a reserved core, so that the first free cores lie
     in two caches."""
@@ -375,11 +323,9 @@ def uncore_cache_under_best_effort(node: LockstepNode) -> None:
 @scenario(
     "options/full-pcpus-under-best-effort",
     "Under best-effort full-pcpus-only gives whole cores of two NUMA nodes, and refuses parts",
-    FULL_PCPUS,
-    since="1.23",
-    needs=replace(_NODES, smt=2),
+    sources.FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2),
     capabilities=[Capability.REJECTIONS],
-)
+)  # fmt: skip
 def full_pcpus_under_best_effort(node: LockstepNode) -> None:
     """The sibling of a reserved CPU is free, and no part of what is given. Best-effort refuses no
     pod by itself, and lets the CPU manager refuse one."""
@@ -397,10 +343,8 @@ def full_pcpus_under_best_effort(node: LockstepNode) -> None:
 @scenario(
     "options/full-pcpus-splits-cores-of-its-hint",
     "Under best-effort full-pcpus-only gives parts of cores in a NUMA node that has no whole one",
-    FULL_PCPUS,
-    since="1.23",
-    needs=replace(_NODES, smt=2),
-)
+    sources.FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2),
+)  # fmt: skip
 def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
     """A known defect: it breaks the promise that a container has its cores for itself. The hint
     counts free CPUs and no cores, and the first NUMA node has just as many as are requested: one of
@@ -420,11 +364,8 @@ def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
     "topology/best-effort-aligns-by-socket",
     "Under best-effort and align-by-socket two NUMA nodes of one socket go before two of different "
     "sockets",
-    BY_SOCKET,
-    level=Level.CORE,
-    since="1.25",
-    machine="2s-4n-64c-smt2",
-)
+    sources.BY_SOCKET, level=Level.CORE, since="1.25", machine="2s-4n-64c-smt2",
+)  # fmt: skip
 def best_effort_aligns_by_socket(node: LockstepNode) -> None:
     """No NUMA node has room. The lowest two that have it together lie in different sockets, and
     best-effort alone takes these."""
@@ -462,11 +403,9 @@ def _more_than_a_node(node: LockstepNode) -> int:
 @scenario(
     "devices/restricted-refuses-devices-of-two-nodes",
     "Under restricted a container is refused whose devices need two NUMA nodes and whose CPUs one",
-    TOPOLOGY_POLICIES,
-    since="1.24",
-    needs=_NODES,
+    sources.TOPOLOGY_POLICIES, since="1.24", needs=_NODES,
     capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     """No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
     well, which runs. Up to 1.23 the first one runs, too."""
@@ -477,8 +416,7 @@ def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     promise_refused(node, node.apply(_nics_and_gpus("a", 2, nics=2)), "TopologyAffinityError")
     node.pass_admission()
     count = _more_than_a_node(node)
-    status = node.apply(_nics_and_gpus("both", count, nics=2))
-    promise_phase(node, "both", status, Phase.RUNNING)
+    promise_phase(node, "both", node.apply(_nics_and_gpus("both", count, nics=2)), Phase.RUNNING)
     seen = sorted(node.topology.numa_node_ids(node.taken("both")))
     node.promise_equal("It lies with its devices", "NUMA nodes of both/c", [first, far], seen)
 
@@ -486,11 +424,9 @@ def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
 @scenario(
     "devices/restricted-refuses-two-far-apart",
     "Under restricted devices of two resources in different NUMA nodes are refused",
-    INTEGRATION,
-    since="1.20",
-    needs=_NODES,
+    INTEGRATION, since="1.20", needs=_NODES,
     capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
     """One NUMA node is the fewest for each, and none serves both. A container with devices of one
     resource runs."""
@@ -506,11 +442,8 @@ def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
 @scenario(
     "devices/best-effort-runs-with-two-far-apart",
     "Under best-effort a container runs whose devices of two resources lie in two NUMA nodes",
-    INTEGRATION,
-    since="1.20",
-    needs=_NODES,
-    capabilities=[Capability.DEVICES, Capability.CPUSETS],
-)
+    INTEGRATION, since="1.20", needs=_NODES, capabilities=[Capability.DEVICES, Capability.CPUSETS],
+)  # fmt: skip
 def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
     """With as many CPUs as it requests. Restricted refuses it."""
     require_few_nodes(node)
@@ -524,11 +457,9 @@ def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
 @scenario(
     "memory/restricted-refuses-memory-of-two-nodes",
     "Under restricted a container is refused whose memory needs two NUMA nodes and whose CPUs one",
-    MEMORY_STATIC,
-    since="1.26",
-    needs=_NODES,
+    MEMORY_STATIC, since="1.26", needs=_NODES,
     capabilities=[Capability.MEMORY, Capability.CPUSETS, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def restricted_refuses_memory_of_two_nodes(node: LockstepNode) -> None:
     """No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
     well, which runs. Each NUMA node has 128 MiB, and the containers request 200."""
@@ -572,10 +503,8 @@ def _start_on_uneven_cores(node: LockstepNode) -> list[CPUSet]:
 @scenario(
     "uneven/full-pcpus-gives-small-cores",
     "Where most cores have one CPU full-pcpus-only gives a single CPU, which is a core by itself",
-    FULL_PCPUS,
-    level=Level.CORE,
-    since="1.23",
-)
+    sources.FULL_PCPUS, level=Level.CORE, since="1.23",
+)  # fmt: skip
 def full_pcpus_gives_small_cores(node: LockstepNode) -> None:
     """As on hybrid processors, whose large cores have two. Each core counts as one CPU by the
     average, so no number is odd."""
@@ -590,9 +519,8 @@ def full_pcpus_gives_small_cores(node: LockstepNode) -> None:
 @scenario(
     "uneven/full-pcpus-shares-large-cores",
     "Where most cores have one CPU full-pcpus-only gives one large core to two containers",
-    HYBRID,
-    since="1.23",
-)
+    HYBRID, since="1.23",
+)  # fmt: skip
 def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
     """A known defect: it breaks the promise that a container has its cores for itself. Each core
     counts as one CPU by the average, so single CPUs are given out, and once the small cores are
@@ -606,11 +534,8 @@ def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
     for name in ("a", "b"):
         promise_phase(node, name, node.apply(guaranteed(name, 1)), Phase.RUNNING)
     core = node.topology.with_siblings(node.taken("a"))
-    node.promise(
-        node.taken("b") <= core,
-        "The second container has the sibling of the first one's CPU",
-        Difference(what="CPUs of b/c", expected=f"one of {core}", seen=str(node.taken("b"))),
-    )
+    rule, seen = "The second container has the sibling of the first one's CPU", node.taken("b")
+    node.promise_that(seen <= core, rule, "CPUs of b/c", f"one of {core}", seen)
 
 
 # -- ids of NUMA nodes with a gap ------------------------------------------------------------------
@@ -619,11 +544,8 @@ def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
 @scenario(
     "topology/closest-looks-past-a-node-without-cpus",
     "Under prefer-closest-numa-nodes two NUMA nodes that are close go first where one has no CPU",
-    CLOSEST_NUMA,
-    level=Level.CORE,
-    since="1.26",
-    machine="2s-4n-64c-smt2",
-)
+    sources.CLOSEST_NUMA, level=Level.CORE, since="1.26", machine="2s-4n-64c-smt2",
+)  # fmt: skip
 def closest_looks_past_a_node_without_cpus(node: LockstepNode) -> None:
     """All CPUs of NUMA node 1 are offline, so that 0, 2 and 3 have CPUs. 2 and 3 lie in one socket
     and are close to each other. 0 and 2 have lower ids and are far apart."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.aligning import aligning
-from conformance.subject import Capability
+from conformance.scenarios.sources import documentation, issue, tests
 from reference.cpumanager.metrics import (
     ADMISSION_ERRORS,
     ADMISSIONS,
@@ -23,24 +22,13 @@ from reference.cpumanager.metrics import (
 )
 from reference.steps import AskMetrics, Kind, KubeletConfig
 
-_ISSUES = "https://github.com/kubernetes/kubernetes"
-PINNING = Source(
-    "Kubernetes documentation, Kubernetes Metrics Reference: "
-    "kubelet_cpu_manager_pinning_requests_total",
-    "https://kubernetes.io/docs/reference/instrumentation/metrics/",
+PINNING = documentation(
+    "Kubernetes Metrics Reference: kubelet_cpu_manager_pinning_requests_total",
+    "reference/instrumentation/metrics/",
 )
-UPSTREAM = Source(
-    "Upstream's own tests of the CPU manager's metrics",
-    f"{_ISSUES}/blob/v1.37.0/test/e2e_node/cpu_manager_metrics_test.go",
-)
-TOPOLOGY_UPSTREAM = Source(
-    "Upstream's own tests of the Topology Manager's metrics",
-    f"{_ISSUES}/blob/v1.37.0/test/e2e_node/topology_manager_metrics_test.go",
-)
-DRIFT = Source(
-    "Issue 141262: the gauges drift where an app container reuses CPUs of an init container",
-    f"{_ISSUES}/issues/141262",
-)
+UPSTREAM = tests("cpu_manager_metrics_test.go", "the CPU manager's metrics")
+TOPOLOGY_UPSTREAM = tests("topology_manager_metrics_test.go", "the Topology Manager's metrics")
+DRIFT = issue(141262, "the gauges drift where an app container reuses CPUs of an init container")
 
 _ASKS = (Capability.METRICS,)
 
@@ -60,11 +48,8 @@ def _whole_cores(node: LockstepNode) -> KubeletConfig:
 @scenario(
     "metrics/requests-are-counted",
     "The kubelet counts the requests for exclusive CPUs, and no shared container among them",
-    PINNING,
-    since="1.26",
-    needs=Needs(free=3),
-    capabilities=_ASKS,
-)
+    PINNING, since="1.26", needs=Needs(free=3), capabilities=_ASKS,
+)  # fmt: skip
 def requests_are_counted(node: LockstepNode) -> None:
     """Once for each container, and no error while all can be met."""
     node.boot()
@@ -77,15 +62,12 @@ def requests_are_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/refusals-are-counted",
     "The kubelet counts a request that it refuses as a request and as an error",
-    UPSTREAM,
-    since="1.26",
-    needs=Needs(free=4, smt=2, even=True),
+    UPSTREAM, since="1.26", needs=Needs(free=4, smt=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def refusals_are_counted(node: LockstepNode) -> None:
     """One CPU under full-pcpus-only, where a physical core has more. The next pod is met."""
-    node.boot(_whole_cores(node))
-    node.apply(guaranteed("odd", 1))
+    node.boot_with(guaranteed("odd", 1), config=_whole_cores(node))
     promise_counts(node, "It is counted twice", {REQUESTS: 1, ERRORS: 1})
     node.apply(guaranteed("even", node.topology.cpus_per_core))
     promise_counts(node, "The next is a request alone", {REQUESTS: 2, ERRORS: 1})
@@ -94,11 +76,9 @@ def refusals_are_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/alignment-is-counted",
     "Under full-pcpus-only the kubelet counts containers on whole physical cores, and refusals",
-    UPSTREAM,
-    since="1.33",
-    needs=Needs(free=4, smt=2, even=True),
+    UPSTREAM, since="1.33", needs=Needs(free=4, smt=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def alignment_is_counted(node: LockstepNode) -> None:
     """Both counters are there from the start."""
     node.boot(_whole_cores(node))
@@ -112,11 +92,8 @@ def alignment_is_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/gauges-follow-the-cpus",
     "The gauges of the shared pool and of exclusive CPUs follow a pod, and return when it goes",
-    UPSTREAM,
-    since="1.32",
-    needs=Needs(free=3),
-    capabilities=_ASKS,
-)
+    UPSTREAM, since="1.32", needs=Needs(free=3), capabilities=_ASKS,
+)  # fmt: skip
 def gauges_follow_the_cpus(node: LockstepNode) -> None:
     """The pool is counted in thousandths of a CPU, and without the reserved CPUs."""
     node.boot()
@@ -125,8 +102,7 @@ def gauges_follow_the_cpus(node: LockstepNode) -> None:
     promise_counts(node, "All are free", before)
     node.apply(guaranteed("a", 2))
     promise_counts(node, "Two are taken", {POOL: (free - 2) * 1000, EXCLUSIVE: 2})
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.await_reconcile()
     promise_counts(node, "All are free again", before)
 
@@ -134,12 +110,8 @@ def gauges_follow_the_cpus(node: LockstepNode) -> None:
 @scenario(
     "metrics/gauges-drift-over-init-containers",
     "Up to 1.37 the gauges count CPUs that an init container has lent as taken for ever",
-    DRIFT,
-    since="1.32",
-    until="1.37",
-    needs=Needs(free=2),
-    capabilities=_ASKS,
-)
+    DRIFT, since="1.32", until="1.37", needs=Needs(free=2), capabilities=_ASKS,
+)  # fmt: skip
 def gauges_drift_over_init_containers(node: LockstepNode) -> None:
     """A defect: they are counted for the init container and for the app container, and return
     once. The state file is right all the while."""
@@ -147,8 +119,7 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
     free = len(node.free)
     init = exclusive("init", 1, kind=Kind.INIT)
     node.apply(guaranteed_of("a", [init, exclusive("c", 1)]))
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.await_reconcile()
     node.promise_equal("The pool is whole", "CPUs that are free", free, len(node.free))
     promise_counts(node, "One is counted too many", {POOL: (free - 1) * 1000, EXCLUSIVE: 1})
@@ -157,11 +128,9 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
 @scenario(
     "metrics/admissions-are-counted",
     "The Topology Manager counts the pods that it is asked about, and those that it refuses",
-    TOPOLOGY_UPSTREAM,
-    since="1.27",
-    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
+    TOPOLOGY_UPSTREAM, since="1.27", needs=Needs(numa_nodes=2, numa_cores=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def admissions_are_counted(node: LockstepNode) -> None:
     """Under single-numa-node, one CPU more than a NUMA node has is refused."""
     node.boot(aligning(node, "single-numa-node"))
@@ -175,11 +144,8 @@ def admissions_are_counted(node: LockstepNode) -> None:
 @scenario(
     "metrics/uncore-caches-are-counted",
     "The kubelet counts a container whose CPUs have one uncore cache, and none that spans several",
-    UPSTREAM,
-    since="1.33",
-    needs=Needs(free=4, uncore_caches=2, even=True),
-    capabilities=_ASKS,
-)
+    UPSTREAM, since="1.33", needs=Needs(free=4, uncore_caches=2, even=True), capabilities=_ASKS,
+)  # fmt: skip
 def uncore_caches_are_counted(node: LockstepNode) -> None:
     """Whether or not prefer-align-cpus-by-uncorecache is on. One CPU has one cache; all that are
     left have several."""

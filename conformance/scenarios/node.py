@@ -9,120 +9,94 @@ skipped with what is missing. How much each does to a node follows from its capa
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
-from conformance.results import Difference
-from conformance.scenario import Level, Source, scenario
-from conformance.scenarios.sources import (
-    CHANGING_POLICY,
-    CPUS_CHANGED,
-    KEP,
-    RECONCILE,
-    STALE_STATE,
-    TASK_PAGE,
-)
-from conformance.subject import Capability
+from conformance.scenario import Capability, Level, Needs, Source, scenario
+from conformance.scenarios import sources
 from reference import CPUSet
 from reference.steps import KubeletConfig, RestartRuntime
-from reference.view import Phase
 
-_ISSUES = "https://github.com/kubernetes/kubernetes"
 _KERNEL = "https://docs.kernel.org/admin-guide"
 
-QUOTA = Source(
-    "Issue 70585: a container with exclusive CPUs has no CFS quota", f"{_ISSUES}/issues/70585"
-)
-RESTARTING = Source(
-    "Issue 90303: a container that was killed comes back on its CPUs", f"{_ISSUES}/issues/90303"
-)
+QUOTA = sources.issue(70585, "a container with exclusive CPUs has no CFS quota")
 DAEMON_RELOAD = Source(
     "systemd issue 40438: daemon-reload writes cpusets again",
     "https://github.com/systemd/systemd/issues/40438",
 )
-HOTPLUG = Source("Issue 67500: CPUs go offline under a running kubelet", f"{_ISSUES}/issues/67500")
+HOTPLUG = sources.issue(67500, "CPUs go offline under a running kubelet")
 CPUSET_V2 = Source(
     "Linux, control group v2: cpuset.cpus.effective", f"{_KERNEL}/cgroup-v2.html#cpuset"
 )
-POD_RESOURCES = Source(
-    "Kubernetes documentation, Device Plugins: the List endpoint reports exclusive CPUs",
-    "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
-    "#grpc-endpoint-list",
+POD_RESOURCES = sources.documentation(
+    "Device Plugins: the List endpoint reports exclusive CPUs",
+    "concepts/extend-kubernetes/compute-storage-net/device-plugins/#grpc-endpoint-list",
 )
-POD_RESOURCES_OF_POOL = Source(
-    "Pull request 97415: the pod-resources socket reported the shared pool, up to 1.22",
-    f"{_ISSUES}/pull/97415",
+POD_RESOURCES_OF_POOL = sources.pull(
+    97415, "the pod-resources socket reported the shared pool, up to 1.22"
 )
 
 _SEES = (Capability.CPUSETS, Capability.KERNEL)
+_RECOVERS = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
 _MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"'
 
 
 def _promise_kept(node: LockstepNode, pod: str, held: CPUSet) -> None:
     """The pod has its CPUs in the state file, in its cgroup, and for its tasks where the subject
     has a kernel of its own."""
-    node.promise_cpus("The assignment stays", f"exclusive CPUs {pod}/c", held, node.taken(pod))
-    node.promise_cpus("The cpuset stays", f"cpuset {pod}/c", held, node.cpuset(pod))
+    node.promise_taken("The assignment stays", pod, held)
+    node.promise_cpuset("The cpuset stays", pod, held)
     if node.view.enforced:
-        node.promise_cpus(
-            "The kernel keeps the tasks there",
-            f"affinity {pod}/c",
-            held,
-            node.enforced(pod).allowed,
-        )
+        _promise_affinity(node, "The kernel keeps the tasks there", pod, held)
 
 
-def _pod_quota(node: LockstepNode, pod: str) -> int | None:
-    """The CFS quota of the pod's own cgroup, as :meth:`LockstepNode.quota`."""
-    seen = node.view.pod_cfs.get(pod)
-    return seen.quota if seen is not None else None
+def _promise_pod_quota(node: LockstepNode, rule: str, pod: str, quota: int | None) -> None:
+    """Promise the CFS quota of the pod's own cgroup, as :meth:`LockstepNode.quota`."""
+    cfs = node.view.pod_cfs.get(pod)
+    seen = cfs.quota if cfs is not None else None
+    node.promise_equal(rule, f"CFS quota of pod {pod}", quota, seen)
+
+
+def _promise_affinity(node: LockstepNode, rule: str, pod: str, cpus: CPUSet) -> None:
+    """Promise that the kernel runs the tasks of a pod on just these CPUs."""
+    node.promise_cpus(rule, f"affinity {pod}/c", cpus, node.enforced(pod).allowed)
+
+
+def _promise_all_in_state(node: LockstepNode, rule: str, cpus: CPUSet) -> None:
+    """Promise that the state has just these CPUs, those of pod ``a`` and shared ones."""
+    seen = node.view.shared_pool | node.taken("a")
+    node.promise_cpus(rule, "exclusive CPUs and shared pool", cpus, seen)
 
 
 @scenario(
     "node/tasks-run-where-they-are-pinned",
     "Tasks run on the exclusive CPUs of their container, and all others stay off them",
-    TASK_PAGE,
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=_SEES,
-)
+    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=_SEES,
+)  # fmt: skip
 def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     """Read from the kernel: the effective cpuset of the container's cgroup, the affinity of every
     task in it, and the CPUs on which they were seen to run while they spun."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("a", 2), best_effort("shared"))
     node.spin()
     held = node.taken("a")
     kernel, other = node.enforced("a"), node.enforced("shared")
     node.promise_cpus("The kernel pins the container", "effective cpuset a/c", held, kernel.cpus)
     node.promise_cpus("It pins every task", "affinity a/c", held, kernel.allowed)
-    node.promise(
-        bool(kernel.ran_on) and kernel.ran_on <= held,
-        "The tasks ran there, and nowhere else",
-        Difference(
-            what="CPUs that a/c ran on", expected=f"some of {held}", seen=str(kernel.ran_on)
-        ),
-    )
+    rule, ran_on = "The tasks ran there, and nowhere else", kernel.ran_on
+    there = bool(ran_on) and ran_on <= held
+    node.promise_that(there, rule, "CPUs that a/c ran on", f"some of {held}", ran_on)
     node.promise_cpus("Others run elsewhere", "affinity shared/c", node.cpus - held, other.allowed)
-    node.promise_cpus(
-        "They ran elsewhere", "CPUs that shared/c ran on", other.ran_on - held, other.ran_on
-    )
+    ran_on = other.ran_on
+    node.promise_cpus("They ran elsewhere", "CPUs that shared/c ran on", ran_on - held, ran_on)
 
 
 @scenario(
     "node/exclusive-cpus-have-no-quota",
     "A container with exclusive CPUs has no CFS quota, and one without keeps its own",
-    QUOTA,
-    level=Level.CORE,
-    since="1.33",
-    needs=Needs(free=2),
+    QUOTA, level=Level.CORE, since="1.33", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS],
-)
+)  # fmt: skip
 def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     """A quota would throttle a container that uses all of its CPUs."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(burstable("b", request="100m", limit="500m"))
+    node.boot_with(guaranteed("a", 1), burstable("b", request="100m", limit="500m"))
     node.promise_equal("It has no quota", "CFS quota a/c", None, node.quota("a"))
     node.promise_equal("The other has one", "CFS quota b/c", 50_000, node.quota("b"))
 
@@ -130,75 +104,53 @@ def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
 @scenario(
     "node/exclusive-cpus-keep-their-quota",
     "Up to 1.32 a container with exclusive CPUs has a CFS quota of just as many CPUs",
-    QUOTA,
-    until="1.32",
-    needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.CFS],
-)
+    QUOTA, until="1.32", needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS],
+)  # fmt: skip
 def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     """The documentation said otherwise for years."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     node.promise_equal("It has a quota", "CFS quota a/c", 200_000, node.quota("a"))
 
 
 @scenario(
     "node/pod-of-exclusive-cpus-has-no-quota",
     "The cgroup of a pod whose container has exclusive CPUs has no CFS quota either",
-    QUOTA,
-    since="1.33",
-    needs=Needs(free=3),
+    QUOTA, since="1.33", needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.POD_CGROUP],
-)
+)  # fmt: skip
 def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     """A quota of the pod throttles every container in it, whatever their own cgroups say. A pod
     without exclusive CPUs has a quota of all its limits, which shows that quotas are seen."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(guaranteed("mixed", 1, "500m"))
-    node.apply(guaranteed("fractions", "300m", "100m"))
-    node.promise_equal("It has no quota", "CFS quota of pod a", None, _pod_quota(node, "a"))
-    node.promise_equal(
-        "Nor has a pod that shares one more container",
-        "CFS quota of pod mixed",
-        None,
-        _pod_quota(node, "mixed"),
+    node.boot_with(
+        guaranteed("a", 1), guaranteed("mixed", 1, "500m"), guaranteed("fractions", "300m", "100m")
     )
-    node.promise_equal(
-        "A pod without exclusive CPUs has one",
-        "CFS quota of pod fractions",
-        40_000,
-        _pod_quota(node, "fractions"),
-    )
+    _promise_pod_quota(node, "It has no quota", "a", None)
+    _promise_pod_quota(node, "Nor has a pod that shares one more container", "mixed", None)
+    _promise_pod_quota(node, "A pod without exclusive CPUs has one", "fractions", 40_000)
 
 
 @scenario(
     "node/pod-of-exclusive-cpus-keeps-its-quota",
     "Up to 1.32 the cgroup of a pod with exclusive CPUs has a CFS quota of all its limits",
-    QUOTA,
-    until="1.32",
-    needs=Needs(free=2),
+    QUOTA, until="1.32", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.POD_CGROUP],
-)
+)  # fmt: skip
 def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
     """As its containers have theirs."""
-    node.boot()
-    node.apply(guaranteed("a", 1, "500m"))
-    node.promise_equal("It has a quota", "CFS quota of pod a", 150_000, _pod_quota(node, "a"))
+    node.boot_with(guaranteed("a", 1, "500m"))
+    _promise_pod_quota(node, "It has a quota", "a", 150_000)
 
 
 @scenario(
     "node/quota-changed-by-hand-stays",
     "No reconcile round removes a CFS quota that was set by hand on a container",
-    RECONCILE,
-    needs=Needs(free=2),
+    sources.RECONCILE, needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS, Capability.TAMPER],
-)
+)  # fmt: skip
 def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     """The kubelet sends cpusets and nothing else, so such a quota throttles the container until its
     pod is made anew."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.tamper_quota("a", "c", 20_000)
     node.await_reconcile()
@@ -209,56 +161,43 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
 @scenario(
     "node/killed-container-keeps-its-cpus",
     "A container that is killed and started again keeps its exclusive CPUs",
-    RESTARTING,
-    level=Level.CORE,
-    needs=Needs(free=3),
+    sources.RESTARTS, level=Level.CORE, needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
-)
+)  # fmt: skip
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     """The state is kept by pod and container name, so it holds for the new container too."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("a", 2), best_effort("shared"))
     held = node.taken("a")
     node.kill_container("a")
     _promise_kept(node, "a", held)
-    node.promise_cpus(
-        "The others stay off", "cpuset shared/c", node.cpus - held, node.cpuset("shared")
-    )
+    node.promise_cpuset("The others stay off", "shared", node.cpus - held)
 
 
 @scenario(
     "node/forced-deletion-leaks-nothing",
     "The CPUs of a pod that is deleted by force return to the shared pool",
-    STALE_STATE,
-    level=Level.CORE,
-    needs=Needs(free=2),
+    sources.STALE_STATE, level=Level.CORE, needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
-)
+)  # fmt: skip
 def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     """Its sandbox and containers are killed behind the kubelet's back while its manifest goes."""
-    node.boot()
-    node.apply(best_effort("shared"))
+    node.boot_with(best_effort("shared"))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 2))
-    node.delete("a", force=True)
-    node.pass_admission()
-    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
-    node.promise_cpus("Shared containers have it", "cpuset shared/c", whole, node.cpuset("shared"))
+    node.delete("a", force=True, passing=True)
+    node.promise_pool("The pool is whole", whole)
+    node.promise_cpuset("Shared containers have it", "shared", whole)
 
 
 @scenario(
     "node/runtime-restart-keeps-cpus",
     "Exclusive CPUs outlive a restart of the container runtime",
-    KEP,
-    level=Level.CORE,
-    needs=Needs(free=3),
+    sources.KEP, level=Level.CORE, needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.RUNTIME],
-)
+)  # fmt: skip
 def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     """Containers keep running, and later pods get their CPUs as before."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.to_runtime(RestartRuntime())
     _promise_kept(node, "a", held)
@@ -270,70 +209,46 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
 @scenario(
     "node/daemon-reload-keeps-cpusets",
     "Pinned and shared containers keep their cpusets when systemd reads its units again",
-    DAEMON_RELOAD,
-    level=Level.CORE,
-    needs=Needs(free=2),
+    DAEMON_RELOAD, level=Level.CORE, needs=Needs(free=2),
     capabilities=[*_SEES, Capability.SERVICES],
-)
+)  # fmt: skip
 def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
     """Systemd writes the cpusets of its units again: those that the runtime set last, also for
     shared containers whose cpuset has changed since they started."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("shared"), guaranteed("a", 2))
     held = node.taken("a")
     node.daemon_reload()
     _promise_kept(node, "a", held)
-    node.promise_cpus(
-        "Shared containers stay off",
-        "affinity shared/c",
-        node.cpus - held,
-        node.enforced("shared").allowed,
-    )
+    _promise_affinity(node, "Shared containers stay off", "shared", node.cpus - held)
 
 
 @scenario(
     "node/restart-repairs-a-cpuset-changed-by-hand",
     "The kubelet's next start repairs a cpuset that was written into the cgroup by hand",
-    RECONCILE,
-    since="1.22",
-    needs=Needs(free=2),
+    sources.RECONCILE, since="1.22", needs=Needs(free=2),
     capabilities=[*_SEES, Capability.TAMPER, Capability.SERVICES, Capability.RESTART],
-)
+)  # fmt: skip
 def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     """Until then the container runs on the CPUs that were written by hand. A daemon-reload may
     repair it earlier, since systemd writes the cpuset that the runtime set last."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.tamper("a", "c", node.cpus)
-    node.promise_cpus("The tasks follow it", "affinity a/c", node.cpus, node.enforced("a").allowed)
+    _promise_affinity(node, "The tasks follow it", "a", node.cpus)
     node.daemon_reload()
-    node.promise(
-        node.cpuset("a") in (held, node.cpus),
-        "A daemon-reload repairs the cpuset or leaves it",
-        Difference(
-            what="cpuset a/c", expected=f"{held} or {node.cpus}", seen=str(node.cpuset("a"))
-        ),
-    )
-    node.kill()
-    node.start()
+    rule, seen = "A daemon-reload repairs the cpuset or leaves it", node.cpuset("a")
+    either = f"{held} or {node.cpus}"
+    node.promise_that(seen in (held, node.cpus), rule, "cpuset a/c", either, seen)
+    node.restart()
     _promise_kept(node, "a", held)
 
 
 @scenario(
     "node/policy-change-crash-loops",
     "Changed from policy none to static, the kubelet crash-loops until its state file is removed",
-    CHANGING_POLICY,
-    level=Level.CORE,
-    capabilities=[
-        Capability.RESTART,
-        Capability.CONFIGURE,
-        Capability.EDIT_STATE,
-        Capability.START_ERROR,
-        Capability.SERVICES,
-    ],
-)
+    sources.CHANGING_POLICY, level=Level.CORE,
+    capabilities=[*_RECOVERS, Capability.CONFIGURE, Capability.SERVICES],
+)  # fmt: skip
 def policy_change_crash_loops(node: LockstepNode) -> None:
     """The service manager starts the kubelet again and again, and each start logs the reason."""
     static = node.default_config()
@@ -358,20 +273,16 @@ def _spare(node: LockstepNode) -> CPUSet:
 @scenario(
     "node/start-with-a-cpu-offline-is-refused",
     "With a CPU offline the kubelet does not start; with the CPU back it starts and loses nothing",
-    CPUS_CHANGED,
-    level=Level.CORE,
-    needs=Needs(free=3),
+    sources.CPUS_CHANGED, level=Level.CORE, needs=Needs(free=3),
     capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
-)
+)  # fmt: skip
 def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
     """The state file names the CPU, and the machine lacks it."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held, whole = node.taken("a"), node.cpus
     spare = _spare(node)
     node.offline(spare)
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_refusal(_MISMATCH.format(now=whole - spare, state=whole))
     node.online_again(spare)
     node.start()
@@ -382,58 +293,39 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
 @scenario(
     "node/offline-cpu-and-recovery",
     "With a CPU permanently offline the kubelet starts once its state file is removed",
-    CPUS_CHANGED,
-    needs=Needs(free=3, cores=3),
-    capabilities=[
-        *_SEES,
-        Capability.HOTPLUG,
-        Capability.RESTART,
-        Capability.EDIT_STATE,
-        Capability.START_ERROR,
-    ],
-)
+    sources.CPUS_CHANGED, needs=Needs(free=3, cores=3),
+    capabilities=[*_SEES, *_RECOVERS, Capability.HOTPLUG],
+)  # fmt: skip
 def offline_cpu_and_recovery(node: LockstepNode) -> None:
     """Remove the file, start the kubelet: the pod is pinned again, on CPUs that are there. The
     whole last physical core goes, so that the others stay of one size."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     gone = node.topology.with_siblings(CPUSet([max(node.topology.details)]))
     whole = node.cpus
     node.offline(gone)
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_refusal(_MISMATCH.format(now=whole - gone, state=whole))
     node.remove_state()
     node.start()
     node.promise_running("Without the file it starts")
-    node.promise_cpus(
-        "Every CPU that is left is in the state",
-        "exclusive CPUs and shared pool",
-        whole - gone,
-        node.view.shared_pool | node.taken("a"),
-    )
+    _promise_all_in_state(node, "Every CPU that is left is in the state", whole - gone)
     _promise_kept(node, "a", node.taken("a"))
 
 
 @scenario(
     "node/offline-cpu-comes-back-to-its-container",
     "A container runs on fewer CPUs while one of them is offline, and gets it back afterwards",
-    CPUSET_V2,
-    needs=Needs(free=2),
-    capabilities=[*_SEES, Capability.HOTPLUG],
-)
+    CPUSET_V2, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG],
+)  # fmt: skip
 def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
     """The kubelet does not notice. The kernel keeps the configured cpuset, and its effective part
     is what is online."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     held = node.taken("a")
     gone = CPUSet([max(held)])
     node.offline(gone)
-    node.promise_cpus("The cpuset stays", "cpuset a/c", held, node.cpuset("a"))
-    node.promise_cpus(
-        "The kernel has what is left", "affinity a/c", held - gone, node.enforced("a").allowed
-    )
+    node.promise_cpuset("The cpuset stays", "a", held)
+    _promise_affinity(node, "The kernel has what is left", "a", held - gone)
     node.online_again(gone)
     _promise_kept(node, "a", held)
 
@@ -441,26 +333,19 @@ def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
 @scenario(
     "node/all-cpus-offline-lose-exclusivity",
     "A container whose CPUs are all offline runs on its parent's; the state file is unchanged",
-    HOTPLUG,
-    needs=Needs(free=2),
-    capabilities=[*_SEES, Capability.HOTPLUG],
-)
+    HOTPLUG, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG],
+)  # fmt: skip
 def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     """State file and cpuset.cpus stay as they were. Only the effective cpuset and the affinity of
     the tasks show the change. Once the CPUs are back, the container is pinned again."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.offline(held)
     kernel = node.enforced("a")
-    node.promise_cpus("The state file stays", "exclusive CPUs a/c", held, node.taken("a"))
-    node.promise_cpus("The cpuset stays", "cpuset a/c", held, node.cpuset("a"))
-    node.promise_cpus(
-        "The container runs on its parent's CPUs",
-        "effective cpuset a/c",
-        node.cpus - held,
-        kernel.cpus,
-    )
+    node.promise_taken("The state file stays", "a", held)
+    node.promise_cpuset("The cpuset stays", "a", held)
+    rule = "The container runs on its parent's CPUs"
+    node.promise_cpus(rule, "effective cpuset a/c", node.cpus - held, kernel.cpus)
     node.online_again(held)
     _promise_kept(node, "a", held)
 
@@ -468,23 +353,14 @@ def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
 @scenario(
     "node/cpu-upgrade-and-recovery",
     "Booted with more CPUs the kubelet refuses its old state file, and starts once it is removed",
-    CPUS_CHANGED,
-    needs=Needs(free=2),
-    capabilities=[
-        *_SEES,
-        Capability.REBOOT,
-        Capability.RESTART,
-        Capability.EDIT_STATE,
-        Capability.START_ERROR,
-    ],
-)
+    sources.CPUS_CHANGED, needs=Needs(free=2), capabilities=[*_SEES, *_RECOVERS, Capability.REBOOT],
+)  # fmt: skip
 def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     """The incident that this project began with, on a machine that really has other CPUs after its
     boot, and how to recover."""
     larger = node.larger()
     node.boot()
-    status = node.apply(guaranteed("a", 2))
-    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    node.run(guaranteed("a", 2))
     before = node.cpus
     node.kill()
     node.reboot(larger)
@@ -494,22 +370,15 @@ def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     node.start()
     node.promise_running("Without the file it starts")
     _promise_kept(node, "a", node.taken("a"))
-    node.promise_cpus(
-        "Every CPU of the new machine is in the state",
-        "exclusive CPUs and shared pool",
-        node.cpus,
-        node.view.shared_pool | node.taken("a"),
-    )
+    _promise_all_in_state(node, "Every CPU of the new machine is in the state", node.cpus)
 
 
 @scenario(
     "node/pod-resources-report-exclusive-cpus",
     "The pod-resources socket reports the exclusive CPUs of each container, and no others",
-    POD_RESOURCES,
-    since="1.23",
-    needs=Needs(free=3),
+    POD_RESOURCES, since="1.23", needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)
+)  # fmt: skip
 def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     """Monitoring and the placement of devices rely on these answers. They equal the state file and
     the cgroup. A container in the shared pool is listed without CPUs, and a deleted pod is not
@@ -525,27 +394,20 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
         node.promise_pod_resources("It reports the cpuset", pod, node.cpuset(pod))
     node.promise_pod_resources("It reports no shared CPU", "shared", CPUSet())
     kept = node.taken("b")
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.ask()
-    node.promise_equal(
-        "The entry goes with its pod",
-        "CPUs that the kubelet reports for a/c",
-        "(no entry)",
-        "(no entry)" if node.pod_resources("a") is None else str(node.pod_resources("a")),
-    )
+    seen = "(no entry)" if node.pod_resources("a") is None else str(node.pod_resources("a"))
+    what = "CPUs that the kubelet reports for a/c"
+    node.promise_equal("The entry goes with its pod", what, "(no entry)", seen)
     node.promise_pod_resources("The other stays", "b", kept)
 
 
 @scenario(
     "node/pod-resources-report-the-shared-pool",
     "Up to 1.22 the pod-resources socket reports the shared pool for each shared container",
-    POD_RESOURCES_OF_POOL,
-    since="1.20",
-    until="1.22",
-    needs=Needs(free=2),
+    POD_RESOURCES_OF_POOL, since="1.20", until="1.22", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)
+)  # fmt: skip
 def pod_resources_report_the_shared_pool(node: LockstepNode) -> None:
     """A reader could not distinguish exclusive CPUs from shared ones."""
     node.boot()

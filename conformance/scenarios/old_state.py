@@ -6,15 +6,8 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.promises import EVERY_CPU
-from conformance.scenario import scenario
-from conformance.scenarios.sources import (
-    BAD_STATE_FORGOTTEN,
-    BAD_STATE_PANICS,
-    CPUS_CHANGED,
-    MIGRATED,
-    RANGES,
-)
-from conformance.subject import Capability
+from conformance.scenario import Capability, scenario
+from conformance.scenarios import sources
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.checkpoint import Layout, encode
@@ -23,70 +16,63 @@ from topologies import machine
 _EDITS: Final = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
 
 
-def _start_on(
-    node: LockstepNode, layout: Layout, default: str, entries: dict[str, str] | None = None
-) -> None:
-    """Start the kubelet on a state file of this layout, whose checksum is right."""
+def _start_on(node: LockstepNode, text: str) -> None:
+    """Start the kubelet on this state file."""
     node.boot()
     node.stop()
-    content = {"policyName": "static", "defaultCpuSet": default, "entries": entries or {}}
-    node.write_state(encode(layout, content))
+    node.write_state(text)
     node.start()
+
+
+def _file(layout: Layout, default: str, entries: dict[str, str] | None = None) -> str:
+    """A state file of this layout, whose checksum is right."""
+    content = {"policyName": "static", "defaultCpuSet": default, "entries": entries or {}}
+    return encode(layout, content)
 
 
 @scenario(
     "state/version-1-file-is-read",
     "A state file of 1.17 or before without assignments is read by its successors up to 1.36",
-    MIGRATED,
-    since="1.18",
-    until="1.36",
-    capabilities=_EDITS,
-)
+    sources.MIGRATED, until="1.36", capabilities=_EDITS,
+)  # fmt: skip
 def version_1_file_is_read(node: LockstepNode) -> None:
     """So a node can be updated in place."""
-    _start_on(node, Layout.V1, str(node.cpus))
+    _start_on(node, _file(Layout.V1, str(node.cpus)))
     node.promise_running("The kubelet starts")
-    node.promise_cpus("Its CPUs are shared", "shared pool", node.cpus, node.view.shared_pool)
+    node.promise_pool("Its CPUs are shared", node.cpus)
 
 
 @scenario(
     "state/version-1-file-is-refused",
     "From 1.37 on a state file of 1.17 or before keeps the kubelet from starting",
-    MIGRATED,
-    since="1.37",
-    capabilities=_EDITS,
-)
+    sources.MIGRATED, since="1.37", capabilities=_EDITS,
+)  # fmt: skip
 def version_1_file_is_refused(node: LockstepNode) -> None:
     """It counts as damaged."""
-    _start_on(node, Layout.V1, str(node.cpus))
+    _start_on(node, _file(Layout.V1, str(node.cpus)))
     node.promise_refusal("could not restore state from checkpoint")
 
 
 @scenario(
     "state/version-1-file-of-unknown-containers",
     "A state file of 1.17 or before is refused up to 1.36 where its containers are not known",
-    MIGRATED,
-    since="1.18",
-    until="1.36",
-    capabilities=_EDITS,
-)
+    sources.MIGRATED, until="1.36", capabilities=_EDITS,
+)  # fmt: skip
 def version_1_file_of_unknown_containers(node: LockstepNode) -> None:
     """The file names containers by id, and the runtime says which pod an id belongs to."""
     last = CPUSet([max(node.cpus)])
-    _start_on(node, Layout.V1, str(node.cpus - last), {"0123456789": str(last)})
+    _start_on(node, _file(Layout.V1, str(node.cpus - last), {"0123456789": str(last)}))
     node.promise_refusal("containerID '0123456789' not found in initial containers list")
 
 
 @scenario(
     "state/backward-range-is-refused",
     "A state file with a CPU range that runs backwards keeps the kubelet from starting",
-    RANGES,
-    since="1.22",
-    capabilities=_EDITS,
-)
+    sources.RANGES, since="1.22", capabilities=_EDITS,
+)  # fmt: skip
 def backward_range_is_refused(node: LockstepNode) -> None:
     """From 1.27 on the error says which number is greater than which."""
-    _start_on(node, Layout.V2, f"{node.cpus},3-1")
+    _start_on(node, _file(Layout.V2, f"{node.cpus},3-1"))
     sign = ">" if node.release_has(Behaviour.RANGE_TEXT_GREATER) else ">="
     node.promise_refusal(f"3 {sign} 1")
 
@@ -94,47 +80,32 @@ def backward_range_is_refused(node: LockstepNode) -> None:
 @scenario(
     "state/bad-file-is-forgotten",
     "In 1.9 a state file that cannot be read is forgotten, and every CPU is shared",
-    BAD_STATE_FORGOTTEN,
-    since="1.9",
-    until="1.9",
-    capabilities=_EDITS,
-)
+    sources.BAD_STATE_FORGOTTEN, since="1.9", until="1.9", capabilities=_EDITS,
+)  # fmt: skip
 def bad_file_is_forgotten(node: LockstepNode) -> None:
     """The fault is in its log alone."""
-    node.boot()
-    node.stop()
-    node.write_state("{")
-    node.start()
+    _start_on(node, "{")
     node.promise_running("The kubelet starts")
-    node.promise_cpus("Every CPU is shared", "shared pool", node.cpus, node.view.shared_pool)
+    node.promise_pool("Every CPU is shared", node.cpus)
 
 
 @scenario(
     "state/bad-file-panics",
     "In 1.10 and 1.11 a state file that cannot be read makes the kubelet panic",
-    BAD_STATE_PANICS,
-    since="1.10",
-    until="1.11",
-    capabilities=_EDITS,
-)
+    sources.BAD_STATE_PANICS, since="1.10", until="1.11", capabilities=_EDITS,
+)  # fmt: skip
 def bad_file_panics(node: LockstepNode) -> None:
     """It cannot guarantee the CPUs of containers that run."""
-    node.boot()
-    node.stop()
-    node.write_state("{")
-    node.start()
+    _start_on(node, "{")
     node.promise_refusal("[cpumanager] state file: unable to restore state from disk")
 
 
 @scenario(
     "machine/added-cpus-are-not-used",
     "Up to 1.11 a kubelet starts after CPUs were added, and does not use them",
-    CPUS_CHANGED,
-    since="1.9",
-    until="1.11",
-    machine="1s-1n-4c-smt1",
+    sources.CPUS_CHANGED, since="1.9", until="1.11", machine="1s-1n-4c-smt1",
     capabilities=[*_EDITS, Capability.REBOOT],
-)
+)  # fmt: skip
 def added_cpus_are_not_used(node: LockstepNode) -> None:
     """A known defect: the kubelet takes the machine's CPUs from its state file alone."""
     node.expect_broken(EVERY_CPU)
@@ -143,5 +114,4 @@ def added_cpus_are_not_used(node: LockstepNode) -> None:
     node.reboot(machine("1s-1n-4c-smt2"))
     node.start()
     node.promise_running("The kubelet starts")
-    former = CPUSet.parse("0-3")
-    node.promise_cpus("The former CPUs are shared", "shared pool", former, node.view.shared_pool)
+    node.promise_pool("The former CPUs are shared", CPUSet.parse("0-3"))

@@ -13,26 +13,18 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, scenario
+from conformance.scenarios import sources
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
     ROOM,
     managed,
+    of_managers,
     pod_of,
     promise_no_exclusive_cpus,
     shared,
 )
-from conformance.scenarios.sources import (
-    POD_LEVEL,
-    POD_LEVEL_EMPTY,
-    POD_LEVEL_LIMITS,
-    POD_LEVEL_MANAGERS,
-    POD_LEVEL_POOL,
-    POD_LEVEL_RESTART,
-    POD_LEVEL_STATE,
-)
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.kubelet.pod_resources import WHOLE_POD
@@ -45,9 +37,8 @@ _REFUSALS: Final = (Capability.REJECTIONS,)
 def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str) -> None:
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_equal("The reason is named", "reason", reason, status.reason)
-    node.promise_equal(
-        "The message says why", "message", f"Pod was rejected: {text}", status.message
-    )
+    said = f"Pod was rejected: {text}"
+    node.promise_equal("The message says why", "message", said, status.message)
 
 
 # -- without the managers ------------------------------------------------------------------------
@@ -56,15 +47,11 @@ def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str
 @scenario(
     "pod-level/no-exclusive-cpus-by-default",
     "By default no container of a pod with pod-level resources gets exclusive CPUs",
-    POD_LEVEL,
-    level=Level.CORE,
-    since="1.34",
-    needs=Needs(free=2),
-)
+    sources.POD_LEVEL, level=Level.CORE, since="1.34", needs=Needs(free=2),
+)  # fmt: skip
 def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
     """Though the pod is Guaranteed, and a container asks for a whole CPU of it."""
-    node.boot()
-    node.apply(pod_of("a", 2, exclusive("main", 1), shared("side")))
+    node.boot_with(pod_of("a", 2, exclusive("main", 1), shared("side")))
     promise_no_exclusive_cpus(node, "a")
     status = node.view.pods["a"]
     node.promise_equal("The pod is Guaranteed", "QoS class of a", "Guaranteed", status.qos)
@@ -73,10 +60,8 @@ def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restricted-admits-it-by-default",
     "By default a pod with pod-level resources larger than any NUMA node is admitted",
-    POD_LEVEL,
-    since="1.34",
-    needs=ROOM,
-)
+    sources.POD_LEVEL, since="1.34", needs=ROOM,
+)  # fmt: skip
 def restricted_admits_it_by_default(node: LockstepNode) -> None:
     """It asks for more than any NUMA node has; without exclusive CPUs there is no preference."""
     node.boot(managed(node, "single-numa-node", on=False))
@@ -88,15 +73,11 @@ def restricted_admits_it_by_default(node: LockstepNode) -> None:
 @scenario(
     "pod-level/empty-resources-make-best-effort",
     "Empty pod-level resources make a pod BestEffort, whatever its containers ask for",
-    POD_LEVEL_EMPTY,
-    since="1.34",
-    until="1.36",
-    needs=Needs(free=2),
-)
+    sources.POD_LEVEL_EMPTY, since="1.34", until="1.36", needs=Needs(free=2),
+)  # fmt: skip
 def empty_resources_make_best_effort(node: LockstepNode) -> None:
     """A known defect: `resources: {}` requests nothing."""
-    node.boot()
-    node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
+    node.boot_with(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
     promise_no_exclusive_cpus(node, "a")
     qos = node.view.pods["a"].qos
     node.promise_equal("The pod is BestEffort", "QoS class of a", "BestEffort", qos)
@@ -105,15 +86,11 @@ def empty_resources_make_best_effort(node: LockstepNode) -> None:
 @scenario(
     "pod-level/empty-resources-are-ignored",
     "Empty pod-level resources leave a pod's containers their exclusive CPUs",
-    POD_LEVEL_EMPTY,
-    level=Level.CORE,
-    since="1.37",
-    needs=Needs(free=2),
-)
+    sources.POD_LEVEL_EMPTY, level=Level.CORE, since="1.37", needs=Needs(free=2),
+)  # fmt: skip
 def empty_resources_are_ignored(node: LockstepNode) -> None:
     """The kubelet treats the pod as if its manifest had no pod-level resources."""
-    node.boot()
-    node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
+    node.boot_with(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
     promise_running(node, "a")
     node.promise_equal("The container has its CPUs", "size of a/c", 2, len(node.taken("a")))
 
@@ -121,59 +98,46 @@ def empty_resources_are_ignored(node: LockstepNode) -> None:
 # -- scope pod -----------------------------------------------------------------------------------
 
 
-@scenario(
+@of_managers(
     "pod-level/pod-scope-shares-one-pool",
     "Under scope pod exclusive containers take CPUs of their pod's, and the others share the rest",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     """All of the pod's CPUs lie in one NUMA node, and no other pod runs on them."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
-    node.apply(pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
-    promise_running(node, "a")
+    whole = node.boot(managed(node)).shared_pool
+    node.run(pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
     main, rest = node.taken("a", "main"), node.taken("a", "one")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
     node.promise_equal("Two are left", "CPUs of a/one", 2, len(rest))
     node.promise_cpus("No other container has the exclusive CPUs", "both", CPUSet(), main & rest)
     for name in ("one", "two"):
         node.promise_cpus("The others share the rest", f"a/{name}", rest, node.cpuset("a", name))
-    node.promise_cpus(
-        "The pool is without them", "pool", whole - main - rest, node.view.shared_pool
-    )
+    left = whole - main - rest
+    node.promise_cpus("The pool is without them", "pool", left, node.view.shared_pool)
     numa = node.topology.numa_node_ids(main | rest)
     node.promise_equal("They lie in one NUMA node", "NUMA nodes of a", 1, len(numa))
 
 
-@scenario(
+@of_managers(
     "pod-level/deletion-returns-the-pool",
     "All CPUs that a pod got as a whole return when its last container is removed",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def deletion_returns_the_pool(node: LockstepNode) -> None:
     """Also the CPUs that were exclusive to no container."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     node.apply(pod_of("a", 4, exclusive("main", 2)))
     node.apply(pod_of("b", 2, exclusive("main", 1), shared("side")))
     node.delete("a")
     held = node.taken("b", "main") | node.taken("b", "side")
-    node.promise_cpus("The CPUs of a are back", "shared pool", whole - held, node.view.shared_pool)
+    node.promise_pool("The CPUs of a are back", whole - held)
     node.delete("b")
-    node.promise_cpus("All are back", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("All are back", whole)
 
 
-@scenario(
+@of_managers(
     "pod-level/init-containers-use-the-pool",
     "An init container runs on its pod's pool, without the CPUs that sidecars keep",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def init_containers_use_the_pool(node: LockstepNode) -> None:
     """An exclusive sidecar keeps its CPU; the shared init container after it runs on the rest, and
@@ -185,8 +149,7 @@ def init_containers_use_the_pool(node: LockstepNode) -> None:
         exclusive("main", 2),
         shared("other"),
     ]
-    node.apply(pod_of("a", 4, *containers))
-    promise_running(node, "a")
+    node.run(pod_of("a", 4, *containers))
     side, main = node.taken("a", "side"), node.taken("a", "main")
     setup, other = node.taken("a", "setup"), node.taken("a", "other")
     node.promise_equal("The sidecar has its CPU", "CPUs of a/side", 1, len(side))
@@ -199,15 +162,13 @@ _NO_SHARED: Final = (
     "pod rejected, sum of exclusive container cpu requests equals pod budget, leaving no cpus for "
     "shared containers"
 )
+_FAILED: Final = "Pod Scope pod with pod-level resources failed admission"
 _NO_INIT: Final = "pod rejected, pod has shared init containers but no cpus available for them"
 
 
-@scenario(
+@of_managers(
     "pod-level/empty-shared-pool-is-refused",
     "A pod whose exclusive containers leave its shared ones no CPU is refused",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def empty_shared_pool_is_refused(node: LockstepNode) -> None:
@@ -217,12 +178,9 @@ def empty_shared_pool_is_refused(node: LockstepNode) -> None:
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_SHARED)
 
 
-@scenario(
+@of_managers(
     "pod-level/no-cpu-for-init-is-refused",
     "A pod whose sidecars leave an init container no CPU is refused",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
@@ -233,32 +191,22 @@ def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_INIT)
 
 
-@scenario(
+@of_managers(
     "pod-level/restricted-names-pod-level-resources",
     "The Topology Manager's rejection of a pod with pod-level resources names them",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def restricted_names_pod_level_resources(node: LockstepNode) -> None:
     """The same pod as under best-effort: there are no NUMA nodes that could hold it."""
     node.boot(managed(node))
     status = node.apply(pod_of("a", 2, exclusive("main", 2), shared("side")))
-    _promise_refused(
-        node,
-        status,
-        "TopologyAffinityError",
-        "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager",
-    )
+    text = f"{_FAILED} under pod-scope topology manager"
+    _promise_refused(node, status, "TopologyAffinityError", text)
 
 
-@scenario(
+@of_managers(
     "pod-level/odd-total-gets-nothing",
     "A pod whose pod-level request is not a whole number of CPUs gets no exclusive CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def odd_total_gets_nothing(node: LockstepNode) -> None:
     """Its exclusive container gets none either."""
@@ -271,25 +219,20 @@ def odd_total_gets_nothing(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restart-takes-another-pool",
     "After a restart a pod with CPUs as a whole is given others, and the first ones are lost",
-    POD_LEVEL_RESTART,
-    since="1.36",
-    until="1.37",
-    needs=ROOM,
+    sources.POD_LEVEL_RESTART, since="1.36", until="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.START_ERROR],
-)
+)  # fmt: skip
 def restart_takes_another_pool(node: LockstepNode) -> None:
     """A known defect: after that restart the kubelet starts again only without its state file. The
     invariants cannot hold until then, so only the kubelet's last error is judged."""
     if node.release_has(Behaviour.POD_POOL_KEPT):
         raise DoesNotApply("needs a kubelet without the fix of issue 140989")
-    node.boot(managed(node, "best-effort"))
-    node.apply(pod_of("a", 2, exclusive("main", 2)))
+    node.boot_with(pod_of("a", 2, exclusive("main", 2)), config=managed(node, "best-effort"))
     first = node.taken("a", "main")
     node.stop()
     node.expect_lost(first)
     node.start()
-    node.stop()
-    node.start()
+    node.restart(kill=False)
     node.promise_refusal("doesn't match with CPUs in state")
 
 
@@ -297,21 +240,16 @@ def restart_takes_another_pool(node: LockstepNode) -> None:
 
 
 def _exclusive_alone(node: LockstepNode) -> None:
-    node.apply(pod_of("a", 3, exclusive("main", 2), shared("side")))
-    promise_running(node, "a")
+    node.run(pod_of("a", 3, exclusive("main", 2), shared("side")))
     main = node.taken("a", "main")
     node.promise_equal("The exclusive one has its CPUs", "CPUs of a/main", 2, len(main))
     node.promise_cpus("The other has none", "a/side", CPUSet(), node.taken("a", "side"))
-    pool = node.cpus - main
-    node.promise_cpus("It shares the pool", "cpuset a/side", pool, node.cpuset("a", "side"))
+    node.promise_cpuset("It shares the pool", "a", node.cpus - main, "side")
 
 
-@scenario(
+@of_managers(
     "pod-level/container-scope-has-no-pool",
     "Under scope container only exclusive containers of a pod with pod-level resources get CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def container_scope_has_no_pool(node: LockstepNode) -> None:
@@ -320,12 +258,9 @@ def container_scope_has_no_pool(node: LockstepNode) -> None:
     _exclusive_alone(node)
 
 
-@scenario(
+@of_managers(
     "pod-level/policy-none-has-no-pool",
     "Under policy none the scope does not matter to a pod with pod-level resources",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def policy_none_has_no_pool(node: LockstepNode) -> None:
@@ -334,12 +269,9 @@ def policy_none_has_no_pool(node: LockstepNode) -> None:
     _exclusive_alone(node)
 
 
-@scenario(
+@of_managers(
     "pod-level/container-scope-refuses",
     "Under scope container a pod with pod-level resources is refused with its own message",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def container_scope_refuses(node: LockstepNode) -> None:
@@ -347,13 +279,8 @@ def container_scope_refuses(node: LockstepNode) -> None:
     node.boot(managed(node, "single-numa-node", scope="container"))
     count = len(node.cpus) // node.topology.num_numa_nodes + 1
     status = node.apply(pod_of("a", count, exclusive("main", count)))
-    _promise_refused(
-        node,
-        status,
-        "TopologyAffinityError",
-        "Pod Scope pod with pod-level resources failed admission with a container-level topology "
-        "manager",
-    )
+    text = f"{_FAILED} with a container-level topology manager"
+    _promise_refused(node, status, "TopologyAffinityError", text)
 
 
 # -- the pod as a whole, restarts and the state file ---------------------------------------------
@@ -362,11 +289,9 @@ def container_scope_refuses(node: LockstepNode) -> None:
 @scenario(
     "pod-level/full-pcpus-applies-to-the-pod",
     "Under full-pcpus-only a pod with CPUs as a whole is judged by all that it asks for",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True),
-    capabilities=_REFUSALS,
-)
+    sources.POD_LEVEL_MANAGERS, since="1.36",
+    needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True), capabilities=_REFUSALS,
+)  # fmt: skip
 def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
     """Five CPUs are not whole cores, although the exclusive container asks for two."""
     node.boot(replace(managed(node), policy_options={"full-pcpus-only": "true"}))
@@ -378,27 +303,22 @@ def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
 @scenario(
     "pod-level/restart-refuses-a-shared-pool",
     "After a restart restricted refuses a pod that shares CPUs of its own",
-    POD_LEVEL_RESTART,
-    since="1.36",
-    until="1.37",
-    needs=ROOM,
+    sources.POD_LEVEL_RESTART, since="1.36", until="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
     """A known defect: a shared container of the pod holds CPUs and requests none. So the pod seems
     to hold another number of CPUs than it requests, and the Topology Manager refuses it. Its CPUs
     return to the shared pool."""
     if node.release_has(Behaviour.POD_POOL_KEPT):
         raise DoesNotApply("needs a kubelet without the fix of issue 140989")
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     node.apply(pod_of("a", 4, exclusive("main", 2), shared("side")))
-    node.stop()
-    node.start()
+    node.restart(kill=False)
     status = node.view.pods.get("a", PodView(Phase.PENDING))
     node.promise_equal("The pod is refused", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_equal("The reason is named", "reason", "TopologyAffinityError", status.reason)
-    node.promise_cpus("Its CPUs are back", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("Its CPUs are back", whole)
 
 
 def _gate_turned_off(node: LockstepNode) -> None:
@@ -412,12 +332,9 @@ def _gate_turned_off(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-off-refuses-the-state",
     "Without feature gate PodLevelResourceManagers the kubelet refuses a state file made with it",
-    POD_LEVEL_STATE,
-    since="1.36",
-    until="1.36",
-    needs=ROOM,
+    sources.POD_LEVEL_STATE, since="1.36", until="1.36", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CONFIGURE, Capability.START_ERROR],
-)
+)  # fmt: skip
 def gate_off_refuses_the_state(node: LockstepNode) -> None:
     """The file has version 3, which a kubelet reads only with that gate."""
     _gate_turned_off(node)
@@ -427,11 +344,9 @@ def gate_off_refuses_the_state(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-off-keeps-the-state",
     "Without feature gate PodLevelResourceManagers the kubelet reads a state file made with it",
-    POD_LEVEL_STATE,
-    since="1.37",
-    needs=ROOM,
+    sources.POD_LEVEL_STATE, since="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def gate_off_keeps_the_state(node: LockstepNode) -> None:
     """Containers keep what they have; that the pod has it as a whole is forgotten."""
     _gate_turned_off(node)
@@ -451,11 +366,8 @@ def _limits_alone(node: LockstepNode) -> None:
 @scenario(
     "pod-level/limits-are-requests-too",
     "A pod with pod-level limits alone asks for as much",
-    POD_LEVEL_LIMITS,
-    since="1.36",
-    until="1.36",
-    needs=ROOM,
-)
+    sources.POD_LEVEL_LIMITS, since="1.36", until="1.36", needs=ROOM,
+)  # fmt: skip
 def limits_are_requests_too(node: LockstepNode) -> None:
     """The kubelet fills requests in, so the pod is Guaranteed and gets CPUs as a whole."""
     _limits_alone(node)
@@ -467,10 +379,8 @@ def limits_are_requests_too(node: LockstepNode) -> None:
 @scenario(
     "pod-level/limits-alone-are-burstable",
     "A static pod with pod-level limits and no requests is Burstable and gets no CPUs",
-    POD_LEVEL_LIMITS,
-    since="1.37",
-    needs=ROOM,
-)
+    sources.POD_LEVEL_LIMITS, since="1.37", needs=ROOM,
+)  # fmt: skip
 def limits_alone_are_burstable(node: LockstepNode) -> None:
     """Only the API server fills in requests, and a static pod does not pass through it."""
     _limits_alone(node)
@@ -479,12 +389,9 @@ def limits_alone_are_burstable(node: LockstepNode) -> None:
     node.promise_equal("The pod is Burstable", "QoS class of a", "Burstable", qos)
 
 
-@scenario(
+@of_managers(
     "pod-level/unequal-container-shares",
     "A container whose CPU limit is above its request gets no exclusive CPUs of its pod",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def unequal_container_shares(node: LockstepNode) -> None:
@@ -492,8 +399,7 @@ def unequal_container_shares(node: LockstepNode) -> None:
     itself is exclusive."""
     node.boot(managed(node))
     unequal = replace(exclusive("side", 1), cpu_limit="2")
-    node.apply(pod_of("a", 4, exclusive("main", 2), unequal, shared("other")))
-    promise_running(node, "a")
+    node.run(pod_of("a", 4, exclusive("main", 2), unequal, shared("other")))
     main = node.taken("a", "main")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
     for name in ("side", "other"):
@@ -507,8 +413,7 @@ def unequal_container_shares(node: LockstepNode) -> None:
 
 def _reported_pool(node: LockstepNode) -> CPUSet:
     """The CPUs that container ``one`` shares with its pod, of which ``main`` has two alone."""
-    node.boot(managed(node))
-    node.apply(pod_of("a", 4, exclusive("main", 2), shared("one")))
+    node.boot_with(pod_of("a", 4, exclusive("main", 2), shared("one")), config=managed(node))
     node.ask()
     return node.taken("a", "one")
 
@@ -516,11 +421,9 @@ def _reported_pool(node: LockstepNode) -> CPUSet:
 @scenario(
     "pod-level/pool-is-reported-of-the-pod",
     "CPUs that a pod's containers share are reported of the pod, and of none of its containers",
-    POD_LEVEL_POOL,
-    since="1.37",
-    needs=ROOM,
+    sources.POD_LEVEL_POOL, since="1.37", needs=ROOM,
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)
+)  # fmt: skip
 def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
     """With feature gate PodLevelResourceManagers. The pod's CPUs are all of them, the exclusive
     ones of its containers among them."""
@@ -533,12 +436,9 @@ def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
 @scenario(
     "pod-level/pool-is-reported-as-exclusive",
     "In 1.36 CPUs that a pod's containers share are reported as a container's own",
-    POD_LEVEL_POOL,
-    since="1.36",
-    until="1.36",
-    needs=ROOM,
+    sources.POD_LEVEL_POOL, since="1.36", until="1.36", needs=ROOM,
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)
+)  # fmt: skip
 def pool_is_reported_as_exclusive(node: LockstepNode) -> None:
     """A defect, mended in 1.37: whoever reads it cannot tell them from exclusive CPUs."""
     pool = _reported_pool(node)

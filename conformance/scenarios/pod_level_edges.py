@@ -6,29 +6,26 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, exclusive, guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Capability, scenario
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import (
     ROOM,
     managed,
+    of_managers,
     pod_of,
     promise_no_exclusive_cpus,
     shared,
 )
-from conformance.scenarios.sources import POD_LEVEL, POD_LEVEL_MANAGERS
-from conformance.subject import Capability
+from conformance.scenarios.sources import POD_LEVEL
 from reference.steps import Container, Kind
 from reference.view import Phase
 
 _QUOTAS: Final = (Capability.CPUSETS, Capability.CFS)
 
 
-@scenario(
+@of_managers(
     "pod-level/sidecar-without-cpus-is-refused",
     "A pod whose exclusive container leaves a shared sidecar no CPU is refused",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=[Capability.REJECTIONS],
 )
 def sidecar_without_cpus_is_refused(node: LockstepNode) -> None:
@@ -40,49 +37,36 @@ def sidecar_without_cpus_is_refused(node: LockstepNode) -> None:
     node.promise_equal("Why", "reason", "EmptyPodSharedPoolError", status.reason)
 
 
-@scenario(
+@of_managers(
     "pod-level/too-large-a-pod-is-refused",
     "A pod that asks for more CPUs as a whole than are left is refused and takes none",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def too_large_a_pod_is_refused(node: LockstepNode) -> None:
     """Best-effort asks for NUMA nodes, and refuses no pod that lacks them."""
-    node.boot(managed(node, "best-effort"))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node, "best-effort")).shared_pool
     pod = pod_of("a", len(node.free) + 1, shared("one"), shared("two"))
     status = node.apply(pod)
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_cpus("It takes no CPU", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("It takes no CPU", whole)
 
 
-@scenario(
+@of_managers(
     "pod-level/pods-without-it-are-as-before",
     "With the gate on and scope pod, a pod without pod-level resources gets CPUs as ever",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
 )
 def pods_without_it_are_as_before(node: LockstepNode) -> None:
     """Its containers have CPUs of their own, in one NUMA node, and keep them over a restart."""
-    node.boot(managed(node))
-    node.apply(guaranteed("a", 1, 1))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("a", 1, 1), best_effort("shared"), config=managed(node))
     promise_running(node, "a")
     held = dict(node.view.assignments["a"])
     node.promise_equal("Each has one", "sizes", [1, 1], [len(cpus) for cpus in held.values()])
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_equal("It keeps them", "CPUs of a", held, dict(node.view.assignments["a"]))
 
 
-@scenario(
+@of_managers(
     "pod-level/only-exclusive-containers-lose-quotas",
     "With the gate on a container with exclusive CPUs has no CFS quota, and one that shares has",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
     capabilities=_QUOTAS,
 )
 def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
@@ -95,14 +79,9 @@ def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
     node.apply(guaranteed("b", 1, "1500m"))
     node.apply(burstable("c", request="100m", limit="500m"))
     expected = {
-        "a/main": None,
-        "a/some": 150_000,
-        "a/half": 50_000,
-        "a/side": 400_000,
-        "b/c1": None,
-        "b/c2": 150_000,
-        "c/c": 50_000,
-    }
+        "a/main": None, "a/some": 150_000, "a/half": 50_000, "a/side": 400_000,
+        "b/c1": None, "b/c2": 150_000, "c/c": 50_000,
+    }  # fmt: skip
     for owner, quota in expected.items():
         pod, name = owner.split("/")
         # The model shows none of a pod with CPUs as a whole.
@@ -114,10 +93,8 @@ def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
 @scenario(
     "pod-level/containers-have-no-hint-by-default",
     "By default a container of such a pod is admitted though it asks for more than a NUMA node has",
-    POD_LEVEL,
-    since="1.34",
-    needs=ROOM,
-)
+    POD_LEVEL, since="1.34", needs=ROOM,
+)  # fmt: skip
 def containers_have_no_hint_by_default(node: LockstepNode) -> None:
     """Under scope container single-numa-node admits it: without exclusive CPUs it has no
     preference."""

@@ -4,26 +4,24 @@ containers, and pods that are not Guaranteed, under both scopes of the Topology 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
-from conformance.scenario import scenario
-from conformance.scenarios.outcomes import promise_running
+from conformance.scenario import Capability
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
-    ROOM,
     managed,
+    of_managers,
     pod_of,
     promise_no_exclusive_cpus,
     shared,
 )
-from conformance.scenarios.sources import POD_LEVEL_MANAGERS
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Kind, Pod, PodResources
 
-_CPUSETS = (Capability.CPUSETS,)
+_of_managers: Final = partial(of_managers, capabilities=[Capability.CPUSETS])
 _ON_POOL: Final = "It runs on the shared pool of the node"
 
 
@@ -34,57 +32,42 @@ def _burstable(name: str, *containers: Container) -> Pod:
 
 
 def _burstable_stays_shared(node: LockstepNode, scope: str) -> None:
-    node.boot(managed(node, scope=scope))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node, scope=scope)).shared_pool
     node.apply(_burstable("a", exclusive("main", 2), shared("side")))
     promise_no_exclusive_cpus(node, "a")
     node.apply(_burstable("b", shared("one"), shared("two")))
     promise_no_exclusive_cpus(node, "b")
-    node.promise_cpus("No CPU is taken", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("No CPU is taken", whole)
     node.promise_on_pool(_ON_POOL, "a", "main", "side")
     node.promise_on_pool(_ON_POOL, "b", "one", "two")
 
 
-@scenario(
+@_of_managers(
     "pod-level/burstable-pod-stays-shared",
     "Under scope pod a Burstable pod with pod-level resources gets no exclusive CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def burstable_pod_stays_shared(node: LockstepNode) -> None:
     """Whatever its containers ask for: its class is decided by the pod-level resources."""
     _burstable_stays_shared(node, "pod")
 
 
-@scenario(
+@_of_managers(
     "pod-level/container-scope-leaves-burstable-pods-shared",
     "Under scope container a Burstable pod with pod-level resources gets no exclusive CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def container_scope_leaves_burstable_pods_shared(node: LockstepNode) -> None:
     """Whatever its containers ask for: its class is decided by the pod-level resources."""
     _burstable_stays_shared(node, "container")
 
 
-@scenario(
+@_of_managers(
     "pod-level/exclusive-containers-use-all",
     "Under scope pod exclusive containers that ask for all CPUs of their pod get all of them",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def exclusive_containers_use_all(node: LockstepNode) -> None:
     """No container shares, so nothing has to be left."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
-    node.apply(pod_of("a", 3, exclusive("one", 1), exclusive("two", 2)))
-    promise_running(node, "a")
+    whole = node.boot(managed(node)).shared_pool
+    node.run(pod_of("a", 3, exclusive("one", 1), exclusive("two", 2)))
     one, two = node.taken("a", "one"), node.taken("a", "two")
     node.promise_equal("The first has its CPU", "number of CPUs of a/one", 1, len(one))
     node.promise_equal("The second has its CPUs", "number of CPUs of a/two", 2, len(two))
@@ -93,38 +76,27 @@ def exclusive_containers_use_all(node: LockstepNode) -> None:
     node.promise_cpus("No more CPUs have left the pool", "pool", left, node.view.shared_pool)
 
 
-@scenario(
+@_of_managers(
     "pod-level/shared-containers-have-cpus-of-their-pod",
     "Under scope pod a Guaranteed pod of shared containers alone has CPUs of its own",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def shared_containers_have_cpus_of_their_pod(node: LockstepNode) -> None:
     """Its containers run on all of them, and no other pod does."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
-    node.apply(pod_of("a", 2, shared("one"), shared("two")))
-    promise_running(node, "a")
+    whole = node.boot(managed(node)).shared_pool
+    node.run(pod_of("a", 2, shared("one"), shared("two")))
     own = node.cpuset("a", "one")
     node.promise_equal("As many as the pod asks for", "size of cpuset a/one", 2, len(own))
-    node.promise_cpus("Both have the same", "cpuset a/two", own, node.cpuset("a", "two"))
+    node.promise_cpuset("Both have the same", "a", own, "two")
     node.promise_cpus("No other pod has them", "pool", whole - own, node.view.shared_pool)
 
 
-@scenario(
+@_of_managers(
     "pod-level/several-pods-have-cpus-apart",
     "Under scope pod the CPUs of several pods with pod-level resources are disjoint",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def several_pods_have_cpus_apart(node: LockstepNode) -> None:
     """Three pods of shared containers; the second is deleted, and a fourth takes its place."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     for name in ("a", "b", "c"):
         node.apply(pod_of(name, 2, shared("one"), shared("two")))
     freed = node.cpuset("b", "one")
@@ -136,17 +108,13 @@ def several_pods_have_cpus_apart(node: LockstepNode) -> None:
         node.promise_equal("As many as it asks for", f"size of cpuset {name}/one", 2, len(own))
         node.promise_cpus("Apart from the others", f"CPUs of {name}", CPUSet(), own & used)
         used |= own
-    node.promise_cpus("The last has what was freed", "cpuset d/one", freed, node.cpuset("d", "one"))
+    node.promise_cpuset("The last has what was freed", "d", freed, "one")
     node.promise_cpus("The pool has the rest", "pool", whole - used, node.view.shared_pool)
 
 
-@scenario(
+@_of_managers(
     "pod-level/container-scope-leaves-shared-pods-shared",
     "Under scope container a Guaranteed pod of shared containers alone gets no CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def container_scope_leaves_shared_pods_shared(node: LockstepNode) -> None:
     """Only a container that is Guaranteed itself gets CPUs there."""
@@ -156,69 +124,46 @@ def container_scope_leaves_shared_pods_shared(node: LockstepNode) -> None:
     node.promise_on_pool(_ON_POOL, "a", "one", "two")
 
 
-@scenario(
+@_of_managers(
     "pod-level/container-scope-needs-no-rest",
     "Under scope container exclusive containers may use up all that their pod asks for",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def container_scope_needs_no_rest(node: LockstepNode) -> None:
     """Its shared containers run on the shared pool of the node, so none is left without a CPU.
     Under scope pod such a pod is refused."""
     node.boot(managed(node, scope="container"))
-    node.apply(pod_of("a", 2, exclusive("main", 2), shared("side")))
-    promise_running(node, "a")
+    node.run(pod_of("a", 2, exclusive("main", 2), shared("side")))
     held = len(node.taken("a", "main"))
     node.promise_equal("The exclusive one has its CPUs", "number of CPUs of a/main", 2, held)
     node.promise_on_pool(_ON_POOL, "a", "side")
 
 
-@scenario(
+@_of_managers(
     "pod-level/container-scope-reuses-init-cpus",
     "Under scope container app containers reuse the CPUs of their pod's init containers",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def container_scope_reuses_init_cpus(node: LockstepNode) -> None:
     """As in a pod without pod-level resources. A sidecar keeps its own."""
     node.boot(managed(node, scope="container"))
-    node.apply(
-        pod_of(
-            "a",
-            4,
-            exclusive("setup", 2, kind=Kind.INIT),
-            exclusive("proxy", 1, kind=Kind.SIDECAR),
-            exclusive("main", 2),
-            shared("side"),
-        )
-    )
-    promise_running(node, "a")
+    first = [exclusive("setup", 2, kind=Kind.INIT), exclusive("proxy", 1, kind=Kind.SIDECAR)]
+    node.run(pod_of("a", 4, *first, exclusive("main", 2), shared("side")))
     setup, proxy, main = (node.taken("a", name) for name in ("setup", "proxy", "main"))
     node.promise_equal("The app has its CPUs", "number of CPUs of a/main", 2, len(main))
     node.promise_equal("The sidecar has its CPU", "number of CPUs of a/proxy", 1, len(proxy))
     node.promise_cpus("They are not the same", "CPUs of both", CPUSet(), main & proxy)
-    node.promise_equal("The CPUs of the init container are reused", "CPUs of setup used again",
-                       True, bool(setup & (main | proxy)))  # fmt: skip
+    rule, again = "The CPUs of the init container are reused", bool(setup & (main | proxy))
+    node.promise_equal(rule, "CPUs of setup used again", True, again)
     node.promise_on_pool(_ON_POOL, "a", "side")
 
 
-@scenario(
+@_of_managers(
     "pod-level/container-scope-leaves-unequal-containers-shared",
     "Under scope container a container whose CPU limit is above its request gets no CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=_CPUSETS,
 )
 def container_scope_leaves_unequal_containers_shared(node: LockstepNode) -> None:
     """Though its pod is Guaranteed by its pod-level resources."""
     node.boot(managed(node, scope="container"))
     unequal = replace(exclusive("side", 1), cpu_limit="2")
-    node.apply(pod_of("a", 4, exclusive("main", 2), unequal))
-    promise_running(node, "a")
+    node.run(pod_of("a", 4, exclusive("main", 2), unequal))
     node.promise_equal("The other has its CPUs", "CPUs of a/main", 2, len(node.taken("a", "main")))
     node.promise_on_pool(_ON_POOL, "a", "side")

@@ -5,29 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.results import Difference
-from conformance.scenario import Source, scenario
-from conformance.subject import Capability
+from conformance.scenario import Capability, Needs, Source, scenario
+from conformance.scenarios.sources import address, documentation, pull
 from reference import CPUSet
 from reference.steps import AskAllocatable, AskPodResources, Kind, KubeletConfig, RestartPolicy
 
-_ISSUES = "https://github.com/kubernetes/kubernetes"
-_PAGE = "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
-LIST = Source(
-    "Kubernetes documentation, Device Plugins: the List endpoint", f"{_PAGE}#grpc-endpoint-list"
-)
-GET = Source(
-    "Kubernetes documentation, Device Plugins: the Get endpoint", f"{_PAGE}#grpc-endpoint-get"
-)
-ALLOCATABLE = Source(
-    "Pull request 112913: GetAllocatableResources reports all CPUs but the reserved ones",
-    f"{_ISSUES}/pull/112913",
-)
+_PAGE = "concepts/extend-kubernetes/compute-storage-net/device-plugins/"
+LIST = documentation("Device Plugins: the List endpoint", f"{_PAGE}#grpc-endpoint-list")
+GET = documentation("Device Plugins: the Get endpoint", f"{_PAGE}#grpc-endpoint-get")
+ALLOCATABLE = pull(112913, "GetAllocatableResources reports all CPUs but the reserved ones")
 ACTIVE = Source(
     "Feature gate KubeletPodResourcesListUseActivePods: List reports active pods",
-    f"{_ISSUES}/blob/v1.36.4/pkg/features/kube_features.go",
+    address("1.36.4", "pkg/features/kube_features.go"),
 )
 
 _ASKS = (Capability.CPUSETS, Capability.POD_RESOURCES)
@@ -36,55 +26,32 @@ _GETS = (*_ASKS, Capability.POD_RESOURCES_GET)
 
 def _promise_not_listed(node: LockstepNode, rule: str, pod: str, container: str = "c") -> None:
     seen = node.pod_resources(pod, container)
-    node.promise(
-        seen is None,
-        rule,
-        Difference(
-            what=f"CPUs that the kubelet reports for {pod}/{container}",
-            expected="(no entry)",
-            seen=f"an entry: {seen or '(none)'}",
-        ),
-    )
+    what = f"CPUs that the kubelet reports for {pod}/{container}"
+    node.promise_that(seen is None, rule, what, "(no entry)", f"an entry: {seen or '(none)'}")
 
 
 def _promise_got(node: LockstepNode, rule: str, owner: str, expected: CPUSet) -> None:
     """The answer to Get, just asked, names these CPUs for container ``c``."""
     seen = node.got_pod()
     shown = "(no entry)" if seen is None else str(seen) or "(none)"
-    node.promise(
-        seen == expected,
-        rule,
-        Difference(
-            what=f"CPUs that Get reports for {owner}",
-            expected=str(expected) or "(none)",
-            seen=node.view.pod_resources_error or shown,
-        ),
-    )
+    what, said = f"CPUs that Get reports for {owner}", node.view.pod_resources_error or shown
+    node.promise_that(seen == expected, rule, what, str(expected) or "(none)", said)
 
 
 def _promise_error(node: LockstepNode, rule: str, text: str) -> None:
     seen = node.view.pod_resources_error
-    node.promise(
-        text in seen,
-        rule,
-        Difference(what="the kubelet's answer", expected=f"… {text} …", seen=seen or "no error"),
-    )
+    what, said = "the kubelet's answer", seen or "no error"
+    node.promise_that(text in seen, rule, what, f"… {text} …", said)
 
 
 @scenario(
     "pod-resources/get-reports-one-pod",
     "Get reports the exclusive CPUs of one pod, and an error for a pod that is not there",
-    GET,
-    since="1.34",
-    needs=Needs(free=3),
-    capabilities=_GETS,
-)
+    GET, since="1.34", needs=Needs(free=3), capabilities=_GETS,
+)  # fmt: skip
 def get_reports_one_pod(node: LockstepNode) -> None:
     """A pod that shares is there without a CPU."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
-    node.apply(guaranteed("b", 1))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("a", 2), guaranteed("b", 1), best_effort("shared"))
     for pod in ("a", "b"):
         node.ask(AskPodResources(pod))
         _promise_got(node, "It reports the exclusive CPUs", f"{pod}/c", node.taken(pod))
@@ -97,16 +64,11 @@ def get_reports_one_pod(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/get-is-off-by-default",
     "Up to 1.33 the kubelet refuses Get unless a feature gate is on",
-    GET,
-    since="1.27",
-    until="1.33",
-    needs=Needs(free=2),
-    capabilities=_GETS,
-)
+    GET, since="1.27", until="1.33", needs=Needs(free=2), capabilities=_GETS,
+)  # fmt: skip
 def get_is_off_by_default(node: LockstepNode) -> None:
     """Feature gate KubeletPodResourcesGet, alpha. List answers all the same."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     node.ask(AskPodResources("a"))
     _promise_error(node, "Get is refused", "Get method disabled")
     node.ask()
@@ -116,11 +78,8 @@ def get_is_off_by_default(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/allocatable-is-all-but-reserved",
     "GetAllocatableResources reports all CPUs but the reserved ones, whatever is taken",
-    ALLOCATABLE,
-    since="1.26",
-    needs=Needs(free=3),
-    capabilities=[*_GETS, Capability.RESTART],
-)
+    ALLOCATABLE, since="1.26", needs=Needs(free=3), capabilities=[*_GETS, Capability.RESTART],
+)  # fmt: skip
 def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
     """Also by a kubelet that starts while CPUs are taken. Up to 1.25 (before 1.23.17 and 1.24.14)
     it reported those that were free when it started."""
@@ -130,8 +89,7 @@ def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
     node.ask(AskAllocatable())
     node.promise_cpus("All are free", what, expected, node.view.allocatable or CPUSet())
     node.apply(guaranteed("a", 2))
-    node.kill()
-    node.start()
+    node.restart()
     node.ask(AskAllocatable())
     node.promise_cpus("Two are taken", what, expected, node.view.allocatable or CPUSet())
 
@@ -139,10 +97,8 @@ def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/policy-none-reports-no-cpu",
     "Under policy none the pod-resources socket reports no CPU",
-    LIST,
-    since="1.26",
-    capabilities=[*_GETS, Capability.CONFIGURE],
-)
+    LIST, since="1.26", capabilities=[*_GETS, Capability.CONFIGURE],
+)  # fmt: skip
 def policy_none_reports_no_cpu(node: LockstepNode) -> None:
     """Neither of a Guaranteed pod, which is listed, nor as allocatable."""
     reserved = node.default_config().reserved_system_cpus
@@ -158,16 +114,12 @@ def policy_none_reports_no_cpu(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/init-containers-are-left-out",
     "The pod-resources socket reports app containers, and no init container that has ended",
-    LIST,
-    since="1.23",
-    needs=Needs(free=2),
-    capabilities=_ASKS,
-)
+    LIST, since="1.23", needs=Needs(free=2), capabilities=_ASKS,
+)  # fmt: skip
 def init_containers_are_left_out(node: LockstepNode) -> None:
     """Though the init container still has an entry in the state file."""
-    node.boot()
     init = exclusive("init", 1, kind=Kind.INIT)
-    node.apply(guaranteed_of("a", [init, exclusive("c", 1)]))
+    node.boot_with(guaranteed_of("a", [init, exclusive("c", 1)]))
     node.ask()
     node.promise_pod_resources("The app container is reported", "a", node.taken("a"))
     _promise_not_listed(node, "The init container is not", "a", "init")
@@ -176,16 +128,12 @@ def init_containers_are_left_out(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/sidecars-are-reported",
     "The pod-resources socket reports the exclusive CPUs of a sidecar",
-    LIST,
-    since="1.30",
-    needs=Needs(free=3),
-    capabilities=_ASKS,
-)
+    LIST, since="1.30", needs=Needs(free=3), capabilities=_ASKS,
+)  # fmt: skip
 def sidecars_are_reported(node: LockstepNode) -> None:
     """Beside those of its pod's app container."""
-    node.boot()
     sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
-    node.apply(guaranteed_of("a", [sidecar, exclusive("c", 2)]))
+    node.boot_with(guaranteed_of("a", [sidecar, exclusive("c", 2)]))
     node.ask()
     held = node.taken("a", "sidecar")
     node.promise_pod_resources("The sidecar is reported", "a", held, "sidecar")
@@ -195,15 +143,11 @@ def sidecars_are_reported(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/fractions-have-no-cpu",
     "The pod-resources socket reports no CPU for a container that requests a fraction",
-    LIST,
-    since="1.23",
-    needs=Needs(free=2),
-    capabilities=_ASKS,
-)
+    LIST, since="1.23", needs=Needs(free=2), capabilities=_ASKS,
+)  # fmt: skip
 def fractions_have_no_cpu(node: LockstepNode) -> None:
     """Nor does it for the fraction beside a container with CPUs of its own."""
-    node.boot()
-    node.apply(guaranteed("mixed", 1, "500m"))
+    node.boot_with(guaranteed("mixed", 1, "500m"))
     node.ask()
     held = node.taken("mixed", "c1")
     node.promise_pod_resources("Whole CPUs are reported", "mixed", held, "c1")
@@ -213,19 +157,13 @@ def fractions_have_no_cpu(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/restart-reports-the-same",
     "A kubelet that was killed reports the same exclusive CPUs once it runs again",
-    LIST,
-    since="1.23",
-    needs=Needs(free=3),
-    capabilities=[*_ASKS, Capability.RESTART],
-)
+    LIST, since="1.23", needs=Needs(free=3), capabilities=[*_ASKS, Capability.RESTART],
+)  # fmt: skip
 def restart_reports_the_same(node: LockstepNode) -> None:
     """It has them from its state file."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(guaranteed("b", 2))
+    node.boot_with(guaranteed("a", 1), guaranteed("b", 2))
     held = {pod: node.taken(pod) for pod in ("a", "b")}
-    node.kill()
-    node.start()
+    node.restart()
     node.ask()
     for pod, cpus in held.items():
         node.promise_pod_resources("It reports the CPUs of before", pod, cpus)
@@ -234,15 +172,12 @@ def restart_reports_the_same(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/inactive-pods-are-left-out",
     "The pod-resources socket reports neither a pod that was refused nor one that has ended",
-    ACTIVE,
-    since="1.34",
-    needs=Needs(free=3),
+    ACTIVE, since="1.34", needs=Needs(free=3),
     capabilities=[*_ASKS, Capability.CONTAINERS, Capability.EXIT_CODES, Capability.REJECTIONS],
-)
+)  # fmt: skip
 def inactive_pods_are_left_out(node: LockstepNode) -> None:
     """Their manifests are still there. Up to 1.33 both were reported."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     node.apply(guaranteed("refused", len(node.cpus)))
     node.apply(replace(guaranteed("ended", 1), restart_policy=RestartPolicy.NEVER))
     node.kill_container("ended", exit_code=0)

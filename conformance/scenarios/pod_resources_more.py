@@ -7,33 +7,25 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
-from conformance.results import Difference
-from conformance.scenario import Source, scenario
-from conformance.scenarios.outcomes import promise_running
+from conformance.scenario import Capability, Needs, Source, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
-from conformance.subject import Capability
+from conformance.scenarios.sources import address, pull, tests
 from reference import CPUSet
 from reference.kubelet.pod_resources import BURST, OVER_THE_LIMIT, WHOLE_POD
 from reference.steps import AskPodResources, FloodPodResources, KubeletConfig, Pod, RestartPolicy
 
-_TESTS: Final = "https://github.com/kubernetes/kubernetes/blob/v1.37.0/test/e2e_node"
-EVERY_POD: Final = Source(
-    "Upstream's own tests of List with feature gate KubeletPodResourcesListUseActivePods off",
-    f"{_TESTS}/podresources_test.go#L1681",
+EVERY_POD: Final = tests(
+    "podresources_test.go#L1681",
+    "List with feature gate KubeletPodResourcesListUseActivePods off",
 )
-RATE_LIMIT: Final = Source(
-    "Pull request 116459: the pod-resources socket has a limit on calls a second",
-    "https://github.com/kubernetes/kubernetes/pull/116459",
-)
-POD_LEVEL: Final = Source(
-    "Upstream's own tests of the pod resources of pods with pod-level resources",
-    f"{_TESTS}/podresources_test.go#L2547",
+RATE_LIMIT: Final = pull(116459, "the pod-resources socket has a limit on calls a second")
+POD_LEVEL: Final = tests(
+    "podresources_test.go#L2547", "the pod resources of pods with pod-level resources"
 )
 OUTLIVES: Final = Source(
     "Upstream's own test: a pod's shared pool stays while one of its containers runs",
-    f"{_TESTS}/cpu_manager_test.go#L2717",
+    address("1.37.0", "test/e2e_node/cpu_manager_test.go#L2717"),
 )
 
 _ASKS: Final = (Capability.CPUSETS, Capability.POD_RESOURCES)
@@ -55,16 +47,12 @@ def _short(name: str, cpus: int | str) -> Pod:
 @scenario(
     "pod-resources/every-pod-is-listed-on-request",
     "With KubeletPodResourcesListUseActivePods off List names refused and ended pods too",
-    EVERY_POD,
-    since="1.34",
-    needs=Needs(free=3),
+    EVERY_POD, since="1.34", needs=Needs(free=3),
     capabilities=[*_ASKS, *_ENDS, Capability.REJECTIONS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def every_pod_is_listed_on_request(node: LockstepNode) -> None:
     """As up to 1.33. Only the pod that runs has CPUs there."""
-    node.boot(_of_every_pod(node))
-    node.apply(guaranteed("a", 1))
-    node.apply(guaranteed("fraction", "500m"))
+    node.boot_with(guaranteed("a", 1), guaranteed("fraction", "500m"), config=_of_every_pod(node))
     node.apply(guaranteed("refused", len(node.cpus)))
     node.apply(_short("ended", 1))
     node.kill_container("ended", exit_code=0)
@@ -77,11 +65,9 @@ def every_pod_is_listed_on_request(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/ended-pods-are-listed-on-request",
     "With KubeletPodResourcesListUseActivePods off List names pods that have ended, without CPUs",
-    EVERY_POD,
-    since="1.34",
-    needs=Needs(free=4),
+    EVERY_POD, since="1.34", needs=Needs(free=4),
     capabilities=[*_ASKS, *_ENDS, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
     """One pod, then three more; one of them had a fraction of a CPU. All have ended."""
     node.boot(_of_every_pod(node))
@@ -100,41 +86,29 @@ def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
 @scenario(
     "pod-resources/too-many-calls-are-refused",
     "The pod-resources socket refuses most of two hundred calls at once",
-    RATE_LIMIT,
-    since="1.27",
-    capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
-)
+    RATE_LIMIT, since="1.27", capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
+)  # fmt: skip
 def too_many_calls_are_refused(node: LockstepNode) -> None:
     """Ten at once and a hundred a second are answered. It answers again when the client waits."""
     node.boot()
     answers = node.ask(FloodPodResources(_CALLS)).flood_answers or {}
     answered, refused = answers.get("", 0), answers.get(OVER_THE_LIMIT, 0)
-    node.promise(
-        answered >= BURST,
-        "The first calls are answered",
-        Difference(what="calls that are answered", expected=f"{BURST} or more", seen=str(answered)),
-    )
-    node.promise(
-        refused > 0,
-        "A limit on calls is kept",
-        Difference(what=f"calls refused: {OVER_THE_LIMIT}", expected="some", seen="none"),
-    )
+    rule, what = "The first calls are answered", "calls that are answered"
+    node.promise_that(answered >= BURST, rule, what, f"{BURST} or more", answered)
+    rule, what = "A limit on calls is kept", f"calls refused: {OVER_THE_LIMIT}"
+    node.promise_that(refused > 0, rule, what, "some", "none")
     node.promise_equal("Nothing else is answered", "answers", _CALLS, answered + refused)
 
 
 @scenario(
     "pod-resources/container-scope-reports-own-cpus",
     "Under scope container a pod with pod-level resources is reported by its containers' CPUs",
-    POD_LEVEL,
-    since="1.36",
-    needs=ROOM,
-    capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
-)
+    POD_LEVEL, since="1.36", needs=ROOM, capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
+)  # fmt: skip
 def container_scope_reports_own_cpus(node: LockstepNode) -> None:
     """The pod as a whole has none, and a container that shares has none. Get and List agree."""
     node.boot(managed(node, scope="container"))
-    node.apply(pod_of("a", 2, exclusive("main", 1), shared("side")))
-    promise_running(node, "a")
+    node.run(pod_of("a", 2, exclusive("main", 1), shared("side")))
     node.ask(AskPodResources("a"))
     got = {name: str(cpus) for name, cpus in (node.view.got_pod or {}).items()}
     expected = {"main": str(node.taken("a", "main")), "side": ""}
@@ -149,15 +123,11 @@ def container_scope_reports_own_cpus(node: LockstepNode) -> None:
 @scenario(
     "pod-level/pool-outlives-one-container",
     "A pod keeps its shared pool while one of its containers runs",
-    OUTLIVES,
-    since="1.36",
-    needs=ROOM,
-    capabilities=[Capability.CPUSETS, *_ENDS],
-)
+    OUTLIVES, since="1.36", needs=ROOM, capabilities=[Capability.CPUSETS, *_ENDS],
+)  # fmt: skip
 def pool_outlives_one_container(node: LockstepNode) -> None:
     """Another pod is given none of these CPUs. They return with the last container."""
-    node.boot(managed(node))
-    whole = node.view.shared_pool
+    whole = node.boot(managed(node)).shared_pool
     pod = pod_of("a", 2, shared("short"), shared("long"))
     node.apply(replace(pod, restart_policy=RestartPolicy.NEVER))
     held = node.taken("a", "long")
@@ -169,4 +139,4 @@ def pool_outlives_one_container(node: LockstepNode) -> None:
     node.promise_cpus("No other pod has them", "a and b", CPUSet(), held & node.taken("b"))
     node.delete("b")
     node.kill_container("a", "long", exit_code=0)
-    node.promise_cpus("They return", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("They return", whole)

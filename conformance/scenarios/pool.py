@@ -3,86 +3,48 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Level, scenario
-from conformance.scenarios.sources import (
-    KEP,
-    PENDING_ADMISSION,
-    RESERVED_CPUS,
-    STALE_STATE,
-    TASK_PAGE,
-)
-from conformance.subject import Capability
+from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenarios import sources
 from reference import CPUSet
 from reference.steps import Container, Pod
-from reference.view import Phase
 
 
 @scenario(
     "pool/shrinks-and-grows",
     "Running shared containers follow the shared pool as it shrinks and grows",
-    TASK_PAGE,
-    level=Level.CORE,
-    since="1.9",
-    capabilities=[Capability.CPUSETS],
-)
+    sources.TASK_PAGE, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def shrinks_and_grows(node: LockstepNode) -> None:
     """A shared container leaves CPUs that become exclusive, and gets them back."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 1))
     taken = node.taken("a")
-    node.promise_cpus(
-        "The shared container has left the exclusive CPUs",
-        "cpuset shared/c",
-        whole - taken,
-        node.cpuset("shared"),
-    )
-    node.delete("a")
-    node.pass_admission()
-    node.promise_cpus(
-        "The shared container has the CPUs back", "cpuset shared/c", whole, node.cpuset("shared")
-    )
+    node.promise_cpuset("The shared container has left the exclusive CPUs", "shared", whole - taken)
+    node.delete("a", passing=True)
+    node.promise_cpuset("The shared container has the CPUs back", "shared", whole)
 
 
 @scenario(
     "pool/reserved-cpus-stay",
     "Reserved CPUs are never exclusive, and shared containers may run on them",
-    RESERVED_CPUS,
-    level=Level.CORE,
-    since="1.9",
-    capabilities=[Capability.CPUSETS],
-)
+    sources.RESERVED_CPUS, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def reserved_cpus_stay(node: LockstepNode) -> None:
     """With every other CPU taken, the shared pool is the reserved CPUs."""
-    node.boot()
-    node.apply(best_effort("shared"))
-    status = node.apply(guaranteed("a", len(node.free)))
-    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
-    node.promise_cpus(
-        "Every CPU but the reserved ones is exclusive",
-        "exclusive CPUs a/c",
-        node.cpus - node.reserved,
-        node.taken("a"),
-    )
-    node.promise_cpus(
-        "Shared containers run on the reserved CPUs",
-        "cpuset shared/c",
-        node.reserved,
-        node.cpuset("shared"),
-    )
+    node.boot_with(best_effort("shared"))
+    node.run(guaranteed("a", len(node.free)))
+    rest = node.cpus - node.reserved
+    node.promise_taken("Every CPU but the reserved ones is exclusive", "a", rest)
+    node.promise_cpuset("Shared containers run on the reserved CPUs", "shared", node.reserved)
 
 
 @scenario(
     "pool/exclusive-sets-are-disjoint",
     "No CPU is exclusive to two containers",
-    KEP,
-    level=Level.CORE,
-    since="1.9",
-    needs=Needs(free=3),
-)
+    sources.KEP, level=Level.CORE, since="1.9", needs=Needs(free=3),
+)  # fmt: skip
 def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
     """Pods of different sizes, until the machine is full."""
     node.boot()
@@ -90,12 +52,8 @@ def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
     for name, count in (("a", 1), ("b", len(node.free) - 2), ("c", 1)):
         node.apply(guaranteed(name, count))
         taken = node.taken(name)
-        node.promise_cpus(
-            "The CPUs belong to no other container",
-            f"exclusive CPUs {name}/c that others hold",
-            CPUSet(),
-            taken & held,
-        )
+        rule, what = "The CPUs belong to no other container", f"exclusive CPUs {name}/c"
+        node.promise_cpus(rule, f"{what} that others hold", CPUSet(), taken & held)
         held |= taken
     node.promise_cpus("No free CPU is left", "free CPUs", CPUSet(), node.free)
 
@@ -103,35 +61,25 @@ def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
 @scenario(
     "pool/deletion-returns-cpus",
     "The CPUs of a deleted pod return to the shared pool and can be taken again",
-    STALE_STATE,
-    level=Level.CORE,
-    since="1.9",
-    needs=Needs(free=2),
-)
+    sources.STALE_STATE, level=Level.CORE, since="1.9", needs=Needs(free=2),
+)  # fmt: skip
 def deletion_returns_cpus(node: LockstepNode) -> None:
     """An equal pod then gets the same CPUs."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed("a", 2))
     first = node.taken("a")
-    node.delete("a")
-    node.pass_admission()
-    node.promise_cpus("The pool is whole again", "shared pool", whole, node.view.shared_pool)
+    node.delete("a", passing=True)
+    node.promise_pool("The pool is whole again", whole)
     node.apply(guaranteed("b", 2))
-    node.promise_cpus(
-        "An equal pod gets the same CPUs", "exclusive CPUs b/c", first, node.taken("b")
-    )
+    node.promise_taken("An equal pod gets the same CPUs", "b", first)
 
 
 @scenario(
     "pool/deletion-keeps-others",
     "When a pod is deleted, the other pods keep their CPUs",
-    KEP,
-    level=Level.CORE,
-    since="1.9",
-    needs=Needs(free=3),
+    sources.KEP, level=Level.CORE, since="1.9", needs=Needs(free=3),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def deletion_keeps_others(node: LockstepNode) -> None:
     """The next pod takes the CPUs that became free. Pods that run keep theirs."""
     node.boot()
@@ -139,56 +87,38 @@ def deletion_keeps_others(node: LockstepNode) -> None:
         node.apply(guaranteed(name, 1))
     kept = node.taken("b")
     node.delete("a")
-    node.promise_cpus("The other pod's CPUs stay", "exclusive CPUs b/c", kept, node.taken("b"))
-    node.promise_cpus("It runs where it ran", "cpuset b/c", kept, node.cpuset("b"))
+    node.promise_taken("The other pod's CPUs stay", "b", kept)
+    node.promise_cpuset("It runs where it ran", "b", kept)
 
 
 @scenario(
     "pool/last-admitted-is-freed-late",
     "The CPUs of the pod admitted last are freed by the next admission, not by its deletion",
-    PENDING_ADMISSION,
-    since="1.22",
-    until="1.31",
-)
+    sources.PENDING_ADMISSION, since="1.22", until="1.31",
+)  # fmt: skip
 def last_admitted_is_freed_late(node: LockstepNode) -> None:
     """A known defect: the kubelet's clean-up skips the pod that was admitted last. It also skips
     this pod after its deletion, until another pod is admitted."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed("a", 1))
     taken = node.taken("a")
     node.delete("a")
-    node.promise_cpus(
-        "The CPUs are still out of the pool", "shared pool", whole - taken, node.view.shared_pool
-    )
+    node.promise_pool("The CPUs are still out of the pool", whole - taken)
     node.apply(best_effort("b"))
-    node.promise_cpus(
-        "The next admission returns them", "shared pool", whole, node.view.shared_pool
-    )
+    node.promise_pool("The next admission returns them", whole)
 
 
 @scenario(
     "pool/every-shared-container-follows",
     "All shared containers of a pod follow the shared pool, not the first alone",
-    TASK_PAGE,
-    since="1.9",
-    needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)
+    sources.TASK_PAGE, since="1.9", needs=Needs(free=2), capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def every_shared_container_follows(node: LockstepNode) -> None:
     """Three of one pod, and one beside an exclusive container."""
-    node.boot()
     names = ("one", "two", "three")
-    node.apply(Pod("shared", tuple(map(Container, names))))
+    node.boot_with(Pod("shared", tuple(map(Container, names))))
     node.apply(guaranteed("mixed", 1, "500m"))
     for step in ("taken", "returned"):
         if step == "returned":
-            node.delete("mixed")
-            node.pass_admission()
-        for name in names:
-            node.promise_cpus(
-                f"CPUs were {step}, and it runs on the pool",
-                f"cpuset shared/{name}",
-                node.view.shared_pool,
-                node.cpuset("shared", name),
-            )
+            node.delete("mixed", passing=True)
+        node.promise_on_pool(f"CPUs were {step}, and it runs on the pool", "shared", *names)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import burstable, guaranteed
-from conformance.results import Difference
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.sources import KEP
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.view import Phase
 
@@ -16,16 +13,12 @@ from reference.view import Phase
 @scenario(
     "admission/pod-beyond-the-node-is-refused",
     "A static pod that requests more CPU than is left is refused, by as much as it is too large",
-    KEP,
-    since="1.18",
-    needs=Needs(free=4, counted_once=True),
-    capabilities=[Capability.REJECTIONS],
-)
+    KEP, needs=Needs(free=4, counted_once=True), capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def pod_beyond_the_node_is_refused(node: LockstepNode) -> None:
     """A Burstable pod, which needs no exclusive CPU. A static pod is critical, so the kubelet looks
     for pods that it could put out in its favour, and finds none. The next pod is admitted."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     left = len(node.free)
     status = node.apply(burstable("large", request=str(len(node.cpus) - len(node.reserved) - 1)))
     node.promise_equal("It is rejected", "phase of pod large", Phase.REJECTED, status.phase)
@@ -34,8 +27,7 @@ def pod_beyond_the_node_is_refused(node: LockstepNode) -> None:
     missing = "no set of running pods found to reclaim resources: [(res: cpu, q: 1000), ]"
     words = "Unexpected error while attempting to recover from admission failure: preemption: error"
     said = status.message.partition("finding a set of pods to preempt: ")
-    difference = Difference(what="message", expected=f"… {words} …", seen=said[0])
-    node.promise(words in said[0], "It says why", difference)
+    node.promise_that(words in said[0], "It says why", "message", f"… {words} …", said[0])
     node.promise_equal("One CPU is missing", "what is missing", missing, said[2])
     node.apply(guaranteed("fits", left))
     node.promise_equal("The next has its CPUs", "size of fits/c", left, len(node.taken("fits")))

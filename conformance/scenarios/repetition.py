@@ -6,30 +6,27 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, Source, scenario
-from conformance.scenarios.containers import RESTARTS
+from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenarios import sources
 from conformance.scenarios.in_cluster import API_SERVER
-from conformance.scenarios.sources import SIDECARS, STALE_STATE, TASK_PAGE
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.steps import Container, Kind, Pod
 from reference.view import Phase
 
-QOS_CLASSES: Final = Source(
-    "Kubernetes documentation, Pod Quality of Service Classes: every container of a Guaranteed "
-    "pod has limits",
-    "https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/#guaranteed",
+QOS_CLASSES: Final = sources.documentation(
+    "Pod Quality of Service Classes: every container of a Guaranteed pod has limits",
+    "concepts/workloads/pods/pod-qos/#guaranteed",
 )
-OBJECT_NAMES: Final = Source(
-    "Kubernetes documentation, Object Names and IDs: a uid tells similar entities apart",
-    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids",
+OBJECT_NAMES: Final = sources.documentation(
+    "Object Names and IDs: a uid tells similar entities apart",
+    "concepts/overview/working-with-objects/names/#uids",
 )
-ENDED_ARE_SKIPPED: Final = Source(
-    "Kubernetes 1.36: a reconcile round passes over a container that has ended, and goes on",
-    "https://github.com/kubernetes/kubernetes/blob/v1.36.4/pkg/kubelet/cm/cpumanager/cpu_manager.go",
+ENDED_ARE_SKIPPED: Final = sources.code(
+    "1.36.4",
+    "pkg/kubelet/cm/cpumanager/cpu_manager.go",
+    "a reconcile round passes over a container that has ended, and goes on",
 )
 
 #: 60 characters. What follows makes names of 63, the longest that a container may have.
@@ -42,26 +39,19 @@ _UID: Final = "5c1b7e1a-9f0d-4a2e-8c3b-6d2f4e8a9b0"
 
 def _promise_shared(node: LockstepNode, beside: Container) -> None:
     """That a container with limits is in the shared pool where ``beside`` has none."""
-    node.boot()
-    whole = node.view.shared_pool
-    status = node.apply(Pod("a", (beside, exclusive("main", 1))))
-    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    whole = node.boot().shared_pool
+    status = node.run(Pod("a", (beside, exclusive("main", 1))))
     node.promise_equal("The pod is Burstable", "QoS class of pod a", "Burstable", status.qos)
-    node.promise_cpus(
-        "No container has exclusive CPUs", "exclusive CPUs a/main", CPUSet(),
-        node.taken("a", "main"),
-    )  # fmt: skip
-    node.promise_cpus("The pool keeps all CPUs", "shared pool", whole, node.view.shared_pool)
+    node.promise_taken("No container has exclusive CPUs", "a", CPUSet(), "main")
+    node.promise_pool("The pool keeps all CPUs", whole)
     node.promise_on_pool("It runs in the shared pool", "a", "main")
 
 
 @scenario(
     "qos/init-container-without-limits-pins-no-container",
     "In a pod whose init container has no limits no container gets exclusive CPUs",
-    QOS_CLASSES,
-    level=Level.CORE,
-    capabilities=[Capability.CPUSETS],
-)
+    QOS_CLASSES, level=Level.CORE, capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def init_container_without_limits_pins_no_container(node: LockstepNode) -> None:
     """The app container's limits equal its requests, and are whole CPUs. The pod is Burstable all
     the same, because init containers count."""
@@ -71,10 +61,8 @@ def init_container_without_limits_pins_no_container(node: LockstepNode) -> None:
 @scenario(
     "qos/sidecar-without-limits-pins-no-container",
     "In a pod whose sidecar has no limits no container gets exclusive CPUs",
-    QOS_CLASSES,
-    since="1.29",
-    capabilities=[Capability.CPUSETS],
-)
+    QOS_CLASSES, since="1.29", capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def sidecar_without_limits_pins_no_container(node: LockstepNode) -> None:
     """As with a sidecar that a service mesh adds to a pod which was Guaranteed without it."""
     _promise_shared(node, Container("proxy", kind=Kind.SIDECAR))
@@ -86,27 +74,21 @@ def sidecar_without_limits_pins_no_container(node: LockstepNode) -> None:
 @scenario(
     "admission/rejection-spares-equal-names",
     "The entry of a rejected pod goes, and that of another pod's container of the same name stays",
-    STALE_STATE,
-    needs=Needs(free=3),
+    sources.STALE_STATE, needs=Needs(free=3),
     capabilities=[Capability.REJECTIONS, Capability.CPUSETS],
-)
+)  # fmt: skip
 def rejection_spares_equal_names(node: LockstepNode) -> None:
     """Containers c1 of both pods have taken their CPUs when c2 of the second pod finds too few."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed("stays", 1, "500m"))
     held = node.taken("stays", "c1")
     status = node.apply(guaranteed("late", 1, len(node.free)))
     node.promise_equal("The pod is rejected", "phase of pod late", Phase.REJECTED, status.phase)
     node.pass_admission()
-    node.promise_cpus(
-        "It leaves no entry", "exclusive CPUs late/c1", CPUSet(), node.taken("late", "c1")
-    )
-    node.promise_cpus(
-        "The other's entry stays", "exclusive CPUs stays/c1", held, node.taken("stays", "c1")
-    )
-    node.promise_cpus("It runs on them", "cpuset stays/c1", held, node.cpuset("stays", "c1"))
-    node.promise_cpus("The others are shared", "shared pool", whole - held, node.view.shared_pool)
+    node.promise_taken("It leaves no entry", "late", CPUSet(), "c1")
+    node.promise_taken("The other's entry stays", "stays", held, "c1")
+    node.promise_cpuset("It runs on them", "stays", held, "c1")
+    node.promise_pool("The others are shared", whole - held)
 
 
 def _long(pod: int) -> Pod:
@@ -130,17 +112,14 @@ def _promise_held(node: LockstepNode, pod: Pod, held: dict[str, CPUSet]) -> None
 @scenario(
     "restart/alike-names-keep-apart",
     "Pods and containers whose names differ in their last character alone keep CPUs of their own",
-    OBJECT_NAMES,
-    level=Level.CORE,
-    needs=Needs(free=4),
+    OBJECT_NAMES, level=Level.CORE, needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.RESTART],
-)
+)  # fmt: skip
 def alike_names_keep_apart(node: LockstepNode) -> None:
     """Names have 63 characters. Nothing that is shortened tells them apart: not the name of a
     container within its pod, and neither name nor uid of a pod. They keep their CPUs over a restart
     of the kubelet, and the deletion of one pod returns its CPUs and none of the other's."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     first, second = _long(1), _long(2)
     node.apply(first)
     node.apply(second)
@@ -149,41 +128,33 @@ def alike_names_keep_apart(node: LockstepNode) -> None:
     together = CPUSet(cpu for one in held for cpu in one)
     node.promise_equal("No two share it", "CPUs of all", 4, len(together))
     given, kept = _held(node, first), _held(node, second)
-    node.kill()
-    node.start()
+    node.restart()
     _promise_held(node, first, given)
     _promise_held(node, second, kept)
-    node.delete(first.name)
-    node.pass_admission()
+    node.delete(first.name, passing=True)
     _promise_held(node, second, kept)
     left = whole - CPUSet(cpu for one in kept.values() for cpu in one)
-    node.promise_cpus("The others are shared again", "shared pool", left, node.view.shared_pool)
+    node.promise_pool("The others are shared again", left)
 
 
 @scenario(
     "pool/new-uid-is-another-pod",
     "A pod that comes back under another uid has CPUs of its own, and the former one's entry goes",
-    OBJECT_NAMES,
-    since="1.22",
-    needs=Needs(free=4),
-    capabilities=API_SERVER,
-)
+    OBJECT_NAMES, since="1.22", needs=Needs(free=4), capabilities=API_SERVER,
+)  # fmt: skip
 def new_uid_is_another_pod(node: LockstepNode) -> None:
     """As when a StatefulSet replaces its pod by one of the same name. Each pod requests one CPU
     more than the former one. The state file has the entry of the last one alone. (A static pod
     would have to wait until the kubelet has forgotten the former one of its name.)"""
-    node.boot(replace(node.default_config(), api_server=True))
-    whole = node.view.shared_pool
+    whole = node.boot(replace(node.default_config(), api_server=True)).shared_pool
     for number in (1, 2, 3):
         if number > 1:
             node.delete("a")
-        status = node.apply(Pod("a", (exclusive("c", number),), uid=f"{_UID}{number}"))
+        node.run(Pod("a", (exclusive("c", number),), uid=f"{_UID}{number}"))
         held = node.taken("a")
-        node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
         node.promise_equal("It has its CPUs", "number of CPUs of a/c", number, len(held))
-        node.promise_cpus("It runs on them", "cpuset a/c", held, node.cpuset("a"))
-        node.promise_cpus("The others are shared", "shared pool", whole - held,
-                          node.view.shared_pool)  # fmt: skip
+        node.promise_cpuset("It runs on them", "a", held)
+        node.promise_pool("The others are shared", whole - held)
         _, entries = parse_leniently(node.view.state_file, release=node.release)
         node.promise_equal("No other pod is entered", "pods in the state file", 1, len(entries))
 
@@ -194,31 +165,25 @@ def new_uid_is_another_pod(node: LockstepNode) -> None:
 @scenario(
     "pool/many-shared-containers-follow",
     "Each of many shared containers follows the shared pool, whether of one pod or of several",
-    TASK_PAGE,
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)
+    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def many_shared_containers_follow(node: LockstepNode) -> None:
     """Six of one Guaranteed pod, which request fractions of a CPU, and one of each of six
     BestEffort pods. A kubelet that sends its changes to some of them leaves the others on exclusive
     CPUs."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed("many", *["100m"] * 6))
     single = [f"single-{number}" for number in range(1, 7)]
     for name in single:
         node.apply(best_effort(name))
     node.apply(guaranteed("a", 1))
     _promise_pool(node, whole - node.taken("a"), single)
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     _promise_pool(node, whole, single)
 
 
 def _promise_pool(node: LockstepNode, pool: CPUSet, single: list[str]) -> None:
-    node.promise_cpus("The pool is what is not exclusive", "shared pool", pool,
-                      node.view.shared_pool)  # fmt: skip
+    node.promise_pool("The pool is what is not exclusive", pool)
     node.promise_on_pool("It follows the pool", "many", *(f"c{one}" for one in range(1, 7)))
     for pod in single:
         node.promise_on_pool("It follows the pool", pod, "c")
@@ -227,11 +192,8 @@ def _promise_pool(node: LockstepNode, pool: CPUSet, single: list[str]) -> None:
 @scenario(
     "init/ended-init-container-stops-no-round",
     "Shared containers follow the shared pool beside an init container that has ended",
-    ENDED_ARE_SKIPPED,
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)
+    ENDED_ARE_SKIPPED, level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def ended_init_container_stops_no_round(node: LockstepNode) -> None:
     """Nothing can be sent to a container that has ended. A reconcile round goes on with the others
     of its pod, and with the next pods."""
@@ -241,8 +203,7 @@ def ended_init_container_stops_no_round(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     node.promise_on_pool("It follows the pool", "shared", "main")
     node.promise_on_pool("It follows the pool", "next", "c")
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.promise_on_pool("It follows the pool", "shared", "main")
     node.promise_on_pool("It follows the pool", "next", "c")
 
@@ -250,12 +211,9 @@ def ended_init_container_stops_no_round(node: LockstepNode) -> None:
 @scenario(
     "init/sidecar-keeps-what-init-lends",
     "App containers get no CPU that a sidecar has reused of an init container before it",
-    SIDECARS,
-    level=Level.CORE,
-    since="1.29",
-    needs=Needs(free=4),
+    sources.SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS],
-)
+)  # fmt: skip
 def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
     """The init container has every CPU that the sidecar before it has left. So the sidecar and both
     app containers that follow run on its CPUs, and each on others."""
@@ -268,8 +226,7 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
         exclusive("main", every - 3),
         exclusive("helper", 1),
     ]
-    status = node.apply(guaranteed_of("a", containers))
-    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    node.run(guaranteed_of("a", containers))
     lent, seen = node.taken("a", "setup"), CPUSet()
     for one in containers:
         if one.kind is Kind.INIT:
@@ -277,15 +234,14 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
         held, owner = node.taken("a", one.name), f"a/{one.name}"
         wanted = int(one.cpu_request or 0)
         node.promise_equal("It has its CPUs", f"number of CPUs of {owner}", wanted, len(held))
-        node.promise_cpus("It shares none", f"CPUs of {owner} that others have", CPUSet(),
-                          held & seen)  # fmt: skip
+        what = f"CPUs of {owner} that others have"
+        node.promise_cpus("It shares none", what, CPUSet(), held & seen)
         node.promise_cpus("It runs on them", f"cpuset {owner}", held, node.cpuset("a", one.name))
         seen |= held
-    node.promise_cpus("Those of the init container were reused", "CPUs of a but those of a/proxy",
-                      lent, seen - node.taken("a", "proxy"))  # fmt: skip
-    node.delete("a")
-    node.pass_admission()
-    node.promise_cpus("All return", "shared pool", whole, node.view.shared_pool)
+    rule, rest = "Those of the init container were reused", seen - node.taken("a", "proxy")
+    node.promise_cpus(rule, "CPUs of a but those of a/proxy", lent, rest)
+    node.delete("a", passing=True)
+    node.promise_pool("All return", whole)
 
 
 # -- what happens again --------------------------------------------------------------------------
@@ -294,30 +250,23 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
 @scenario(
     "containers/killed-in-each-run-keeps-its-cpus",
     "A container that is killed after each start of the kubelet is started on its CPUs every time",
-    RESTARTS,
-    needs=Needs(free=4),
-    capabilities=[
-        Capability.CPUSETS, Capability.CONTAINERS, Capability.RESTART, Capability.CALLS,
-    ],
+    sources.RESTARTS, needs=Needs(free=4),
+    capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.RESTART, Capability.CALLS],
 )  # fmt: skip
 def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
     """A kubelet that starts meets a container that another has started, and starts the next one
     itself. Lower CPUs are free, which a kubelet that allocates anew would take. (Within one run the
     kubelet's back-off delays the second start of a container.)"""
-    node.boot()
-    node.apply(guaranteed("first", 1))
-    node.apply(guaranteed("a", 2))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("first", 1), guaranteed("a", 2), best_effort("shared"))
     held = node.taken("a")
     node.delete("first")
     before = node.view.state_file
     for _ in range(3):
         node.kill_container("a")
         started = node.asked("a").started_on or CPUSet()
-        node.promise_cpus("Its entry stays", "exclusive CPUs a/c", held, node.taken("a"))
-        node.promise_cpus("It is started on them", "cpuset with which a/c was started", held,
-                          started)  # fmt: skip
-        node.promise_cpus("It runs on them", "cpuset a/c", held, node.cpuset("a"))
-        node.kill()
-        node.start()
+        node.promise_taken("Its entry stays", "a", held)
+        what = "cpuset with which a/c was started"
+        node.promise_cpus("It is started on them", what, held, started)
+        node.promise_cpuset("It runs on them", "a", held)
+        node.restart()
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)

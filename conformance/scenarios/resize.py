@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import burstable, guaranteed
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, Source, scenario
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster, with_memory
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.view import Phase, PodView
@@ -41,36 +39,30 @@ _DEFERRED: Final = "Deferred"
 
 
 def _promise_pending(node: LockstepNode, pod: PodView, reason: str) -> None:
-    node.promise_equal(
-        f"The resize is reported as {reason.lower()}",
-        "why the resize is pending",
-        reason,
-        pod.resize.partition(":")[0],
-    )
+    rule, seen = f"The resize is reported as {reason.lower()}", pod.resize.partition(":")[0]
+    node.promise_equal(rule, "why the resize is pending", reason, seen)
+
+
+def _promise_granted(node: LockstepNode, pod: PodView) -> None:
+    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
 
 
 def _promise_unmoved(node: LockstepNode, pod: str, cpus: CPUSet, pool: CPUSet) -> None:
     """That state file, shared pool and cpuset are as they were."""
-    node.promise_cpus(
-        "The pod keeps its exclusive CPUs", f"exclusive CPUs {pod}/c", cpus, node.taken(pod)
-    )
-    node.promise_cpus("Its cpuset stays", f"cpuset {pod}/c", cpus, node.cpuset(pod))
-    node.promise_cpus("The shared pool stays", "shared pool", pool, node.view.shared_pool)
+    node.promise_taken("The pod keeps its exclusive CPUs", pod, cpus)
+    node.promise_cpuset("Its cpuset stays", pod, cpus)
+    node.promise_pool("The shared pool stays", pool)
 
 
 @scenario(
     "resize/exclusive-cpus-infeasible",
     "The kubelet refuses to resize a Guaranteed pod to more exclusive CPUs",
-    _REFUSED,
-    since="1.32",
-    needs=Needs(free=3),
-    capabilities=API_SERVER,
-)
+    _REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER,
+)  # fmt: skip
 def exclusive_cpus_infeasible(node: LockstepNode) -> None:
     """Asked for one CPU more, the kubelet reports the resize as infeasible. The pod keeps its CPUs,
     its entry in the state file and its cpuset, and so does the shared pool."""
-    node.boot(in_cluster(node))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=in_cluster(node))
     cpus, pool, text = node.taken("a"), node.view.shared_pool, node.view.state_file
     _promise_pending(node, node.resize(guaranteed("a", 3)), _INFEASIBLE)
     _promise_unmoved(node, "a", cpus, pool)
@@ -80,47 +72,37 @@ def exclusive_cpus_infeasible(node: LockstepNode) -> None:
 @scenario(
     "resize/fewer-cpus-infeasible",
     "The kubelet refuses to resize a Guaranteed pod to fewer exclusive CPUs",
-    _REFUSED,
-    since="1.32",
-    needs=Needs(free=3),
-    capabilities=API_SERVER,
-)
+    _REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER,
+)  # fmt: skip
 def fewer_cpus_infeasible(node: LockstepNode) -> None:
     """Asked for one CPU fewer, the kubelet reports the resize as infeasible: no CPU is released,
     and the next pod gets others. Deleted, the pod gives back all that it had."""
-    node.boot(in_cluster(node))
-    pool = node.view.shared_pool
+    pool = node.boot(in_cluster(node)).shared_pool
     node.apply(guaranteed("a", 2))
     cpus = node.taken("a")
     _promise_pending(node, node.resize(guaranteed("a", 1)), _INFEASIBLE)
     _promise_unmoved(node, "a", cpus, pool - cpus)
     node.apply(guaranteed("b", 1))
-    node.promise_cpus(
-        "The next pod gets other CPUs", "CPUs of both pods", CPUSet(), cpus & node.taken("b")
-    )
+    both = cpus & node.taken("b")
+    node.promise_cpus("The next pod gets other CPUs", "CPUs of both pods", CPUSet(), both)
     node.delete("b")
     node.delete("a")
-    node.promise_cpus("All CPUs come back", "shared pool", pool, node.view.shared_pool)
+    node.promise_pool("All CPUs come back", pool)
 
 
 @scenario(
     "resize/infeasible-over-a-restart",
     "A pod whose resize is infeasible keeps its CPUs over a restart",
-    _REFUSED,
-    since="1.34",
-    needs=Needs(free=3),
-    capabilities=(*API_SERVER, Capability.RESTART),
-)
+    _REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, Capability.RESTART),
+)  # fmt: skip
 def infeasible_over_a_restart(node: LockstepNode) -> None:
     """The API server keeps the size that was refused. A kubelet that starts again admits the pod
     with the size that it had allocated (its checkpoint), so the pod keeps its CPUs. The Topology
     Manager, here restricted, would refuse CPUs of another number than is asked for."""
-    node.boot(in_cluster(node, topology_manager="restricted"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=in_cluster(node, topology_manager="restricted"))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.resize(guaranteed("a", 3))
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_equal("The pod runs", "phase of a", Phase.RUNNING, node.view.pods["a"].phase)
     _promise_unmoved(node, "a", cpus, pool)
 
@@ -128,17 +110,13 @@ def infeasible_over_a_restart(node: LockstepNode) -> None:
 @scenario(
     "resize/while-the-kubelet-is-down",
     "A pod that is resized while the kubelet is down keeps its CPUs",
-    _REFUSED,
-    since="1.34",
-    needs=Needs(free=3),
-    capabilities=(*API_SERVER, Capability.RESTART),
-)
+    _REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, Capability.RESTART),
+)  # fmt: skip
 def while_the_kubelet_is_down(node: LockstepNode) -> None:
     """The kubelet that starts finds another size at the API server than in its checkpoint. It
     admits the pod with the size of the checkpoint: same CPUs, same cpuset, same pool. The Topology
     Manager, here restricted, would refuse CPUs of another number than is asked for."""
-    node.boot(in_cluster(node, topology_manager="restricted"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=in_cluster(node, topology_manager="restricted"))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.stop()
     node.resize(guaranteed("a", 3))
@@ -150,39 +128,28 @@ def while_the_kubelet_is_down(node: LockstepNode) -> None:
 @scenario(
     "resize/memory-of-exclusive-cpus",
     "A Guaranteed pod's memory is resized, and its exclusive CPUs stay",
-    _IN_PLACE,
-    since="1.34",
-    needs=Needs(free=2),
-    capabilities=(*API_SERVER, Capability.RESTART),
-)
+    _IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=(*API_SERVER, Capability.RESTART),
+)  # fmt: skip
 def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     """From 1.34 on the static policy stands against a resize only where a cpu request changes. More
     memory is granted; CPUs, cpuset and shared pool stay, over a restart too."""
-    node.boot(in_cluster(node))
-    node.apply(with_memory(guaranteed("a", 2), "64Mi"))
+    node.boot_with(with_memory(guaranteed("a", 2), "64Mi"), config=in_cluster(node))
     cpus, pool = node.taken("a"), node.view.shared_pool
-    pod = node.resize(with_memory(guaranteed("a", 2), "128Mi"))
-    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
+    _promise_granted(node, node.resize(with_memory(guaranteed("a", 2), "128Mi")))
     _promise_unmoved(node, "a", cpus, pool)
-    node.kill()
-    node.start()
+    node.restart()
     _promise_unmoved(node, "a", cpus, pool)
 
 
 @scenario(
     "resize/memory-infeasible-too",
     "Up to 1.33 the kubelet refuses to resize the memory of a Guaranteed pod as well",
-    _REFUSED,
-    since="1.32",
-    until="1.33",
-    needs=Needs(free=2),
-    capabilities=API_SERVER,
-)
+    _REFUSED, since="1.32", until="1.33", needs=Needs(free=2), capabilities=API_SERVER,
+)  # fmt: skip
 def memory_infeasible_too(node: LockstepNode) -> None:
     """The static policy stands against any resize of a Guaranteed pod, also where its cpu request
     stays. CPUs, cpuset and shared pool stay."""
-    node.boot(in_cluster(node))
-    node.apply(with_memory(guaranteed("a", 2), "64Mi"))
+    node.boot_with(with_memory(guaranteed("a", 2), "64Mi"), config=in_cluster(node))
     cpus, pool = node.taken("a"), node.view.shared_pool
     _promise_pending(node, node.resize(with_memory(guaranteed("a", 2), "128Mi")), _INFEASIBLE)
     _promise_unmoved(node, "a", cpus, pool)
@@ -191,11 +158,8 @@ def memory_infeasible_too(node: LockstepNode) -> None:
 @scenario(
     "resize/shared-containers-stay-shared",
     "A Burstable pod that is resized stays in the shared pool",
-    _IN_PLACE,
-    since="1.32",
-    needs=Needs(free=3),
-    capabilities=API_SERVER,
-)
+    _IN_PLACE, since="1.32", needs=Needs(free=3), capabilities=API_SERVER,
+)  # fmt: skip
 def shared_containers_stay_shared(node: LockstepNode) -> None:
     """Its request changes from a fraction to a whole number of CPUs, and is granted. It gets no
     exclusive CPU, its cpuset stays the shared pool, and the CPUs of others stay theirs."""
@@ -203,21 +167,17 @@ def shared_containers_stay_shared(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     node.apply(burstable("b", request="500m", limit="2"))
     cpus, pool = node.taken("a"), node.view.shared_pool
-    pod = node.resize(burstable("b", request="1", limit="2"))
-    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
-    node.promise_cpus("It gets no exclusive CPU", "exclusive CPUs b/c", CPUSet(), node.taken("b"))
-    node.promise_cpus("Its cpuset is the shared pool", "cpuset b/c", pool, node.cpuset("b"))
+    _promise_granted(node, node.resize(burstable("b", request="1", limit="2")))
+    node.promise_taken("It gets no exclusive CPU", "b", CPUSet())
+    node.promise_cpuset("Its cpuset is the shared pool", "b", pool)
     _promise_unmoved(node, "a", cpus, pool)
 
 
 @scenario(
     "resize/beyond-the-node-waits",
     "A resize for which the node has no CPUs left is deferred, and granted when they are free",
-    _IN_PLACE,
-    since="1.34",
-    needs=Needs(free=3, counted_once=True),
-    capabilities=API_SERVER,
-)
+    _IN_PLACE, since="1.34", needs=Needs(free=3, counted_once=True), capabilities=API_SERVER,
+)  # fmt: skip
 def beyond_the_node_waits(node: LockstepNode) -> None:
     """A Burstable pod asks for every CPU that the node gives to pods while another holds exclusive
     CPUs: deferred, and no CPU moves. Once the other pod is gone it is granted, and its cpuset is
@@ -230,53 +190,40 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     more = burstable("b", request=f"{every * 1000 - 500}m", limit=str(every))
     _promise_pending(node, node.resize(more), _DEFERRED)
     _promise_unmoved(node, "a", cpus, pool)
-    node.promise_cpus("Its cpuset is the shared pool", "cpuset b/c", pool, node.cpuset("b"))
+    node.promise_cpuset("Its cpuset is the shared pool", "b", pool)
     node.delete("a")
-    node.promise_equal(
-        "The resize is granted", "why the resize is pending", "", node.view.pods["b"].resize
-    )
-    node.promise_cpus("Its cpuset is the shared pool", "cpuset b/c", pool | cpus, node.cpuset("b"))
+    _promise_granted(node, node.view.pods["b"])
+    node.promise_cpuset("Its cpuset is the shared pool", "b", pool | cpus)
 
 
 @scenario(
     "resize/granted-without-cpus",
     "Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not follow",
-    _NOT_MOVED,
-    since="1.27",
-    until="1.37",
-    needs=Needs(free=3),
+    _NOT_MOVED, since="1.27", until="1.37", needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART),
-)
+)  # fmt: skip
 def granted_without_cpus(node: LockstepNode) -> None:
     """A known defect up to 1.31, and from 1.32 on with feature gate
     InPlacePodVerticalScalingExclusiveCPUs: the kubelet grants 3 CPUs to a pod that has 2 exclusive
     CPUs. The pod keeps its 2 CPUs, also after a restart of the kubelet, and the shared pool stays
     as it was."""
     gates = _LET_THROUGH if node.release_has(Behaviour.RESIZE_REFUSED) else {}
-    node.boot(in_cluster(node, gates=gates))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=in_cluster(node, gates=gates))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.expect_broken(_AS_REQUESTED)
-    pod = node.resize(guaranteed("a", 3))
-    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
+    _promise_granted(node, node.resize(guaranteed("a", 3)))
     _promise_unmoved(node, "a", cpus, pool)
-    node.kill()
-    node.start()
+    node.restart()
     _promise_unmoved(node, "a", cpus, pool)
-    node.delete("a")
-    node.pass_admission()
-    node.promise_cpus("All CPUs come back", "shared pool", pool | cpus, node.view.shared_pool)
+    node.delete("a", passing=True)
+    node.promise_pool("All CPUs come back", pool | cpus)
 
 
 @scenario(
     "resize/restricted-defers-another-number",
     "Up to 1.36 a resize that is let through is deferred by the Topology Manager, if restricted",
-    _NOT_MOVED,
-    since="1.35",
-    until="1.36",
-    needs=Needs(free=3),
-    capabilities=API_SERVER,
-)
+    _NOT_MOVED, since="1.35", until="1.36", needs=Needs(free=3), capabilities=API_SERVER,
+)  # fmt: skip
 def restricted_defers_another_number(node: LockstepNode) -> None:
     """With feature gate InPlacePodVerticalScalingExclusiveCPUs the resize is admitted like a pod.
     CPUs of another number than is asked for are no hint, so the policy restricted refuses, and the
@@ -291,12 +238,9 @@ def restricted_defers_another_number(node: LockstepNode) -> None:
 @scenario(
     "resize/granted-then-rejected-at-a-start",
     "In 1.37 a pod that was granted another number of CPUs is rejected when the kubelet restarts",
-    _NOT_MOVED,
-    since="1.37",
-    until="1.37",
-    needs=Needs(free=3),
+    _NOT_MOVED, since="1.37", until="1.37", needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART, Capability.REJECTIONS),
-)
+)  # fmt: skip
 def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
     """A known defect: with feature gate InPlacePodVerticalScalingExclusiveCPUs the static policy
     ignores the resize, so the kubelet grants it and the CPUs stay as they were. After a restart the
@@ -307,12 +251,9 @@ def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     cpus = node.taken("a")
     node.expect_broken(_AS_REQUESTED)
-    pod = node.resize(guaranteed("a", 3))
-    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
+    _promise_granted(node, node.resize(guaranteed("a", 3)))
     _promise_unmoved(node, "a", cpus, every - cpus)
-    node.kill()
-    node.start()
-    node.promise_equal(
-        "The kubelet rejects the pod", "phase of a", Phase.REJECTED, node.view.pods["a"].phase
-    )
-    node.promise_cpus("Its CPUs come back", "shared pool", every, node.view.shared_pool)
+    node.restart()
+    phase = node.view.pods["a"].phase
+    node.promise_equal("The kubelet rejects the pod", "phase of a", Phase.REJECTED, phase)
+    node.promise_pool("Its CPUs come back", every)

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, scenario
-from conformance.scenarios.sources import (
-    BY_CONTAINER,
-    EVERY_ROUND,
-    FORGOTTEN,
-    KEP,
-    RECONCILE,
-    STALE_STATE,
-)
-from conformance.subject import Capability
+from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenarios import sources
 from reference import CPUSet
 from reference.steps import Kind
 
@@ -22,38 +13,22 @@ _RESTART = (Capability.RESTART, Capability.CPUSETS)
 
 
 def _keeps(node: LockstepNode, *, kill: bool) -> None:
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(best_effort("shared"))
-    node.apply(guaranteed("b", 2))
+    node.boot_with(guaranteed("a", 1), best_effort("shared"), guaranteed("b", 2))
     before = node.view
-    if kill:
-        node.kill()
-    else:
-        node.stop()
-    node.start()
+    node.restart(kill=kill)
     for name in ("a", "b"):
         held = before.assignments[name]["c"]
-        node.promise_cpus(
-            "The assignment is as before", f"exclusive CPUs {name}/c", held, node.taken(name)
-        )
-        node.promise_cpus("The container never moved", f"cpuset {name}/c", held, node.cpuset(name))
-    node.promise_equal(
-        "The state file is the same to the byte",
-        "state file",
-        before.state_file,
-        node.view.state_file,
-    )
+        node.promise_taken("The assignment is as before", name, held)
+        node.promise_cpuset("The container never moved", name, held)
+    rule, seen = "The state file is the same to the byte", node.view.state_file
+    node.promise_equal(rule, "state file", before.state_file, seen)
 
 
 @scenario(
     "restart/stop-keeps-assignments",
     "Exclusive CPUs outlive a stop and start of the kubelet",
-    KEP,
-    since="1.17",
-    needs=Needs(free=3),
-    capabilities=_RESTART,
-)
+    sources.KEP, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+)  # fmt: skip
 def stop_keeps_assignments(node: LockstepNode) -> None:
     """The kubelet reads its state file and admits its pods with the CPUs they have."""
     _keeps(node, kill=False)
@@ -62,12 +37,8 @@ def stop_keeps_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/sigkill-keeps-assignments",
     "Exclusive CPUs outlive a kill -9 of the kubelet",
-    KEP,
-    level=Level.CORE,
-    since="1.17",
-    needs=Needs(free=3),
-    capabilities=_RESTART,
-)
+    sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+)  # fmt: skip
 def sigkill_keeps_assignments(node: LockstepNode) -> None:
     """The kubelet writes each change to disk before the change takes effect."""
     _keeps(node, kill=True)
@@ -76,12 +47,8 @@ def sigkill_keeps_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/early-releases-keep-assignments",
     "Up to 1.13 exclusive CPUs outlive a restart of the kubelet while their containers run",
-    KEP,
-    since="1.9",
-    until="1.13",
-    needs=Needs(free=3),
-    capabilities=_RESTART,
-)
+    sources.KEP, since="1.9", until="1.13", needs=Needs(free=3), capabilities=_RESTART,
+)  # fmt: skip
 def early_releases_keep_assignments(node: LockstepNode) -> None:
     """The state file has them by container id, and only a container that is stopped gives them
     back. From 1.14 to 1.16 a start forgets them; from 1.17 on they outlive it again."""
@@ -91,169 +58,134 @@ def early_releases_keep_assignments(node: LockstepNode) -> None:
 @scenario(
     "restart/start-forgets-assignments",
     "From 1.14 to 1.16 a kubelet that starts forgets who holds which CPUs, and gives out others",
-    FORGOTTEN,
-    since="1.14",
-    until="1.16",
-    needs=Needs(free=4),
-    capabilities=_RESTART,
-)
+    sources.FORGOTTEN, since="1.14", until="1.16", needs=Needs(free=4), capabilities=_RESTART,
+)  # fmt: skip
 def start_forgets_assignments(node: LockstepNode) -> None:
     """A known defect: the first reconcile round runs before the kubelet knows any pod, and removes
     the entry of every container that it did not meet. The next round chooses CPUs for the running
     containers as on an empty machine."""
-    node.boot()
-    node.apply(guaranteed("first", 1))
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("first", 1), guaranteed("a", 1))
     held = node.taken("a")
     node.kill()
     node.delete("first")
     node.start()
     node.promise_equal("It has as many CPUs", "number of CPUs of a/c", 1, len(node.taken("a")))
     node.promise_cpus("They are others", "CPUs of a/c", CPUSet(), node.taken("a") & held)
-    node.promise_cpus("The container was moved", "cpuset a/c", node.taken("a"), node.cpuset("a"))
+    node.promise_cpuset("The container was moved", "a", node.taken("a"))
 
 
 @scenario(
     "restart/deleted-while-down-is-freed",
     "The CPUs of a pod deleted while the kubelet is down return after its start",
-    STALE_STATE,
-    level=Level.CORE,
-    since="1.17",
-    needs=Needs(free=2),
-    capabilities=_RESTART,
-)
+    sources.STALE_STATE, level=Level.CORE, since="1.17", needs=Needs(free=2), capabilities=_RESTART,
+)  # fmt: skip
 def deleted_while_down_is_freed(node: LockstepNode) -> None:
     """The first clean-up removes the stale entry."""
-    node.boot()
-    whole = node.view.shared_pool
+    whole = node.boot().shared_pool
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("b", 1))
     kept = node.taken("b")
     node.stop()
     node.delete("a")
     node.start()
-    node.promise_cpus("The entry is gone", "exclusive CPUs a/c", CPUSet(), node.taken("a"))
-    node.promise_cpus("The other stays", "exclusive CPUs b/c", kept, node.taken("b"))
-    node.promise_cpus("The CPUs are back", "shared pool", whole - kept, node.view.shared_pool)
+    node.promise_taken("The entry is gone", "a", CPUSet())
+    node.promise_taken("The other stays", "b", kept)
+    node.promise_pool("The CPUs are back", whole - kept)
 
 
 @scenario(
     "restart/reboot-keeps-assignments",
     "Exclusive CPUs outlive a reboot of an unchanged machine",
-    KEP,
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=[*_RESTART, Capability.REBOOT],
-)
+    sources.KEP, level=Level.CORE, needs=Needs(free=2), capabilities=[*_RESTART, Capability.REBOOT],
+)  # fmt: skip
 def reboot_keeps_assignments(node: LockstepNode) -> None:
     """The containers are made anew, on the CPUs that the state file has for them."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     held = node.taken("a")
     node.kill()
     node.reboot()
     node.start()
-    node.promise_cpus("The assignment stays", "exclusive CPUs a/c", held, node.taken("a"))
-    node.promise_cpus("The new container has it", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_taken("The assignment stays", "a", held)
+    node.promise_cpuset("The new container has it", "a", held)
 
 
 @scenario(
     "restart/reboot-keeps-cpus-above-free-ones",
     "Exclusive CPUs outlive a reboot where a kubelet without state would choose others",
-    KEP,
-    needs=Needs(free=3),
-    capabilities=[*_RESTART, Capability.REBOOT],
-)
+    sources.KEP, needs=Needs(free=3), capabilities=[*_RESTART, Capability.REBOOT],
+)  # fmt: skip
 def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
     """A pod that came first is gone, and its CPUs are free. A kubelet that has lost its state file
     would give them to the pod that is left."""
-    node.boot()
-    node.apply(guaranteed("first", 1))
-    node.apply(guaranteed("second", 1))
+    node.boot_with(guaranteed("first", 1), guaranteed("second", 1))
     held = node.taken("second")
     node.delete("first")
     node.kill()
     node.reboot()
     node.start()
-    node.promise_cpus("The assignment stays", "exclusive CPUs second/c", held, node.taken("second"))
-    node.promise_cpus("The new container has it", "cpuset second/c", held, node.cpuset("second"))
+    node.promise_taken("The assignment stays", "second", held)
+    node.promise_cpuset("The new container has it", "second", held)
 
 
 @scenario(
     "reconcile/restart-repairs-a-changed-cpuset",
     "When the kubelet starts again it repairs a cpuset that was changed behind its back",
-    RECONCILE,
-    since="1.22",
-    needs=Needs(free=2),
+    sources.RECONCILE, since="1.22", needs=Needs(free=2),
     capabilities=[*_RESTART, Capability.TAMPER],
-)
+)  # fmt: skip
 def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     """While it runs, the kubelet has to send an update only when the wanted set changes. Until then
     the container may run on the CPUs that it was put on. A kubelet that sends more updates repairs
     the cpuset earlier, which is conformant too."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.tamper("a", "c", node.cpus)
     node.await_reconcile()
-    node.kill()
-    node.start()
-    node.promise_cpus("The start repairs the cpuset", "cpuset a/c", held, node.cpuset("a"))
+    node.restart()
+    node.promise_cpuset("The start repairs the cpuset", "a", held)
 
 
 @scenario(
     "reconcile/every-round-repairs-a-changed-cpuset",
     "The next reconcile round repairs a cpuset that was changed behind the kubelet's back",
-    EVERY_ROUND,
-    since="1.9",
-    until="1.21",
-    needs=Needs(free=2),
+    sources.EVERY_ROUND, since="1.9", until="1.21", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.TAMPER],
-)
+)  # fmt: skip
 def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     """Exclusive and shared containers alike are sent their CPUs in every round."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(best_effort("b"))
+    node.boot_with(guaranteed("a", 1), best_effort("b"))
     held, pool = node.taken("a"), node.view.shared_pool
     node.tamper("a", "c", node.cpus)
     node.tamper("b", "c", held)
     node.await_reconcile()
-    node.promise_cpus("The round repairs the exclusive one", "cpuset a/c", held, node.cpuset("a"))
-    node.promise_cpus("It repairs the shared one", "cpuset b/c", pool, node.cpuset("b"))
+    node.promise_cpuset("The round repairs the exclusive one", "a", held)
+    node.promise_cpuset("It repairs the shared one", "b", pool)
 
 
 @scenario(
     "restart/reboot-may-move-pods",
     "After a reboot a pod is given CPUs as if it were new",
-    BY_CONTAINER,
-    since="1.14",
-    until="1.17",
-    needs=Needs(free=4),
+    sources.BY_CONTAINER, since="1.14", until="1.17", needs=Needs(free=4),
     capabilities=[*_RESTART, Capability.REBOOT],
-)
+)  # fmt: skip
 def reboot_may_move_pods(node: LockstepNode) -> None:
     """Its container has another id. What the former one held is free again once the kubelet knows
     the ids of all containers."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     whole = node.view.shared_pool | node.taken("a")
     node.kill()
     node.reboot()
     node.start()
     held = node.taken("a")
     node.promise_equal("The pod has its CPUs", "number of CPUs of a/c", 2, len(held))
-    node.promise_cpus("Nothing else is held", "shared pool", whole - held, node.view.shared_pool)
+    node.promise_pool("Nothing else is held", whole - held)
 
 
 @scenario(
     "init/ended-container-is-given-cpus-again",
     "An init container that has ended is given exclusive CPUs again while its pod runs",
-    BY_CONTAINER,
-    since="1.16",
-    until="1.17",
-    needs=Needs(free=4),
-)
+    sources.BY_CONTAINER, since="1.16", until="1.17", needs=Needs(free=4),
+)  # fmt: skip
 def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
     """A known defect: the CPUs of the init container return when the app container takes CPUs. The
     next reconcile round then takes other CPUs for the init container, as for any container without
@@ -269,50 +201,33 @@ def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
 @scenario(
     "restart/keeps-assignments-beside-a-gap",
     "A pod keeps its exclusive CPUs over a restart, though lower ones have become free",
-    KEP,
-    level=Level.CORE,
-    since="1.17",
-    needs=Needs(free=3),
-    capabilities=_RESTART,
-)
+    sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+)  # fmt: skip
 def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
     """A kubelet that allocates anew at its start would give the pod the CPUs that a deleted pod
     has left, and so move a container that runs."""
-    node.boot()
-    node.apply(guaranteed("first", 1))
-    node.apply(guaranteed("a", 1))
-    node.apply(best_effort("shared"))
+    node.boot_with(guaranteed("first", 1), guaranteed("a", 1), best_effort("shared"))
     held = node.taken("a")
     node.delete("first")
     before = node.view.state_file
-    node.kill()
-    node.start()
-    node.promise_cpus("Its entry is as before", "exclusive CPUs a/c", held, node.taken("a"))
-    node.promise_cpus("The container never moved", "cpuset a/c", held, node.cpuset("a"))
+    node.restart()
+    node.promise_taken("Its entry is as before", "a", held)
+    node.promise_cpuset("The container never moved", "a", held)
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)
 
 
 @scenario(
     "restart/keeps-several-containers",
     "All containers of a pod keep their exclusive CPUs over a restart, each its own",
-    KEP,
-    since="1.18",
-    needs=Needs(free=5),
-    capabilities=_RESTART,
-)
+    sources.KEP, needs=Needs(free=5), capabilities=_RESTART,
+)  # fmt: skip
 def keeps_several_containers(node: LockstepNode) -> None:
     """The pod before it is deleted while the kubelet is down."""
-    node.boot()
-    node.apply(guaranteed("first", 1))
-    node.apply(guaranteed("a", 1, "500m", 2))
-    node.apply(best_effort("last"))
+    node.boot_with(guaranteed("first", 1), guaranteed("a", 1, "500m", 2), best_effort("last"))
     before = {name: node.taken("a", name) for name in ("c1", "c2", "c3")}
     node.stop()
     node.delete("first")
     node.start()
     for name, held in before.items():
         node.promise_cpus("Its CPUs are as before", f"a/{name}", held, node.taken("a", name))
-    node.promise_cpus(
-        "The shared container is on the pool", "cpuset a/c2", node.view.shared_pool,
-        node.cpuset("a", "c2"),
-    )  # fmt: skip
+    node.promise_cpuset("The shared container is on the pool", "a", node.view.shared_pool, "c2")

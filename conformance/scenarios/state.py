@@ -4,51 +4,38 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios.sources import BASELINES, CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
-from conformance.subject import Capability
 from reference import Checkpoint, CPUSet
 
 _RESIZES = {"InPlacePodVerticalScalingExclusiveCPUs": True}
-_EDITS = (
-    Capability.RESTART,
-    Capability.EDIT_STATE,
-    Capability.START_ERROR,
-)
+_EDITS = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
+_of_checksum: Final = partial(scenario, source=CHECKSUM, since="1.12", capabilities=_EDITS)
 
 
 def _promise_recovery(node: LockstepNode, refused: str) -> None:
     """The file was left as it was; once it is removed, the kubelet starts on a fresh state."""
-    node.promise_equal(
-        "The refused file is left alone", "state file", refused, node.view.state_file
-    )
+    left = node.view.state_file
+    node.promise_equal("The refused file is left alone", "state file", refused, left)
     node.remove_state()
     node.start()
-    node.promise_cpus(
-        "Without the file it starts afresh",
-        "CPUs in the state",
-        node.cpus,
-        node.view.shared_pool | node.taken("a"),
-    )
+    seen = node.view.shared_pool | node.taken("a")
+    node.promise_cpus("Without the file it starts afresh", "CPUs in the state", node.cpus, seen)
 
 
 @scenario(
     "state/removed-starts-afresh",
     "Without its state file the kubelet starts with every CPU shared, and admits its pods again",
-    KEP,
-    level=Level.CORE,
-    since="1.10",
-    needs=Needs(free=2),
-    capabilities=_EDITS,
-)
+    KEP, level=Level.CORE, since="1.10", needs=Needs(free=2), capabilities=_EDITS,
+)  # fmt: skip
 def removed_starts_afresh(node: LockstepNode) -> None:
     """The pod gets CPUs as on an empty machine."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     node.stop()
     node.remove_state()
     node.start()
@@ -65,12 +52,9 @@ def _damaged(node: LockstepNode, text: str, *errors: str) -> None:
     _promise_recovery(node, text)
 
 
-@scenario(
+@_of_checksum(
     "state/truncated-is-refused",
     "A truncated state file keeps the kubelet from starting, until it is removed",
-    CHECKSUM,
-    since="1.12",
-    capabilities=_EDITS,
 )
 def truncated_is_refused(node: LockstepNode) -> None:
     """A crash of the file system may leave half a file."""
@@ -79,13 +63,10 @@ def truncated_is_refused(node: LockstepNode) -> None:
     _damaged(node, text[: len(text) // 2])
 
 
-@scenario(
+@_of_checksum(
     "state/empty-is-refused",
     "An empty state file keeps the kubelet from starting, until it is removed",
-    CHECKSUM,
     level=Level.CORE,
-    since="1.12",
-    capabilities=_EDITS,
 )
 def empty_is_refused(node: LockstepNode) -> None:
     """A file of no bytes is not the same as no file."""
@@ -93,13 +74,10 @@ def empty_is_refused(node: LockstepNode) -> None:
     _damaged(node, "")
 
 
-@scenario(
+@_of_checksum(
     "state/wrong-checksum-is-refused",
     "A state file whose checksum is wrong keeps the kubelet from starting, until it is removed",
-    CHECKSUM,
     level=Level.CORE,
-    since="1.12",
-    capabilities=_EDITS,
 )
 def wrong_checksum_is_refused(node: LockstepNode) -> None:
     """The contents are whole, but not what the kubelet wrote. From 1.37 on there are two checksums,
@@ -111,12 +89,9 @@ def wrong_checksum_is_refused(node: LockstepNode) -> None:
     _damaged(node, json.dumps(data, separators=(",", ":")), "checkpoint is corrupted")
 
 
-@scenario(
+@_of_checksum(
     "state/edited-is-refused",
     "A state file edited by hand keeps the kubelet from starting, until it is removed",
-    CHECKSUM,
-    since="1.12",
-    capabilities=_EDITS,
 )
 def edited_is_refused(node: LockstepNode) -> None:
     """An edit without a matching checksum counts as damage, in the inner text of 1.37 too."""
@@ -132,11 +107,8 @@ def edited_is_refused(node: LockstepNode) -> None:
 @scenario(
     "state/other-policy-is-refused",
     "A change of policy keeps the kubelet from starting, until the state file is removed",
-    CHANGING_POLICY,
-    level=Level.CORE,
-    since="1.12",
-    capabilities=[*_EDITS, Capability.CONFIGURE],
-)
+    CHANGING_POLICY, level=Level.CORE, since="1.12", capabilities=[*_EDITS, Capability.CONFIGURE],
+)  # fmt: skip
 def other_policy_is_refused(node: LockstepNode) -> None:
     """From static to none and, with the file removed, back to static."""
     node.boot()
@@ -154,99 +126,79 @@ def other_policy_is_refused(node: LockstepNode) -> None:
     node.promise_refusal('configured policy "static" differs from state checkpoint policy "none"')
 
 
+def _contradicts(node: LockstepNode, error: str, *, pool: CPUSet, **entries: CPUSet) -> None:
+    """The kubelet refuses a file with a right checksum, in which these CPUs are shared, and those
+    of these containers exclusive."""
+    node.stop()
+    named = {"pod": entries} if entries else {}
+    made = Checkpoint(policy_name="static", default_cpuset=pool, entries=named)
+    text = made.dumps(release=node.release)
+    node.write_state(text)
+    node.start()
+    node.promise_refusal(error)
+    _promise_recovery(node, text)
+
+
 @scenario(
     "state/of-other-cpus-is-refused",
     "A state file of a machine with other CPUs keeps the kubelet from starting",
-    CPUS_CHANGED,
-    since="1.18",
-    capabilities=_EDITS,
-)
+    CPUS_CHANGED, capabilities=_EDITS,
+)  # fmt: skip
 def of_other_cpus_is_refused(node: LockstepNode) -> None:
     """A whole file with a right checksum, which has one CPU more than the machine."""
     node.boot()
-    node.stop()
-    more = node.cpus | CPUSet([max(node.topology.details) + 1])
-    text = Checkpoint(policy_name="static", default_cpuset=more).dumps(release=node.release)
-    node.write_state(text)
-    node.start()
-    node.promise_refusal(
-        f'current set of available CPUs "{node.cpus}" doesn\'t match with CPUs in state "{more}"',
-    )
-    _promise_recovery(node, text)
+    now, more = node.cpus, node.cpus | CPUSet([max(node.topology.details) + 1])
+    error = f'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{more}"'
+    _contradicts(node, error, pool=more)
 
 
 @scenario(
     "state/overlap-is-refused",
     "A state file in which a CPU is both exclusive and shared keeps the kubelet from starting",
-    KEP,
-    level=Level.CORE,
-    capabilities=_EDITS,
-)
+    KEP, level=Level.CORE, capabilities=_EDITS,
+)  # fmt: skip
 def overlap_is_refused(node: LockstepNode) -> None:
     """A whole file with a right checksum that contradicts itself."""
     node.boot()
-    node.stop()
     both = CPUSet([max(node.cpus)])
-    text = Checkpoint(
-        policy_name="static", default_cpuset=node.cpus, entries={"pod": {"c": both}}
-    ).dumps(release=node.release)
-    node.write_state(text)
-    node.start()
-    node.promise_refusal(
-        f'pod: pod, container: c cpuset: "{both}" overlaps with default cpuset "{node.cpus}"',
-    )
-    _promise_recovery(node, text)
+    error = f'pod: pod, container: c cpuset: "{both}" overlaps with default cpuset "{node.cpus}"'
+    _contradicts(node, error, pool=node.cpus, c=both)
 
 
 @scenario(
     "state/reserved-cpus-must-be-shared",
     "A state file in which a reserved CPU is exclusive keeps the kubelet from starting",
-    KEP,
-    level=Level.CORE,
-    capabilities=_EDITS,
-)
+    KEP, level=Level.CORE, capabilities=_EDITS,
+)  # fmt: skip
 def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
     """As after an enlarged reservation, when its CPUs had been given away before."""
     node.boot()
-    node.stop()
     pool = node.cpus - node.reserved
-    text = Checkpoint(
-        policy_name="static", default_cpuset=pool, entries={"pod": {"c": node.reserved}}
-    ).dumps(release=node.release)
-    node.write_state(text)
-    node.start()
-    node.promise_refusal(
-        f'not all reserved cpus: "{node.reserved}" are present in defaultCpuSet: "{pool}"',
-    )
-    _promise_recovery(node, text)
+    error = f'not all reserved cpus: "{node.reserved}" are present in defaultCpuSet: "{pool}"'
+    _contradicts(node, error, pool=pool, c=node.reserved)
 
 
 def _promise_baselines(node: LockstepNode, *pods: str) -> None:
     """The state file has just the CPUs of these pods' containers as what they were given first."""
     data = json.loads(json.loads(node.view.state_file or "{}").get("data", "{}"))
-    seen = [
-        one["baseline"] for named in data.get("baselines", {}).values() for one in named.values()
-    ]
+    entries = [one for named in data.get("baselines", {}).values() for one in named.values()]
+    seen = sorted(one["baseline"] for one in entries)
     expected = sorted(str(node.taken(pod)) for pod in pods)
-    node.promise_equal("The first CPUs are kept", "baselines", expected, sorted(seen))
+    node.promise_equal("The first CPUs are kept", "baselines", expected, seen)
 
 
 @scenario(
     "state/first-cpus-are-remembered",
     "With the gate for resizing exclusive CPUs the state file keeps what each container got first",
-    BASELINES,
-    since="1.37",
-    needs=Needs(free=3),
-    capabilities=[Capability.RESTART],
-)
+    BASELINES, since="1.37", needs=Needs(free=3), capabilities=[Capability.RESTART],
+)  # fmt: skip
 def first_cpus_are_remembered(node: LockstepNode) -> None:
     """Over a restart, and until the container is gone. Nothing is computed from it yet."""
     node.boot(replace(node.config, feature_gates=_RESIZES))
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("b", 2))
     _promise_baselines(node, "a", "b")
-    node.stop()
-    node.start()
+    node.restart(kill=False)
     _promise_baselines(node, "a", "b")
     node.delete("a")
     _promise_baselines(node, "b")
@@ -255,17 +207,13 @@ def first_cpus_are_remembered(node: LockstepNode) -> None:
 @scenario(
     "state/first-cpus-are-those-held-before",
     "Once the gate for resizing exclusive CPUs is on, CPUs that are held count as those got first",
-    BASELINES,
-    level=Level.EXTENDED,
-    since="1.37",
-    needs=Needs(free=3),
+    BASELINES, since="1.37", needs=Needs(free=3),
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def first_cpus_are_those_held_before(node: LockstepNode) -> None:
     """The state file of before has none of them. Its next change brings those of every
     container."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     node.stop()
     node.configure(replace(node.config, feature_gates=_RESIZES))
     node.start()

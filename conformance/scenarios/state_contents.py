@@ -7,16 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import scenario
-from conformance.scenarios.sources import (
-    CHANGING_POLICY,
-    CHECKSUM,
-    KEP,
-    POD_LEVEL_MANAGERS,
-)
-from conformance.subject import Capability
+from conformance.scenario import Capability, Needs, scenario
+from conformance.scenarios import sources
 from reference import Checkpoint
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.checkpoint import Layout, encode
@@ -65,16 +58,14 @@ def _promise_contents_checked(node: LockstepNode) -> None:
     node.write_state(_file(node))
     node.start()
     node.promise_running("It starts on a file without a fault")
-    node.promise_cpus("Its CPUs are shared", "shared pool", node.cpus, node.view.shared_pool)
+    node.promise_pool("Its CPUs are shared", node.cpus)
 
 
 @scenario(
     "state/unreadable-cpus-are-refused",
     "A state file with a list of CPUs that cannot be parsed keeps the kubelet from starting",
-    KEP,
-    since="1.18",
-    capabilities=_EDITS,
-)
+    sources.KEP, capabilities=_EDITS,
+)  # fmt: skip
 def unreadable_cpus_are_refused(node: LockstepNode) -> None:
     """Be it the list of the shared pool or that of a container. The checksum of the file is
     right."""
@@ -86,10 +77,8 @@ def unreadable_cpus_are_refused(node: LockstepNode) -> None:
 @scenario(
     "pod-level/state-file-is-checked",
     "With feature gate PodLevelResourceManagers a bad state file keeps the kubelet from starting",
-    CHANGING_POLICY,
-    since="1.36",
-    capabilities=_EDITS,
-)
+    sources.CHANGING_POLICY, since="1.36", capabilities=_EDITS,
+)  # fmt: skip
 def state_file_is_checked(node: LockstepNode) -> None:
     """A list of CPUs that cannot be parsed, another policy, and an edit without a matching
     checksum."""
@@ -103,45 +92,34 @@ def state_file_is_checked(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-on-reads-an-older-file",
     "Once feature gate PodLevelResourceManagers is switched on, containers keep their CPUs",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=Needs(free=4),
+    sources.POD_LEVEL_MANAGERS, since="1.36", needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     """The state file of before is read. Two pods have three containers, and the pool does not
     change by the restart."""
-    node.boot()
-    node.apply(guaranteed("gone", 1))
-    node.apply(guaranteed("a", 1, 1))
-    node.apply(guaranteed("b", 1))
+    node.boot_with(guaranteed("gone", 1), guaranteed("a", 1, 1), guaranteed("b", 1))
     node.delete("gone")
     held, pool = dict(node.view.assignments), node.view.shared_pool
     node.stop()
     node.configure(replace(node.config, feature_gates=_MANAGERS))
     node.start()
     node.promise_running("The kubelet starts on its state file")
-    node.promise_equal("Each container keeps its CPUs", "assignments", held,
-                       dict(node.view.assignments))  # fmt: skip
-    node.promise_cpus("The pool stays as it is", "shared pool", pool, node.view.shared_pool)
-    node.delete("a")
-    node.pass_admission()
-    freed = pool | held["a"]["c1"] | held["a"]["c2"]
-    node.promise_cpus("A deleted pod's CPUs return", "shared pool", freed, node.view.shared_pool)
+    seen = dict(node.view.assignments)
+    node.promise_equal("Each container keeps its CPUs", "assignments", held, seen)
+    node.promise_pool("The pool stays as it is", pool)
+    node.delete("a", passing=True)
+    node.promise_pool("A deleted pod's CPUs return", pool | held["a"]["c1"] | held["a"]["c2"])
 
 
 @scenario(
     "state/file-without-checksum-is-read",
     "A state file whose checksum is zero is read without a check of its checksum",
-    CHECKSUM,
-    since="1.18",
-    needs=Needs(free=2),
-    capabilities=_EDITS,
-)
+    sources.CHECKSUM, needs=Needs(free=2), capabilities=_EDITS,
+)  # fmt: skip
 def file_without_checksum_is_read(node: LockstepNode) -> None:
     """As releases up to 1.11 wrote it, which had no checksum. The pod keeps its CPUs."""
-    node.boot()
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2))
     held, pool = node.taken("a"), node.view.shared_pool
     node.stop()
     text = node.view.state_file or ""
@@ -155,5 +133,5 @@ def file_without_checksum_is_read(node: LockstepNode) -> None:
     node.write_state(whole[: whole.index('"checksum"')] + '"checksum":0}')
     node.start()
     node.promise_running("The kubelet starts")
-    node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", held, node.taken("a"))
-    node.promise_cpus("The pool stays as it is", "shared pool", pool, node.view.shared_pool)
+    node.promise_taken("The pod keeps its CPUs", "a", held)
+    node.promise_pool("The pool stays as it is", pool)

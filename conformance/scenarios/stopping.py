@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.promises import AS_BOOKED, EXCLUSIVE_TO_ONE
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.sources import TASK_PAGE
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import EndStopping, KubeletConfig
 from reference.view import Phase
@@ -26,16 +24,12 @@ def _in_cluster(node: LockstepNode) -> KubeletConfig:
 @scenario(
     "stopping/keeps-its-cpus",
     "A pod keeps its exclusive CPUs until its containers have ended",
-    TASK_PAGE,
-    since="1.26",
-    needs=Needs(free=4),
-    capabilities=_API_SERVER,
-)
+    TASK_PAGE, since="1.26", needs=Needs(free=4), capabilities=_API_SERVER,
+)  # fmt: skip
 def keeps_its_cpus(node: LockstepNode) -> None:
     """Its containers may run for as long as its termination grace period. The pod that comes
     meanwhile gets other CPUs, and only then are the first pod's CPUs free."""
-    node.boot(_in_cluster(node))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(guaranteed("a", 2), config=_in_cluster(node))
     held, pool = node.taken("a"), node.view.shared_pool
     node.apply(guaranteed("b", 2), instead_of="a", stopping=True)
     node.promise_cpus("The pod that stops keeps its CPUs", "CPUs of a/c", held, node.taken("a"))
@@ -43,18 +37,14 @@ def keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_cpus("The next pod gets other CPUs", "CPUs of both pods", CPUSet(), both)
     node.to_runtime(EndStopping())
     node.await_reconcile()
-    free = (pool | held) - node.taken("b")
-    node.promise_cpus("Its CPUs come back", "shared pool", free, node.view.shared_pool)
+    node.promise_pool("Its CPUs come back", (pool | held) - node.taken("b"))
 
 
 @scenario(
     "stopping/its-cpus-are-not-free",
     "A pod that needs the CPUs of a pod that still stops is refused",
-    TASK_PAGE,
-    since="1.26",
-    needs=Needs(free=3),
-    capabilities=_API_SERVER,
-)
+    TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_API_SERVER,
+)  # fmt: skip
 def its_cpus_are_not_free(node: LockstepNode) -> None:
     """All free CPUs are the first pod's. Once its containers have ended, a pod as large fits."""
     node.boot(_in_cluster(node))
@@ -72,15 +62,11 @@ def its_cpus_are_not_free(node: LockstepNode) -> None:
 @scenario(
     "stopping/shared-pod-stays-off-its-cpus",
     "A shared container starts without the CPUs of a pod that still stops",
-    TASK_PAGE,
-    since="1.26",
-    needs=Needs(free=3),
-    capabilities=_API_SERVER,
-)
+    TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_API_SERVER,
+)  # fmt: skip
 def shared_pod_stays_off_its_cpus(node: LockstepNode) -> None:
     """It gets them when the containers of the first pod have ended."""
-    node.boot(_in_cluster(node))
-    pool = node.view.shared_pool
+    pool = node.boot(_in_cluster(node)).shared_pool
     node.apply(guaranteed("a", 2))
     held = node.taken("a")
     node.apply(best_effort("shared"), instead_of="a", stopping=True)
@@ -98,11 +84,8 @@ def _cpuset(node: LockstepNode) -> CPUSet:
 @scenario(
     "stopping/static-pods-cpus-are-given-away",
     "CPUs of a static pod are given to another pod while its containers still run",
-    TASK_PAGE,
-    since="1.26",
-    needs=Needs(free=3),
-    capabilities=_CALLS,
-)
+    TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_CALLS,
+)  # fmt: skip
 def static_pods_cpus_are_given_away(node: LockstepNode) -> None:
     """A known defect: it breaks the promise that exclusive CPUs belong to one container alone, for
     as long as the containers take to end. The pod manager forgets a static pod as soon as its
@@ -115,6 +98,6 @@ def static_pods_cpus_are_given_away(node: LockstepNode) -> None:
     held = node.taken("a")
     node.apply(guaranteed("b", every), instead_of="a", stopping=True)
     node.promise_cpus("The next pod gets the same CPUs", "CPUs of b/c", held, node.taken("b"))
-    node.promise_cpus("The first pod still runs on them", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpuset("The first pod still runs on them", "a", held)
     node.to_runtime(EndStopping())
     node.promise_cpus("The next pod keeps them", "CPUs of b/c", held, node.taken("b"))

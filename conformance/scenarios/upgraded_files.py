@@ -6,17 +6,16 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
-from conformance.scenario import Level, Source, scenario
-from conformance.scenarios.outcomes import promise_running
+from conformance.scenario import Capability, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of
-from conformance.subject import Capability
+from conformance.scenarios.sources import code
 from reference import Checkpoint
 from reference.behaviours import Behaviour
 
-_MIGRATED: Final = Source(
-    "Kubernetes 1.37: a state file of version 3 is migrated to version 4",
-    "https://github.com/kubernetes/kubernetes/blob/v1.37.0/pkg/kubelet/cm/cpumanager/state/"
-    "state_checkpoint.go",
+_MIGRATED: Final = code(
+    "1.37.0",
+    "pkg/kubelet/cm/cpumanager/state/state_checkpoint.go",
+    "a state file of version 3 is migrated to version 4",
 )
 
 
@@ -30,20 +29,15 @@ def _as_1_36_writes_it(node: LockstepNode) -> str:
 @scenario(
     "pod-level/version-3-file-is-read",
     "From 1.37 on the kubelet starts on a state file in which 1.36 has entered CPUs of a whole pod",
-    _MIGRATED,
-    level=Level.EXTENDED,
-    since="1.37",
-    needs=ROOM,
+    _MIGRATED, since="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR],
-)
+)  # fmt: skip
 def version_3_file_is_read(node: LockstepNode) -> None:
     """The pod has a CPU that none of its containers has, so that the file accounts for every CPU
     only with the entry of the pod. In 1.37 the kubelet then gives the pod other CPUs, and loses the
     first ones (issue 140989)."""
-    node.boot(managed(node))
-    pool = node.view.shared_pool
-    node.apply(pod_of("a", 4, exclusive("main", 2), exclusive("other", 1)))
-    promise_running(node, "a")
+    pool = node.boot(managed(node)).shared_pool
+    node.run(pod_of("a", 4, exclusive("main", 2), exclusive("other", 1)))
     given = pool - node.view.shared_pool
     node.promise_equal("The pod has four CPUs", "CPUs that left the pool", 4, len(given))
     node.kill()

@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.sources import MIGRATED
-from conformance.subject import Capability
 from reference.cpumanager.state.checkpoint import Layout, encode
 from reference.kubelet.runtime import container_id
 
@@ -20,9 +18,8 @@ _EDITS: Final = (Capability.RESTART, Capability.EDIT_STATE, Capability.CALLS)
 
 def _promise_read(node: LockstepNode, gates: Mapping[str, bool]) -> None:
     """Two containers of one pod keep the CPUs that a file of version 1 has for them."""
-    node.boot(replace(node.config, feature_gates=dict(gates)))
     pod = guaranteed("a", 1, 1)
-    node.apply(pod)
+    node.boot_with(pod, config=replace(node.config, feature_gates=dict(gates)))
     held = dict(node.view.assignments["a"])
     entries = {container_id(pod.uid, name, 1): str(cpus) for name, cpus in held.items()}
     content = {"policyName": "static", "defaultCpuSet": str(node.view.shared_pool)}
@@ -37,12 +34,8 @@ def _promise_read(node: LockstepNode, gates: Mapping[str, bool]) -> None:
 @scenario(
     "state/version-1-entries-are-read",
     "Containers keep the CPUs that a state file of 1.17 or before has for them up to 1.36",
-    MIGRATED,
-    since="1.20",
-    until="1.36",
-    needs=Needs(free=3),
-    capabilities=_EDITS,
-)
+    MIGRATED, since="1.20", until="1.36", needs=Needs(free=3), capabilities=_EDITS,
+)  # fmt: skip
 def version_1_entries_are_read(node: LockstepNode) -> None:
     """The runtime says which container of which pod an id belongs to."""
     _promise_read(node, {})
@@ -51,12 +44,8 @@ def version_1_entries_are_read(node: LockstepNode) -> None:
 @scenario(
     "pod-level/gate-on-reads-version-1-entries",
     "With feature gate PodLevelResourceManagers 1.36 reads a state file of 1.17 or before, too",
-    MIGRATED,
-    since="1.36",
-    until="1.36",
-    needs=Needs(free=3),
-    capabilities=_EDITS,
-)
+    MIGRATED, since="1.36", until="1.36", needs=Needs(free=3), capabilities=_EDITS,
+)  # fmt: skip
 def gate_on_reads_version_1_entries(node: LockstepNode) -> None:
     """It is read as version 2, and version 2 as version 3."""
     _promise_read(node, {"PodLevelResourceManagers": True})
