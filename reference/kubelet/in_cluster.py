@@ -127,7 +127,10 @@ class PodsInCluster:
 
     def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
         name, gates = pod.name, config.feature_gates
-        before, after = (as_decoded(one, gates, release=self._release) for one in (pods[name], pod))
+        before = as_decoded(pods[name], gates, release=self._release)
+        if pod.resources == pods[name].resources:  # what the server filled in at creation stays
+            pod = replace(pod, resources=before.resources)
+        after = as_decoded(pod, gates, release=self._release)
         infeasible = resize_refusal(
             before, after, policy=config.policy, feature_gates=gates, release=self._release
         )

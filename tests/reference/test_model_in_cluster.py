@@ -202,7 +202,7 @@ def test_a_release_without_the_gate_is_not_modelled() -> None:
 
 def test_limits_as_a_whole_make_a_pod_guaranteed_whose_cpus_cannot_change() -> None:
     """The API server fills the requests in (seen on 1.36.4)."""
-    whole = PodResources(cpu_limit="4", memory_limit="256Mi")
+    whole = PodResources(cpu_limit="3", memory_limit="128Mi")  # what the containers request
     before, after = (
         Pod("a", (exclusive("c", cpu), exclusive("d", 1)), resources=whole) for cpu in (2, 1)
     )
