@@ -150,16 +150,17 @@ def lack(
     others = list(admitted)
     text = shortage(pod, others, allocatable)
     words = [text] if text else []
-    words += [_lack_of_devices(*one) for one in sorted(missing.items())]
+    used = {what: sum(_devices_of(one, what) for one in others) for what in missing}
+    words += [_lack_of_devices(*one, used[one[0]]) for one in sorted(missing.items())]
     if not words:
         return None
     if not static or not has(release, Behaviour.STATIC_PODS_ARE_CRITICAL):
         what = "cpu" if text else min(missing)
         return refusal(f"OutOf{what}", words[0], release)
-    amounts = dict(missing)
+    amounts = {what: count + used[what] for what, count in missing.items()}
     if text:
         short = pod_milli_cpus(pod) - (allocatable - sum(map(pod_milli_cpus, others)))
-        amounts = {"cpu": short, **missing}
+        amounts = {"cpu": short, **amounts}
     wanted = "".join(f"(res: {what}, q: {amount}), " for what, amount in amounts.items())
     return refusal(
         _UNEXPECTED,
@@ -170,9 +171,22 @@ def lack(
     )
 
 
-def _lack_of_devices(resource: str, requested: int) -> str:
-    text = f"requested: {requested}, used: 0, capacity: 0"
+def _lack_of_devices(resource: str, requested: int, used: int) -> str:
+    text = f"requested: {requested}, used: {used}, capacity: 0"
     return f"Node didn't have enough resource: {resource}, {text}"
+
+
+def _devices_of(pod: Pod, resource: str) -> int:
+    """How many devices a pod requests, whether there are any or not (``PodRequests``): those of its
+    app containers and sidecars together, or of an init container beside the sidecars before it."""
+    running = most = 0
+    for one in pod.containers:
+        count = dict(one.devices).get(resource, 0)
+        if one.kind is Kind.INIT:
+            most = max(most, running + count)
+        else:
+            running += count
+    return max(most, running)
 
 
 def missing_devices(pod: Pod, known: Collection[str], release: AnyRelease) -> Mapping[str, int]:

@@ -127,10 +127,14 @@ class PodsInCluster:
 
     def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
         name, gates = pod.name, config.feature_gates
+        before = as_decoded(pods[name], gates, release=self._release)
+        if pod.resources == pods[name].resources:  # what the server filled in at creation stays
+            pod = replace(pod, resources=before.resources)
+        after = as_decoded(pod, gates, release=self._release)
         infeasible = resize_refusal(
-            pods[name], pod, policy=config.policy, feature_gates=gates, release=self._release
+            before, after, policy=config.policy, feature_gates=gates, release=self._release
         )
-        text = infeasible or kubelet.resize(as_decoded(pod, gates, release=self._release))
+        text = infeasible or kubelet.resize(after)
         if text:
             reason = "Infeasible" if infeasible else "Deferred"
             self._why[name] = pending(reason, text, self._release)

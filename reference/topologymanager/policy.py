@@ -94,9 +94,11 @@ class Merger:
         if count > _ENDLESS:
             raise KubeletHangs(f"it merges {count} combinations of hints")
         equal_only = has(self.release, Behaviour.UNEQUAL_HINTS_NOT_PREFERRED)
-        found = {_Candidate(self.every, preferred=True, given=ANY)}
+        # In the kubelet's order, which decides whether it looks up distances that are not there.
+        found = [_Candidate(self.every, preferred=True, given=ANY)]
         for hints in lists:
-            found = {one.merged(hint, equal_only=equal_only) for one in found for hint in hints}
+            merged = (one.merged(hint, equal_only=equal_only) for one in found for hint in hints)
+            found = list(dict.fromkeys(merged))
         for one in found:
             if one.nodes:
                 yield Hint(one.nodes, one.preferred)

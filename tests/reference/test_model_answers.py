@@ -170,10 +170,12 @@ def test_cpus_that_two_containers_hold_are_counted_as_returned_twice() -> None:
     config = KubeletConfig(reserved_system_cpus=CPUSet([0, 1]))
     node = Node(lambda _: hybrid.tree, hybrid.name, config, release="1.36")
     pods = (guaranteed("a", 4), guaranteed("b", 9), guaranteed("c", 2))
-    for step in (Start(), *map(Apply, pods)):
-        node.do(step)
+    node.do(Start())
+    for pod in pods:
+        node.do(Apply(pod))
     held = node.view().assignments
     assert held["b"]["c"] & held["c"]["c"] == CPUSet([6])
-    for step in (*(Delete(pod.name) for pod in pods), AskMetrics()):
-        node.do(step)
+    for pod in pods:
+        node.do(Delete(pod.name))
+    node.do(AskMetrics())
     assert (node.view().metrics or {})[EXCLUSIVE] == 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import topologies
-from conformance.pods import best_effort, burstable, guaranteed
+from conformance.pods import best_effort, burstable, exclusive, guaranteed
 from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.cpumanager.metrics import ADMISSIONS
 from reference.steps import (
@@ -19,6 +19,8 @@ from reference.steps import (
     Delete,
     KillContainer,
     KubeletConfig,
+    Pod,
+    PodResources,
     Reboot,
     Resize,
     RestartPolicy,
@@ -196,3 +198,13 @@ def test_a_release_without_the_gate_is_not_modelled() -> None:
     made = node(Apply(guaranteed("a", 2)), release="1.32")
     with pytest.raises(NotModelled, match="without feature gate InPlacePodVerticalScaling"):
         made.do(Resize(guaranteed("a", 3)))
+
+
+def test_limits_as_a_whole_make_a_pod_guaranteed_whose_cpus_cannot_change() -> None:
+    """The API server fills the requests in (seen on 1.36.4)."""
+    whole = PodResources(cpu_limit="3", memory_limit="128Mi")  # what the containers request
+    before, after = (
+        Pod("a", (exclusive("c", cpu), exclusive("d", 1)), resources=whole) for cpu in (2, 1)
+    )
+    made = node(Apply(before), Resize(after))
+    assert made.view().pods["a"].resize.startswith("Infeasible: Resize is infeasible")

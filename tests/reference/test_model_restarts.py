@@ -266,6 +266,10 @@ def test_a_missing_device_of_an_init_container_weighed_up_to_1_30(release: str) 
     assert pods["a"].reason == "OutOfexample.com/device"
     assert pods["a"].message.endswith("example.com/device, requested: 1, used: 0, capacity: 0")
     assert pods["b"].phase is Phase.RUNNING
+    both = node(Apply(app), Apply(init), release=release)  # those of others count, too
+    assert both.view().pods["a"].message.endswith("[(res: example.com/device, q: 2), ]")
+    both = node(Apply(app), Apply(init), config=IN_CLUSTER, release=release)
+    assert both.view().pods["a"].message.endswith("requested: 1, used: 1, capacity: 0")
 
 
 def test_from_1_31_on_no_missing_device_weighs() -> None:

@@ -360,6 +360,10 @@ def test_distances_of_nodes_with_gaps_are_not_modelled() -> None:
     merger = Merger(0b100000001, {0: (10, 20), 8: (20, 10)})
     with pytest.raises(NotModelled, match="panics"):
         merger.merge([[Hint(0b1, True), Hint(0b100000000, True)]])
+    both, first, last = 0b100000001, 0b1, 0b100000000  # seen on 1.26.15
+    memory = [Hint(first, True), Hint(last, True), Hint(both, False)]
+    with pytest.raises(NotModelled, match="panics"):
+        merger.merge([[Hint(both, True)], memory])
 
 
 # -- policies --------------------------------------------------------------------------------
