@@ -54,10 +54,10 @@ def _start_differences(expected: View, seen: View) -> Iterator[Difference]:
             yield cpu_difference(what, want.mems, one.mems)
         if one is None or want.started_on == one.started_on:
             continue
-        # On a shared pool that is empty a container starts without a cpuset.
-        is_empty = bool(expected.assignments) and not expected.shared_pool
-        pooled = want.started_on is not None or is_empty
-        if want.raced and pooled and one.started_on is not None:
+        # On a shared pool that is empty for a moment a container starts without a cpuset.
+        is_static = bool(expected.assignments or expected.shared_pool)
+        has_pool = want.started_on is not None or is_static
+        if want.raced and has_pool and one.started_on is not None:
             continue
         what = f"cpuset with which {pod}/{name} was started"
         yield cpu_difference(what, want.started_on, one.started_on)

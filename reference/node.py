@@ -31,7 +31,7 @@ from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, status
 from reference.kubelet.in_cluster import PodsInCluster
-from reference.kubelet.in_place_resize import overlooks_requests
+from reference.kubelet.in_place_resize import overlooks_requests, require_quota_left_alone
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.outcomes import (
     Branch,
@@ -291,6 +291,7 @@ class Node:
             case KillContainer():
                 self._kill(step)
             case TamperQuota(container=container, quota=quota):
+                require_quota_left_alone(self._config, self._release)
                 uid = _uid_of_running(self._manifests, self._runtime, step)
                 self._runtime.set_quota(uid, container, quota)
             case RegisterDevices(resource=resource, devices=devices):
@@ -519,6 +520,8 @@ class Node:
         gates = self._config.feature_gates
         decoded = [as_decoded(pod, gates, release=self._release) for pod in pods]
         require_known_room(kubelet, decoded)
+        if self._crash is not None:
+            _require_known_writes(kubelet)
         if kubelet.ending:
             self._while_pods_end = counting_ending(kubelet, decoded, self._state_file)
         try:
@@ -550,7 +553,9 @@ class Node:
         kubelet, state_file = self._kubelet, self._state_file
         other = assuming_otherwise(kubelet, self._manifests[name]) if kubelet and rounds else None
         if self._crash is not None and kubelet is not None:
-            _require_known_writes(kubelet, self._manifests[name], by_chance=other is not None)
+            if other is not None:
+                raise NotModelled(f"Delete: pod {name} may be the one that was admitted last")
+            _require_known_writes(kubelet, self._manifests[name].uid)
         pod = self._manifests.pop(name)
         self._gone.add(pod.uid)
         self._ended.discard(name)
@@ -732,13 +737,14 @@ def _require_nothing_new(fresh: Kubelet, pods: Collection[Pod], config: KubeletC
     fresh.counts_by_chance = fresh.counts_by_chance or bool(pods)
 
 
-def _require_known_writes(kubelet: Kubelet, pod: Pod, *, by_chance: bool) -> None:
-    """Of a pod that goes, while the kubelet is to be killed at a write. It removes the entries of
-    several containers in the order of a map (``removeStaleState``), or perhaps none. Raises
-    :class:`NotModelled`."""
-    entries = kubelet.cpu_manager.state.entries.get(pod.uid, {})
-    if by_chance or len(entries) > 1:
-        raise NotModelled(f"Delete: which entry of pod {pod.name} goes at which write")
+def _require_known_writes(kubelet: Kubelet, gone: str = "") -> None:
+    """Before a step at which entries go, those of the pod with the uid ``gone`` included, while the
+    kubelet is to be killed at a write: it removes several in the order of a map
+    (``removeStaleState``). Raises :class:`NotModelled`."""
+    stays = {pod.uid for pod in kubelet.active_pods()} - {gone}
+    entries = kubelet.cpu_manager.state.entries.items()
+    if sum(len(named) for uid, named in entries if uid not in stays) > 1:
+        raise NotModelled("which of several entries goes at which write")
 
 
 def _require_together(pods: Sequence[Pod], config: KubeletConfig, release: AnyRelease) -> None:

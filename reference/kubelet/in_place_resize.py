@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from reference.behaviours import Behaviour
+from reference.errors import NotModelled
 from reference.feature_gates import enabled
 from reference.pods.pod import Kind, Pod
 from reference.pods.qos import GUARANTEED, cpu_request, qos_class
@@ -58,6 +59,14 @@ def overlooks_requests(config: KubeletConfig, release: AnyRelease) -> bool:
     (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2)."""
     resizes = enabled(RESIZE_GATE, config.feature_gates, release=release)
     return config.api_server and resizes and minor_of(release) == _STATUS_LACKS_REQUESTS
+
+
+def require_quota_left_alone(config: KubeletConfig, release: AnyRelease) -> None:
+    """Up to 1.32 a kubelet with resizes may restore a quota that another hand has changed
+    (``computePodResizeAction``; seen on 1.32.2). Raises :class:`NotModelled`."""
+    resizes = enabled(RESIZE_GATE, config.feature_gates, release=release)
+    if resizes and minor_of(release) <= _STATUS_LACKS_REQUESTS:
+        raise NotModelled(f"TamperQuota by release {release} with feature gate {RESIZE_GATE}")
 
 
 def pending(reason: str, text: str, release: AnyRelease) -> str:

@@ -370,7 +370,7 @@ def test_which_entry_goes_at_which_write_is_not_known() -> None:
     """A map has them."""
     two = guaranteed_of("two", [exclusive("c", 1), exclusive("d", 1)])
     made = node(Apply(two), Apply(guaranteed("one", 1)), KillAtRename(1))
-    with pytest.raises(NotModelled, match="which entry of pod two goes at which write"):
+    with pytest.raises(NotModelled, match="which of several entries goes at which write"):
         made.do(Delete("two"))
     made.do(Delete("one"))
     assert not made.view().running
@@ -392,3 +392,16 @@ def test_chance_decides_the_class_of_a_refused_pod_that_had_ended() -> None:
     assert with_class.pods["odd"].qos == "Guaranteed"
     without = {"odd": replace(with_class.pods["odd"], qos="")}
     assert made.follow(replace(with_class, pods=without))
+
+
+def test_1_32_with_the_gate_of_resizes_may_restore_a_quota() -> None:
+    config = replace(CONFIG, feature_gates={"InPlacePodVerticalScaling": True})
+    half = burstable("a", request="1", limit="2")
+    tamper = TamperQuota("a", "c", 50_000)
+    for release, gates in (("1.32", {}), ("1.33", config.feature_gates)):
+        made = node(
+            Apply(half), tamper, config=replace(config, feature_gates=gates), release=release
+        )
+        assert made.view().pods["a"].phase is Phase.RUNNING
+    with pytest.raises(NotModelled, match="TamperQuota by release 1.32 with feature gate"):
+        node(Apply(half), tamper, config=config, release="1.32")
