@@ -20,7 +20,8 @@ from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.apiserver import APIServer
 from conformance.subjects.kubelet.endpoint import NOT_SEEN
 from conformance.subjects.kubelet.node import KubeletNode, _with_resize
-from reference.steps import AddEphemeral, Apply, Delete, Resize, Start
+from reference import Checkpoint, CPUSet
+from reference.steps import AddEphemeral, Apply, Delete, Resize, Start, Stop, WriteState
 from reference.view import Phase, View
 from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker
 
@@ -53,6 +54,17 @@ def test_a_pod_comes_through_the_api_server(node: KubeletNode) -> None:
     node.do(Delete("a"))
     view = node.settle(lambda view: not view.assignments)
     assert (view.assignments, view.pods) == ({}, {})
+
+
+def test_an_error_names_a_pod_by_the_uid_that_it_was_stated_with(node: KubeletNode) -> None:
+    pod = guaranteed("a", 2)
+    node.do(Apply(pod))
+    held = node.settle(runs("a")).assignments["a"]["c"]
+    overlapping = Checkpoint("static", held | CPUSet([0, 16]), {pod.uid: {"c": held}})
+    for step in (Stop(), WriteState(overlapping.dumps(release="1.36")), Start()):
+        node.do(step)
+    error = node.settle(lambda view: not view.running and bool(view.error)).error
+    assert f'pod: {pod.uid}, container: c cpuset: "{held}" overlaps' in error
 
 
 def test_two_nodes_of_one_server_have_pods_of_one_name(

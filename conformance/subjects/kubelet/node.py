@@ -327,12 +327,14 @@ class KubeletNode(SteppedNode):
         pods = self._pods() if running else {}
         cpusets = self.runtime.cpusets()
         text = _text_at(self._sandbox.path(STATE_FILE))
+        error = "" if running else self._process.error
         shared, entries = parse_leniently(text, release=self._release)
         if self._api is not None:
             text = self._api.as_stated(text, self._release, self._config.feature_gates)
+            error = self._api.error_as_stated(error)
         seen = View(
             running=running,
-            error="" if running else self._process.error,
+            error=error,
             exit_status=None if running else self._process.exit_status,
             pods=pods,
             assignments=by_pod(entries, self.runtime.owner, self._name),

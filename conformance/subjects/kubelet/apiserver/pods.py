@@ -122,6 +122,12 @@ class APIPods:
         stated = {given: own for own, given in self.uids.items()}
         return text and renamed(text, stated, release=release, feature_gates=gates)
 
+    def error_as_stated(self, text: str) -> str:
+        """An error that names pods by uid, with the uids that they were stated with."""
+        for own, given in self.uids.items():
+            text = text.replace(given, own)
+        return text
+
     def as_given(self, text: str, release: str, gates: Mapping[str, bool]) -> str:
         """A state file that speaks of pods by the uids that they were stated with, for the node."""
         return renamed(text, self.uids, release=release, feature_gates=gates)
