@@ -28,6 +28,7 @@ from conformance.scenarios.hint_parts import (
     run,
     run_in,
 )
+from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Device, Kind, Pod, RegisterDevices
@@ -106,6 +107,10 @@ def with_mebibytes(container: Container, mebibytes: int) -> Container:
 
 def _pod(name: str, mebibytes: int, cpus: int = 1) -> Pod:
     return guaranteed_of(name, [with_mebibytes(exclusive("c", cpus), mebibytes)])
+
+
+def _sharing(name: str) -> Pod:
+    return guaranteed_of(name, [with_mebibytes(exclusive("c", "500m"), 100)])
 
 
 # -- memory pulls CPUs -----------------------------------------------------------------------------
@@ -360,11 +365,49 @@ def restart_keeps_memory(node: LockstepNode) -> None:
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
     node.apply(_pod("gap", 100))
-    node.apply(guaranteed_of("shares", [with_mebibytes(exclusive("c", "500m"), 100)]))
+    node.apply(_sharing("shares"))
     node.delete("gap")
     node.kill()
     node.start()
     run_in(node, first, _pod("a", 100))
+
+
+def _gate_tried(node: LockstepNode) -> None:
+    """A pod has memory in the last NUMA node since then; the kubelet starts without the gate."""
+    _boot(node, _SINGLE, roomy=[first_node(node), far_node(node)])
+    node.apply(_sharing("gap"))
+    node.stop()
+    node.configure(replace(node.config, feature_gates={"PodLevelResourceManagers": True}))
+    node.start()
+    node.apply(_sharing("shares"))
+    node.delete("gap")
+    node.stop()
+    node.configure(replace(node.config, feature_gates={}))
+    node.start()
+
+
+@_static(
+    "memory/gate-off-refuses-the-file",
+    "Once feature gate PodLevelResourceManagers was tried, the kubelet refuses the memory file",
+    source=POD_LEVEL_MANAGERS, since="1.36", until="1.36",
+    capabilities=(*_RESTARTED, Capability.CONFIGURE, Capability.START_ERROR),
+)  # fmt: skip
+def gate_off_refuses_the_file(node: LockstepNode) -> None:
+    """No pod has exclusive CPUs, so only the memory manager writes its file in between. The refusal
+    says which file is to be deleted."""
+    _gate_tried(node)
+    node.promise_refusal("checkpoint is corrupted", "/var/lib/kubelet/memory_manager_state")
+
+
+@_static(
+    "memory/gate-off-keeps-the-file",
+    "Once feature gate PodLevelResourceManagers was tried, the kubelet reads the memory file",
+    source=POD_LEVEL_MANAGERS, since="1.37", capabilities=(*_RESTARTED, Capability.CONFIGURE),
+)  # fmt: skip
+def gate_off_keeps_the_file(node: LockstepNode) -> None:
+    """Memory that the file names is given to no other pod."""
+    _gate_tried(node)
+    run_in(node, first_node(node), _pod("a", 100))
 
 
 @_static(
