@@ -38,6 +38,7 @@ from conformance.subject import (
     SubjectUsageError,
     WaitsMost,
 )
+from conformance.subjects.reference import ReferenceSubject
 from conformance.verdict import ExitStatus, Verdict, exit_status
 from hunting.campaign import Shard
 from hunting.exploring import telling
@@ -141,6 +142,7 @@ def explore(asked: Asked) -> None:
         names = _machines(tried, asked.machine or (), default=default)
         _require_walkable(asked.replay or asked.plan, [one] if one else planned)
         judged_by = str(_judge_of(asked.release, tried))
+        tried = _of_release(tried, asked.release)
         smoke(tried)
         if one is not None:
             again = shlex.join(["pinproof", "explore", subject, "--replay", str(asked.replay)])
@@ -157,6 +159,7 @@ def explored_after(asked: Asked, behaviours: Sequence[str]) -> ExitStatus:
     with opened(asked.subject) as tried:
         names = _machines(tried, asked.machine or ())
         judged_by = str(_judge_of(asked.release, tried).overridden(*behaviours))
+        tried = _of_release(tried, asked.release)
         return _explored(asked, tried, names, judged_by)[1]
 
 
@@ -199,6 +202,13 @@ def _again(
     every += [word for name in machines for word in ("--machine", name)]
     every += [*words, *(["--shard", f"{part.number}/{part.count}"] if part.count > 1 else [])]
     return lambda number: shlex.join([*every, "--only", str(number)])
+
+
+def _of_release(subject: Subject, release: str) -> Subject:
+    """The model, or a miniature, is of the release that is asked for."""
+    if isinstance(subject, ReferenceSubject) and release:
+        return subject.of(str(Release.parse(release)))
+    return subject
 
 
 def _judge_of(release: str, subject: Subject) -> Release:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from reference.behaviours import Behaviour
 from reference.errors import IllegalStep, NotModelled
 from reference.feature_gates import enabled
 from reference.kubelet.admission import fault_of, fault_of_whole
@@ -23,9 +22,12 @@ from reference.pods.pod import Container, Pod
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import qos_class
 from reference.pods.quantity import Quantity, quantity
-from reference.releases import AnyRelease, has
+from reference.releases import AnyRelease, minor_of
 from reference.steps import KubeletConfig, Step
 from reference.view import Phase, PodView
+
+#: From here on a resize goes through the admission of pods, and counts as one (``canAdmitPod``).
+_ADMITS_RESIZES_SINCE: Final = 35
 
 #: The pods of a node by name, with the resources that they have been granted.
 Pods: TypeAlias = MutableMapping[str, Pod]
@@ -138,9 +140,9 @@ class PodsInCluster:
         if text:
             reason = "Infeasible" if infeasible else "Deferred"
             self._why[name] = pending(reason, text, self._release)
-            if not infeasible and has(self._release, Behaviour.RESIZE_LEFT_ALONE):
-                # It is an admission, and tried again whenever a status changes
-                # (``HandlePodReconcile``, ``kubelet.go``; seen on 1.37.0).
+            if not infeasible and minor_of(self._release) >= _ADMITS_RESIZES_SINCE:
+                # It is tried again whenever a status changes (``HandlePodReconcile``,
+                # ``kubelet.go``; seen on 1.36.4 and 1.37.0).
                 kubelet.counts_by_chance = True
             return
         pods[name] = self._wanted.pop(name)

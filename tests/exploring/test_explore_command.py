@@ -303,6 +303,14 @@ def test_wrong_usage_is_one_line(
     assert "Traceback" not in done.stderr
 
 
+def test_the_model_is_of_the_release_that_judges(pinproof: Command, tmp_path: Path) -> None:
+    """1.26 and the newest release differ in most histories."""
+    words = ("explore", "reference", "--release", "1.26", *SMALL, "--time", "0.1", "--report")
+    done = pinproof(*words, str(tmp_path / "out"), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "reference  release 1.26" in done.stdout
+
+
 # -- how it ends -----------------------------------------------------------------------------------
 
 

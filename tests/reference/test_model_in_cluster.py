@@ -110,8 +110,8 @@ def test_a_pod_that_has_ended_waits_for_no_size() -> None:
     assert made.view().pods["b"].resize == ""
 
 
-@pytest.mark.parametrize(("release", "known"), [("1.36", True), ("1.37", False)])
-def test_1_37_tries_a_deferred_resize_again_whenever_a_status_changes(
+@pytest.mark.parametrize(("release", "known"), [("1.34", True), ("1.36", False), ("1.37", False)])
+def test_since_1_35_a_kubelet_tries_a_deferred_resize_again_whenever_a_status_changes(
     release: str, known: bool
 ) -> None:
     """Each time is an admission that it counts."""
