@@ -408,6 +408,9 @@ class Behaviour(Enum):
         _code("v1.37.0", "cm/cpumanager/state/checkpoint.go"),
         "The state file (version 4) holds its content a second time, as a text with a checksum of "
         "its own. Older kubelets ignore this text and read the rest.")
+    MEMORY_FILE_OF_ANY_GATE = Known(Area.STATE, "1.37", _kep(5526),
+        "A kubelet without feature gate PodLevelResourceManagers reads the memory manager's file "
+        "that one with the gate has written. 1.36 finds such a file corrupt.")
 
     # -- life cycle --------------------------------------------------------------------------
 

@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from reference.behaviours import Behaviour
 from reference.errors import StateError
-from reference.releases import AnyRelease, minor_of
+from reference.releases import AnyRelease, has
 
-#: From 1.37 on the file has what a kubelet without the gate reads, too.
-_UNREADABLE_IN: Final = 36
 _CORRUPT: Final = (
     "start memory manager error: could not restore state from checkpoint: checkpoint is corrupted, "
     "please drain this node and delete the memory manager checkpoint file "
@@ -63,9 +62,10 @@ class State:
 
     def taken_up(self, *, writes_pods: bool, release: AnyRelease) -> State:
         """A copy for a kubelet that starts, which writes the file again once something changes.
-        1.36 without the gate finds a file of whole pods corrupt (KEP-5526, rollback; seen on
-        1.36.4). Raises :class:`StateError`."""
-        if self.of_pods and not writes_pods and minor_of(release) == _UNREADABLE_IN:
+        1.36 without the gate finds a file of whole pods corrupt (seen on 1.36.4). Raises
+        :class:`StateError`."""
+        readable = not self.of_pods or writes_pods
+        if not readable and not has(release, Behaviour.MEMORY_FILE_OF_ANY_GATE):
             raise StateError(_CORRUPT)
         twin = self.copy()
         twin.writes_pods = writes_pods

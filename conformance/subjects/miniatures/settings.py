@@ -53,12 +53,6 @@ def ignoring_bad_topology_values(config: KubeletConfig) -> KubeletConfig:
     return replace(config, topology_manager_policy_options=options)
 
 
-def keeping_pod_level_managers(config: KubeletConfig) -> KubeletConfig:
-    """Has feature gate PodLevelResourceManagers on, whatever the configuration says."""
-    gates = {"PodLevelResourceManagers": True}
-    return replace(config, feature_gates={**config.feature_gates, **gates})
-
-
 def opening_the_gates(config: KubeletConfig) -> KubeletConfig:
     """Accepts alpha and beta policy options whatever their feature gates say."""
     if not config.policy_options:

@@ -620,14 +620,10 @@ MINIATURES: Final[dict[str, Miniature]] = {
     ),
     "forgets-memory": Miniature(memory.ForgetsMemory, "memory/restart-keeps-memory", _TWO_NODES),
     "reads-memory-of-any-gate": Miniature(
-        settings.keeping_pod_level_managers,
-        "memory/gate-off-refuses-the-file",
-        _TWO_NODES,
-        also=("pod-level/gate-off-refuses-the-state",),
-        release="1.36",
+        "memory-file-of-any-gate", "memory/gate-off-refuses-the-file", _TWO_NODES
     ),
-    "forgets-memory-of-another-gate": Miniature(
-        memory.ForgetsMemory, "memory/gate-off-keeps-the-file", _TWO_NODES, release="1.37"
+    "refuses-memory-of-another-gate": Miniature(
+        "memory-file-of-any-gate=off", "memory/gate-off-keeps-the-file", _TWO_NODES, release="1.37"
     ),
     "binds-no-memory": Miniature(
         memory.BindsNoMemory, "memory/runtime-is-asked-for-the-nodes", _TWO_NODES
