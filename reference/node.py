@@ -522,7 +522,7 @@ class Node:
         require_known_room(kubelet, decoded)
         if self._crash is not None:
             _require_known_writes(kubelet)
-        if kubelet.ending:
+        if kubelet.ending and self._crash is None:
             self._while_pods_end = counting_ending(kubelet, decoded, self._state_file)
         try:
             kubelet.take_up(decoded)

@@ -138,6 +138,11 @@ def _kill(draft: Draft, *kinds: Kind, exit_code: int | None = None) -> bool:
     return bool(name) and draft.take(KillContainer(_own(draft).name, name, **code))
 
 
+def _kill_on_another_pool(draft: Draft) -> bool:
+    """Another pod has taken CPUs since the container was started."""
+    return draft.another("next", 2) and _kill(draft)
+
+
 def _kill_twice(draft: Draft) -> bool:
     """With a restart of the kubelet between, which else waits ten seconds before the next start."""
     return _kill(draft) and draft.restart(kill=True) and _kill(draft)
@@ -416,6 +421,7 @@ THEN: Final[dict[str, Event]] = {
     "delete": lambda draft: draft.runs(_own(draft).name) and _delete(draft),
     "reconcile": lambda draft: draft.take(AwaitReconcile()),
     "kill a container": _kill,
+    "kill a container on another pool": _kill_on_another_pool,
     "first pod goes": _first_goes,
     "pods large and small": _large_and_small,
     "shared pods of the rest": _the_rest,

@@ -208,9 +208,12 @@ _OTHERS: Final = (
     Factor(
         "then", Part.EVENT,
         ("nothing", "another pod", "the same again", "a shared pod", "restart", "delete",
-         "reconcile", "kill a container", "first pod goes", "pods large and small",
-         "shared pods of the rest"),
-        needs={"restart": Capability.RESTART, "kill a container": Capability.CONTAINERS},
+         "reconcile", "kill a container", "kill a container on another pool", "first pod goes",
+         "pods large and small", "shared pods of the rest"),
+        needs={
+            "restart": Capability.RESTART, "kill a container": Capability.CONTAINERS,
+            "kill a container on another pool": Capability.CONTAINERS,
+        },
     ),
     Factor("finally", Part.EVENT, ("nothing", "restart", "kill", "every pod goes"),
            needs={"restart": Capability.RESTART, "kill": Capability.RESTART}, of_cpus=True),

@@ -342,6 +342,9 @@ def test_a_refused_pod_that_ran_may_count_for_about_a_second() -> None:
     taken = (made.view().versions or ())[:1]
     versions = (*taken, Version(before.shared_pool, CPUSet()))
     assert made.follow(replace(before, pods={**before.pods, "b": refused}, versions=versions))
+    killed = node(Apply(guaranteed("large", 6)), Stop(), Start(), KillAtRename(1), config=full)
+    killed.do(Apply(guaranteed("b", 2)))  # it is killed before either answer
+    assert not killed.view().running
     assert made.view().pods["b"] == refused
 
 
