@@ -522,8 +522,7 @@ class Node:
         require_known_room(kubelet, decoded)
         if self._crash is not None:
             _require_known_writes(kubelet)
-        if kubelet.ending and self._crash is None:
-            self._while_pods_end = counting_ending(kubelet, decoded, self._state_file)
+        before = kubelet.copy() if kubelet.ending and self._crash is None else None
         try:
             kubelet.take_up(decoded)
         except Killed as end:
@@ -536,6 +535,8 @@ class Node:
             self._hangs = str(error)
         else:
             _require_known_outcome(kubelet, pods, self._gone)
+            if before is not None:
+                self._while_pods_end = counting_ending(before, kubelet, decoded, self._state_file)
         self._kubelet, self._runtime = kubelet, kubelet.runtime
 
     def _settle(self) -> None:

@@ -136,7 +136,6 @@ class PodLifecycle:
         refused pods whose containers are not ended (see :meth:`Kubelet.may_run_on`)."""
         self._running_on |= {pod.name: pod.uid for pod in running_on}
         arrived, several = [], False
-        known = {*self.runtime.uids(), *self.runtime.removed}
         for number, pod in enumerate(pods):
             several = number > 0
             refusal = self._admit(pod)
@@ -153,7 +152,8 @@ class PodLifecycle:
                 self._admitted[pod.name] = pod
                 self.pods[pod.name] = PodView(Phase.RUNNING, qos=self._qos(pod))
                 arrived.append(pod)
-        if minor_of(self._release) >= _WORKERS_DECIDE_SINCE:
+        if self._refused and minor_of(self._release) >= _WORKERS_DECIDE_SINCE:
+            known = {*self.runtime.uids(), *self.runtime.removed}
             self.ending |= known.intersection(pod.uid for pod in self._refused.values())
         for pod in arrived:
             self._run(pod, raced=several)

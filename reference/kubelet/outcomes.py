@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from reference.errors import NotModelled
 from reference.kubelet.kubelet import Kubelet
@@ -18,6 +18,9 @@ from reference.pods.qos import exclusive_cpus
 
 #: A kubelet after its start, and the state file it leaves.
 Branch: TypeAlias = tuple[Kubelet, str | None]
+
+#: Of so many refused pods each may count or not.
+_MOST_ENDING: Final = 5
 
 
 def branches_of(fresh: Kubelet, pods: Sequence[Pod], state_file: str | None) -> list[Branch]:
@@ -72,19 +75,31 @@ def require_known_room(kubelet: Kubelet, pods: Iterable[Pod]) -> None:
             raise NotModelled(f"pod {pod.name}: CPUs of the pod before it may not be free yet")
 
 
-def counting_ending(before: Kubelet, pods: Sequence[Pod], state_file: str | None) -> list[Branch]:
-    """What may come of the admission of these pods where refused pods count as active because their
-    workers still end: some of them, or all."""
+def counting_ending(
+    before: Kubelet, after: Kubelet, pods: Sequence[Pod], state_file: str | None
+) -> list[Branch]:
+    """What else than ``after`` may come of the admission of these pods by ``before``, where some of
+    the refused pods whose workers still end count as active. Raises :class:`NotModelled` where they
+    are too many."""
+    if _counted(before, before.ending, pods).pods == after.pods:
+        return []
+    if len(before.ending) > _MOST_ENDING:
+        raise NotModelled(f"which of {len(before.ending)} refused pods that end still count")
     branches: list[Branch] = []
     for count in range(1, len(before.ending) + 1):
         for some in combinations(sorted(before.ending), count):
-            kubelet = before.copy()
-            kubelet.counted = frozenset(some)
-            kubelet.take_up(pods)
-            kubelet.counted = frozenset()
+            kubelet = _counted(before, some, pods)
             text = kubelet.unsaved_state()
             branches.append((kubelet, state_file if text is None else text))
     return branches
+
+
+def _counted(before: Kubelet, ending: Iterable[str], pods: Sequence[Pod]) -> Kubelet:
+    kubelet = before.copy()
+    kubelet.counted = frozenset(ending)
+    kubelet.take_up(pods)
+    kubelet.counted = frozenset()
+    return kubelet
 
 
 def assuming_otherwise(kubelet: Kubelet, pod: Pod) -> Kubelet | None:
