@@ -29,13 +29,6 @@ PROGRAMS = ("awk", "cat", "ls", "sh", "uname")
 DROP = "setpriv --reuid=65534 --regid=65534 --clear-groups " * (os.geteuid() == 0)
 
 
-def open_to_all(folder: Path) -> None:
-    """Folders of pytest are closed to other users."""
-    for parent in (folder, *folder.parents):
-        if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
-            parent.chmod(parent.stat().st_mode | 0o055)
-
-
 @dataclass
 class Node:
     """An sshd with one user, who has one key; ``log`` is what it says."""
@@ -161,14 +154,11 @@ def test_it_takes_one_connection_and_one_command(node: Node) -> None:
     assert last.count("Starting session: command for ") == 1
 
 
-def test_neither_root_nor_python_is_needed(node: Node, tmp_path: Path) -> None:
+def test_neither_root_nor_python_is_needed(node: Node, open_folder: Path) -> None:
     """Whoever is let in runs five programs of POSIX."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
     for name in PROGRAMS:
-        (programs / name).symlink_to(shutil.which(name) or "/nonexistent")
-    open_to_all(programs)
-    node.answers(f"{DROP}env -i PATH={programs} /bin/sh -s")
+        (open_folder / name).symlink_to(shutil.which(name) or "/nonexistent")
+    node.answers(f"{DROP}env -i PATH={open_folder} /bin/sh -s")
     made = node.capture()
     assert discover(made.tree).cpu_topology() == discover(topologies.load("/")).cpu_topology()
     assert made.left_out == ()
@@ -312,11 +302,10 @@ def test_what_it_does_wrong_is_one_line(
     assert str(caught.value).isprintable()
 
 
-def test_files_it_may_not_read_are_named(node: Node, tmp_path: Path) -> None:
-    place = tmp_path / "root"
+def test_files_it_may_not_read_are_named(node: Node, open_folder: Path) -> None:
+    place = open_folder / "root"
     topologies.write(topologies.load("1s-1n-2c-smt1"), place)
     (place / CPU / "possible").chmod(0)
-    open_to_all(tmp_path)
     node.answers(f"exec {DROP}/bin/sh -s {place}")
     made = node.capture()
     assert made.left_out == (f"{CPU}/possible: could not be read",)
