@@ -27,6 +27,7 @@ from conformance.subject import Hurries, Subject, WaitsMost
 from conformance.verdict import Verdict
 from hunting.exploring.causes import Symptom, is_same, look_of
 from hunting.exploring.covering import Covering
+from hunting.exploring.drafting import is_legal
 from hunting.exploring.drawing import Drawn, drawn
 from hunting.exploring.driving import Walk, walked
 from hunting.exploring.factors import offered
@@ -234,11 +235,12 @@ class Exploration:
         return self.scope.only in (0, number)
 
     def _drawn(self, machine: str) -> Drawn:
-        covering = self.covering[machine]
+        covering, release = self.covering[machine], self.scope.release
         while True:
-            with self.lines.watched():
-                made = drawn(covering, machine, self.scope.release, self._subject.capabilities)
+            made = drawn(covering, machine, release, self._subject.capabilities)
             if made is not None:
+                with self.lines.watched():
+                    is_legal(made.history.task(release), made.history.taken)
                 return made
 
     # -- what came of it -------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from conformance.subject import Capability
 from hunting.exploring.before import prepare
-from hunting.exploring.covering import Covering
+from hunting.exploring.covering import Covering, Pair
 from hunting.exploring.drafting import ALL, Draft, begun
 from hunting.exploring.events import happen
 from hunting.exploring.factors import BY_NAME, PLAIN, Part, Row
@@ -124,13 +124,33 @@ def _of_random_steps(
 def _of_row(
     covering: Covering, machine: str, release: str, can: Collection[Capability]
 ) -> Drawn | None:
-    row, wanted = covering.draw()
-    names = {name for name, _ in wanted or ()}
+    """Of all rows that may be taken the one whose history shows most that is new."""
+    best, most = None, -1
+    for row, wanted in covering.draw():
+        made = _showing(row, wanted, covering, machine, release, can)
+        if made is None:
+            if wanted is not None:
+                covering.failed(wanted)
+        elif (new := covering.new(made.row, made.shown)) > most:
+            best, most = made, new
+    if best is not None:
+        covering.note(best.row, best.shown)
+    return best
+
+
+def _showing(
+    row: Row,
+    wanted: Pair | None,
+    covering: Covering,
+    machine: str,
+    release: str,
+    can: Collection[Capability],
+) -> Drawn | None:
+    """A history that shows what is wanted of the row, with as much of the rest as is possible."""
+    names = {name for name, _ in wanted or ()} or {"event"}
     for left in (1.0, *_LEFT):
         tried = row if left == 1.0 else covering.simpler(row, wanted, left)
         made = drafted(tried, machine, release, can)
-        if made is not None and (names or {"event"}) <= made.shown:
-            covering.note(tried, made.shown, wanted)
+        if made is not None and names <= made.shown:
             return Drawn(made.history, tried, made.shown, made.refusals)
-    covering.note(row, (), wanted)
     return None

@@ -35,7 +35,7 @@ FAULTS: Final = {
     "forgets-init-containers": 3,
     "pins-pods-with-pod-level-resources": 2,
     "trusts-its-state": 4,
-    "never-updates": 4,  # a shared pool that grows takes a pod that goes
+    "never-updates": 5,  # what was done to a cpuset takes a kubelet that starts again
     "ignores-strict-reservation": 2,
     "lifts-quotas-of-pods": 3,
 }
