@@ -176,6 +176,18 @@ class DeviceManager:
         starts."""
         self._at_start[pod.uid] = hint
 
+    def allocates_at_start(self, pod: Pod) -> bool:
+        """Whether the pod's containers get their devices as they start."""
+        return pod.uid in self._at_start
+
+    def allocatable(self, pod: Pod, resource: str) -> int:
+        """``GetCapacity``, and ``sanitizeNodeAllocatable``: how many devices the node predicates
+        take the node to have, as they look at this pod."""
+        healthy = len(self._all_devices.get(resource, {}))
+        if pod.uid not in self.pod_devices.held:
+            return healthy
+        return max(healthy, len(self.pod_devices.devices(resource)))
+
     def start_container(self, uid: str, name: str) -> None:
         """``GetDeviceRunContainerOptions``: what a container requests and has not got is allocated
         as it starts. Raises :class:`NotModelled` where that fails, which the kubelet tries again

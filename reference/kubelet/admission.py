@@ -139,10 +139,11 @@ def lack(
     release: AnyRelease,
     *,
     static: bool = True,
-    missing: Mapping[str, int] = _NOTHING,
+    devices: Mapping[str, int] = _NOTHING,
+    capacity: Mapping[str, int] = _NOTHING,
 ) -> Refusal | None:
-    """Of a pod that asks for more cpu than is left (see :func:`shortage`), or for devices that are
-    ``missing``, so many of each resource; ``None`` otherwise.
+    """Of a pod that asks for more cpu than is left (see :func:`shortage`), or for more ``devices``
+    of a resource than are left of its ``capacity`` (0 where none is said); ``None`` otherwise.
 
     A static pod is critical, so the kubelet looks for pods to put out in its favour and finds none,
     since the others are critical as well. Up to 1.15 it is like any other.
@@ -150,18 +151,25 @@ def lack(
     others = list(admitted)
     text = shortage(pod, others, allocatable)
     words = [text] if text else []
-    used = {what: sum(_devices_of(one, what) for one in others) for what in missing}
-    words += [_lack_of_devices(*one, used[one[0]]) for one in sorted(missing.items())]
+    used = {what: sum(devices_of(one, what) for one in others) for what in devices}
+    short = {
+        what: count + used[what] - capacity.get(what, 0)
+        for what, count in devices.items()
+        if count + used[what] > capacity.get(what, 0)
+    }
+    words += [
+        _lack_of_devices(what, devices[what], used[what], capacity.get(what, 0))
+        for what in sorted(short)
+    ]
     if not words:
         return None
     if not static or not has(release, Behaviour.STATIC_PODS_ARE_CRITICAL):
-        what = "cpu" if text else min(missing)
+        what = "cpu" if text else min(short)
         return refusal(f"OutOf{what}", words[0], release)
-    amounts = {what: count + used[what] for what, count in missing.items()}
     if text:
-        short = pod_milli_cpus(pod) - (allocatable - sum(map(pod_milli_cpus, others)))
-        amounts = {"cpu": short, **amounts}
-    wanted = "".join(f"(res: {what}, q: {amount}), " for what, amount in amounts.items())
+        cpus = pod_milli_cpus(pod) - (allocatable - sum(map(pod_milli_cpus, others)))
+        short = {"cpu": cpus, **short}
+    wanted = "".join(f"(res: {what}, q: {amount}), " for what, amount in short.items())
     return refusal(
         _UNEXPECTED,
         "Unexpected error while attempting to recover from admission failure: "
@@ -171,12 +179,12 @@ def lack(
     )
 
 
-def _lack_of_devices(resource: str, requested: int, used: int) -> str:
-    text = f"requested: {requested}, used: {used}, capacity: 0"
+def _lack_of_devices(resource: str, requested: int, used: int, capacity: int) -> str:
+    text = f"requested: {requested}, used: {used}, capacity: {capacity}"
     return f"Node didn't have enough resource: {resource}, {text}"
 
 
-def _devices_of(pod: Pod, resource: str) -> int:
+def devices_of(pod: Pod, resource: str) -> int:
     """How many devices a pod requests, whether there are any or not (``PodRequests``): those of its
     app containers and sidecars together, or of an init container beside the sidecars before it."""
     running = most = 0

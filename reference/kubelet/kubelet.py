@@ -24,6 +24,7 @@ from reference.golang.maps import SLOTS, turns
 from reference.kubelet.admission import (
     Refusal,
     allocation_refusal,
+    devices_of,
     lack,
     missing_devices,
     refusal_of,
@@ -281,7 +282,7 @@ class PodLifecycle:
     def _lack(self, pod: Pod, others: Sequence[Pod]) -> Refusal | None:
         """What the node predicates say, where these ``others`` are active. Raises
         :class:`NotModelled` where it may depend on refused pods that count for about a second."""
-        missing = self._missing_devices(pod)
+        devices, capacity = self._weighed_devices(pod)
 
         def said(active: Sequence[Pod]) -> Refusal | None:
             return lack(
@@ -290,7 +291,8 @@ class PodLifecycle:
                 self._allocatable,
                 self._release,
                 static=self._static_pods,
-                missing=missing,
+                devices=devices,
+                capacity=capacity,
             )
 
         answer = said(others)
@@ -305,9 +307,10 @@ class PodLifecycle:
         counted = [one for one in refused if one.uid in self.counted]
         return said([*others, *counted]) if counted else answer
 
-    def _missing_devices(self, pod: Pod) -> Mapping[str, int]:
-        """How many devices it lacks by what the node is known to have, by resource."""
-        return {}
+    def _weighed_devices(self, pod: Pod) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """How many devices it requests, by resource, where the node predicates may refuse it for
+        them, and how many they take the node to have."""
+        return {}, {}
 
     def _run(self, pod: Pod, *, raced: bool) -> None:
         for container in pod.containers:
@@ -461,9 +464,16 @@ class Kubelet(PodLifecycle):
                 if here & manager.pod_devices.pod_devices(pod.uid, resource).keys()
             }
 
-    def _missing_devices(self, pod: Pod) -> Mapping[str, int]:
-        known = self.device_manager.pod_devices.resources
-        return missing_devices(pod, known, self._release)
+    def _weighed_devices(self, pod: Pod) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Those of a resource without a plugin, and those that no admission has handed out. All
+        other requests were found to fit when they were handed out."""
+        manager = self.device_manager
+        known = manager.pod_devices.resources
+        missing = missing_devices(pod, known, self._release)
+        if not manager.allocates_at_start(pod):
+            return missing, {}
+        later = {what: devices_of(pod, what) for what in known if devices_of(pod, what)}
+        return {**missing, **later}, {what: manager.allocatable(pod, what) for what in later}
 
     def add_ephemeral(self, pod: Pod, container: Container) -> None:
         """Start an ephemeral container in an admitted pod. It is no part of what the managers know

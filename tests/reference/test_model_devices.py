@@ -283,6 +283,21 @@ def test_an_ephemeral_container_of_such_a_pod_gets_no_device() -> None:
     assert made.view().devices["a"] == {"c": {HeldDevice(NIC, "d0", (0,))}}
 
 
+def test_the_node_predicates_count_what_such_a_pod_requests() -> None:
+    """Nothing was handed out by then. A plugin that has not come again has no devices; seen on
+    1.36.4."""
+    made = Node(lambda name: topologies.machine(name).tree, "2s-2n-16c-smt2", POOLED)
+    whole = replace(Pod("a", (container(count=2),)), resources=PodResources("2", "2", "1Gi", "1Gi"))
+    devices = RegisterDevices(NIC, (Device("d0"), Device("d1")))
+    for step in (Start(), devices, Apply(whole), Apply(replace(whole, name="b", uid="b"))):
+        made.do(step)
+    assert made.view().pods["a"].phase is Phase.RUNNING
+    assert made.view().pods["b"].message.endswith(f"resources: [(res: {NIC}, q: 2), ]")
+    for step in (Delete("a"), Stop(), Start()):
+        made.do(step)
+    assert made.view().pods["b"].message.endswith(f"resources: [(res: {NIC}, q: 2), ]")
+
+
 def test_steps_that_cannot_be_taken() -> None:
     made = node("1.36")
     made.do(Stop())
