@@ -28,7 +28,7 @@ from reference.machine.machineinfo import MachineInfo
 from reference.machine.topology import CPUTopology
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
 from reference.memorymanager.state import State as MemoryState
-from reference.memorymanager.state import same_machine
+from reference.memorymanager.state import same_machine, validate
 from reference.pods.pod_level_resources import pod_managers_on
 from reference.releases import AnyRelease, has
 from reference.steps import KubeletConfig
@@ -97,9 +97,9 @@ class Maker:
     def _memory_manager(
         self, info: MachineInfo, config: KubeletConfig, kept: MemoryState | None
     ) -> MemoryManager | None:
-        """``None`` under policy None. Raises :class:`StateError` where its file cannot be read,
-        :class:`NotModelled` where the policy changes, or where machine or reservation have
-        changed."""
+        """``None`` under policy None. Raises :class:`StateError` where its file cannot be read, or
+        is not valid, :class:`NotModelled` where the policy changes, or where machine or reservation
+        have changed."""
         if config.memory_manager_policy == "None":
             if kept is not None:
                 raise NotModelled("memory manager None over the state of another policy")
@@ -111,6 +111,7 @@ class Maker:
         whole = pod_managers_on(config.feature_gates, release=self.release)
         fresh.of_pods = whole  # a file that is not there is written at once
         state = (kept or fresh).taken_up(writes_pods=whole, release=self.release)
+        validate(state, fresh, release=self.release)
         return self.memory_manager_factory(state, release=self.release)
 
     @property

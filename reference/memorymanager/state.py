@@ -9,17 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import combinations, permutations
 from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.errors import StateError
-from reference.releases import AnyRelease, has
+from reference.errors import NotModelled, StateError
+from reference.releases import AnyRelease, has, minor_of
 
 _CORRUPT: Final = (
     "start memory manager error: could not restore state from checkpoint: checkpoint is corrupted, "
     "please drain this node and delete the memory manager checkpoint file "
     '"/var/lib/kubelet/memory_manager_state" before restarting Kubelet'
 )
+_DIFFERENT: Final = (
+    "start memory manager error: [memorymanager] the expected machine state is different from the "
+    "real one"
+)
+#: More blocks of NUMA nodes that overlap have too many orders.
+_MOST_ORDERED: Final = 6
+#: The newest minor that is known to look at each NUMA node alone as it starts, and the oldest that
+#: is known to look at those of a group together.
+_ALONE_UNTIL: Final = 26
+_TOGETHER_SINCE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +131,54 @@ def ids(nodes: int) -> Iterable[int]:
 
 
 def same_machine(one: State, other: State) -> bool:
-    """Whether both have the same NUMA nodes with as much memory to hand out
-    (``areMachineStatesEqual``)."""
+    """Whether both have the same NUMA nodes with as much memory to hand out."""
     sizes = [
         {node: each.allocatable for node, each in state.machine.items()} for state in (one, other)
     ]
     return sizes[0] == sizes[1]
+
+
+def validate(kept: State, fresh: State, *, release: AnyRelease) -> None:
+    """``validateState``: what a kubelet that starts makes of the kept blocks, one after the other,
+    must be the kept machine. ``fresh``: nothing is handed out.
+
+    Raises :class:`StateError`, and :class:`NotModelled` where the order of a Go map tells: where
+    some blocks share NUMA nodes and others do not, the last one decides the cells. Seen on 1.36.4:
+    such a kubelet starts by chance.
+    """
+    blocks = [block for named in kept.blocks.values() for block in named.values()]
+    orders = permutations(blocks) if _overlap(blocks) else (tuple(blocks),)
+    if _overlap(blocks) and len(blocks) > _MOST_ORDERED:
+        raise NotModelled(f"the order of {len(blocks)} memory blocks")
+    said = {_is_expected(kept, fresh, order, release) for order in orders}
+    if len(said) > 1:
+        raise NotModelled("memory blocks of NUMA nodes that overlap: whether the kubelet starts")
+    if said == {False}:
+        raise StateError(_DIFFERENT)
+
+
+def _overlap(blocks: Iterable[Block]) -> bool:
+    """Whether some share NUMA nodes, and not all of them."""
+    masks = {block.nodes for block in blocks}
+    return any(one & other for one, other in combinations(masks, 2))
+
+
+def _is_expected(kept: State, fresh: State, order: Iterable[Block], release: AnyRelease) -> bool:
+    """``areMachineStatesEqual``. Raises :class:`NotModelled` where it is not known whether the
+    release looks at each NUMA node alone, as 1.26, or at those of a group together, as 1.32."""
+    made = fresh.copy()
+    for block in order:
+        made.take(block.nodes, block.size)
+    pairs = [(each, made.machine[node]) for node, each in kept.machine.items()]
+    if any((one.assignments, one.cells) != (two.assignments, two.cells) for one, two in pairs):
+        return False
+    alone = all((one.free, one.reserved) == (two.free, two.reserved) for one, two in pairs)
+    together = all(_sums(kept, one.cells) == _sums(made, one.cells) for one, _ in pairs)
+    if alone != together and _ALONE_UNTIL < minor_of(release) < _TOGETHER_SINCE:
+        raise NotModelled(f"memory of a group of NUMA nodes at a start of release {release}")
+    return together if minor_of(release) >= _TOGETHER_SINCE else alone
+
+
+def _sums(state: State, nodes: int) -> tuple[int, int]:
+    each = state.of(nodes)
+    return sum(one.free for one in each), sum(one.reserved for one in each)

@@ -8,9 +8,9 @@ import pytest
 
 import topologies
 from reference import CPUSet, Node, NotModelled
-from reference.errors import MemoryManagerError
+from reference.errors import MemoryManagerError, StateError
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
-from reference.memorymanager.state import Block, State
+from reference.memorymanager.state import Block, State, validate
 from reference.steps import (
     Apply,
     Configure,
@@ -191,6 +191,56 @@ def test_removing_twice_changes_nothing() -> None:
     state = State({})
     state.remove("nobody", "c")
     assert state == State({})
+
+
+def taken(blocks: dict[str, Block]) -> State:
+    """What a kubelet keeps that handed these blocks out in this order."""
+    state = default_machine_state(dict.fromkeys((0, 1), 100), {})
+    for name, block in blocks.items():
+        state.take(block.nodes, block.size)
+        state.set("a", name, block)
+    return state
+
+
+FRESH = default_machine_state(dict.fromkeys((0, 1), 100), {})
+
+
+@pytest.mark.parametrize("release", ["1.26", "1.36"])
+def test_a_kubelet_starts_over_what_its_blocks_explain(release: str) -> None:
+    kept = taken({"x": Block(0b11, 120), "y": Block(0b11, 0)})
+    validate(kept, FRESH, release=release)
+    kept.machine[1].assignments += 1
+    with pytest.raises(StateError, match="the expected machine state is different"):
+        validate(kept, FRESH, release=release)
+
+
+def test_what_was_given_back_may_lie_otherwise_in_a_group() -> None:
+    """1.26 looks at each NUMA node, and does not start (kubernetes/kubernetes#113130)."""
+    kept = taken({"x": Block(0b11, 50), "y": Block(0b11, 120)})
+    kept.remove("a", "x")
+    kept.take(0b11, 30)
+    kept.set("a", "z", Block(0b11, 30))
+    validate(kept, FRESH, release="1.36")
+    kept.machine[0].free, kept.machine[1].free = kept.machine[1].free, kept.machine[0].free
+    kept.machine[0].reserved, kept.machine[1].reserved = 50, 100
+    validate(kept, FRESH, release="1.36")
+    with pytest.raises(NotModelled, match="memory of a group"):
+        validate(kept, FRESH, release="1.30")
+    with pytest.raises(StateError):
+        validate(kept, FRESH, release="1.26")
+
+
+def test_blocks_of_overlapping_numa_nodes_are_read_in_an_order_that_go_chooses() -> None:
+    """Seen on 1.36.4: an init container's on two NUMA nodes, and an app's on one of them."""
+    kept = taken({"init": Block(0b11, 10), "app": Block(0b10, 10)})
+    with pytest.raises(NotModelled, match="whether the kubelet starts"):
+        validate(kept, FRESH, release="1.36")
+    kept.machine[0].free += 1
+    with pytest.raises(StateError):
+        validate(kept, FRESH, release="1.36")
+    many = taken({f"c{at}": Block(0b10 | at % 2, 1) for at in range(7)})
+    with pytest.raises(NotModelled, match="the order of 7 memory blocks"):
+        validate(many, FRESH, release="1.36")
 
 
 # ---- a whole node --------------------------------------------------------------------------------
