@@ -268,6 +268,8 @@ class PodLifecycle:
         """Why the pod is refused; ``None`` if it is not. CPUs come before the node predicates, so a
         pod that these refuse has held CPUs for a moment."""
         others = list(self._admitted.values())
+        if any(_share_devices(one, pod) for one in self._woken_besides(pod)):
+            raise _may_still_count(pod, self._release)
         try:
             self._being_admitted = (pod,)
             self._managers.admit(pod)
@@ -296,16 +298,18 @@ class PodLifecycle:
             )
 
         answer = said(others)
-        refused = [one for one in self._refused.values() if one.uid != pod.uid]
-        woken = [one for one in refused if one.uid in self.woken]
-        holds = any(len(one.containers) > 1 or _share_devices(one, pod) for one in woken)
-        if holds or (woken and answer != said([*others, *woken])):
-            raise NotModelled(
-                f"pod {pod.name}: release {self._release} may still count a refused pod whose "
-                "devices have just become healthy"
-            )
-        counted = [one for one in refused if one.uid in self.counted]
+        woken = self._woken_besides(pod)
+        large = any(len(one.containers) > 1 for one in woken)
+        if large or (woken and answer != said([*others, *woken])):
+            raise _may_still_count(pod, self._release)
+        counted = [one for one in self._refused_besides(pod) if one.uid in self.counted]
         return said([*others, *counted]) if counted else answer
+
+    def _refused_besides(self, pod: Pod) -> list[Pod]:
+        return [one for one in self._refused.values() if one.uid != pod.uid]
+
+    def _woken_besides(self, pod: Pod) -> list[Pod]:
+        return [one for one in self._refused_besides(pod) if one.uid in self.woken]
 
     def _weighed_devices(self, pod: Pod) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """How many devices it requests, by resource, where the node predicates may refuse it for
@@ -577,6 +581,13 @@ class Kubelet(PodLifecycle):
             return False
         self._saved = changes
         return True
+
+
+def _may_still_count(pod: Pod, release: AnyRelease) -> NotModelled:
+    return NotModelled(
+        f"pod {pod.name}: release {release} may still count a refused pod whose devices have just "
+        "become healthy"
+    )
 
 
 def _share_devices(one: Pod, other: Pod) -> bool:

@@ -184,6 +184,7 @@ def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(releas
     large = Pod("a", (Container("c", "2", "2", devices=((NIC, 1),), memory_limit="1Mi"),))
     small, shared = guaranteed("b", 1), Pod("s", (Container("c"),))
     near = Pod("n", (Container("c", devices=((NIC, 1),)),))
+    two = Pod("t", tuple(Container(name, devices=((NIC, 1),)) for name in "cd"))
     for step in (Start(), devices, Apply(large), Stop(), Start()):
         made.do(step)
     assert made.view().pods["a"].phase is Phase.REJECTED
@@ -195,6 +196,8 @@ def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(releas
             made.do(Apply(small))
         with pytest.raises(NotModelled, match=r"pod n: .* may still count a refused pod"):
             made.do(Apply(near))  # its device, too
+        with pytest.raises(NotModelled, match=r"pod t: .* may still count a refused pod"):
+            made.do(Apply(two))  # which is refused, but when is not known
         assert "b" not in made.view().pods
         made.do(Delete("a"))
     made.do(Apply(small))
