@@ -201,8 +201,9 @@ class CPUManager:
         except AllocationError:
             self.metrics = self.metrics.refused_whole()
             raise
-        taken = before - self.state.default
-        if taken and isinstance(policy, StaticPolicy):
+        # CPUs that are in no shared pool are taken where cores have unequal numbers of threads.
+        taken = self.state.pod_entries.get(pod.uid)
+        if taken and before != self.state.default and isinstance(policy, StaticPolicy):
             counts = policy.counts(pod).values()
             kinds = [EXCLUSIVE_OF_POD if count else SHARED_BY_POD for count in counts]
             whole = self.metrics.answered_whole(taken=len(taken), exclusive=sum(map(bool, counts)))

@@ -30,6 +30,7 @@ from reference.steps import (
     KillContainer,
     KubeletConfig,
     Pod,
+    PodResources,
     Reboot,
     RestartPolicy,
     Start,
@@ -161,6 +162,26 @@ def test_a_refused_pod_races_with_the_others_that_a_start_takes_up() -> None:
     node.do(Start())
     assert node.view().pods["a"].phase is Phase.REJECTED
     assert node.view().asked["s"]["c"].raced
+
+
+def test_reserved_cpus_that_a_pod_gets_as_a_whole_are_counted_as_taken() -> None:
+    """A core whose other thread is reserved counts as free where a third core has one thread
+    (seen on 1.36.4)."""
+    uneven = machine("1s-1n-4c-smt2-off7")
+    config = KubeletConfig(
+        reserved_system_cpus=CPUSet([0]),
+        policy_options={"strict-cpu-reservation": "true"},
+        topology_manager_policy="restricted",
+        topology_manager_scope="pod",
+        feature_gates={"PodLevelResourceManagers": True},
+    )
+    node = Node(lambda _: uneven.tree, uneven.name, config, release="1.36")
+    resources = PodResources("2", "2", "32Mi", "32Mi")
+    whole = replace(guaranteed("a", 2), resources=resources)
+    for step in (Start(), Apply(whole), AskMetrics()):
+        node.do(step)
+    assert node.view().assignments["a"]["c"] == CPUSet([0, 4])
+    assert (node.view().metrics or {})[EXCLUSIVE] == 2
 
 
 def test_cpus_that_two_containers_hold_are_counted_as_returned_twice() -> None:
