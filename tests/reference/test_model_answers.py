@@ -176,7 +176,7 @@ def test_reserved_cpus_that_a_pod_gets_as_a_whole_are_counted_as_taken() -> None
         feature_gates={"PodLevelResourceManagers": True},
     )
     node = Node(lambda _: uneven.tree, uneven.name, config, release="1.36")
-    resources = PodResources("2", "2", "32Mi", "32Mi")
+    resources = PodResources("2", "2", "1Gi", "1Gi")
     whole = replace(guaranteed("a", 2), resources=resources)
     for step in (Start(), Apply(whole), AskMetrics()):
         node.do(step)
