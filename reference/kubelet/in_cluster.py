@@ -130,9 +130,7 @@ class PodsInCluster:
     def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
         name, gates = pod.name, config.feature_gates
         before = as_decoded(pods[name], gates, release=self._release)
-        if pod.resources == pods[name].resources:  # what the server filled in at creation stays
-            pod = replace(pod, resources=before.resources)
-        after = as_decoded(pod, gates, release=self._release)
+        after = self._as_asked(pods[name], pod, config)
         infeasible = resize_refusal(
             before, after, policy=config.policy, feature_gates=gates, release=self._release
         )
@@ -155,10 +153,18 @@ class PodsInCluster:
             raise IllegalStep(f"Resize: pod {pod.name} differs in more than its resources")
         if qos_class(pod) != qos_class(before):
             raise IllegalStep(f"Resize: pod {pod.name} would be of another QoS class")
-        decoded = as_decoded(pod, config.feature_gates, release=self._release)
-        fault = fault_of(pod) or fault_of_whole(decoded)
+        fault = fault_of(pod) or fault_of_whole(self._as_asked(before, pod, config))
         if fault:
             raise IllegalStep(f"Resize: pod {pod.name}: {fault}")
+
+    def _as_asked(self, before: Pod, pod: Pod, config: KubeletConfig) -> Pod:
+        """The pod with its new size, as the kubelet has it. What the API server filled in for the
+        pod as a whole when it was created stays."""
+        gates = config.feature_gates
+        if pod.resources == before.resources:
+            filled_in = as_decoded(before, gates, release=self._release).resources
+            pod = replace(pod, resources=filled_in)
+        return as_decoded(pod, gates, release=self._release)
 
     # -- ephemeral containers --------------------------------------------------------------------
 

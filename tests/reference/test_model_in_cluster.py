@@ -208,3 +208,13 @@ def test_limits_as_a_whole_make_a_pod_guaranteed_whose_cpus_cannot_change() -> N
     )
     made = node(Apply(before), Resize(after))
     assert made.view().pods["a"].resize.startswith("Infeasible: Resize is infeasible")
+
+
+def test_a_size_above_what_the_api_server_filled_in_as_a_whole_is_refused() -> None:
+    """The API server adds the requests up when the pod is created, and never again (seen on
+    1.36.4)."""
+    whole = PodResources(cpu_limit="4", memory_limit="128Mi")
+    before, after = (replace(burstable("a", request=cpu), resources=whole) for cpu in "23")
+    made = node(Apply(before))
+    with pytest.raises(IllegalStep, match="pod-level cpu request 2 is below that of its contain"):
+        made.do(Resize(after))
