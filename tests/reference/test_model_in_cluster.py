@@ -216,5 +216,5 @@ def test_a_size_above_what_the_api_server_filled_in_as_a_whole_is_refused() -> N
     whole = PodResources(cpu_limit="4", memory_limit="128Mi")
     before, after = (replace(burstable("a", request=cpu), resources=whole) for cpu in "23")
     made = node(Apply(before))
-    with pytest.raises(IllegalStep, match="pod-level cpu request .* is below that of its containers"):
+    with pytest.raises(IllegalStep, match=r"request .* is below that of its containers"):
         made.do(Resize(after))
