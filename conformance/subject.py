@@ -295,6 +295,10 @@ class TakesOver(Protocol):
         :class:`SubjectLostError` while a kubelet runs.
         """
 
+    def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
+        """The texts of the files that the node's kubelet keeps for the next one, by their names in
+        :data:`conformance.kept_files.FILES`; those that are there."""
+
 
 @runtime_checkable
 class ShowsOrigin(Protocol):

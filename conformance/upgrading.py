@@ -1,4 +1,4 @@
-"""An upgrade of the kubelet on one node, and the way back, rehearsed.
+"""An upgrade of the kubelet on one node, the way back, and the upgrade once more, rehearsed.
 
 What belongs here: the steps of a rehearsal, and what may not break in them. What never does: how
 one kubelet takes over from another (:class:`conformance.subject.TakesOver`), and how the outcome
@@ -6,10 +6,10 @@ is shown.
 
 How it works: the old kubelet starts and is given pods. It is stopped, and the new one starts on the
 same root: state file, manifests and running containers stay. The new one is given a pod more, so
-that it writes its own form of the state file. Then it is stopped, and the old one starts again.
-After every step from the new kubelet's start on, the node is judged by :mod:`conformance.promises`,
-and by the models of the two releases as long as they can tell. What was broken before the upgrade
-is no fault of it.
+that it writes its own form of the state file. Then it is stopped, the old one starts again and is
+given a pod more, and so is the new one. After every step from the new kubelet's start on, the node
+is judged by :mod:`conformance.promises`, and by the models of the two releases as long as they can
+tell. What was broken before the upgrade is no fault of it.
 
 The new kubelet may have another machine or another configuration. A kubelet that does not start
 then over the state file that it finds is started once more without that file, as its own error
@@ -20,7 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from enum import Enum
+from itertools import count
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple, TypeAlias
 
 import topologies
 from conformance.accounts import as_expected
@@ -33,6 +36,8 @@ from conformance.promises import Situation, Violation, broken_in_step, promise_o
 from conformance.promises.histories import GOES_ON, GOING_ON
 from conformance.results import Difference
 from conformance.subject import (
+    Capability,
+    NamesKilledRename,
     Subject,
     SubjectInfo,
     SubjectLostError,
@@ -46,6 +51,7 @@ from reference.steps import (
     Apply,
     Configure,
     Delete,
+    KillAtRename,
     KubeletConfig,
     Pod,
     Reboot,
@@ -64,23 +70,59 @@ NO_MODEL: Final = "the promises alone"
 _Found: TypeAlias = tuple[str, str, tuple[Difference, ...]]
 
 
+class Leg(Enum):
+    """A part of the way, in words that can be the subject of a sentence."""
+
+    THERE = "the upgrade"
+    BACK = "the way back"
+    AGAIN = "the second upgrade"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Going(Enum):
+    """How a kubelet goes, before another one starts: it is stopped, it is killed (SIGKILL), the
+    machine boots again, so that no container goes on, or every pod is deleted first and comes again
+    afterwards."""
+
+    STOP = "stop"
+    KILL = "kill"
+    REBOOT = "reboot"
+    DRAIN = "drain"
+
+
+class Killed(NamedTuple):
+    """A kubelet is killed at the ``number``-th rename of a file of its own: just before it, or just
+    ``after`` it."""
+
+    number: int
+    after: bool
+
+    def __str__(self) -> str:
+        """As ``before rename 2``."""
+        return f"{'after' if self.after else 'before'} rename {self.number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What is rehearsed: a machine, a configuration, ``pods`` that the old kubelet is given, and
-    one ``later`` that the new one is. ``gone`` are those that are deleted before the upgrade.
-    ``state``: the text of a state file over which the old kubelet starts first (``None``: none);
-    ``known`` are the pods that run by then. ``reboot``: the machine boots again before each other
-    kubelet starts, so that no container goes on. ``to_machine`` and ``to_config``: what the new
-    kubelet has instead (``None``: the same)."""
+    those of ``later``, of which each further kubelet is given the next, as far as there is one.
+    ``gone`` are those that are deleted before the upgrade. ``state``: the text of a state file over
+    which the old kubelet starts first (``None``: none); ``known`` are the pods that run by then.
+    ``going``: how each kubelet goes. ``killed``: where the new kubelet is killed as it starts for
+    the first time and is given a pod more; it is started again then. ``to_machine`` and
+    ``to_config``: what the new kubelet has instead (``None``: the same)."""
 
     machine: Machine
     config: KubeletConfig
     pods: Sequence[Pod]
-    later: Pod
+    later: Sequence[Pod]
     gone: Sequence[str] = ()
     state: str | None = None
     known: Sequence[Pod] = ()
-    reboot: bool = False
+    going: Going = Going.STOP
+    killed: Killed | None = None
     to_machine: Machine | None = None
     to_config: KubeletConfig | None = None
 
@@ -99,7 +141,12 @@ class Plan:
     @property
     def reboots(self) -> bool:
         """Whether the machine boots again before another kubelet starts."""
-        return self.reboot or self.to_machine is not None
+        return self.going is Going.REBOOT or self.to_machine is not None
+
+    @property
+    def stays_up(self) -> bool:
+        """Whether containers may go on all the way."""
+        return not self.reboots and self.going is not Going.DRAIN
 
     def named(self, name: str) -> Machine:
         """The machine of this name: one of the plan's own, which may be a file's, or any other."""
@@ -109,19 +156,34 @@ class Plan:
     @property
     def every_pod(self) -> tuple[Pod, ...]:
         """Those that stay, in the order in which they come."""
-        return (*self.known, *(one for one in self.pods if one.name not in self.gone), self.later)
+        return (*self.known, *(one for one in self.pods if one.name not in self.gone), *self.later)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The texts of a file that kubelets keep for one another: as it was ``found`` by the kubelet of
+    a stage, once that had ``started``, and as it was ``left``; ``None`` where it was not there."""
+
+    found: str | None = None
+    started: str | None = None
+    left: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The node at a moment that a user would look at it. ``back``: on the way back."""
+    """The node at a moment that a user would look at it: a kubelet runs, and was given its pods, or
+    it gave up. ``leg``: ``None`` before the upgrade. ``files``: by name
+    (:data:`conformance.kept_files.FILES`). ``restarted``: the containers (pod and container) of the
+    stage before that were ended and started again."""
 
     title: str
     kubelet: SubjectInfo
     view: View
     machine: Machine
     config: KubeletConfig
-    back: bool = False
+    leg: Leg | None = None
+    files: Mapping[str, Kept] = field(default_factory=dict)
+    restarted: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +195,7 @@ class Turn:
     whether it started once that file was removed, and ``moved``: pods that hold other CPUs then."""
 
     kubelet: SubjectInfo
-    back: bool
+    leg: Leg
     ended: Mapping[str, str] = field(default_factory=dict)
     refusal: str = ""
     recovered: bool = False
@@ -142,12 +204,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """What was broken after a step, with which ``kubelet``, on the way ``back`` or before.
-    ``witness``: who says so, a page or a model."""
+    """What was broken after a step, with which ``kubelet``, on which ``leg``. ``witness``: who says
+    so, a page or a model."""
 
     step: str
     kubelet: SubjectInfo
-    back: bool
+    leg: Leg
     rule: str
     witness: str
     differences: tuple[Difference, ...]
@@ -156,12 +218,14 @@ class Broken:
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
     """What came of a rehearsal. ``notes``: what a person should know of it. ``turns``: one for each
-    way where the machine or the configuration changes; else none."""
+    leg where the machine or the configuration changes; else none. ``killed``: the file at whose
+    rename the new kubelet was killed (``""``: it was not)."""
 
     stages: tuple[Stage, ...]
     broken: tuple[Broken, ...]
     notes: tuple[str, ...]
     turns: tuple[Turn, ...] = ()
+    killed: str = ""
 
     @property
     def unrehearsed(self) -> tuple[str, ...]:
@@ -178,7 +242,8 @@ class Rehearsed:
 def rehearse(
     old: Subject, new: Subject, plan: Plan, *, say: Callable[[str], None] = lambda stage: None
 ) -> Rehearsed:
-    """Upgrade a node from ``old`` to ``new``, and take it back. ``say`` gets how far it is.
+    """Upgrade a node from ``old`` to ``new``, take it back, and upgrade it again. ``say`` gets how
+    far it is.
 
     Raises :class:`SubjectUsageError` where the new one cannot go on on a node of the old one,
     :class:`SubjectSetupError` where the old one does not start, and :class:`SubjectLostError`.
@@ -195,15 +260,33 @@ def rehearse(
         rehearsal.close()
 
 
+def rehearse_killed(
+    old: Subject, new: Subject, plan: Plan, *, say: Callable[[str], None] = lambda stage: None
+) -> Iterator[tuple[str, Rehearsed]]:
+    """The same, with the new kubelet killed at each rename that it makes as it starts and is given
+    a pod more: where that was, with the file, and what came of it. Raises what :func:`rehearse`
+    raises, and :class:`SubjectUsageError` where a kubelet cannot be killed there."""
+    for killed in (Killed(number, after) for number in count(1) for after in (False, True)):
+        say(f"{new.info.name} is killed {killed}")
+        found = rehearse(old, new, replace(plan, killed=killed), say=say)
+        if not found.killed:
+            return
+        yield f"{killed} ({found.killed})", found
+
+
 class _Rehearsal:
     """A node, the model beside it, and what was seen so far."""
 
     def __init__(self, old: Subject, new: Subject, plan: Plan, say: Callable[[str], None]) -> None:
+        assert isinstance(old, TakesOver)
         self._old, self._new = old, new
         self._plan = plan
         self._say = say
         self._kubelet = old.info
-        self._back = False
+        self._takes_over: TakesOver = old
+        self._leg: Leg | None = None
+        self._files: dict[str, Kept] = {}
+        self._killed_at = ""
         self._node = old.node(plan.machine, plan.config, machines=plan.named)
         self._can = old.capabilities & new.capabilities
         self._pods: dict[str, Pod] = {}
@@ -226,35 +309,51 @@ class _Rehearsal:
         before, after = _version(self._old), _version(self._new)
         after += ", changed" if self._plan.changes else ""
         view = self._begin()
+        self._files = {name: Kept(left=text) for name, text in self._texts().items()}
         self._see(before, view)
-        view = self._turned(view, self._new, after)
-        if view.running and not view.hangs:
-            view = self._take(Apply(self._plan.later))
-            self._see(f"{after}, one pod more", view)
-            if not _runs(view, self._plan.later.name):
-                # At the next start it could take the CPUs of a pod that runs.
-                view = self._take(Delete(self._plan.later.name))
-        self._back = True
-        self._turned(view, self._old, f"back at {before}")
+        later = iter(self._plan.later)
+        for leg, kubelet, title in (
+            (Leg.THERE, self._new, after),
+            (Leg.BACK, self._old, f"back at {before}"),
+            (Leg.AGAIN, self._new, f"{after} again"),
+        ):
+            self._leg = leg
+            view = self._turned(view, kubelet, title, next(later, None))
         notes = [*self._notes, *self._model.notes]
-        return Rehearsed(tuple(self._stages), tuple(self._broken), tuple(notes), tuple(self._turns))
+        told = (tuple(self._stages), tuple(self._broken), tuple(notes), tuple(self._turns))
+        return Rehearsed(*told, self._killed_at)
 
-    def _turned(self, view: View, kubelet: Subject, title: str) -> View:
-        """The node once this kubelet runs in place of the other, if it can."""
+    def _turned(self, view: View, kubelet: Subject, title: str, later: Pod | None) -> View:
+        """The node once this kubelet runs in place of the other, if it can, and has been given one
+        pod more."""
         before = view
         view = self._replaced(view, kubelet)
-        self._see(title, view)
-        if not self._plan.changes:
-            return view
-        turn = Turn(self._kubelet, self._back, _ended(before, view))
-        if not view.running:
+        turn = Turn(self._kubelet, self._leg_taken, _ended(before, view))
+        if self._plan.changes and not view.running:
+            self._see(title, view)
             turn = replace(turn, refusal=view.error)
-            view = self._recovered(view)
-            self._see("state file removed", view)
+            view, title = self._recovered(view), "state file removed"
             moved = _moved(before, view) if view.running else ()
             turn = replace(turn, recovered=view.running and not view.hangs, moved=moved)
-        self._turns.append(turn)
+        if self._plan.changes:
+            self._turns.append(turn)
+        if later and view.running and not view.hangs:
+            view = self._given(later)
+        self._see(title, view)
+        if later and view.running and not _runs(view, later.name) and later.name in self._pods:
+            # At the next start it could take the CPUs of a pod that runs.
+            view = self._take(Delete(later.name))
         return view
+
+    def _given(self, later: Pod) -> View:
+        view = self._take(Apply(later))
+        self._note_files()
+        return view
+
+    @property
+    def _leg_taken(self) -> Leg:
+        assert self._leg is not None
+        return self._leg
 
     def _recovered(self, refused: View) -> View:
         """The node once the kubelet has been started without its state file. What was booked is
@@ -288,31 +387,90 @@ class _Rehearsal:
 
     def _replaced(self, view: View, kubelet: Subject) -> View:
         """The node once this kubelet has been started in place of the other."""
+        drained = self._drained(view)
         if view.running:
-            self._take(Stop())
+            self._take(Stop(kill=self._plan.going is Going.KILL))
+        back = self._leg is Leg.BACK
         if self._plan.reboots:
-            self._machine = (
-                self._plan.machine if self._back else self._plan.to_machine or self._machine
-            )
+            other = self._plan.to_machine or self._machine
+            self._machine = self._plan.machine if back else other
             self._take(Reboot(self._machine.name if self._plan.to_machine else ""))
             if self._before is not None:  # pods are to run again, on whichever CPUs
                 self._before = replace(self._before, cpusets={}, asked={})
         if self._plan.to_config is not None:
-            self._config = self._plan.config if self._back else self._plan.to_config
+            self._config = self._plan.config if back else self._plan.to_config
             self._take(Configure(self._config))
         assert isinstance(kubelet, TakesOver)
         kubelet.take_over(self._node)
-        self._kubelet = kubelet.info
+        self._kubelet, self._takes_over = kubelet.info, kubelet
         self._model.hand_over(kubelet.info.release)
         self._comparison.begin(self._model)
-        return self._start()
+        if self._plan.killed and self._leg is Leg.THERE:
+            self._kill_on_the_way(self._plan.killed, next(iter(self._plan.later), None))
+        view = self._start()
+        for pod in drained if view.running and not view.hangs else ():
+            view = self._take(Apply(pod))
+        return view
+
+    def _kill_on_the_way(self, at: Killed, later: Pod | None) -> None:
+        """Let the kubelet start, be given one pod more and be killed meanwhile; the pod is gone by
+        its next start. No model knows what was written by then. A kubelet that makes fewer renames
+        is stopped."""
+        node, can = self._node, Capability.RENAMES
+        if can not in self._can or not isinstance(node, NamesKilledRename):
+            raise SubjectUsageError(f"{self._kubelet.name} cannot {can.value}")
+        running = [name for name in self._pods if self._before and _runs(self._before, name)]
+        node.do(KillAtRename(at.number, at.after, any_file=True))
+        node.do(Start())
+        seen = self._settled(running)
+        if seen.running and later:
+            node.do(Apply(later))
+            seen = self._settled([*running, later.name])
+            node.do(Delete(later.name))
+        if seen.running:
+            node.do(Stop())
+        else:
+            self._killed_at = PurePosixPath(node.killed_at_rename).name
+            self._model.silence(f"{self._kubelet.name} was killed before it was done")
+
+    def _settled(self, running: Sequence[str]) -> View:
+        """Once the kubelet has ended, or these pods run."""
+        return self._node.settle(
+            lambda view: not view.running or all(_runs(view, name) for name in running)
+        )
+
+    def _drained(self, view: View) -> list[Pod]:
+        """The pods that are deleted before the kubelet goes, in the order in which they came."""
+        is_drained = self._plan.going is Going.DRAIN and view.running and not view.hangs
+        pods = list(self._pods.values()) if is_drained else []
+        for pod in pods:
+            self._take(Delete(pod.name))
+        return pods
 
     def _start(self) -> View:
         self._say(f"{self._kubelet.name} starts")
-        return self._take(Start())
+        found = self._texts()
+        view = self._take(Start())
+        started = self._texts()
+        self._files = {
+            name: Kept(found.get(name), started.get(name), started.get(name))
+            for name in {**found, **started}
+        }
+        return view
+
+    def _note_files(self) -> None:
+        left = self._texts()
+        self._files = {
+            name: replace(self._files.get(name, Kept()), left=left.get(name))
+            for name in {**self._files, **left}
+        }
+
+    def _texts(self) -> dict[str, str]:
+        return self._takes_over.kept_files(self._node)
 
     def _see(self, title: str, view: View) -> None:
-        where = (self._machine, self._config, self._back)
+        restarted = _restarted(self._stages[-1].view, view) if self._stages else ()
+        where = (self._machine, self._config, self._leg, self._files, restarted)
         self._stages.append(Stage(title, self._kubelet, view, *where))
 
     def _take(self, step: Step) -> View:
@@ -338,8 +496,8 @@ class _Rehearsal:
         fresh = [one for one in fresh if one.rule not in self._broken_before]
         unlike = self._unlike_model(step, expected, seen)
         wrong = list(_by_rule(fresh)) or unlike
-        if self._stages:
-            where = (step.sentence, self._kubelet, self._back)
+        if self._leg is not None:
+            where = (step.sentence, self._kubelet, self._leg)
             self._broken += [Broken(*where, *one) for one in wrong]
             return
         self._broken_before |= {one.rule for one in fresh}
@@ -462,6 +620,15 @@ def _started_again(before: View, after: View) -> Iterator[Violation]:
             what = f"container {pod}/{container}"
             seen = "was ended, and started again"
             yield Violation(GOES_ON, Difference(what=what, expected="goes on running", seen=seen))
+
+
+def _restarted(before: View, after: View) -> tuple[tuple[str, str], ...]:
+    """The containers of both that are not the same any more."""
+    return tuple(
+        (pod, container)
+        for pod, container, asked in each(before.asked)
+        if (now := after.asked.get(pod, {}).get(container)) is not None and now.id != asked.id
+    )
 
 
 def _by_rule(found: Iterable[Violation]) -> Iterator[_Found]:

@@ -1,4 +1,4 @@
-"""``pinproof upgrade``: an upgrade of the kubelet on one machine, and the way back, rehearsed.
+"""``pinproof upgrade``: an upgrade of the kubelet on one machine, back, and again, rehearsed.
 
 What belongs here: the options, what is rehearsed where little is said, and how the outcome is
 printed. What never does: the rehearsal (:mod:`conformance.upgrading`).
@@ -7,27 +7,39 @@ printed. What never does: the rehearsal (:mod:`conformance.upgrading`).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 import topologies
 from conformance.accounts import broken
 from conformance.explain import difference_lines
+from conformance.kept_files import FILES, STATE, layout_of
 from conformance.lockstep import holdings
-from conformance.pods import guaranteed
+from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.subject import Subject, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
-from conformance.upgrading import Broken, Plan, Rehearsed, Stage, Turn, rehearse
-from conformance.verdict import ExitStatus, Verdict
+from conformance.upgrading import (
+    Broken,
+    Going,
+    Kept,
+    Leg,
+    Plan,
+    Rehearsed,
+    Stage,
+    Turn,
+    rehearse,
+    rehearse_killed,
+)
+from conformance.verdict import ExitStatus, Verdict, worst
 from pinproof import inputs
 from pinproof.completion import machine_names
 from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of
@@ -40,8 +52,11 @@ from pinproof.progress import busy
 from pinproof.settings import Given, settings_of
 from pinproof.simulation import assumed, known_pods, reserved_of
 from reference import CPUSet, CPUTopology
-from reference.releases import minor_of
-from reference.steps import KubeletConfig, Pod
+from reference.behaviours import Behaviour
+from reference.cpumanager.state.checkpoint import Layout
+from reference.pods.pod_level_resources import pod_managers_on
+from reference.releases import has, minor_of
+from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
 from reference.view import Phase
 from reports.text import clean, few
 from topologies import Machine
@@ -52,8 +67,6 @@ _VERDICTS: Final = {
     ExitStatus.NOT_CONFORMANT: Verdict.FAIL,
     ExitStatus.COULD_NOT_TELL: Verdict.UNKNOWN,
 }
-_WORKS: Final = "; the way back works"
-_BREAKS_TOO: Final = ", and so does the way back"
 _SCHEMES: Final = ("kubelet", "miniature")
 
 
@@ -65,7 +78,19 @@ class Asked:
     new: str = argument("A release, or kubelet:BINARY.", metavar="TO")
     machine: MachineName = "2s-2n-16c-smt2"
     model: bool = option(False, "Ask the models of both releases; start no kubelet.", "--model")
-    reboot: bool = option(False, "Boot the machine again before TO and FROM start.", "--reboot")
+    going: Going = option(
+        Going.STOP,
+        "How each kubelet goes: it is stopped or killed, the machine boots again, or every pod is "
+        "deleted first and comes again afterwards.",
+        "--by",
+    )
+    reboot: bool = option(False, "The same as --by reboot.", "--reboot")
+    killed: bool = option(
+        False,
+        "Then rehearse it anew with TO killed at each file that it writes as it starts and is "
+        "given a pod, before and after the rename.",
+        "--killed",
+    )
     to_machine: str | None = option(
         None, "TO finds this machine instead, after a boot.", autocompletion=machine_names
     )
@@ -75,15 +100,15 @@ class Asked:
 
 @with_options
 def upgrade(context: typer.Context, question: Question, given: Given, asked: Asked) -> None:
-    """Rehearse an upgrade of the kubelet on one machine, and the way back: does each kubelet start,
-    and do pods that run keep their CPUs?
+    """Rehearse an upgrade of the kubelet on one machine, the way back, and the upgrade once more:
+    does each kubelet start, and do pods that run keep their CPUs?
 
     FROM starts and is given pods. FROM is stopped, and TO starts over its state file and running
-    containers. TO is given one more pod and is stopped, and FROM starts again. A release stands for
-    the unmodified kubelet of that release, which is built if it is not there yet. --to-machine and
-    --to-config rehearse a change of the machine or of the settings. Exit status 0: containers keep
-    their CPUs; 1: a promise is broken, or pods that hold CPUs would be ended; 3: there is no
-    verdict.
+    containers. TO is given one more pod and is stopped, FROM starts again and is given one more,
+    and so is TO. A release stands for the unmodified kubelet of that release, which is built if it
+    is not there yet. --to-machine and --to-config rehearse a change of the machine or of the
+    settings. Exit status 0: containers keep their CPUs; 1: a promise is broken, or pods that hold
+    CPUs would be ended; 3: there is no verdict.
 
     pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
     """
@@ -99,16 +124,18 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
         release = min(before.info.release, after.info.release, key=minor_of)
         plan, notes = _plan(shown, replace(node, release=release))
         change = changed_inputs(shown, node.given, asked.to_machine, asked.to_config, release)
-        plan = replace(plan, reboot=asked.reboot, to_machine=change[0], to_config=change[1])
+        going = Going.REBOOT if asked.reboot else asked.going
+        plan = replace(plan, going=going, to_machine=change[0], to_config=change[1])
         with busy("upgrade") as say:
             found = rehearse(before, after, plan, say=say)
-    status = _status(found)
+            killed = [*rehearse_killed(before, after, plan, say=say)] if asked.killed else []
+    status = worst([_status(found), *(_status(one) for _, one in killed)])
     replay = shlex.join(["pinproof", "upgrade", *_arguments(context)])
     if asked.as_json:
-        print_json(_facts(found, plan, [*notes, *found.notes], replay))
+        print_json(_facts(found, plan, [*notes, *found.notes], replay, killed))
     else:
         _show(found, plan, [*notes, *found.notes], release)
-        _tell(found, replay, status)
+        _tell(found, plan, replay, status, killed)
     raise typer.Exit(int(status))
 
 
@@ -155,7 +182,10 @@ def _plan(machine: Machine, node: Inputs) -> tuple[Plan, list[str]]:
         state, known = file.text, known_pods(file, pods, config, release)
         notes += assumed(known, pods)
     fresh = [pod for pod in pods if pod not in known]
-    later = guaranteed(_unused("later", [*known, *fresh]), _core(topology))
+    later = [
+        guaranteed(_unused(name, [*known, *fresh]), _core(topology))
+        for name in ("later", "later2", "later3")
+    ]
     return Plan(machine, config, fresh, later, gone, state, known), notes
 
 
@@ -173,13 +203,31 @@ def _usual_pods(
     left = len(topology.cpus - reserved_of(topology, config, release)) - core
     if left < core:
         return (guaranteed("pod1", core),), ()
-    sizes: list[int | str] = []
-    for size, rounded in ((core, core), ("0.5", 1), (2 * core, 2 * core)):
-        if rounded <= left:
-            sizes.append(size)
-            left -= rounded
-    pods = [guaranteed(f"pod{number}", size) for number, size in enumerate(sizes, 1)]
-    return (guaranteed("gone", core), *pods), ("gone",)
+    left -= 2 * core if left >= 8 * core else 0  # for each of those that come later
+    fitting: list[Pod] = []
+    for pod, takes in _wanted_pods(core, config, release):
+        if takes <= left:
+            fitting.append(pod)
+            left -= takes
+    return (guaranteed("gone", core), *fitting), ("gone",)
+
+
+def _wanted_pods(core: int, config: KubeletConfig, release: str) -> Iterator[tuple[Pod, int]]:
+    """Pods of every kind that the release keeps CPUs for, the most usual first, each with how many
+    CPUs it takes of a node."""
+    yield guaranteed("pod1", core), core
+    yield guaranteed("pod2", "0.5"), 1
+    yield guaranteed("pod3", 2 * core), 2 * core
+    init = exclusive("init", core, kind=Kind.INIT)
+    yield guaranteed_of("pod4", [init, exclusive("c", core)]), core
+    if has(release, Behaviour.SIDECARS_KEEP_CPUS):
+        sidecar = exclusive("side", core, kind=Kind.SIDECAR)
+        yield guaranteed_of("pod5", [sidecar, exclusive("c", core)]), 2 * core
+    if pod_managers_on(config.feature_gates, release=release):
+        shared = Container("rest")
+        whole = guaranteed_of("pod6", [exclusive("c", core), shared])
+        resources = PodResources(str(2 * core), str(2 * core), "1Gi", "1Gi")
+        yield replace(whole, resources=resources), 2 * core
 
 
 def _unused(name: str, pods: list[Pod]) -> str:
@@ -208,7 +256,7 @@ def _show(found: Rehearsed, plan: Plan, notes: list[str], release: str) -> None:
     heads = [f"{plan.machine.name} with {plan.config}"]
     shown = found.stages[-1]
     if plan.changes:
-        shown = [one for one in found.stages if not one.back][-1]
+        shown = [one for one in found.stages if one.leg is not Leg.BACK][-1]
         heads.append(f"then {shown.machine.name} with {shown.config}")
     print_lines(console, *heads, notes=[*notes, *_renumbered(found, release)], most=1000)
     console.print(_table(found, plan))
@@ -228,16 +276,20 @@ def _renumbered(found: Rehearsed, release: str) -> Iterable[str]:
 
 
 def _table(found: Rehearsed, plan: Plan) -> Table:
-    """Who holds which CPUs, a column for each stage."""
-    table = Table("", box=None, pad_edge=False)
+    """Who holds which CPUs, and what became of the files, a column for each stage."""
+    table = Table(Column("", no_wrap=True), box=None, pad_edge=False)
     for stage in found.stages:
         table.add_column(Text(one_line(stage.title)))
     table.add_row("kubelet", *(_kubelet(one) for one in found.stages))
     for pod in plan.every_pod:
         for container in pod.containers:
             owner = one_line(f"{pod.name}/{container.name}: {container.requested_cpu or 'no cpu'}")
-            table.add_row(Text(owner), *_cells(found, pod.name, container.name))
+            table.add_row(Text(owner), *_cells(found, plan, pod.name, container.name))
     table.add_row("shared pool", *(str(one.view.shared_pool) for one in found.stages))
+    names = [name for name in FILES if any(name in one.files for one in found.stages)]
+    for name in names:
+        cells = (_file(name, stage.files.get(name, Kept())) for stage in found.stages)
+        table.add_row(Text(PurePosixPath(name).name), *map(Text, cells))
     return table
 
 
@@ -247,13 +299,37 @@ def _kubelet(stage: Stage) -> str:
     return "runs" if stage.view.running else "gives up"
 
 
-def _cells(found: Rehearsed, pod: str, container: str) -> Iterator[Text]:
+def _cells(found: Rehearsed, plan: Plan, pod: str, container: str) -> Iterator[Text]:
     before = CPUSet()
     for stage in found.stages:
         held = stage.view.assignments.get(pod, {}).get(container, CPUSet())
-        moved = before and held and held != before
+        words = [_cell(stage, pod, container)]
+        if before and held and held != before and plan.going is not Going.DRAIN:
+            words.append("moved")
+        if (pod, container) in stage.restarted and plan.stays_up:
+            words.append("restarted")
         before = held or before
-        yield Text(f"{_cell(stage, pod, container)}{' moved' if moved else ''}")
+        yield Text(" ".join(words))
+
+
+def _file(name: str, kept: Kept) -> str:
+    """What a kubelet left, and whether it changed what it had found."""
+    if kept.left is None:
+        return "" if kept.found is None else "removed"
+    form = _form(kept.left) if name == STATE else f"{len(kept.left.encode())} B"
+    if kept.found is None or kept.found == kept.left:
+        return form
+    before = _form(kept.found)
+    if name == STATE and before != form:
+        return f"{before} to {form}{'' if kept.started == kept.found else ' at once'}"
+    return f"{form} written"
+
+
+def _form(text: str) -> str:
+    layout = layout_of(text)
+    if layout is None:
+        return "unreadable"
+    return "no version" if layout is Layout.PLAIN else f"v{layout.value}"
 
 
 def _cell(stage: Stage, pod: str, container: str) -> str:
@@ -269,8 +345,14 @@ def _cell(stage: Stage, pod: str, container: str) -> str:
     return ""
 
 
-def _tell(found: Rehearsed, replay: str, status: ExitStatus) -> None:
-    """What was broken, and the verdict."""
+def _tell(
+    found: Rehearsed,
+    plan: Plan,
+    replay: str,
+    status: ExitStatus,
+    killed: Sequence[tuple[str, Rehearsed]],
+) -> None:
+    """What was broken, and the verdict; and of each rehearsal in which TO was killed."""
     if status is ExitStatus.COULD_NOT_TELL:
         note("pinproof: upgrade: no verdict: no container ran on exclusive CPUs before the upgrade")
         return
@@ -280,9 +362,21 @@ def _tell(found: Rehearsed, replay: str, status: ExitStatus) -> None:
     for one in found.broken:
         for line in _broken_lines(one):
             typer.echo(clean(line))
+    for point, rehearsed in killed:
+        for line in _killed_lines(point, rehearsed):
+            typer.echo(clean(line))
     if status is ExitStatus.NOT_CONFORMANT:
         typer.echo(clean(f"replay\n  {replay}"))
-    typer.echo(clean(_verdict(found)))
+    typer.echo(clean(_verdict(found, plan)))
+
+
+def _killed_lines(point: str, found: Rehearsed) -> Iterator[str]:
+    """What came of a rehearsal in which TO was killed there."""
+    legs = [str(leg) for leg in _broken_legs(found)]
+    said = f"{_and(legs)} {_verb(legs, 'break')} a promise" if legs else "kept"
+    yield f"{_named(found.stages[1])} killed {point}: {said}"
+    for one in found.broken:
+        yield from _broken_lines(one)
 
 
 def _turn_lines(turn: Turn) -> Iterator[str]:
@@ -290,10 +384,10 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
     refuses to start over it."""
     for pod, why in turn.ended.items():
         if why:
-            yield f"{pod}{_back(turn)}: {why}"
+            yield f"{pod}{_on(turn.leg)}: {why}"
     if not turn.refusal:
         return
-    yield f"{turn.kubelet.name} refuses to start{_back(turn)}: {turn.refusal}"
+    yield f"{turn.kubelet.name} refuses to start{_on(turn.leg)}: {turn.refusal}"
     if not turn.recovered:
         yield "  It does not start without cpu_manager_state either."
         return
@@ -301,49 +395,60 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
     yield f"  It starts once cpu_manager_state is removed{moved if turn.moved else ''}."
 
 
-def _back(turn: Turn) -> str:
-    return " on the way back" if turn.back else ""
+def _on(leg: Leg) -> str:
+    return "" if leg is Leg.THERE else f" on {leg}"
 
 
 def _pods(names: Collection[str], verb: str) -> str:
     return f"{len(names)} pod {verb}s" if len(names) == 1 else f"{len(names)} pods {verb}"
 
 
-def _verdict(found: Rehearsed) -> str:
-    parts = [ended_text(turn.ended, _back(turn), ".") for turn in found.turns if turn.ended]
+def _verdict(found: Rehearsed, plan: Plan) -> str:
+    parts = [ended_text(turn.ended, _on(turn.leg), ".") for turn in found.turns if turn.ended]
     if not parts:
-        parts.append(_outcome(found))
+        parts.append(_outcome(found, plan))
     elif found.broken:
-        parts.append(f"Broken besides: {_ways(found)}.")
+        legs = [f"a promise by {leg}" for leg in _broken_legs(found)]
+        parts.append(f"Broken besides: {_and(legs)}.")
     if found.unrehearsed:
         names = few(found.unrehearsed, 5)
         parts.append(f"Not rehearsed, as they did not run before: {names}.")
     return " ".join(parts)
 
 
-def _broken_ways(found: Rehearsed) -> tuple[bool, bool]:
-    """Whether something broke on the way there, and on the way back."""
-    there, back = (any(one.back is side for one in found.broken) for side in (False, True))
-    return there, back
+def _broken_legs(found: Rehearsed) -> list[Leg]:
+    """On which legs something broke."""
+    return [leg for leg in Leg if any(one.leg is leg for one in found.broken)]
 
 
-def _ways(found: Rehearsed) -> str:
-    names = ("a promise by the upgrade", "a promise by the way back")
-    return " and ".join(
-        name for name, is_broken in zip(names, _broken_ways(found), strict=True) if is_broken
-    )
-
-
-def _outcome(found: Rehearsed) -> str:
+def _outcome(found: Rehearsed, plan: Plan) -> str:
     first, second, *_ = found.stages
     way = f"from {_named(first)} to {_named(second)}{_elsewhere(first, second)}"
-    there, back = _broken_ways(found)
-    if there:
-        return f"The upgrade {way} breaks a promise{_BREAKS_TOO if back else _WORKS}."
-    if back:
-        return f"The upgrade {way} breaks no promise. The way back breaks one."
+    broken = _broken_legs(found)
+    if broken:
+        kept = [str(leg) for leg in Leg if leg not in broken]
+        said = f"{_and([str(leg) for leg in broken])} {_verb(broken, 'break')} a promise"
+        rest = f"; {_and(kept)} {_verb(kept, 'break')} none" if kept else ""
+        return f"Rehearsed {way}: {said}{rest}."
     count = f"{found.pinned} container{'' if found.pinned == 1 else 's'}"
-    return f"Kept, {way} and back: {count} with exclusive CPUs."
+    return f"Kept, {way}, back and again: {count} with exclusive CPUs{_restarts(found, plan)}."
+
+
+def _and(words: Sequence[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _verb(subjects: Sequence[object], verb: str) -> str:
+    return f"{verb}s" if len(subjects) == 1 else verb
+
+
+def _restarts(found: Rehearsed, plan: Plan) -> str:
+    """How many containers were started again, where none had to be."""
+    if not plan.stays_up:
+        return ""
+    count = sum(len(stage.restarted) for stage in found.stages)
+    return f"; {count} of all containers started again" if count else "; none was started again"
 
 
 def _elsewhere(first: Stage, second: Stage) -> str:
@@ -374,7 +479,13 @@ def _status(found: Rehearsed) -> ExitStatus:
 # -- for programs ------------------------------------------------------------------------------
 
 
-def _facts(found: Rehearsed, plan: Plan, notes: list[str], replay: str) -> Mapping[str, Any]:
+def _facts(
+    found: Rehearsed,
+    plan: Plan,
+    notes: list[str],
+    replay: str,
+    killed: Sequence[tuple[str, Rehearsed]] = (),
+) -> Mapping[str, Any]:
     return {
         "machine": plan.machine.name,
         "settings": str(plan.config),
@@ -382,22 +493,20 @@ def _facts(found: Rehearsed, plan: Plan, notes: list[str], replay: str) -> Mappi
         "pinned": found.pinned,
         "notes": notes,
         "stages": [_stage_facts(one) for one in found.stages],
-        "broken": [
+        "broken": [_broken_facts(one) for one in found.broken],
+        "killed": [
             {
-                "step": one.step,
-                "way back": one.back,
-                "kubelet": one.kubelet.name,
-                "rule": one.rule,
-                "source": one.witness,
-                "differences": difference_facts(one.differences),
+                "where": point,
+                "verdict": _VERDICTS[_status(one)].value,
+                "broken": [_broken_facts(each) for each in one.broken],
             }
-            for one in found.broken
+            for point, one in killed
         ],
-        "ended": [name for turn in found.turns if not turn.back for name in turn.ended],
+        "ended": [name for turn in found.turns if turn.leg is Leg.THERE for name in turn.ended],
         "turns": [
             {
                 "kubelet": turn.kubelet.name,
-                "way back": turn.back,
+                "leg": turn.leg.value,
                 "ended": turn.ended,
                 "refusal": turn.refusal,
                 "starts without the state file": turn.recovered,
@@ -410,10 +519,22 @@ def _facts(found: Rehearsed, plan: Plan, notes: list[str], replay: str) -> Mappi
     }
 
 
+def _broken_facts(one: Broken) -> Mapping[str, Any]:
+    return {
+        "step": one.step,
+        "leg": one.leg.value,
+        "kubelet": one.kubelet.name,
+        "rule": one.rule,
+        "source": one.witness,
+        "differences": difference_facts(one.differences),
+    }
+
+
 def _stage_facts(stage: Stage) -> Mapping[str, Any]:
     view = stage.view
     return {
         "title": stage.title,
+        "leg": stage.leg.value if stage.leg else None,
         "machine": stage.machine.name,
         "settings": str(stage.config),
         "kubelet": {
@@ -430,5 +551,10 @@ def _stage_facts(stage: Stage) -> Mapping[str, Any]:
             for pod, held in view.assignments.items()
         },
         "shared pool": str(view.shared_pool),
+        "restarted": [f"{pod}/{container}" for pod, container in stage.restarted],
+        "files": {
+            name: {"found": kept.found, "after the start": kept.started, "left": kept.left}
+            for name, kept in stage.files.items()
+        },
         "state file": view.state_file,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from conformance.discovered import info_of
+from conformance.kept_files import STATE
 from conformance.subject import (
     OF_REAL_NODES,
     Capability,
@@ -95,6 +96,11 @@ class ReferenceSubject:
         if not isinstance(node, ModelNode):
             raise SubjectUsageError(f"{self.info.name} continues only on nodes of the model")
         node.hand_over(self._make, self.info.release)
+
+    def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
+        """See :class:`conformance.subject.TakesOver`. The model has the CPU manager's alone."""
+        text = node.view().state_file
+        return {} if text is None else {STATE: text}
 
     def close(self) -> None:
         """Nothing to close."""

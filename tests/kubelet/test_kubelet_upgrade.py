@@ -17,7 +17,7 @@ from conformance.subject import SubjectLostError, SubjectUsageError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.process import Patience
 from conformance.subjects.reference import ReferenceSubject
-from conformance.upgrading import Plan, Rehearsed, rehearse
+from conformance.upgrading import Going, Leg, Plan, Rehearsed, rehearse
 from reference import CPUSet
 from reference.cpumanager.policy_options import FULL_PCPUS
 from reference.steps import KubeletConfig, Start
@@ -28,6 +28,11 @@ Script = Callable[[str], Path]
 MACHINE = topologies.machine("1s-1n-4c-smt2")
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
 PODS = (guaranteed("gone", 2), guaranteed("a", 2), best_effort("b"))
+#: What each further kubelet is given. For the last of them there is no room.
+LATER, SMALL_LATER = (
+    tuple(guaranteed(name, cpus) for name in ("later", "later2", "later3")) for cpus in (2, 1)
+)
+THERE, BACK, AGAIN = Leg
 
 #: The kubelet KUBELET, before which BEFORE is done in its sandbox.
 WRAPPED = """
@@ -76,7 +81,7 @@ def wrapped(script: Script, kubelet_path: str) -> Iterator[Callable[[str], Kubel
 def _rehearsed(
     old: KubeletSubject, new: KubeletSubject, config: KubeletConfig = CONFIG
 ) -> Rehearsed:
-    return rehearse(old, new, Plan(MACHINE, config, PODS, guaranteed("later", 2), ("gone",)))
+    return rehearse(old, new, Plan(MACHINE, config, PODS, LATER, ("gone",)))
 
 
 def _held(found: Rehearsed) -> list[dict[str, str]]:
@@ -94,7 +99,7 @@ def test_the_same_release_takes_over(subject: KubeletSubject) -> None:
 
 
 def test_pods_run_again_over_a_reboot(subject: KubeletSubject) -> None:
-    plan = Plan(MACHINE, CONFIG, PODS, guaranteed("later", 2), ("gone",), reboot=True)
+    plan = Plan(MACHINE, CONFIG, PODS, LATER, ("gone",), going=Going.REBOOT)
     found = rehearse(subject, subject, plan)
     assert found.broken == ()
     assert found.notes == ()
@@ -120,9 +125,9 @@ def test_pods_that_the_way_back_stops_are_seen(
     config = KubeletConfig(
         reserved_system_cpus=CPUSet([0, 4]), policy_options={"full-pcpus-only": "true"}
     )
-    plan = Plan(MACHINE, config, (guaranteed("a", 4),), guaranteed("later", 2))
+    plan = Plan(MACHINE, config, (guaranteed("a", 4),), LATER)
     found = rehearse(subject, newer, plan)
-    assert [(one.rule, one.back) for one in found.broken] == [(GOES_ON, True)]
+    assert [(one.rule, one.leg) for one in found.broken] == [(GOES_ON, BACK)]
     assert "SMTAlignmentError" in found.broken[0].differences[0].seen
 
 
@@ -130,7 +135,7 @@ def test_a_kubelet_that_moves_pods_is_seen(
     hurried: KubeletSubject, wrapped: Callable[[str], KubeletSubject]
 ) -> None:
     found = _rehearsed(hurried, wrapped("os.unlink('/var/lib/kubelet/cpu_manager_state')"))
-    assert [(one.rule, one.back) for one in found.broken] == [(KEEPS_CPUS, False)]
+    assert [(one.rule, one.leg) for one in found.broken] == [(KEEPS_CPUS, THERE)]
     (row,) = found.broken[0].differences
     assert (row.what, row.expected, row.seen) == ("exclusive CPUs a/c", "2,6", "1,5")
 
@@ -142,9 +147,9 @@ def test_a_kubelet_that_refuses_the_state_file_is_seen(
     found = _rehearsed(
         subject, wrapped("open('/var/lib/kubelet/cpu_manager_state', 'w').write('{')")
     )
-    assert [(one.rule, one.back) for one in found.broken] == [
-        (STARTS_AGAIN, False),
-        (STARTS_AGAIN, True),
+    assert [(one.rule, one.leg) for one in found.broken] == [
+        (STARTS_AGAIN, THERE),
+        (STARTS_AGAIN, BACK),
     ]
     for one in found.broken:
         assert "could not restore state from checkpoint" in one.differences[0].seen
@@ -162,7 +167,7 @@ def test_containers_that_are_started_again_are_seen(
 
     monkeypatch.setattr(subject, "__class__", Ending)
     found = _rehearsed(subject, subject)
-    assert [(one.rule, one.back) for one in found.broken] == [(GOES_ON, False), (GOES_ON, True)]
+    assert [(one.rule, one.leg) for one in found.broken] == [(GOES_ON, THERE), (GOES_ON, BACK)]
     assert [row.what for row in found.broken[0].differences] == ["container a/c", "container b/c"]
 
 
@@ -216,16 +221,16 @@ def test_a_real_kubelet_does_with_a_change_what_its_model_does(
     machine = topologies.machine(before)
     config = KubeletConfig(reserved_system_cpus=CPUSet([0])) if "machine" in str(to) else CONFIG
     pods = (guaranteed("half", 1), guaranteed("whole", 2))
-    plan = Plan(machine, config, pods, guaranteed("later", 1), **to)
+    plan = Plan(machine, config, pods, SMALL_LATER, **to)
     model = ReferenceSubject("model", release=subject.info.release)
     seen, expected = rehearse(subject, subject, plan), rehearse(model, model, plan)
     facts = [
-        [(one.back, one.ended, one.refusal, one.recovered) for one in found.turns]
+        [(one.leg, one.ended, one.refusal, one.recovered) for one in found.turns]
         for found in (seen, expected)
     ]
     assert facts[0] == facts[1]
     assert facts[0][0][1]
-    rules = [[(one.rule, one.back) for one in found.broken] for found in (seen, expected)]
+    rules = [[(one.rule, one.leg) for one in found.broken] for found in (seen, expected)]
     assert rules[0] == rules[1]
 
 
@@ -233,7 +238,7 @@ def test_a_change_does_not_hide_a_kubelet_that_moves_pods(
     hurried: KubeletSubject, wrapped: Callable[[str], KubeletSubject]
 ) -> None:
     config = replace(CONFIG, topology_manager_policy="restricted")
-    plan = Plan(MACHINE, CONFIG, PODS, guaranteed("later", 2), ("gone",), to_config=config)
+    plan = Plan(MACHINE, CONFIG, PODS, LATER, ("gone",), to_config=config)
     new = wrapped("os.unlink('/var/lib/kubelet/cpu_manager_state')")
     found = rehearse(hurried, new, plan)
-    assert [(one.rule, one.back) for one in found.broken] == [(KEEPS_CPUS, False)]
+    assert [(one.rule, one.leg) for one in found.broken] == [(KEEPS_CPUS, THERE)]

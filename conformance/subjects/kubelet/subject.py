@@ -11,6 +11,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 import topologies
+from conformance.kept_files import FILES
 from conformance.kubelets import apiservers, builder, releases
 from conformance.kubelets.binary import digest_of, program_at, version_of
 from conformance.subject import (
@@ -26,7 +27,7 @@ from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.inside import calls
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import PATIENT, Binary, Patience
-from conformance.subjects.kubelet.sandbox import Sandbox, can_be_made
+from conformance.subjects.kubelet.sandbox import STATE_DIR, Sandbox, can_be_made
 from conformance.subjects.kubelet.sandboxes import Sandboxes
 from reference.steps import KubeletConfig
 from topologies import Machine
@@ -145,6 +146,14 @@ class KubeletSubject:
         if not isinstance(node, KubeletNode):
             raise SubjectUsageError(f"{self.info.name} continues only on nodes of a kubelet")
         node.replace_kubelet(self._binary)
+
+    def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
+        """See :class:`conformance.subject.TakesOver`."""
+        assert isinstance(node, KubeletNode)
+        paths = {name: node.sandbox.path(f"{STATE_DIR}/{name}") for name in FILES}
+        return {
+            name: path.read_text(errors="replace") for name, path in paths.items() if path.is_file()
+        }
 
     def hurry(self, seconds: float | None) -> None:
         """See :class:`conformance.subject.Hurries`. A node with an API server takes its time: what

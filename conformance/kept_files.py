@@ -1,0 +1,46 @@
+"""The files in which a kubelet keeps what the next one has to know.
+
+What belongs here: which files these are, below the kubelet's root, and which form the CPU manager's
+has. What never does: what a release makes of one (``reference.cpumanager.state``).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from reference.cpumanager.state.checkpoint import Layout
+
+#: The CPU manager's.
+STATE: Final = "cpu_manager_state"
+#: All of them: of the CPU manager, the memory manager (since 1.21), the allocation of pods (since
+#: 1.33; before, ``pod_status_manager_state``), the device manager and the DRA manager.
+FILES: Final = (
+    STATE,
+    "memory_manager_state",
+    "allocated_pods_state",
+    "actuated_pods_state",
+    "pod_status_manager_state",
+    "device-plugins/kubelet_internal_checkpoint",
+    "dra_manager_state",
+)
+
+
+def layout_of(text: str) -> Layout | None:
+    """The form of a state file, by the fields that it has; ``None``: it has none of the known
+    forms. Whether its content is valid is not looked at."""
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or "policyName" not in found:
+        return None
+    if "dataChecksum" in found:
+        return Layout.V4
+    if "podEntries" in found:
+        return Layout.V3
+    if "checksum" not in found:
+        return Layout.PLAIN
+    entries = found.get("entries") or {}
+    values = entries.values() if isinstance(entries, dict) else ()
+    return Layout.V1 if any(isinstance(one, str) for one in values) else Layout.V2
