@@ -11,7 +11,8 @@ given a pod more, and so is the new one. After every step from the new kubelet's
 is judged by :mod:`conformance.promises`, and by the models of the two releases as long as they can
 tell. What was broken before the upgrade is no fault of it.
 
-The new kubelet may have another machine or another configuration. A kubelet that does not start
+The new kubelet may have another machine or another configuration; then the way back is the end. A
+kubelet that does not start
 then over the state file that it finds is started once more without that file, as its own error
 asks for.
 """
@@ -312,11 +313,12 @@ class _Rehearsal:
         self._files = {name: Kept(left=text) for name, text in self._texts().items()}
         self._see(before, view)
         later = iter(self._plan.later)
-        for leg, kubelet, title in (
+        legs = [
             (Leg.THERE, self._new, after),
             (Leg.BACK, self._old, f"back at {before}"),
             (Leg.AGAIN, self._new, f"{after} again"),
-        ):
+        ]
+        for leg, kubelet, title in legs[:2] if self._plan.changes else legs:
             self._leg = leg
             view = self._turned(view, kubelet, title, next(later, None))
         notes = [*self._notes, *self._model.notes]

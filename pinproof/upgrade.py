@@ -254,9 +254,8 @@ def _arguments(context: typer.Context) -> Iterator[str]:
 def _show(found: Rehearsed, plan: Plan, notes: list[str], release: str) -> None:
     console = Console(highlight=False)
     heads = [f"{plan.machine.name} with {plan.config}"]
-    shown = found.stages[-1]
+    shown = [one for one in found.stages if one.leg is not Leg.BACK][-1]
     if plan.changes:
-        shown = [one for one in found.stages if one.leg is not Leg.BACK][-1]
         heads.append(f"then {shown.machine.name} with {shown.config}")
     print_lines(console, *heads, notes=[*notes, *_renumbered(found, release)], most=1000)
     console.print(_table(found, plan))
@@ -431,7 +430,8 @@ def _outcome(found: Rehearsed, plan: Plan) -> str:
         rest = f"; {_and(kept)} {_verb(kept, 'break')} none" if kept else ""
         return f"Rehearsed {way}: {said}{rest}."
     count = f"{found.pinned} container{'' if found.pinned == 1 else 's'}"
-    return f"Kept, {way}, back and again: {count} with exclusive CPUs{_restarts(found, plan)}."
+    ways = " and back" if plan.changes else ", back and again"
+    return f"Kept, {way}{ways}: {count} with exclusive CPUs{_restarts(found, plan)}."
 
 
 def _and(words: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from conformance.kubelets import cached
 from conformance.pods import guaranteed
+from conformance.upgrading import Leg
 from reference import Checkpoint, CPUSet
 from tests.cli.running import Done, pinproof
 
@@ -25,26 +26,50 @@ def _lines(done: Done) -> list[str]:
 def test_who_holds_which_cpus_is_shown_at_each_stage() -> None:
     done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", status=0)
     lines = _lines(done)
-    assert lines[:6] == [
+    assert lines[:10] == [
         "1s-1n-4c-smt2 with policy static, reservedSystemCPUs 0,4",
-        "1.36 1.37 1.37, one pod more back at 1.36",
+        "1.36 1.37 back at 1.36 1.37 again",
         "kubelet runs runs runs runs",
         "pod1/c: 2 2,6 2,6 2,6 2,6",
         "pod2/c: 0.5 shared shared shared shared",
-        "later/c: 2 1,5 1,5",
+        "later/c: 2 1,5 1,5 1,5",
+        "later2/c: 2 rejected",
+        "later3/c: 2 rejected",
+        "shared pool 0-1,3-5,7 0,3-4,7 0,3-4,7 0,3-4,7",
+        "cpu_manager_state v2 v2 to v4 v4 to v2 v2 to v4",
     ]
     assert "B pod1/c: 2,6 (2)" in lines
     assert lines[-1] == (
-        "Kept, from the model of 1.36 to the model of 1.37 and back: 1 container with exclusive "
-        "CPUs."
+        "Kept, from the model of 1.36 to the model of 1.37, back and again: 1 container with "
+        "exclusive CPUs; none was started again."
     )
+
+
+def test_pods_of_every_kind_that_the_older_release_knows_are_given() -> None:
+    """A pod with an init container, one with a sidecar since 1.29, and, with its gate, one with
+    CPUs as a whole."""
+    machine = ("--machine", "2s-2n-16c-smt2", "--model")
+    lines = _lines(pinproof("upgrade", "1.36", "1.37", *machine, status=0))
+    assert "pod4/init: 2 5,21 5,21 5,21 5,21" in lines
+    assert "pod5/side: 2 6,22 6,22 6,22 6,22" in lines
+    assert not any(line.startswith("pod6/") for line in lines)
+    lines = _lines(pinproof("upgrade", "1.26", "1.36", *machine, status=0))
+    assert "pod4/init: 2 5,21 5,21 5,21 5,21" in lines
+    assert not any(line.startswith("pod5/") for line in lines)
+
+
+def test_containers_that_come_again_are_not_called_restarted_where_they_have_to() -> None:
+    for how in ("kill", "drain", "reboot"):
+        arguments = ("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--by", how)
+        last = _lines(pinproof(*arguments, status=0))[-1]
+        assert last.endswith("; none was started again.") is (how == "kill")
 
 
 def test_a_pod_that_moves_is_shown_with_a_command_that_shows_it_again() -> None:
     arguments = ("upgrade", "1.36", "miniature:allocates-again", *_MACHINE, "--model")
     done = pinproof(*arguments, status=1)
     lines = _lines(done)
-    assert "pod1/c: 2 2,6 1,5 moved 1,5 1,5" in lines
+    assert "pod1/c: 2 2,6 1,5 moved 1,5 2,6 moved" in lines
     at = lines.index("broken A running container keeps its exclusive CPUs until it ends")
     assert lines[at + 1].startswith("https://kubernetes.io/docs/")
     assert lines[at + 2 : at + 8] == [
@@ -57,8 +82,8 @@ def test_a_pod_that_moves_is_shown_with_a_command_that_shows_it_again() -> None:
     ]
     assert lines[-2] == f"pinproof {' '.join(arguments)}"
     assert lines[-1] == (
-        "The upgrade from the model of 1.36 to miniature:allocates-again breaks a promise; "
-        "the way back works."
+        "Rehearsed from the model of 1.36 to miniature:allocates-again: the upgrade and the second "
+        "upgrade break a promise; the way back breaks none."
     )
 
 
@@ -66,18 +91,21 @@ def test_a_file_that_is_refused_is_shown_in_the_kubelets_words() -> None:
     """The way back is tried all the same."""
     done = pinproof("upgrade", "1.17", "1.37", *_MACHINE, "--model", status=1)
     lines = _lines(done)
-    assert "kubelet runs gives up runs" in lines
+    assert "kubelet runs gives up runs gives up" in lines
+    assert "cpu_manager_state v1 v1 v1 written v1" in lines
     assert any(
         line.startswith("seen gave up with exit status 1: could not restore state from checkpoint")
         for line in lines
     )
-    assert lines[-1].endswith("to the model of 1.37 breaks a promise; the way back works.")
+    assert lines[-1].endswith(
+        "the upgrade and the second upgrade break a promise; the way back breaks none."
+    )
 
 
 def test_a_way_back_that_stops_pods_is_shown() -> None:
     done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, *_FULL, "--model", status=1)
-    assert "pod1/c: 4 1-2,5-6 1-2,5-6 1-2,5-6 rejected" in _lines(done)
-    assert _lines(done)[-1].endswith("breaks no promise. The way back breaks one.")
+    assert any(line.startswith("pod1/c: 4 1-2,5-6 1-2,5-6 rejected") for line in _lines(done))
+    assert "the way back breaks a promise; the upgrade and " in _lines(done)[-1]
 
 
 def test_programs_are_given_the_same() -> None:
@@ -85,11 +113,14 @@ def test_programs_are_given_the_same() -> None:
     facts = json.loads(kept.stdout)
     assert (facts["verdict"], facts["pinned"], facts["broken"]) == ("pass", 1, [])
     assert [one["exclusive"]["pod1"] for one in facts["stages"]] == [{"c": "2,6"}] * 4
+    first, second, *_ = (one["files"]["cpu_manager_state"] for one in facts["stages"])
+    assert first["left"] == second["found"] == second["after the start"]
+    assert "dataChecksum" in second["left"]
     broken = pinproof("upgrade", "1.36", "1.37", *_MACHINE, *_FULL, "--model", "--json", status=1)
     facts = json.loads(broken.stdout)
     assert facts["verdict"] == "fail"
     (found,) = facts["broken"]
-    assert (found["way back"], found["step"]) == (True, "start the kubelet")
+    assert (found["leg"], found["step"]) == ("the way back", "start the kubelet")
     assert found["differences"][0]["expected"] == "running"
     assert facts["replay"].startswith("pinproof upgrade 1.36 1.37 ")
 
@@ -109,7 +140,7 @@ def test_a_nodes_own_pods_and_state_file_are_taken(tmp_path: Path) -> None:
     lines = _lines(done)
     assert "pod1/c: 2 3,7 3,7 3,7 3,7" in lines
     assert "pod2/c: 1 1 1 1 1" in lines
-    assert "later/c: 2 2,6 2,6" in lines
+    assert "later/c: 2 2,6 2,6 2,6" in lines
     alone = pinproof(*arguments, "--json", cwd=tmp_path, status=0)
     facts = json.loads(alone.stdout)
     assert facts["notes"] == [f"known only from the state file, and assumed to run: {pod.uid}"]
@@ -206,7 +237,7 @@ def test_the_incident_names_whom_it_ends_and_what_helps() -> None:
         "1s-1n-4c-smt1 with policy static, reservedSystemCPUs 0",
         "then 1s-1n-4c-smt2 with policy static, reservedSystemCPUs 0",
     ]
-    assert "kubelet runs gives up runs runs gives up runs" in lines
+    assert "kubelet runs gives up runs gives up runs" in lines
     assert any(line.startswith("1s-1n-4c-smt2: 8 CPUs (0-7)") for line in lines)
     refusal = (
         'the model of 1.36 refuses to start: current set of available CPUs "0-7" doesn\'t match '
@@ -233,9 +264,9 @@ def test_new_settings_name_whom_they_end_and_why(tmp_path: Path) -> None:
     assert lines[-1] == "1 pod that holds CPUs would be ended: pod1."
     facts = json.loads(pinproof(*arguments, "--json", cwd=tmp_path).stdout)
     assert (facts["verdict"], [*facts["ended"]], facts["broken"]) == ("fail", ["pod1"], [])
-    assert [one["way back"] for one in facts["turns"]] == [False, True]
+    assert [one["leg"] for one in facts["turns"]] == [str(leg) for leg in (Leg.THERE, Leg.BACK)]
     settings = [one["settings"].endswith("full-pcpus-only=true") for one in facts["stages"]]
-    assert settings == [False, True, True, False]
+    assert settings == [False, True, False]
 
 
 def test_kept_numbers_on_other_numa_nodes_are_noted() -> None:
@@ -262,5 +293,5 @@ def test_a_real_kubelet_goes_through_the_incident(kubelet_path: str) -> None:
     kubelet = f"kubelet:{kubelet_path}"
     done = pinproof("upgrade", kubelet, kubelet, *_INCIDENT, status=1)
     lines = _lines(done)
-    assert "kubelet runs gives up runs runs gives up runs" in lines
+    assert "kubelet runs gives up runs gives up runs" in lines
     assert lines[-1].startswith("1 pod that holds CPUs would be ended: pod1. ")
