@@ -108,9 +108,12 @@ class PodLifecycle:
         self._admitted: dict[str, Pod] = {}
         self._refused: dict[str, Pod] = {}
         self.woken: frozenset[str] = frozenset()
-        #: The uids of refused pods of which containers are known to the runtime: their workers end
-        #: for about a second, and they are active until then (seen on 1.36.4 and 1.37.0).
+        #: The uids of refused pods of which containers are known to the runtime, and of pods that
+        #: have ended but for a sidecar, which is stopped: their workers end for about a second, and
+        #: they are active until then (seen on 1.36.4 and 1.37.0).
         self.ending: frozenset[str] = frozenset()
+        #: Those of them that have ended, by name.
+        self._outlived: dict[str, Pod] = {}
         #: Those of them that count in the admission of a pod.
         self.counted: frozenset[str] = frozenset()
         #: Refused pods whose containers had ended before: they have a class if the kubelet hears of
@@ -201,6 +204,7 @@ class PodLifecycle:
         self.over = {each: view for each, view in self.over.items() if each != name}
         self._admitted.pop(name, None)
         self._refused.pop(name, None)
+        self._outlived.pop(name, None)
         self._running_on.pop(name, None)
         if rounds:
             self.settle()
@@ -236,6 +240,9 @@ class PodLifecycle:
             self.ended.add(pod.uid)
             del self._admitted[pod.name]
             self.pods[pod.name] = PodView(Phase.ENDED, qos=self._qos(pod))
+            if self._runs(pod) and minor_of(self._release) >= _WORKERS_DECIDE_SINCE:
+                self._outlived[pod.name] = pod
+                self.ending |= {pod.uid}
         self.settle()
 
     def _has_running_app(self, pod: Pod) -> bool:
@@ -302,11 +309,15 @@ class PodLifecycle:
         large = any(len(one.containers) > 1 for one in woken)
         if large or (woken and answer != said([*others, *woken])):
             raise _may_still_count(pod, self._release)
-        counted = [one for one in self._refused_besides(pod) if one.uid in self.counted]
+        counted = [one for one in self._ending_besides(pod) if one.uid in self.counted]
         return said([*others, *counted]) if counted else answer
 
     def _refused_besides(self, pod: Pod) -> list[Pod]:
         return [one for one in self._refused.values() if one.uid != pod.uid]
+
+    def _ending_besides(self, pod: Pod) -> list[Pod]:
+        every = [*self._refused_besides(pod), *self._outlived.values()]
+        return [one for one in every if one.uid in self.ending]
 
     def _woken_besides(self, pod: Pod) -> list[Pod]:
         return [one for one in self._refused_besides(pod) if one.uid in self.woken]
@@ -425,6 +436,7 @@ class Kubelet(PodLifecycle):
         twin._asked = dict(self._asked)
         twin.counts_by_chance = self.counts_by_chance
         twin._running_on = dict(self._running_on)
+        twin._outlived = dict(self._outlived)
         return twin
 
     def resize(self, pod: Pod) -> str:
@@ -437,9 +449,9 @@ class Kubelet(PodLifecycle):
             by_status = minor_of(self._release) <= _SIZED_BY_STATUS_UNTIL
             self._container_manager.resize(before if by_status else pod)
             text = shortage(pod, others, self._allocatable)
-            ending = [one for one in self._refused.values() if one.uid in self.ending]
+            ending = self._ending_besides(pod)
             if ending and text != shortage(pod, [*others, *ending], self._allocatable):
-                raise NotModelled(f"Resize: pod {pod.name} beside refused pods that still end")
+                raise NotModelled(f"Resize: pod {pod.name} beside pods that still end")
             granted = not text
         except (AllocationError, TopologyAffinityError) as error:
             text = str(error)

@@ -79,12 +79,12 @@ def counting_ending(
     before: Kubelet, after: Kubelet, pods: Sequence[Pod], state_file: str | None
 ) -> list[Branch]:
     """What else than ``after`` may come of the admission of these pods by ``before``, where some of
-    the refused pods whose workers still end count as active. Raises :class:`NotModelled` where they
+    the pods whose workers still end count as active. Raises :class:`NotModelled` where they
     are too many."""
     if _counted(before, before.ending, pods).pods == after.pods:
         return []
     if len(before.ending) > _MOST_ENDING:
-        raise NotModelled(f"which of {len(before.ending)} refused pods that end still count")
+        raise NotModelled(f"which of {len(before.ending)} pods that end still count")
     branches: list[Branch] = []
     for count in range(1, len(before.ending) + 1):
         for some in combinations(sorted(before.ending), count):

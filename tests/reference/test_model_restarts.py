@@ -348,6 +348,22 @@ def test_a_refused_pod_that_ran_may_count_for_about_a_second() -> None:
     assert made.view().pods["b"] == refused
 
 
+def test_a_pod_whose_sidecar_is_stopped_may_count_for_about_a_second() -> None:
+    """Its last app container has ended, so it has ended as well (seen on 1.36.4)."""
+    containers = [Container("side", kind=Kind.SIDECAR), exclusive("c", 2)]
+    pod = replace(guaranteed_of("a", containers), restart_policy=RestartPolicy.NEVER)
+    made = node(Apply(pod), KillContainer("a", "c", exit_code=0))
+    before = made.view()
+    assert before.pods["a"].phase is Phase.ENDED
+    made.do(Apply(guaranteed("b", 5)))
+    assert made.view().pods["b"].phase is Phase.RUNNING
+    lacking = node(Apply(burstable("b", request="7", limit="7"))).view().pods["b"]
+    refused = replace(lacking, qos="Guaranteed")
+    taken = (made.view().versions or ())[:1]
+    versions = (*taken, Version(before.shared_pool, CPUSet()))
+    assert made.follow(replace(before, pods={**before.pods, "b": refused}, versions=versions))
+
+
 def test_a_pod_of_policy_never_gets_no_second_sandbox() -> None:
     """Whatever the policy of its containers: a kubelet 1.36.4 that had refused it tries for ever
     to stop it."""
