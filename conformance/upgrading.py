@@ -220,13 +220,15 @@ class Broken:
 class Rehearsed:
     """What came of a rehearsal. ``notes``: what a person should know of it. ``turns``: one for each
     leg where the machine or the configuration changes; else none. ``killed``: the file at whose
-    rename the new kubelet was killed (``""``: it was not)."""
+    rename the new kubelet was killed (``""``: it was not). ``broken_before``: the rules that the old
+    kubelet breaks by itself."""
 
     stages: tuple[Stage, ...]
     broken: tuple[Broken, ...]
     notes: tuple[str, ...]
     turns: tuple[Turn, ...] = ()
     killed: str = ""
+    broken_before: frozenset[str] = frozenset()
 
     @property
     def unrehearsed(self) -> tuple[str, ...]:
@@ -323,7 +325,7 @@ class _Rehearsal:
             view = self._turned(view, kubelet, title, next(later, None))
         notes = [*self._notes, *self._model.notes]
         told = (tuple(self._stages), tuple(self._broken), tuple(notes), tuple(self._turns))
-        return Rehearsed(*told, self._killed_at)
+        return Rehearsed(*told, self._killed_at, frozenset(self._broken_before))
 
     def _turned(self, view: View, kubelet: Subject, title: str, later: Pod | None) -> View:
         """The node once this kubelet runs in place of the other, if it can, and has been given one

@@ -1,0 +1,262 @@
+"""Every upgrade between some releases, rehearsed: what each of them does to pods that run.
+
+A release that takes over from itself is a plain restart. Which promises a kubelet breaks by itself
+is known from that, and is no fault of an upgrade.
+
+What belongs here: which pairs and settings there are, and what a rehearsal comes to in a word.
+What never does: how one is rehearsed (:mod:`conformance.upgrading`), and how the table is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from enum import Enum
+from itertools import permutations
+from typing import Final, TypeAlias
+
+import msgspec
+
+from conformance.discovered import first_core, topology_of
+from conformance.pods import exclusive, guaranteed, guaranteed_of
+from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
+from conformance.subject import Subject, SubjectError
+from conformance.upgrading import Broken, Leg, Plan, rehearse
+from reference import CPUTopology
+from reference.behaviours import Behaviour
+from reference.cpumanager.policy_options import FULL_PCPUS
+from reference.kubelet.configuration import reserving
+from reference.releases import has, minor_of
+from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
+from topologies import Machine
+
+#: A rehearsal's machine, unless another is asked for: eight cores, so that every kind of pod fits.
+MACHINE: Final = "2s-2n-8c-smt2"
+#: How many pairs are rehearsed at a time: a kubelet mostly waits.
+AT_A_TIME: Final = 3
+
+
+class Word(Enum):
+    """What an upgrade does to pods that run. The worst one counts."""
+
+    REFUSES = "refuses"  # the kubelet does not start over the files that it finds
+    STOPS = "stops"  # pods that run are ended
+    RESTARTS = "restarts"  # containers are ended, and started again
+    MOVES = "moves"  # containers hold other CPUs
+    BREAKS = "breaks"  # another promise is broken, or the node is not as the model has it
+    NO_VERDICT = "no verdict"
+    KEEPS = "keeps"
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """A pair of releases under a setting. ``kind``: ``kubelets`` or ``models``; ``versions``: what
+    they say they are, and ``digests`` of the binaries. ``words``: what each leg does; ``reasons``:
+    what was seen where one does not keep, by leg. ``own``: the promises that the old kubelet breaks
+    by itself."""
+
+    old: str
+    new: str
+    setting: str
+    kind: str
+    versions: tuple[str, str]
+    digests: tuple[str, str]
+    words: Mapping[str, str]
+    reasons: Mapping[str, tuple[str, ...]]
+    own: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, str, tuple[str, str]]:
+        """What it is the cell of, with which binaries."""
+        return self.old, self.new, self.setting, self.digests
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A configuration with pods. ``since``: the first minor that has it."""
+
+    name: str
+    since: int
+    plan: Callable[[Machine, str], Plan]
+
+
+def _plain(machine: Machine, release: str) -> Plan:
+    """Pods with an init container and with a sidecar, as far as the release keeps CPUs for it,
+    beside a gap."""
+    topology = topology_of(machine, release=release)
+    core = topology.cpus_per_core
+    init = exclusive("init", core, kind=Kind.INIT)
+    pods = [
+        guaranteed("gone", core),
+        guaranteed("pod1", core),
+        guaranteed("pod2", "0.5"),
+        guaranteed_of("pod3", [init, exclusive("c", core)]),
+    ]
+    if has(release, Behaviour.SIDECARS_KEEP_CPUS):
+        sidecar = exclusive("side", 1, kind=Kind.SIDECAR)
+        pods.append(guaranteed_of("pod4", [sidecar, exclusive("c", 1)]))
+    return Plan(machine, _config(topology, release), pods, _later(core), ("gone",))
+
+
+def _whole_cores(machine: Machine, release: str) -> Plan:
+    """A node that is full under full-pcpus-only once the first of the later pods is there."""
+    topology = topology_of(machine, release=release)
+    core = topology.cpus_per_core
+    config = replace(
+        _config(topology, release),
+        policy_options={FULL_PCPUS: "true"},
+        topology_manager_policy="best-effort",
+    )
+    left = len(topology.cpus) - len(first_core(topology)) - 2 * core
+    pods = [guaranteed("pod1", core), guaranteed("pod2", left)]
+    return Plan(machine, config, pods, _later(core))
+
+
+def _pod_level(machine: Machine, release: str) -> Plan:
+    """A pod with CPUs as a whole beside an ordinary one (kubernetes/kubernetes#137751)."""
+    topology = topology_of(machine, release=release)
+    core = topology.cpus_per_core
+    config = replace(
+        _config(topology, release),
+        topology_manager_policy="best-effort",
+        topology_manager_scope="pod",
+        feature_gates={"PodLevelResourceManagers": True},
+    )
+    resources = PodResources(str(2 * core), str(2 * core), "1Gi", "1Gi")
+    whole = guaranteed_of("pod2", [exclusive("c", core), Container("rest")])
+    pods = [
+        guaranteed("gone", core),
+        guaranteed("pod1", core),
+        replace(whole, resources=resources),
+    ]
+    return Plan(machine, config, pods, _later(core), ("gone",))
+
+
+def _config(topology: CPUTopology, release: str) -> KubeletConfig:
+    return reserving(first_core(topology), release=release)
+
+
+def _later(core: int) -> list[Pod]:
+    return [guaranteed(name, core) for name in ("later", "later2", "later3")]
+
+
+#: Options of the static policy are on by default since 1.23, and 1.36 brought the gate.
+SETTINGS: Final = (
+    Setting("plain", 0, _plain),
+    Setting("full-pcpus-only", 23, _whole_cores),
+    Setting("pod-level managers", 36, _pod_level),
+)
+
+
+#: A release, the one that takes over from it, and the setting.
+Pair: TypeAlias = tuple[str, str, Setting]
+Subjects: TypeAlias = Callable[[str, str], tuple[Subject, Subject]]
+
+
+def pairs(releases: Sequence[str]) -> list[Pair]:
+    """Each ordered pair of releases under each setting that both have; first each release with
+    itself."""
+    every = [*((one, one) for one in releases), *permutations(releases, 2)]
+    return [
+        (old, new, setting)
+        for setting in SETTINGS
+        for old, new in every
+        if min(minor_of(old), minor_of(new)) >= setting.since
+    ]
+
+
+def cells(
+    wanted: Sequence[Pair],
+    subjects: Subjects,
+    machine: Machine,
+    *,
+    known: Collection[Cell] = (),
+    at_a_time: int = AT_A_TIME,
+) -> Iterator[Cell]:
+    """What each pair comes to, in their order. ``subjects`` gives those of two releases. Cells that
+    are ``known`` already are given as they are."""
+    kept = {one.key: one for one in known}
+    own: dict[tuple[str, str], frozenset[str]] = {}
+    threads = ThreadPoolExecutor(at_a_time, "upgrade-matrix")
+    try:
+        for alike in (True, False):
+            begun = [
+                threads.submit(_cell, pair, subjects(*pair[:2]), machine, own, kept)
+                for pair in wanted
+                if (pair[0] == pair[1]) is alike
+            ]
+            for each in begun:
+                found = each.result()
+                if alike:
+                    own[found.old, found.setting] = frozenset(found.own)
+                yield found
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def _cell(
+    pair: Pair,
+    subjects: tuple[Subject, Subject],
+    machine: Machine,
+    own: Mapping[tuple[str, str], frozenset[str]],
+    kept: Mapping[object, Cell],
+) -> Cell:
+    """What one pair comes to. Where it cannot be rehearsed, every leg is without a verdict."""
+    old, new, setting = pair
+    infos = [one.info for one in subjects]
+    made = Cell(
+        old,
+        new,
+        setting.name,
+        "kubelets" if all(one.digest for one in infos) else "models",
+        (infos[0].version or infos[0].release, infos[1].version or infos[1].release),
+        (infos[0].digest, infos[1].digest),
+        dict.fromkeys(map(str, Leg), Word.NO_VERDICT.value),
+        {},
+    )
+    if made.key in kept:
+        return kept[made.key]
+    try:
+        found = rehearse(*subjects, setting.plan(machine, min(old, new, key=minor_of)))
+    except SubjectError as error:
+        return msgspec.structs.replace(made, reasons=dict.fromkeys(map(str, Leg), (str(error),)))
+    new_own = own.get((new, setting.name), found.broken_before)
+    of_legs = {
+        leg: [
+            one
+            for one in found.broken
+            if one.leg is leg
+            and one.rule not in (found.broken_before if leg is Leg.BACK else new_own)
+        ]
+        for leg in Leg
+    }
+    return msgspec.structs.replace(
+        made,
+        words={str(leg): _word(broken).value for leg, broken in of_legs.items()},
+        reasons={str(leg): tuple(_reasons(broken)) for leg, broken in of_legs.items() if broken},
+        own=tuple(sorted(found.broken_before)),
+    )
+
+
+def _word(broken: Sequence[Broken]) -> Word:
+    """The worst of them."""
+    said = set(map(_word_of, broken))
+    return next((word for word in Word if word in said), Word.KEEPS)
+
+
+def _word_of(broken: Broken) -> Word:
+    if broken.rule == STARTS_AGAIN:
+        return Word.REFUSES
+    if broken.rule == GOES_ON:
+        ended = any(one.what.startswith("pod ") for one in broken.differences)
+        return Word.STOPS if ended else Word.RESTARTS
+    return Word.MOVES if broken.rule == KEEPS_CPUS else Word.BREAKS
+
+
+def _reasons(broken: Sequence[Broken]) -> Iterator[str]:
+    """What was seen in place of what was promised, each once."""
+    seen = (
+        f"{one.rule}: {each.what}: {each.seen}" if _word_of(one) is Word.BREAKS else each.seen
+        for one in broken
+        for each in one.differences
+    )
+    yield from dict.fromkeys(seen)
