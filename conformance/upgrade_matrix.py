@@ -21,6 +21,7 @@ import msgspec
 from conformance.discovered import first_core, topology_of
 from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
+from conformance.results import Difference
 from conformance.subject import Subject, SubjectError
 from conformance.upgrading import Broken, Leg, Plan, rehearse
 from reference import CPUTopology
@@ -49,6 +50,10 @@ class Word(Enum):
     KEEPS = "keeps"
 
 
+#: Two releases, the setting, and the digests of both binaries.
+Key: TypeAlias = tuple[str, str, str, tuple[str, str]]
+
+
 class Cell(msgspec.Struct, frozen=True):
     """A pair of releases under a setting. ``kind``: ``kubelets`` or ``models``; ``versions``: what
     they say they are, and ``digests`` of the binaries. ``words``: what each leg does; ``reasons``:
@@ -66,7 +71,7 @@ class Cell(msgspec.Struct, frozen=True):
     own: tuple[str, ...] = ()
 
     @property
-    def key(self) -> tuple[str, str, str, tuple[str, str]]:
+    def key(self) -> Key:
         """What it is the cell of, with which binaries."""
         return self.old, self.new, self.setting, self.digests
 
@@ -198,7 +203,7 @@ def _cell(
     subjects: tuple[Subject, Subject],
     machine: Machine,
     own: Mapping[tuple[str, str], frozenset[str]],
-    kept: Mapping[object, Cell],
+    kept: Mapping[Key, Cell],
 ) -> Cell:
     """What one pair comes to. Where it cannot be rehearsed, every leg is without a verdict."""
     old, new, setting = pair
@@ -254,9 +259,13 @@ def _word_of(broken: Broken) -> Word:
 
 def _reasons(broken: Sequence[Broken]) -> Iterator[str]:
     """What was seen in place of what was promised, each once."""
-    seen = (
-        f"{one.rule}: {each.what}: {each.seen}" if _word_of(one) is Word.BREAKS else each.seen
-        for one in broken
-        for each in one.differences
-    )
+    seen = (_reason(one, each) for one in broken for each in one.differences)
     yield from dict.fromkeys(seen)
+
+
+def _reason(broken: Broken, difference: Difference) -> str:
+    word, seen = _word_of(broken), difference.seen
+    if word is Word.REFUSES:
+        return seen
+    what = f"{difference.what}: {seen}"
+    return f"{broken.rule}: {what}" if word is Word.BREAKS else what

@@ -220,8 +220,8 @@ class Broken:
 class Rehearsed:
     """What came of a rehearsal. ``notes``: what a person should know of it. ``turns``: one for each
     leg where the machine or the configuration changes; else none. ``killed``: the file at whose
-    rename the new kubelet was killed (``""``: it was not). ``broken_before``: the rules that the old
-    kubelet breaks by itself."""
+    rename the new kubelet was killed (``""``: it was not). ``broken_before``: the rules that the
+    old kubelet breaks by itself."""
 
     stages: tuple[Stage, ...]
     broken: tuple[Broken, ...]

@@ -40,7 +40,7 @@ from conformance.upgrading import (
     rehearse_killed,
 )
 from conformance.verdict import ExitStatus, Verdict, worst
-from pinproof import inputs
+from pinproof import inputs, upgrade_matrix
 from pinproof.completion import machine_names
 from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of
 from pinproof.machine_change import ended_text, held_before, renumbered
@@ -76,7 +76,20 @@ class Asked:
 
     old: str = argument("A release, or kubelet:BINARY.", metavar="FROM")
     new: str = argument("A release, or kubelet:BINARY.", metavar="TO")
-    machine: MachineName = "2s-2n-16c-smt2"
+    more: list[str] | None = argument(
+        "Further releases, with --matrix.", None, metavar="[RELEASE]..."
+    )
+    machine: MachineName = ""
+    matrix: bool = option(
+        False,
+        "Rehearse each ordered pair of these releases, on unmodified kubelets where they are "
+        "built, else on the models, with three configurations; one table says what each does.",
+        "--matrix",
+    )
+    report: Path | None = option(None, "With --matrix: keep its cells and a page in this folder.")
+    resume: bool = option(
+        False, "With --matrix: do not rehearse again what --report has.", "--resume"
+    )
     model: bool = option(False, "Ask the models of both releases; start no kubelet.", "--model")
     going: Going = option(
         Going.STOP,
@@ -112,8 +125,13 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
 
     pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
     """
-    shown = topologies.machine(asked.machine)
-    node = inputs_of(asked.machine, given, question)
+    if asked.matrix:
+        raise typer.Exit(_matrix(asked))
+    if asked.more or asked.report or asked.resume:
+        raise SubjectUsageError("FROM and TO are all; more releases, --report, --resume: --matrix")
+    name_of_machine = asked.machine or "2s-2n-16c-smt2"
+    shown = topologies.machine(name_of_machine)
+    node = inputs_of(name_of_machine, given, question)
     for name in (asked.old, asked.new):  # before the first of them is built, which takes minutes
         _check_name(name, model=asked.model)
     with ExitStack() as open_ones:
@@ -137,6 +155,19 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
         _show(found, plan, [*notes, *found.notes], release)
         _tell(found, plan, replay, status, killed)
     raise typer.Exit(int(status))
+
+
+def _matrix(asked: Asked) -> ExitStatus:
+    releases = [asked.old, asked.new, *(asked.more or ())]
+    machine = topologies.machine(asked.machine or upgrade_matrix.MACHINE)
+    found, status = upgrade_matrix.matrix(
+        releases, machine, model=asked.model, report=asked.report, resume=asked.resume
+    )
+    if asked.as_json:
+        print_json({"machine": machine.name, "cells": upgrade_matrix.facts(found)})
+    else:
+        upgrade_matrix.show(found, machine, Console(highlight=False))
+    return status
 
 
 def _check_name(name: str, *, model: bool) -> None:

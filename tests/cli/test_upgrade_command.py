@@ -295,3 +295,63 @@ def test_a_real_kubelet_goes_through_the_incident(kubelet_path: str) -> None:
     lines = _lines(done)
     assert "kubelet runs gives up runs gives up runs" in lines
     assert lines[-1].startswith("1 pod that holds CPUs would be ended: pod1. ")
+
+
+# -- a matrix ------------------------------------------------------------------------------------
+
+_PAIRS: Final = ("upgrade", "1.17", "1.36", "1.37", "--matrix", "--model")
+
+
+def test_a_matrix_says_in_letters_what_each_upgrade_does() -> None:
+    """And why, once for each reason."""
+    done = pinproof(*_PAIRS, status=1)
+    lines = _lines(done)
+    assert lines[:4] == [
+        "plain, from to 1.17 to 1.36 to 1.37",
+        "1.17 (···) (·X·) (X·X)",
+        "1.36 (X·X) (···) (···)",
+        "1.37 (X·X) (···) (···)",
+    ]
+    assert "1.36 (S·S) (·S·)" in lines
+    text = " ".join(lines)
+    assert "the upgrade, the way back, the second upgrade: X does not start; " in text
+    assert "Models, where a kubelet is not built: 1.17, 1.36, 1.37." in text
+    assert "please drain this node" in text
+    assert "1.17 to 1.37 (plain, the upgrade), 1.17 to 1.37 (plain, the second upgrade)" in text
+
+
+def test_a_matrix_is_kept_and_gone_on_with(tmp_path: Path) -> None:
+    kept = (*_PAIRS, "--report", "matrix")
+    pinproof(*kept, cwd=tmp_path, status=1)
+    page = (tmp_path / "matrix" / "matrix.html").read_text()
+    assert '<span class="refuses" title="the upgrade">refuses</span>' in page
+    assert "pod-level managers" in page
+    file = tmp_path / "matrix" / "cells.jsonl"
+    header, *cells = file.read_text().splitlines()
+    assert len(cells) == 9 + 4 + 4
+    marked = [line.replace('"keeps"', '"moves"') for line in cells[:-1]]
+    file.write_text("\n".join([header, *marked]) + "\n")
+    facts = json.loads(pinproof(*kept, "--resume", "--json", cwd=tmp_path, status=1).stdout)
+    words = [one["words"]["the upgrade"] for one in facts["cells"]]
+    assert words.count("moves") > 5  # as the file said
+    assert len(file.read_text().splitlines()) == 1 + len(cells)
+    other = pinproof(*kept, "--resume", "--machine", "1s-1n-4c-smt2", cwd=tmp_path, status=2)
+    assert "cells.jsonl: is of 2s-2n-8c-smt2, and this is 1s-1n-4c-smt2" in other.stderr
+    file.write_text("{")
+    assert "cells.jsonl: " in pinproof(*kept, "--resume", cwd=tmp_path, status=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("1.36", "1.37", "1.32"), "FROM and TO are all"),
+        (("1.36", "1.37", "--resume"), "FROM and TO are all"),
+        (("1.36", "1.37", "--matrix", "--resume"), "--report DIR, which is not given"),
+        (("1.36", "1.36.4", "--matrix"), "--matrix takes each minor once"),
+        (("1.36", "kubelet:./k", "--matrix"), "kubelet:./k"),
+    ],
+)
+def test_a_matrix_of_something_else_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    done = pinproof("upgrade", *arguments, "--model", status=2)
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -134,7 +134,7 @@ def test_however_a_kubelet_goes_pods_run_on_the_same_cpus(going: Going) -> None:
 
 def test_a_kubelet_of_a_model_is_not_killed_at_its_renames() -> None:
     plan = Plan(MACHINE, CONFIG, PODS, LATER)
-    with pytest.raises(SubjectUsageError, match="the model of 1.37 cannot "):
+    with pytest.raises(SubjectUsageError, match=r"the model of 1\.37 cannot "):
         next(rehearse_killed(_model("1.36"), _model("1.37"), plan))
 
 

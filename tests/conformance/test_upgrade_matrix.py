@@ -1,0 +1,118 @@
+"""Upgrades between several releases: which there are, and what each comes to in a word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import pytest
+
+import topologies
+from conformance.subject import NodeUnderTest, Subject, SubjectSetupError
+from conformance.subjects.reference import ReferenceSubject
+from conformance.upgrade_matrix import MACHINE, SETTINGS, Cell, cells, pairs
+from conformance.upgrading import Leg
+from reference.steps import Reboot, RemoveState, WriteState
+
+PLAIN, WHOLE, POD_LEVEL = SETTINGS
+_MACHINE = topologies.machine(MACHINE)
+
+
+def _model(release: str) -> ReferenceSubject:
+    return ReferenceSubject(f"the model of {release}", release=release)
+
+
+def _words(found: Cell) -> list[str]:
+    return [found.words[str(leg)] for leg in Leg]
+
+
+def _cell(old: Subject, new: Subject, setting: object = PLAIN) -> Cell:
+    """What an upgrade comes to, beside plain restarts of both."""
+    of = {"old": old, "new": new}
+    releases = {name: one.info.release for name, one in of.items()}
+    wanted = [
+        (releases[one], releases[two], each)
+        for one, two in (("old", "old"), ("new", "new"), ("old", "new"))
+        for each in SETTINGS
+        if each is setting
+    ]
+    taken = iter([(old, old), (new, new), (old, new)])
+    return list(cells(wanted, lambda *_: next(taken), _MACHINE, at_a_time=1))[-1]
+
+
+class Down(ReferenceSubject):
+    """Has no node."""
+
+    def node(self, *_: object, **__: object) -> NoReturn:
+        raise SubjectSetupError("no kubelet starts here")
+
+
+class Changing(ReferenceSubject):
+    """Takes a node over as its kubelet has done ``steps`` to it."""
+
+    steps: Sequence[object] = ()
+
+    def take_over(self, node: NodeUnderTest) -> None:
+        super().take_over(node)
+        for step in self.steps:
+            node.do(step)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("steps", "word"),
+    [
+        ([], "keeps"),
+        ([RemoveState()], "moves"),
+        ([Reboot()], "restarts"),
+        ([WriteState("{")], "refuses"),
+    ],
+)
+def test_the_worst_that_a_leg_does_is_its_word(steps: Sequence[object], word: str) -> None:
+    wrong = Changing("wrong", release="1.37")
+    wrong.steps = steps
+    found = _cell(_model("1.36"), wrong)
+    assert _words(found)[0] == word
+    assert bool(found.reasons.get(str(Leg.THERE))) is (word != "keeps")
+
+
+def test_pods_that_a_restart_stops_are_told_of_each_leg() -> None:
+    """kubernetes/kubernetes#129078, which 1.37 does not have."""
+    assert _words(_cell(_model("1.36"), _model("1.37"), WHOLE)) == ["keeps", "stops", "keeps"]
+    assert _words(_cell(_model("1.36"), _model("1.36"), WHOLE))[0] == "stops"
+
+
+def test_what_a_kubelet_breaks_by_itself_is_no_fault_of_an_upgrade() -> None:
+    """Up to 1.32 pinned containers have a quota; those that such a kubelet has started keep it,
+    which is one on the way back to a release without."""
+    assert _words(_cell(_model("1.26"), _model("1.32"))) == ["keeps"] * 3
+    found = _cell(_model("1.36"), _model("1.32"))
+    assert _words(found) == ["keeps", "breaks", "keeps"]
+    assert found.reasons == {
+        str(Leg.BACK): (
+            "A container with exclusive CPUs has no CFS quota: CFS quota of later/c: "
+            "200000 of 100000 us",
+        )
+    }
+
+
+def test_a_pair_that_cannot_be_rehearsed_has_no_verdict() -> None:
+    found = _cell(Down("down", release="1.36"), _model("1.37"))
+    assert _words(found) == ["no verdict"] * 3
+    assert found.reasons[str(Leg.BACK)] == ("no kubelet starts here",)
+
+
+def test_each_ordered_pair_is_rehearsed_with_what_both_have() -> None:
+    found = [(old, new, each.name) for old, new, each in pairs(["1.22", "1.26", "1.36", "1.37"])]
+    assert len(found) == 16 + 9 + 4
+    assert ("1.22", "1.22", "plain") in found
+    assert ("1.26", "1.37", "full-pcpus-only") in found
+    assert {one[:2] for one in found if one[2] == "pod-level managers"} == {
+        ("1.36", "1.36"), ("1.36", "1.37"), ("1.37", "1.36"), ("1.37", "1.37"),
+    }  # fmt: skip
+
+
+def test_what_is_known_is_not_rehearsed_again() -> None:
+    first = list(cells(pairs(["1.36"]), lambda *_: (_model("1.36"),) * 2, _MACHINE))
+
+    down = Down("the model of 1.36", release="1.36")
+    assert list(cells(pairs(["1.36"]), lambda *_: (down, down), _MACHINE, known=first)) == first
