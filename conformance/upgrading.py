@@ -324,8 +324,8 @@ class _Rehearsal:
             self._leg = leg
             view = self._turned(view, kubelet, title, next(later, None))
         notes = [*self._notes, *self._model.notes]
-        told = (tuple(self._stages), tuple(self._broken), tuple(notes), tuple(self._turns))
-        return Rehearsed(*told, self._killed_at, frozenset(self._broken_before))
+        found = (tuple(self._stages), tuple(self._broken), tuple(notes), tuple(self._turns))
+        return Rehearsed(*found, self._killed_at, frozenset(self._broken_before))
 
     def _turned(self, view: View, kubelet: Subject, title: str, later: Pod | None) -> View:
         """The node once this kubelet runs in place of the other, if it can, and has been given one

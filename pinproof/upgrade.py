@@ -100,7 +100,7 @@ class Asked:
     reboot: bool = option(False, "The same as --by reboot.", "--reboot")
     killed: bool = option(
         False,
-        "Then rehearse it anew with TO killed at each file that it writes as it starts and is "
+        "Then rehearse it once more with TO killed at each file that it writes as it starts and is "
         "given a pod, before and after the rename.",
         "--killed",
     )

@@ -58,7 +58,7 @@ from reference.memorymanager.policy_static import MemoryManager
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import as_decoded, require_known_requests
 from reference.pods.qos import exclusive_cpus
-from reference.releases import NEWEST, AnyRelease, has, require_whole_node
+from reference.releases import NEWEST, AnyRelease, has, minor_of, require_whole_node
 from reference.steps import (
     FOR_EVER,
     AddEphemeral,
@@ -100,6 +100,9 @@ from reference.topologymanager.topology_manager import TopologyManager
 from reference.view import Phase, PodView, Version, View
 
 _NOTHING_TOLD: Final = View(running=False)
+#: From here on a kubelet knows a container by the hash of its name and image, before by that of all
+#: its fields (kubernetes/kubernetes#124220, #129385; seen between 1.26.15 and 1.32.2).
+_HASHES_NAME_AND_IMAGE_SINCE: Final = 31
 
 
 Trees: TypeAlias = Callable[[str], Mapping[str, str]]
@@ -177,6 +180,8 @@ class Node:
         #: A pod may still be on the API server that was deleted as the kubelet was killed: the next
         #: one admits it once more before it ends it (seen on 1.36.4).
         self._unfinished = False
+        #: Whether the containers were made by a kubelet that hashes their names and images alone.
+        self._hashed_by = minor_of(self._release) >= _HASHES_NAME_AND_IMAGE_SINCE
         self._versions: tuple[Version, ...] = ()
         self._unended: Runtime | None = None
 
@@ -353,6 +358,7 @@ class Node:
         heir._manifests, heir._known, heir._ended = self._manifests, self._known, self._ended
         heir._perhaps_ended = self._perhaps_ended
         heir._devices, heir._memory, heir._runtime = self._devices, self._memory, self._runtime
+        heir._hashed_by = self._hashed_by
         heir._write(self._state_file)
         return heir
 
@@ -415,6 +421,10 @@ class Node:
             fresh.counts_by_chance = self._unfinished
             if overlooks_requests(self._config, self._release):
                 _require_nothing_new(fresh, pods, self._config)
+            hashes = minor_of(self._release) >= _HASHES_NAME_AND_IMAGE_SINCE
+            if hashes is not self._hashed_by:  # it ends all containers, and starts them again
+                fresh.runtime.forget_containers()
+                self._hashed_by = hashes
             branches = branches_of(fresh, pods, self._state_file)
         except Killed as end:
             self._die(end)

@@ -169,6 +169,10 @@ class Runtime:
         if self._boxes.pop(uid, None):
             self.removed.add(uid)
 
+    def forget_containers(self) -> None:
+        """No container runs any more, though the machine has not booted."""
+        self._boxes = {}
+
     def clear(self) -> None:
         """Lose everything, as a reboot does."""
         self._boxes.clear()

@@ -53,9 +53,15 @@ def test_pods_of_every_kind_that_the_older_release_knows_are_given() -> None:
     assert "pod4/init: 2 5,21 5,21 5,21 5,21" in lines
     assert "pod5/side: 2 6,22 6,22 6,22 6,22" in lines
     assert not any(line.startswith("pod6/") for line in lines)
-    lines = _lines(pinproof("upgrade", "1.26", "1.36", *machine, status=0))
+    lines = _lines(pinproof("upgrade", "1.26", "1.28", *machine, status=0))
     assert "pod4/init: 2 5,21 5,21 5,21 5,21" in lines
     assert not any(line.startswith("pod5/") for line in lines)
+
+
+def test_containers_that_a_kubelet_starts_again_are_marked() -> None:
+    done = pinproof("upgrade", "1.30", "1.31", *_MACHINE, "--model", status=1)
+    assert "pod1/c: 2 2,6 2,6 restarted 2,6 restarted 2,6 restarted" in _lines(done)
+    assert "container pod1/c" in _lines(done)
 
 
 def test_containers_that_come_again_are_not_called_restarted_where_they_have_to() -> None:
@@ -308,7 +314,7 @@ def test_a_matrix_says_in_letters_what_each_upgrade_does() -> None:
     lines = _lines(done)
     assert lines[:4] == [
         "plain, from to 1.17 to 1.36 to 1.37",
-        "1.17 (···) (·X·) (X·X)",
+        "1.17 (···) (MX·) (X·X)",
         "1.36 (X·X) (···) (···)",
         "1.37 (X·X) (···) (···)",
     ]

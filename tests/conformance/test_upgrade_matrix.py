@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from io import StringIO
+from pathlib import Path
+from typing import Final, NoReturn
 
 import pytest
+from rich.console import Console
 
 import topologies
 from conformance.subject import NodeUnderTest, Subject, SubjectSetupError
 from conformance.subjects.reference import ReferenceSubject
 from conformance.upgrade_matrix import MACHINE, SETTINGS, Cell, cells, pairs
 from conformance.upgrading import Leg
+from pinproof.upgrade_matrix import read, show
 from reference.steps import Reboot, RemoveState, WriteState
 
 PLAIN, WHOLE, POD_LEVEL = SETTINGS
@@ -84,7 +88,7 @@ def test_pods_that_a_restart_stops_are_told_of_each_leg() -> None:
 def test_what_a_kubelet_breaks_by_itself_is_no_fault_of_an_upgrade() -> None:
     """Up to 1.32 pinned containers have a quota; those that such a kubelet has started keep it,
     which is one on the way back to a release without."""
-    assert _words(_cell(_model("1.26"), _model("1.32"))) == ["keeps"] * 3
+    assert _words(_cell(_model("1.31"), _model("1.32"))) == ["keeps"] * 3
     found = _cell(_model("1.36"), _model("1.32"))
     assert _words(found) == ["keeps", "breaks", "keeps"]
     assert found.reasons == {
@@ -99,6 +103,14 @@ def test_a_pair_that_cannot_be_rehearsed_has_no_verdict() -> None:
     found = _cell(Down("down", release="1.36"), _model("1.37"))
     assert _words(found) == ["no verdict"] * 3
     assert found.reasons[str(Leg.BACK)] == ("no kubelet starts here",)
+
+
+def test_containers_start_again_where_they_are_known_by_another_hash() -> None:
+    """kubernetes/kubernetes#129385; seen between 1.26.15 and 1.32.2. A kubelet that does not start
+    ends none."""
+    for pair in (("1.30", "1.31"), ("1.37", "1.26")):
+        assert _words(_cell(*map(_model, pair))) == ["restarts"] * 3
+    assert _words(_cell(_model("1.17"), _model("1.37"))) == ["refuses", "keeps", "refuses"]
 
 
 def test_each_ordered_pair_is_rehearsed_with_what_both_have() -> None:
@@ -116,3 +128,40 @@ def test_what_is_known_is_not_rehearsed_again() -> None:
 
     down = Down("the model of 1.36", release="1.36")
     assert list(cells(pairs(["1.36"]), lambda *_: (down, down), _MACHINE, known=first)) == first
+
+
+# -- what was recorded of unmodified kubelets ------------------------------------------------------
+
+_PAGES: Final = Path(__file__).parents[2] / "docs"
+#: Where the models say something else than the kubelets did, and why (docs/upgrading.md).
+_UNLIKE: Final = {
+    ("1.26", "1.36", "plain"): "the kubelet of 1.26 makes no cgroups for pods in the sandbox",
+    ("1.26", "1.36", "full-pcpus-only"): "the same",
+    ("1.26", "1.37", "full-pcpus-only"): "seen once on the way back, and not explained",
+    ("1.32", "1.36", "plain"): "1.36 takes quotas from containers that 1.32 has started",
+    ("1.32", "1.32", "full-pcpus-only"): "the order in which pods are admitted again",
+}
+
+
+def _recorded() -> list[Cell]:
+    return read(_PAGES / "tables" / "upgrade-matrix.jsonl")
+
+
+def test_the_models_do_what_the_kubelets_of_the_recorded_matrix_did() -> None:
+    recorded = {one.key[:3]: one for one in _recorded()}
+    assert {one.kind for one in recorded.values()} == {"kubelets"}
+    releases = list(dict.fromkeys(one.old for one in recorded.values()))
+    models = {one: _model(one) for one in releases}
+    found = cells(pairs(releases), lambda old, new: (models[old], models[new]), _MACHINE)
+    unlike = {one.key[:3] for one in found if one.words != recorded[one.key[:3]].words}
+    assert unlike == set(_UNLIKE)
+    assert len(recorded) == len(pairs(releases))
+
+
+def test_the_page_shows_the_recorded_matrix() -> None:
+    console = Console(width=100, record=True, file=StringIO(), highlight=False)
+    show(_recorded(), _MACHINE, console)
+    tables = console.export_text().partition("\nthe upgrade, the way back")[0]
+    page = (_PAGES / "upgrading.md").read_text(encoding="utf-8")
+    shown = "\n".join(line.rstrip() for line in tables.splitlines())
+    assert shown in page, shown

@@ -24,7 +24,7 @@ from conformance.subject import (
 )
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ReferenceSubject
-from conformance.upgrading import Going, Leg, Plan, Rehearsed, rehearse, rehearse_killed
+from conformance.upgrading import Broken, Going, Leg, Plan, Rehearsed, rehearse, rehearse_killed
 from reference import Checkpoint, CPUSet
 from reference.cpumanager.state.checkpoint import Layout
 from reference.kubelet.configuration import reserving
@@ -300,13 +300,21 @@ def test_pods_of_the_state_file_run_when_the_old_kubelet_starts() -> None:
 #: What an operator sees of a broken promise.
 _EFFECTS: Final = {
     STARTS_AGAIN: "does not start",
-    GOES_ON: "stops pods",
     KEEPS_CPUS: "moves pods",
 }
 
 
+def _ends(broken: Broken) -> str:
+    pods = any(one.what.startswith("pod ") for one in broken.differences)
+    return "stops pods" if pods else "restarts containers"
+
+
 def _effect(found: Rehearsed, *, leg: Leg) -> str:
-    seen = [_EFFECTS[one.rule] for one in found.broken if one.leg is leg and one.rule in _EFFECTS]
+    seen = [
+        _EFFECTS.get(one.rule) or _ends(one)
+        for one in found.broken
+        if one.leg is leg and one.rule in (*_EFFECTS, GOES_ON)
+    ]
     return ", ".join(dict.fromkeys(seen)) or "kept"
 
 
