@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-import topologies
 from reference import (
     CPUManager,
     CPUSet,
@@ -40,22 +40,12 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import Phase, PodView, View
+from tests.reference import nodes
+from tests.reference.nodes import EIGHT, TWO_NODES, do, tree
 from tests.support.pods import assignments, cpusets, pod
 
-EIGHT, FOUR = "1s-1n-4c-smt2", "1s-1n-2c-smt2"
 ONE = KubeletConfig(system_reserved="1")
-_TREES = {name: topologies.machine(name).tree for name in (EIGHT, FOUR)}
-
-
-def trees(name: str) -> Mapping[str, str]:
-    return _TREES[name]
-
-
-def node(*steps: Step, config: KubeletConfig = ONE, machine: str = EIGHT) -> Node:
-    made = Node(trees, machine, config)
-    for step in steps:
-        made.do(step)
-    return made
+node = partial(nodes.node, config=ONE)
 
 
 def burstable(name: str, cpu: str) -> Pod:
@@ -111,16 +101,14 @@ def test_containers_go_on_while_the_kubelet_is_down() -> None:
 def test_a_restart_keeps_every_assignment_and_leaves_the_file_alone() -> None:
     one = node(Start(), Apply(pod("a", "2")), Apply(burstable("b", "1")))
     before = one.view()
-    one.do(Stop(kill=True))
-    one.do(Start())
+    do(one, Stop(kill=True), Start())
     assert one.view() == before
 
 
 def test_a_pod_refused_is_tried_again_at_the_next_start() -> None:
     one = node(Start(), Apply(pod("a", "4")), Apply(pod("b", "4")))
     assert one.view().pods["b"].phase is Phase.REJECTED
-    for step in (Delete("a"), AwaitReconcile(), Stop(), Start()):
-        one.do(step)
+    do(one, Delete("a"), AwaitReconcile(), Stop(), Start())
     assert assignments(one.view()) == {"b": {"c1": "1-2,5-6"}}
 
 
@@ -128,9 +116,7 @@ def test_cpus_of_a_pod_deleted_while_down_count_as_taken_at_the_start() -> None:
     one = node(Start(), Apply(pod("a", "4")), Stop(), Delete("a"))
     assert cpusets(one.view()) == {"a": {"c1": "1-2,5-6"}}
     assert assignments(one.view()) == {"a": {"c1": "1-2,5-6"}}
-    one.do(Apply(pod("c", "4")))
-    one.do(Start())
-    view = one.view()
+    view = do(one, Apply(pod("c", "4")), Start())
     assert view.pods["c"].phase is Phase.REJECTED
     assert view.cpusets == view.assignments == {}
     assert str(view.shared_pool) == "0-7"
@@ -148,7 +134,7 @@ def test_a_reboot_ends_the_containers_and_keeps_manifests_and_file() -> None:
 
 
 def test_more_cpus_than_the_file_knows_stop_the_kubelet() -> None:
-    view = node(Start(), Stop(), Reboot(EIGHT), Start(), machine=FOUR).view()
+    view = node(Start(), Stop(), Reboot(EIGHT), Start(), machine="1s-1n-2c-smt2").view()
     assert (view.running, view.exit_status) == (False, 1)
     assert view.error == (
         'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"'
@@ -165,8 +151,7 @@ def test_a_file_that_cannot_be_read_stops_the_kubelet_until_it_is_removed() -> N
         exit_status=1,
         state_file="{",
     )
-    one.do(RemoveState())
-    one.do(Start())
+    do(one, RemoveState(), Start())
     assert one.view().error == ""
     assert one.view().running
 
@@ -177,17 +162,19 @@ def test_settings_that_are_refused_leave_no_file() -> None:
     assert view.state_file is None
 
 
-def test_a_machine_without_cpus_stops_the_kubelet() -> None:
-    bare = Node(lambda _: {}, "bare", KubeletConfig("none"))
-    bare.do(Start())
-    assert bare.view().error == "failed to run Kubelet: could not detect number of cpus"
+def test_up_to_1_31_policy_none_does_not_look_at_the_cpus() -> None:
+    """So a machine without any can still be started on; from 1.32 on it cannot
+    (``cpu_manager.go``)."""
+    error = "failed to run Kubelet: could not detect number of cpus"
+    for release, said in (("1.31", ""), ("1.32", error), (NEWEST, error)):
+        bare = Node(lambda _: {"proc/cpuinfo": ""}, "bare", KubeletConfig("none"), release=release)
+        view = do(bare, Start())
+        assert (view.running, view.error) == (not said, said)
 
 
 def test_another_policy_needs_another_file() -> None:
-    one = node(Start(), Stop(), Configure(KubeletConfig("none")), Start())
-    assert 'configured policy "none" differs from state checkpoint policy "static"' in (
-        one.view().error
-    )
+    view = node(Start(), Stop(), Configure(KubeletConfig("none")), Start()).view()
+    assert 'configured policy "none" differs from state checkpoint policy "static"' in view.error
 
 
 def test_of_several_errors_the_node_knows_all() -> None:
@@ -204,15 +191,12 @@ def test_the_policy_none_pins_nobody() -> None:
 
 def test_a_cpuset_that_was_tampered_with_stays_until_the_pool_changes() -> None:
     one = node(Start(), Apply(pod("a", "2")), Apply(burstable("b", "1")))
-    one.do(Tamper("a", "c1", CPUSet([7])))
-    one.do(Tamper("b", "c1", CPUSet([7])))
-    one.do(AwaitReconcile())
+    do(one, Tamper("a", "c1", CPUSet([7])), Tamper("b", "c1", CPUSet([7])), AwaitReconcile())
     assert cpusets(one.view()) == {"a": {"c1": "7"}, "b": {"c1": "7"}}
     one.do(Apply(pod("d", "1")))
     assert cpusets(one.view())["a"] == {"c1": "7"}
     assert cpusets(one.view())["b"] == {"c1": "0,2-3,6-7"}
-    one.do(Stop())
-    one.do(Start())
+    do(one, Stop(), Start())
     assert cpusets(one.view())["a"] == {"c1": "1,5"}
 
 
@@ -273,12 +257,10 @@ def test_a_start_does_not_follow_what_no_order_gives() -> None:
 def test_where_order_does_not_matter_there_is_one_outcome() -> None:
     one = node(Apply(pod("a", "4")), Apply(pod("b", "500m")), Apply(burstable("c", "1")), Start())
     assert one.outcomes == 1
-    for step in (Apply(pod("d", "1")), Stop(), Start()):
-        one.do(step)
+    do(one, Apply(pod("d", "1")), Stop(), Start())
     assert one.outcomes == 1
     # What does not fit any more is refused to whom comes last.
-    for step in (Stop(), Apply(burstable("e", "2")), Start()):
-        one.do(step)
+    do(one, Stop(), Apply(burstable("e", "2")), Start())
     assert one.outcomes > 1
 
 
@@ -286,14 +268,10 @@ def _refused_after_a_restart(release: str) -> Node:
     """Pod a lies over two NUMA nodes when restricted is configured; b holds a CPU."""
     reserved = KubeletConfig(reserved_system_cpus=CPUSet([0, 8]))
     aligned = replace(reserved, topology_manager_policy="best-effort")
-    one = Node(
-        lambda name: topologies.machine(name).tree, "2s-2n-8c-smt2", aligned, release=release
-    )
-    scatter = (Apply(pod("x", "6")), Apply(pod("b", "1")), Delete("x"), Apply(pod("y", "1")))
     again = replace(reserved, topology_manager_policy="restricted")
-    for step in (Start(), *scatter, Apply(pod("a", "8")), Stop(), Configure(again), Start()):
-        one.do(step)
-    return one
+    scatter = (Apply(pod("x", "6")), Apply(pod("b", "1")), Delete("x"), Apply(pod("y", "1")))
+    steps = (Start(), *scatter, Apply(pod("a", "8")), Stop(), Configure(again), Start())
+    return node(*steps, config=aligned, machine=TWO_NODES, release=release)
 
 
 def test_a_pod_refused_at_a_start_is_stale_unless_it_came_last() -> None:
@@ -302,18 +280,13 @@ def test_a_pod_refused_at_a_start_is_stale_unless_it_came_last() -> None:
     one = _refused_after_a_restart("1.26")
     assert one.outcomes == 4  # and each with or without containers that run on
     held = one.view()
-    assert held.assignments["a"] == {"c1": CPUSet.parse("2-3,5-6,10-11,13-14")}
-    freed = dict(held.assignments)
-    del freed["a"]
-    seen = replace(
-        held,
-        assignments=freed,
-        shared_pool=held.shared_pool | held.assignments["a"]["c1"],
-    )
+    cpus = CPUSet.parse("2-3,5-6,10-11,13-14")
+    assert held.assignments["a"] == {"c1": cpus}
+    freed = {name: named for name, named in held.assignments.items() if name != "a"}
+    seen = replace(held, assignments=freed, shared_pool=held.shared_pool | cpus)
     assert not one.follow(seen)  # memory and file disagree
-    text = _refused_after_a_restart("1.32").view().state_file
-    assert one.follow(replace(seen, state_file=text))
     newer = _refused_after_a_restart("1.32")
+    assert one.follow(replace(seen, state_file=newer.view().state_file))
     assert newer.outcomes == 1
     assert "a" not in newer.view().assignments
 
@@ -400,8 +373,7 @@ def test_an_illegal_step_on_a_running_node_changes_nothing(step: Step) -> None:
     with pytest.raises(IllegalStep):
         one.do(step)
     assert one.view() == before
-    one.do(AwaitReconcile())
-    assert one.view() == before
+    assert do(one, AwaitReconcile()) == before
 
 
 @pytest.mark.parametrize("step", [Stop(), AwaitReconcile(), Tamper("a", "c1", CPUSet([0]))])
@@ -413,24 +385,21 @@ def test_an_illegal_step_on_a_node_that_is_down_changes_nothing(step: Step) -> N
 
 
 @pytest.mark.parametrize(
-    "config",
+    "gates",
     [
-        KubeletConfig(system_reserved="1", feature_gates={"DynamicResourceAllocation": True}),
-        KubeletConfig(
-            system_reserved="1",
-            feature_gates={"PodLevelResourceManagers": True, "PodLevelResources": False},
-        ),
-        KubeletConfig(system_reserved="1", feature_gates={"MemoryQoS": True}),
+        {"DynamicResourceAllocation": True},
+        {"PodLevelResourceManagers": True, "PodLevelResources": False},
+        {"MemoryQoS": True},
     ],
 )
-def test_settings_outside_the_model_are_refused_at_once(config: KubeletConfig) -> None:
+def test_settings_outside_the_model_are_refused_at_once(gates: dict[str, bool]) -> None:
+    config = replace(ONE, feature_gates=gates)
     with pytest.raises(NotModelled):
-        Node(trees, EIGHT, config)
+        node(config=config)
     one = node()
     with pytest.raises(NotModelled):
         one.do(Configure(config))
-    one.do(Start())
-    assert one.view().running
+    assert do(one, Start()).running
 
 
 def test_a_reservation_above_the_machine_is_not_modelled_without_the_static_policy() -> None:
@@ -442,7 +411,7 @@ def test_a_reservation_above_the_machine_is_not_modelled_without_the_static_poli
 
 def test_a_release_that_is_not_modelled() -> None:
     with pytest.raises(NotModelled):
-        Node(trees, EIGHT, ONE, release="1.7")
+        node(release="1.7")
 
 
 def test_a_uid_that_comes_back_for_another_pod_is_not_modelled() -> None:
@@ -480,10 +449,9 @@ def hoarding(
 
 
 def test_a_wrong_policy_can_be_put_in() -> None:
-    wrong = Node(trees, EIGHT, ONE, policy_factory=hoarding)
-    for step in (Start(), Apply(pod("a", "2")), Delete("a")):
-        wrong.do(step)
-    assert str(wrong.view().shared_pool) == "0,2-4,6-7"
+    wrong = Node(tree, EIGHT, ONE, policy_factory=hoarding)
+    view = do(wrong, Start(), Apply(pod("a", "2")), Delete("a"))
+    assert str(view.shared_pool) == "0,2-4,6-7"
 
 
 class Forgetful(CPUManager):
@@ -494,10 +462,8 @@ class Forgetful(CPUManager):
 
 
 def test_a_wrong_manager_can_be_put_in() -> None:
-    wrong = Node(trees, EIGHT, ONE, manager_factory=Forgetful)
-    wrong.do(WriteState("{"))
-    wrong.do(Start())
-    assert wrong.view().running
+    wrong = Node(tree, EIGHT, ONE, manager_factory=Forgetful)
+    assert do(wrong, WriteState("{"), Start()).running
 
 
 def test_a_policy_that_raises_at_start_gives_up_as_the_kubelet_does() -> None:
@@ -510,17 +476,4 @@ def test_a_policy_that_raises_at_start_gives_up_as_the_kubelet_does() -> None:
     ) -> Policy:
         return Grumpy(topology, CPUSet([0]), release=release)
 
-    wrong = Node(trees, EIGHT, ONE, policy_factory=grumpy)
-    wrong.do(Start())
-    assert wrong.view().error == "no"
-
-
-def test_up_to_1_31_policy_none_does_not_look_at_the_cpus() -> None:
-    """So a machine without any can still be started on; from 1.32 on it cannot
-    (``cpu_manager.go``)."""
-    empty = {"proc/cpuinfo": ""}
-    config = KubeletConfig(policy="none")
-    for release, runs in (("1.31", True), ("1.32", False)):
-        one = Node(lambda _name: empty, "empty", config, release=release)
-        one.do(Start())
-        assert one.view().running is runs
+    assert do(Node(tree, EIGHT, ONE, policy_factory=grumpy), Start()).error == "no"
