@@ -1,41 +1,12 @@
-"""Quantities, QoS classes, and who gets exclusive CPUs."""
+"""QoS classes, and who gets exclusive CPUs."""
 
 from __future__ import annotations
 
-from decimal import Decimal
-from fractions import Fraction
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from reference import QuantityError, exclusive_cpus, qos_class
+from reference import exclusive_cpus, qos_class
 from reference.pods.qos import pod_milli_cpus
-from reference.pods.quantity import milli_value, quantity, value
 from reference.steps import Container, Kind, Pod
-
-
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [("2", 2), ("2.0", 2), ("2e0", 2), ("2000m", 2), (".5", Fraction(1, 2)), ("5.", 5),
-     ("64Mi", 64 * 2**20), ("1k", 1000), ("1E", 10**18), ("1e3", 1000), ("-1", -1), ("+3", 3),
-     ("0.1n", Fraction(1, 10**9)), ("1Ei", 2**60), ("100u", Fraction(1, 10**4))],
-)  # fmt: skip
-def test_a_quantity_is_exact(text: str, amount: Fraction) -> None:
-    assert quantity(text) == amount
-
-
-@pytest.mark.parametrize("text", ["", "1K", "1mi", "0x1", "1 ", "1_0", "\u00b2", "1e", "1e1m"])
-def test_what_is_no_quantity(text: str) -> None:
-    with pytest.raises(QuantityError):
-        quantity(text)
-
-
-@given(st.decimals(0, 10**6, places=6))
-def test_rounding_is_up(number: Decimal) -> None:
-    amount = quantity(f"{number:f}")
-    assert 0 <= value(amount) - amount < 1
-    assert 0 <= milli_value(amount) - amount * 1000 < 1
 
 
 def container(
@@ -73,13 +44,9 @@ def test_qos_class(containers: list[Container], qos: str) -> None:
     [("2", 2), ("2000m", 2), ("2.0", 2), ("2e0", 2), ("2.5", 0), ("2001m", 0), ("500m", 0)],
 )
 def test_whole_requests_of_a_guaranteed_pod_are_exclusive(cpu: str, count: int) -> None:
-    one = container(cpu)
+    one, burstable = container(cpu), container(cpu, None)
     assert exclusive_cpus(pod(one), one) == count
-
-
-def test_a_burstable_pod_gets_no_cpu_of_its_own() -> None:
-    one = container("2", None)
-    assert exclusive_cpus(pod(one), one) == 0
+    assert exclusive_cpus(pod(burstable), burstable) == 0
 
 
 def test_the_pods_request_is_its_steady_state_or_its_hungriest_start() -> None:

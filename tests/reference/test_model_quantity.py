@@ -30,6 +30,15 @@ SUFFIX = "unable to parse quantity's suffix"
 
 
 @pytest.mark.parametrize(
+    ("text", "amount"),
+    [("2", 2), ("2.0", 2), ("2e0", 2), ("2000m", 2), (".5", Fraction(1, 2)), ("1E", 10**18),
+     ("64Mi", 64 * 2**20), ("0.1n", Fraction(1, 10**9)), ("1Ei", 2**60), ("-1", -1)],
+)  # fmt: skip
+def test_a_quantity_is_exact(text: str, amount: Fraction) -> None:
+    assert quantity(text) == amount
+
+
+@pytest.mark.parametrize(
     ("text", "whole", "milli"),
     [
         ("0", 0, 0), ("2", 2, 2000), ("1500m", 2, 1500), ("100u", 1, 1), ("1n", 1, 1),
@@ -63,10 +72,10 @@ def test_whole_numbers_of_a_quantity(text: str, whole: int, milli: int) -> None:
     ("text", "kubelet"),
     [
         ("", FORM), ("1 ", FORM), ("1_0", FORM), ("0x1", FORM), ("\u0663", FORM), ("1.1.1", FORM),
-        ("1E+-5", FORM), ("1e3.5", FORM), ("1-+1", FORM), ("1\n", FORM),
-        ("1K", SUFFIX), ("1mi", SUFFIX), ("1i", SUFFIX), ("1e", SUFFIX), ("e", SUFFIX),
-        ("1k5", SUFFIX), ("--1", SUFFIX), ("1Kim", SUFFIX), ("1e99999999999999999999", SUFFIX),
-        ("Ei", NUMBER), (".Ei", NUMBER), ("+.Ei", NUMBER),
+        ("1E+-5", FORM), ("1e3.5", FORM), ("1-+1", FORM), ("1\n", FORM), ("1e1m", FORM),
+        ("\u00b2", FORM), ("1K", SUFFIX), ("1mi", SUFFIX), ("1i", SUFFIX), ("1e", SUFFIX),
+        ("e", SUFFIX), ("1k5", SUFFIX), ("--1", SUFFIX), ("1Kim", SUFFIX),
+        ("1e99999999999999999999", SUFFIX), ("Ei", NUMBER), (".Ei", NUMBER), ("+.Ei", NUMBER),
     ],
 )  # fmt: skip
 def test_a_refusal_is_the_kubelets_and_names_the_text(text: str, kubelet: str) -> None:
