@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import topologies
 from conformance import strategies
 from reference import CPUManager, CPUSet, IllegalStep, Node, NotModelled, discover, make_policy
 from reference.cpumanager.pod_level_resources import empty_pool_fault, partition
@@ -33,9 +33,11 @@ from reference.steps import (
     Stop,
 )
 from reference.view import Phase
+from tests.reference import nodes
+from tests.reference.nodes import do, tree
 
 MACHINE = "2s-2n-16c-smt2"
-TREE = topologies.machine(MACHINE).tree
+
 ON = {"PodLevelResourceManagers": True}
 MEMORY = "256Mi"
 
@@ -59,10 +61,8 @@ def config(
     )
 
 
-def booted(settings: KubeletConfig, *, release: str = "1.36") -> Node:
-    node = Node(lambda _: TREE, MACHINE, settings, release=release)
-    node.do(Start())
-    return node
+booted = partial(nodes.booted, machine=MACHINE)
+WITH_A_SHARER = Apply(pod("a", "4", exclusive("main", "2"), Container("side")))
 
 
 def held(node: Node, name: str = "a") -> dict[str, str]:
@@ -76,10 +76,9 @@ def held(node: Node, name: str = "a") -> dict[str, str]:
 def test_no_cpus_of_a_container_with_a_fraction_are_reported(release: str, reported: str) -> None:
     """Though it would be Guaranteed alone: 1.37 reports them for the pod
     (``resourcesQualifyForExclusiveCPUs``)."""
-    node = booted(config(), release=release)
-    node.do(Apply(pod("a", "4", exclusive("own", "2"), exclusive("part", "500m"))))
-    node.do(AskPodResources())
-    assert str((node.view().pod_resources or {})["a"]["part"]) == reported
+    one = Apply(pod("a", "4", exclusive("own", "2"), exclusive("part", "500m")))
+    view = booted(one, AskPodResources(), config=config(), release=release).view()
+    assert str((view.pod_resources or {})["a"]["part"]) == reported
 
 
 @pytest.mark.parametrize(
@@ -187,8 +186,7 @@ def test_how_a_pool_is_dealt_out() -> None:
 @pytest.mark.parametrize("release", ["1.36", "1.37"])
 def test_scope_pod_takes_cpus_for_the_pod(release: str) -> None:
     """Pool, entries and both files as seen on 1.36.4 and 1.37.0."""
-    node = booted(config(), release=release)
-    node.do(Apply(pod("a", "4", exclusive("main", "2"), Container("side"))))
+    node = booted(WITH_A_SHARER, config=config(), release=release)
     view = node.view()
     assert held(node) == {"main": "1,17", "side": "2,18"}
     assert str(view.shared_pool) == "0,3-16,19-31"
@@ -196,17 +194,16 @@ def test_scope_pod_takes_cpus_for_the_pod(release: str) -> None:
     pods = parse_pods_leniently(view.state_file, release=release)
     assert [str(cpus) for cpus in pods.values()] == ["1-2,17-18"]
     assert ("data" in json.loads(view.state_file)) is (release == "1.37")
-    node.do(Delete("a"))
-    assert str(node.view().shared_pool) == "0-31"
-    assert parse_pods_leniently(node.view().state_file, release=release) == {}
+    after = do(node, Delete("a"))
+    assert str(after.shared_pool) == "0-31"
+    assert parse_pods_leniently(after.state_file, release=release) == {}
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted"])
 def test_scope_container_gives_each_its_own(policy: str) -> None:
     """And policy none does not look at the scope."""
     scope = "pod" if policy == "none" else "container"
-    node = booted(config(policy, scope))
-    node.do(Apply(pod("a", "4", exclusive("main", "2"), Container("side"))))
+    node = booted(WITH_A_SHARER, config=config(policy, scope))
     assert held(node) == {"main": "1,17"}
     assert parse_pods_leniently(node.view().state_file) == {}
 
@@ -214,54 +211,41 @@ def test_scope_container_gives_each_its_own(policy: str) -> None:
 @pytest.mark.parametrize("release", ["1.34", "1.36", "1.37"])
 def test_without_the_managers_nobody_gets_any(release: str) -> None:
     """From 1.34 on; in 1.32 and 1.33 containers are looked at alone."""
-    node = booted(config(gates={}), release=release)
-    node.do(Apply(pod("a", "40", exclusive("main", "2"))))
-    assert held(node) == {}
-    early = booted(config(gates={"PodLevelResources": True}), release="1.33")
-    early.do(Apply(pod("a", "4", exclusive("main", "2"))))
+    large = Apply(pod("a", "40", exclusive("main", "2")))
+    assert held(booted(large, config=config(gates={}), release=release)) == {}
+    small = Apply(pod("a", "4", exclusive("main", "2")))
+    early = booted(small, config=config(gates={"PodLevelResources": True}), release="1.33")
     assert held(early) == {"main": "1,17"}
 
 
 @pytest.mark.parametrize("release", ["1.36", "1.37"])
 def test_a_restart_takes_another_pool(release: str) -> None:
     """kubernetes/kubernetes#140989: the start after that fails; seen on 1.36.4 and 1.37.0."""
-    node = booted(config("best-effort"), release=release)
-    node.do(Apply(pod("a", "2", exclusive("main", "2"))))
-    for step in (Stop(), Start()):
-        node.do(step)
+    one = Apply(pod("a", "2", exclusive("main", "2")))
+    node = booted(one, Stop(), Start(), config=config("best-effort"), release=release)
     assert held(node) == {"main": "2,18"}
     assert str(node.view().shared_pool) == "0,3-16,19-31"
-    for step in (Stop(), Start()):
-        node.do(step)
-    assert node.view().error == (
+    assert do(node, Stop(), Start()).error == (
         'current set of available CPUs "0-31" doesn\'t match with CPUs in state "0,2-16,18-31"'
     )
 
 
 def test_a_restart_refuses_a_shared_pool() -> None:
     """Its shared container holds CPUs and asked for none."""
-    node = booted(config())
-    node.do(Apply(pod("a", "4", exclusive("main", "2"), Container("side"))))
-    for step in (Stop(), Start()):
-        node.do(step)
-    view = node.view()
-    assert view.pods["a"].phase is Phase.REJECTED
-    assert view.pods["a"].reason == "TopologyAffinityError"
+    view = booted(WITH_A_SHARER, Stop(), Start(), config=config()).view()
+    seen = view.pods["a"]
+    assert (seen.phase, seen.reason) == (Phase.REJECTED, "TopologyAffinityError")
     assert str(view.shared_pool) == "0-31"
 
 
 def test_the_gate_turned_off() -> None:
     """1.36 refuses the file, 1.37 reads it and forgets whole pods."""
-    outcomes = {}
-    for release in ("1.36", "1.37"):
-        node = booted(config(), release=release)
-        node.do(Apply(pod("a", "4", exclusive("main", "2"), exclusive("other", "2"))))
-        for step in (Stop(), Configure(config(gates={})), Start()):
-            node.do(step)
-        outcomes[release] = (node.view().running, held(node))
-    kept = {"main": "1,17", "other": "2,18"}
-    assert outcomes["1.37"] == (True, kept)
-    assert outcomes["1.36"][0] is False
+    one = Apply(pod("a", "4", exclusive("main", "2"), exclusive("other", "2")))
+    steps = (one, Stop(), Configure(config(gates={})), Start())
+    old, new = (booted(*steps, config=config(), release=release) for release in ("1.36", "1.37"))
+    assert not old.view().running
+    assert new.view().running
+    assert held(new) == {"main": "1,17", "other": "2,18"}
 
 
 @pytest.mark.parametrize(
@@ -279,7 +263,7 @@ def test_gates_with_which_a_kubelet_panics(gates: Mapping[str, bool], release: s
     """One that it does not know or knows no more, that is locked, or that others depend on: outside
     the model."""
     with pytest.raises(NotModelled):
-        Node(lambda _: TREE, MACHINE, config(gates=gates), release=release)
+        nodes.node(config=config(gates=gates), machine=MACHINE, release=release)
 
 
 @pytest.mark.parametrize(
@@ -292,12 +276,12 @@ def test_gates_with_which_a_kubelet_panics(gates: Mapping[str, bool], release: s
 )  # fmt: skip
 def test_gates_that_a_kubelet_bears(gates: Mapping[str, bool], release: str) -> None:
     """The minor before, or after."""
-    Node(lambda _: TREE, MACHINE, config(gates=gates), release=release).do(Start())
+    booted(config=config(gates=gates), release=release)
 
 
 # -- laws ------------------------------------------------------------------------------------------
 
-TOPOLOGY = discover(TREE).cpu_topology()
+TOPOLOGY = discover(tree(MACHINE)).cpu_topology()
 
 
 @given(strategies.pod_level_pods(), st.sampled_from(["1.36", "1.37"]))
@@ -350,20 +334,20 @@ def test_manifests_that_the_kubelet_does_not_take_up(whole: PodResources, fault:
     one = Pod("a", (exclusive("c", "3"),), resources=whole)
     assert fault in fault_of_whole(one)
     assert bool(fault_of_whole(one)) is bool(fault)
-    node = booted(config())
     if fault:
         with pytest.raises(IllegalStep):
-            node.do(Apply(one))
+            booted(Apply(one), config=config())
 
 
 def test_what_an_api_server_adds_to_limits_as_a_whole_is_not_modelled_from_1_37_on() -> None:
     """A kubelet of 1.37 does not add it, so a static pod is Burstable there. Seen on 1.37.0: as the
     API server has it, the pod is Guaranteed."""
     limits = PodResources(cpu_limit="2", memory_limit=MEMORY)
-    one = Pod("a", (Container("c"),), resources=limits)
-    in_cluster = replace(config(gates={}), api_server=True)
-    for settings, release in ((config(gates={}), "1.37"), (in_cluster, "1.36")):
-        booted(settings, release=release).do(Apply(one))
+    one = Apply(Pod("a", (Container("c"),), resources=limits))
+    static = config(gates={})
+    in_cluster = replace(static, api_server=True)
+    booted(one, config=static, release="1.37")
+    booted(one, config=in_cluster, release="1.36")
     with pytest.raises(NotModelled, match="an API server adds requests"):
-        booted(in_cluster, release="1.37").do(Apply(one))
-    booted(in_cluster, release="1.37").do(Apply(pod("a", "2", Container("c"))))
+        booted(one, config=in_cluster, release="1.37")
+    booted(Apply(pod("a", "2", Container("c"))), config=in_cluster, release="1.37")

@@ -107,34 +107,23 @@ def test_the_cpus_never_follow_the_request(release: str, policy: str) -> None:
     """Nor do they after a restart, which is an admission again (kubernetes/kubernetes#140031)."""
     made = manager(release, policy)
     before = made.cpu_manager.state.get(pod("3").uid, "c")
+    assert before is not None
+    assert len(before) == 2
     made.resize(pod("3"))
     made.admit(pod("3"))
     assert before == made.cpu_manager.state.get(pod("3").uid, "c")
-    assert before is not None
-    assert len(before) == 2
-
-
-def test_a_baseline_is_what_was_given_first() -> None:
-    """docs/facts 12.4: kept by 1.37 while the resize gate is on, and dropped with the entry."""
-    made = manager("1.37", "none")
-    uid = pod("2").uid
-    first = made.cpu_manager.state.get(uid, "c")
-    assert made.cpu_manager.state.baselines == {uid: {"c": first}}
-    made.cpu_manager.state.set(uid, "c", CPUSet([1]))
-    restored = Checkpoint.loads(made.cpu_manager.state_file(), release="1.37", feature_gates=GATE)
-    assert restored.baselines == {uid: {"c": first}}
-    made.cpu_manager.remove_container(uid, "c")
-    assert made.cpu_manager.state.baselines == {}
 
 
 def test_a_manager_that_starts_on_a_file_with_baselines_keeps_them() -> None:
-    """Without any it takes the entries for them."""
-    made = manager("1.37", "none")
-    text, uid = made.cpu_manager.state_file(), pod("2").uid
+    """docs/facts 12.4. Without any it takes the entries for them."""
+    made = manager("1.37", "none").cpu_manager
+    held = {pod("2").uid: {"c": made.state.get(pod("2").uid, "c")}}
     again = manager("1.37", "none").cpu_manager
-    again.start(text)
+    again.start(made.state_file())
     assert again.state.keeps_baselines
-    assert again.state.baselines == made.cpu_manager.state.baselines
-    plain = Checkpoint.loads(text, release="1.37").dumps(release="1.37")
+    assert again.state.baselines == made.state.baselines == held
+    plain = Checkpoint.loads(made.state_file(), release="1.37").dumps(release="1.37")
     again.start(plain)
-    assert again.state.baselines == {uid: {"c": made.cpu_manager.state.get(uid, "c")}}
+    assert again.state.baselines == held
+    again.remove_container(pod("2").uid, "c")
+    assert again.state.baselines == {}
