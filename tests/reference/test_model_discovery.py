@@ -81,17 +81,23 @@ def test_a_package_is_a_node_and_a_socket(release: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "numa"), [("1.15", [0, 0, 0, 0]), ("1.16", [0, 0, 1, 1]), ("1.18", [0, 0, 1, 1])]
+    ("releases", "numa", "sockets"),
+    [
+        (["1.15"], [0, 0, 0, 0], [0, 1, 0, 1]),
+        (["1.16", "1.18"], [0, 0, 1, 1], [0, 1, 0, 1]),
+        (["1.19.0", "1.19.8"], [0, 0, 1, 1], [0, 0, 1, 1]),
+        (["1.19.9", "1.19"], [0, 0, 1, 1], [0, 1, 0, 1]),
+    ],
 )
-def test_numa_nodes_are_known_since_1_16(release: str, numa: list[int]) -> None:
-    found = details(discover(machine(TWO_PACKAGES, {0: [0, 1], 1: [2, 3]}), release=release))
-    assert [found[cpu].numa for cpu in range(4)] == numa
-
-
-def test_cpuinfo_says_nothing_of_offline_cpus_that_it_lists() -> None:
-    files = machine(SMT) | {f"{CPU}/cpu3/online": "0\n", f"{CPU}/online": "0-2\n"}
-    assert discover(files, release="1.18").num_cores == 4
-    assert discover(files, release="1.20").num_cores == 3
+def test_numa_nodes_are_known_since_1_16_and_were_taken_for_sockets_by_early_1_19(
+    releases: list[str], numa: list[int], sockets: list[int]
+) -> None:
+    for release in releases:
+        info = discover(machine(TWO_PACKAGES, {0: [0, 1], 1: [2, 3]}), release=release)
+        found = [details(info)[cpu] for cpu in range(4)]
+        assert [place.numa for place in found] == numa
+        assert [place.socket for place in found] == sockets
+        assert info.cpu_topology().num_sockets == 2
 
 
 @pytest.mark.parametrize("release", BY_CPUINFO)
@@ -107,19 +113,19 @@ def test_without_core_ids_every_thread_is_a_core(release: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpuinfo", "found"),
+    ("second", "found"),
     [
-        ("processor\t: 0\ncore id\t\t: 5\n\nprocessor\t: 1\ncore id\t\t: 5\n", (0, 1)),
-        # A thread without a core id is the core of its number, and may meet a core id.
-        ("processor\t: 0\ncore id\t\t: 1\n\nprocessor\t: 1\n\n", (0, 1)),
+        ("processor\t: 1\ncore id\t\t: 5\n", (0, 1)),
+        ("core id\t\t: 1\n\nprocessor\t: 1\n\n", (0, 1)),  # without a core id it is its number
         # Lines of another form are passed over.
-        ("processor\t: 0\nprocessor\t: 1\r\n", (0,)),
-        ("processor\t: 0\nProcessor\t: 1\n", (0,)),
-        ("processor\t: 0\nprocessor\t: one\n", (0,)),
-        ("processor\t: 0\n processor: 1\n", (0,)),
+        ("processor\t: 1\r\n", (0,)),
+        ("Processor\t: 1\n", (0,)),
+        ("processor\t: one\n", (0,)),
+        (" processor: 1\n", (0,)),
     ],
 )
-def test_equal_core_ids_are_one_core(cpuinfo: str, found: tuple[int, ...]) -> None:
+def test_equal_core_ids_are_one_core(second: str, found: tuple[int, ...]) -> None:
+    cpuinfo = f"processor\t: 0\ncore id\t\t: 5\n{second}"
     assert cores(discover(machine({}, cpuinfo=cpuinfo), release="1.18")) == [found]
 
 
@@ -274,24 +280,6 @@ def test_the_topology_manager_knows_the_nodes_of_its_release(
 
 
 @pytest.mark.parametrize(
-    ("release", "sockets", "counted"),
-    [
-        ("1.18", [0, 1, 0, 1], 2),
-        ("1.19.0", [0, 0, 1, 1], 2),  # the node is taken for the socket
-        ("1.19.8", [0, 0, 1, 1], 2),
-        ("1.19.9", [0, 1, 0, 1], 2),
-        ("1.19", [0, 1, 0, 1], 2),
-    ],
-)
-def test_sockets_of_early_1_19_are_numa_nodes(
-    release: str, sockets: list[int], counted: int
-) -> None:
-    info = discover(machine(TWO_PACKAGES, {0: [0, 1], 1: [2, 3]}), release=release)
-    assert [details(info)[cpu].socket for cpu in range(4)] == sockets
-    assert info.cpu_topology().num_sockets == counted
-
-
-@pytest.mark.parametrize(
     ("release", "counted"),
     [("1.19.8", 1), ("1.19.9", 2), ("1.20.0", 1), ("1.20.4", 1), ("1.20.5", 2), ("1.21", 2)],
 )
@@ -334,53 +322,67 @@ def test_a_cpu_without_a_package_was_kept(release: str, cpus: int) -> None:
 
 
 ONLINE_FILES = [f"{CPU}/cpu{cpu}/online" for cpu in SMT]
+IDS_GONE = [f"{CPU}/cpu{cpu}/topology/core_id" for cpu in (2, 3)]
+HALF = machine(SMT) | {f"{CPU}/online": "0-1\n"}
+ALL = [0, 1, 2, 3]
+
+#: For each rule a machine, and the CPUs that some releases find.
+CPUS_FOUND: dict[str, tuple[Files, dict[str, list[int]]]] = {
+    "cpuinfo says nothing of offline CPUs that it lists": (
+        machine(SMT) | {f"{CPU}/cpu3/online": "0\n", f"{CPU}/online": "0-2\n"},
+        {"1.18": ALL, "1.20": [0, 1, 2]},
+    ),
+    "issue 95039, kernels without CPU hot-plug: without online files only CPU 0 counted": (
+        without(machine(SMT), *ONLINE_FILES),
+        {"1.19": [0], "1.20": [0], "1.21": ALL, "1.37": ALL},
+    ),
+    **{
+        f"up to 1.20 the online file must say 1, not {text!r}": (
+            machine(SMT) | {f"{CPU}/cpu0/online": text},
+            {"1.20": [1, 2, 3], "1.21": ALL},
+        )
+        for text in ("0\n", "", "11\n", "1\0", "yes")
+    },
+    "from 1.21 to 1.28 no list said who is offline": (
+        HALF,
+        {"1.21": ALL, "1.28": ALL, "1.29": [0, 1], "1.37": [0, 1]},
+    ),
+    "a kernel takes the ids of an offline CPU away, which then leaves it out": (
+        without(HALF, *IDS_GONE),
+        {"1.21": [0, 1], "1.28": [0, 1], "1.29": [0, 1], "1.37": [0, 1]},
+    ),
+    "a list beside the CPUs of a node counted where there was one": (
+        machine(SMT) | {f"{NODE}/node0/online": "2\n"},
+        {"1.20": ALL, "1.21": [2], "1.28": [2], "1.29": ALL},
+    ),
+    "ids in the list are 16 bits wide": (
+        machine({0: (0, 0), 65537: (1, 0)}) | {f"{CPU}/online": "0-1\n"},
+        {"1.36": [0, 65537]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "found"), CPUS_FOUND.values(), ids=CPUS_FOUND)
+def test_which_cpus_a_release_finds(files: Files, found: dict[str, list[int]]) -> None:
+    for release, cpus in found.items():
+        info = discover(files, release=release)
+        assert (sorted(details(info)), info.num_cores) == (cpus, len(cpus)), release
 
 
 @pytest.mark.parametrize(
-    ("release", "cpus"),
-    [("1.19", [0]), ("1.20", [0]), ("1.21", [0, 1, 2, 3]), ("1.37", [0, 1, 2, 3])],
+    ("files", "releases", "cpus"),
+    [
+        # Even CPU 0 needed its online file: the first ``cpu`` of the path is the folder's.
+        (without(machine(SMT, {}), f"{CPU}/cpu0/online"), ["1.20"], [1, 2, 3]),
+        (machine(SMT, {}) | {f"{CPU}/online": "0,2\n"}, ["1.21", "1.28", "1.29", "1.37"], [0, 2]),
+    ],
 )
-def test_without_online_files_only_cpu_0_counted(release: str, cpus: list[int]) -> None:
-    """Issue 95039: kernels without CPU hot-plug."""
-    assert sorted(details(discover(without(machine(SMT), *ONLINE_FILES), release=release))) == cpus
-
-
-@pytest.mark.parametrize("text", ["0\n", "", "11\n", "1\0", "yes"])
-def test_up_to_1_20_the_online_file_must_say_1(text: str) -> None:
-    files = machine(SMT) | {f"{CPU}/cpu0/online": text}
-    assert sorted(details(discover(files, release="1.20"))) == [1, 2, 3]
-    assert sorted(details(discover(files, release="1.21"))) == [0, 1, 2, 3]
-
-
-def test_without_numa_nodes_even_cpu_0_needed_its_online_file() -> None:
-    """The first ``cpu`` of the path is the folder's."""
-    files = without(machine(SMT, {}), f"{CPU}/cpu0/online")
-    assert sorted(details(discover(files, release="1.20"))) == [1, 2, 3]
-
-
-@pytest.mark.parametrize(("release", "cpus"), [("1.21", 4), ("1.28", 4), ("1.29", 2), ("1.37", 2)])
-def test_from_1_21_to_1_28_no_list_said_who_is_offline(release: str, cpus: int) -> None:
-    files = machine(SMT) | {f"{CPU}/online": "0-1\n"}
-    assert discover(files, release=release).num_cores == cpus
-    # A kernel takes the ids of an offline CPU away, which then leaves it out.
-    files = without(files, *(f"{CPU}/cpu{cpu}/topology/core_id" for cpu in (2, 3)))
-    assert discover(files, release=release).num_cores == 2
-
-
-@pytest.mark.parametrize(("release", "cpus"), [("1.20", 4), ("1.21", 1), ("1.28", 1), ("1.29", 4)])
-def test_a_list_beside_the_cpus_of_a_node_counted_where_there_was_one(
-    release: str, cpus: int
+def test_without_numa_nodes_every_folder_is_counted_offline_or_not(
+    files: Files, releases: list[str], cpus: list[int]
 ) -> None:
-    files = machine(SMT) | {f"{NODE}/node0/online": "2\n"}
-    assert discover(files, release=release).num_cores == cpus
-
-
-@pytest.mark.parametrize("release", ["1.21", "1.28", "1.29", "1.37"])
-def test_without_numa_nodes_the_list_of_the_system_counts(release: str) -> None:
-    files = machine(SMT, {}) | {f"{CPU}/online": "0,2\n"}
-    info = discover(files, release=release)
-    # Every folder is counted, offline or not.
-    assert (sorted(details(info)), info.num_cores) == ([0, 2], 4)
+    for release in releases:
+        info = discover(files, release=release)
+        assert (sorted(details(info)), info.num_cores) == (cpus, 4)
 
 
 @pytest.mark.parametrize(
@@ -412,35 +414,37 @@ def test_a_loop_of_links_ends_discovery() -> None:
     assert "symbolic links" in info.fault
 
 
-def test_ids_in_the_list_are_16_bits_wide() -> None:
-    files = machine({0: (0, 0), 65537: (1, 0)}) | {f"{CPU}/online": "0-1\n"}
-    assert sorted(details(discover(files))) == [0, 65537]
-
-
 # -- counting sockets ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("release", BY_SYSFS)
-def test_lines_of_cpuinfo_are_counted_first(release: str) -> None:
-    files = machine(SMT, cpuinfo="physical id\t: 0\nphysical id : 0\nphysical id\t: 9\n")
-    assert discover(files, release=release).num_sockets == 3
+PACKAGE = "topology/physical_package_id"
+
+#: For each rule a machine, and how many sockets some releases count.
+SOCKETS: dict[str, tuple[Files, dict[str, int]]] = {
+    "lines of cpuinfo are counted first": (
+        machine(SMT, cpuinfo="physical id\t: 0\nphysical id : 0\nphysical id\t: 9\n"),
+        dict.fromkeys(BY_SYSFS, 3),
+    ),
+    "an offline CPU counted as package 0": (
+        without(machine({0: (0, 1), 1: (0, 2), 2: (0, 1)}, cpuinfo=""), f"{CPU}/cpu2/{PACKAGE}")
+        | {f"{CPU}/online": "0-1\n", f"{CPU}/cpu2/online": "0\n"},
+        {"1.20": 2, "1.21": 3, "1.28": 3, "1.29": 2, "1.37": 2},
+    ),
+    "a package missing made it 0 sockets": (
+        without(machine(TWO_PACKAGES, cpuinfo=""), f"{CPU}/cpu3/{PACKAGE}"),
+        {"1.20": 0, "1.21": 2},
+    ),
+    "packages were counted by their untrimmed text": (
+        machine(SMT, cpuinfo="") | {f"{CPU}/cpu3/{PACKAGE}": "0"},
+        {"1.20": 2, "1.21": 1},
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("release", "sockets"), [("1.20", 2), ("1.21", 3), ("1.28", 3), ("1.29", 2), ("1.37", 2)]
-)
-def test_an_offline_cpu_counted_as_package_0(release: str, sockets: int) -> None:
-    files = machine({0: (0, 1), 1: (0, 2), 2: (0, 1)}, cpuinfo="")
-    files |= {f"{CPU}/online": "0-1\n", f"{CPU}/cpu2/online": "0\n"}
-    del files[f"{CPU}/cpu2/topology/physical_package_id"]
-    assert discover(files, release=release).num_sockets == sockets
-
-
-def test_a_package_missing_made_it_0_sockets() -> None:
-    files = machine(TWO_PACKAGES, cpuinfo="")
-    files = without(files, f"{CPU}/cpu3/topology/physical_package_id")
-    assert discover(files, release="1.20").num_sockets == 0
-    assert discover(files, release="1.21").num_sockets == 2
+@pytest.mark.parametrize(("files", "counted"), SOCKETS.values(), ids=SOCKETS)
+def test_how_many_sockets_a_release_counts(files: Files, counted: dict[str, int]) -> None:
+    for release, sockets in counted.items():
+        assert discover(files, release=release).num_sockets == sockets, release
 
 
 def test_without_online_files_0_sockets_were_counted() -> None:
@@ -449,12 +453,6 @@ def test_without_online_files_0_sockets_were_counted() -> None:
     assert info.num_sockets == 0
     topology = info.cpu_topology()
     assert (topology.num_cpus, topology.cpus_per_socket) == (1, 0)
-
-
-def test_packages_were_counted_by_their_untrimmed_text() -> None:
-    files = machine(SMT, cpuinfo="") | {f"{CPU}/cpu3/topology/physical_package_id": "0"}
-    assert discover(files, release="1.20").num_sockets == 2
-    assert discover(files, release="1.21").num_sockets == 1
 
 
 def test_physical_cores_are_counted_by_core_id_alone() -> None:
@@ -501,18 +499,14 @@ def test_an_absurd_cpu_number_costs_no_memory() -> None:
 
 
 @pytest.mark.parametrize("release", BY_SYSFS)
-def test_siblings_dies_and_clusters_are_not_read(release: str) -> None:
-    files = machine(SMT)
+def test_siblings_dies_and_clusters_are_not_read_and_negative_ids_are_ids(release: str) -> None:
+    files = machine({0: (-1, -1), 1: (1, -1), 2: (-1, -1), 3: (1, -1)})
     for name in ("thread_siblings_list", "core_cpus_list", "die_id", "cluster_id"):
         files[f"{CPU}/cpu0/topology/{name}"] = "nonsense"
-    assert cores(discover(files, release=release)) == [(0, 2), (1, 3)]
-
-
-@pytest.mark.parametrize("release", BY_SYSFS)
-def test_negative_ids_are_ids(release: str) -> None:
-    files = machine({0: (-1, -1), 1: (-1, -1)})
-    (core,) = discover(files, release=release).nodes[0].cores
-    assert (core.core_id, core.socket_id, core.thread_ids) == (-1, -1, (0, 1))
+    found = discover(files, release=release).nodes[0].cores
+    assert [(one.core_id, one.socket_id, one.thread_ids) for one in found] == [
+        (-1, -1, (0, 2)), (1, -1, (1, 3)),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("release", BY_SYSFS)
