@@ -122,12 +122,3 @@ def test_a_file_of_1_37_serves_every_release_from_1_18_on(
     read = Checkpoint.loads(text, policy=one.policy_name, release=release)
     assert (read.default_cpuset, read.entries) == (one.default_cpuset, one.entries)
     assert read.pod_entries == read.baselines == {}
-
-
-@given(st.text(), strategies.releases(9), gates)
-def test_any_text_is_a_state_file_or_refused(text: str, release: str, on: dict[str, bool]) -> None:
-    try:
-        read = Checkpoint.loads(text, release=release, feature_gates=on)
-    except CheckpointError:
-        return
-    assert read.policy_name == "static"

@@ -134,19 +134,6 @@ def test_what_is_written_is_read_back_by_every_release(cpus: CPUSet, release: st
     assert pickle.loads(pickle.dumps(cpus)) == copy.deepcopy(cpus) == cpus
 
 
-@given(strategies.any_cpu_list_texts(), strategies.releases(8))
-def test_any_text_is_a_list_or_refused(text: str, release: str) -> None:
-    try:
-        cpus = CPUSet.parse(text, release=release)
-    except CPUSetParseError:
-        # Whoever is lenient refuses nothing that the strict take.
-        if release not in STRICT:
-            return
-        assert text
-    else:
-        assert CPUSet.parse(str(cpus)) == cpus
-
-
 @given(strategies.any_cpu_list_texts())
 def test_the_strict_take_nothing_that_the_lenient_refuse(text: str) -> None:
     try:

@@ -85,13 +85,6 @@ def test_earlier_releases_admit_it_once_more() -> None:
     assert made.view().cpusets == {}
 
 
-def test_a_static_pod_that_was_refused_is_admitted_at_the_next_start() -> None:
-    """Nobody keeps its status."""
-    made = node(Apply(guaranteed("odd", 1)), config=WHOLE_CORES)
-    assert made.view().pods["odd"].phase is Phase.REJECTED
-    assert do(made, Stop(), Configure(CONFIG), Start()).pods["odd"].phase is Phase.RUNNING
-
-
 def test_a_static_pod_that_was_refused_as_it_ran_may_have_ended_for_good() -> None:
     """Its containers were ended, and nobody starts them again where its policy says so: a real
     1.36.4 shows it as ended. No container of a pod that never ran has ended."""
