@@ -141,17 +141,6 @@ ON_NODE_1 = RegisterDevices(NIC, (Device("d0", (1,)),))
 A = Apply(Pod("a", (container(),)))
 
 
-@pytest.mark.parametrize("release", ["1.20", "1.26", "1.36"])
-def test_running_pods_keep_devices_and_cpus_over_a_restart(release: str) -> None:
-    made = large(ON_NODE_1, A, release=release)
-    before = made.view().assignments
-    assert do(made, Stop(kill=True), Start()).assignments == before
-    view = do(made, ON_NODE_1, Apply(Pod("b", (container(),))))
-    assert view.pods["b"].reason == "TopologyAffinityError"
-    pods = (Apply(Pod("d", (Container("c"),))), Apply(Pod("e", (container(),))))
-    assert do(made, Delete("a"), Delete("b"), *pods).pods["e"].phase is Phase.RUNNING
-
-
 @pytest.mark.parametrize(
     ("release", "phase"),
     [("1.22", Phase.RUNNING), ("1.26.4", Phase.RUNNING), ("1.26.15", Phase.REJECTED)],

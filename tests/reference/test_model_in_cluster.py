@@ -16,7 +16,6 @@ from reference.steps import (
     AskMetrics,
     Configure,
     Container,
-    Delete,
     KillContainer,
     KubeletConfig,
     Pod,
@@ -24,7 +23,6 @@ from reference.steps import (
     Reboot,
     Resize,
     RestartPolicy,
-    Start,
     Step,
     Stop,
 )
@@ -80,18 +78,6 @@ def _sized(cpu: str) -> Container:
     return replace(one, cpu_request=cpu, cpu_limit=cpu)
 
 
-def test_a_deferred_resize_is_granted_when_a_pod_goes() -> None:
-    """In the kubelet's words, and with the weight that was asked for."""
-    made = node(Apply(guaranteed("a", 2)), Apply(burstable("b", request="1", limit="6")))
-    deferred = do(made, Resize(burstable("b", request="5", limit="6")))
-    text = "Node didn't have enough resource: cpu, requested: 5000, used: 2000, capacity: 6000"
-    assert deferred.pods["b"].resize == f"Deferred: {text}"
-    assert deferred.cfs["b"]["c"].shares == 1024
-    granted = do(made, Delete("a"))
-    assert granted.pods["b"].resize == ""
-    assert granted.cfs["b"]["c"].shares == 5 * 1024
-
-
 def test_a_pod_that_has_ended_waits_for_no_size() -> None:
     """Its status does not say any more why a resize was not granted (seen on 1.36.4)."""
     never, larger = (
@@ -121,15 +107,6 @@ def test_a_pod_from_an_api_server_is_not_critical() -> None:
     view = node(*map(Apply, pods)).view().pods["b"]
     assert (view.phase, view.reason) == (Phase.REJECTED, "OutOfcpu")
     assert view.message.endswith("requested: 2000, used: 5000, capacity: 6000")
-
-
-def test_a_kubelet_that_starts_goes_by_what_was_granted() -> None:
-    """A restricted Topology Manager would reject CPUs of another number than asked for."""
-    config = replace(CONFIG, topology_manager_policy="restricted")
-    steps = (Apply(guaranteed("a", 2)), Stop(), Resize(guaranteed("a", 3)), Start())
-    view = node(*steps, config=config).view()
-    assert view.pods["a"].phase is Phase.RUNNING
-    assert len(view.assignments["a"]["c"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from reference.steps import (
     Apply,
     Configure,
     Container,
-    Delete,
     Kind,
     KubeletConfig,
     Pod,
@@ -26,7 +25,6 @@ from reference.steps import (
     Stop,
 )
 from reference.topologymanager.hint import ANY, Hint
-from reference.view import Phase
 from tests.reference import nodes
 from tests.reference.nodes import do
 
@@ -257,16 +255,6 @@ CONFIG = KubeletConfig(
 
 
 node = partial(nodes.booted, config=CONFIG, machine="2s-2n-16c-smt2-128mib")
-
-
-def test_memory_is_taken_kept_and_returned() -> None:
-    made = node(*(Apply(pod(name, 100)) for name in "abc"))
-    view = made.view()
-    phases = [view.pods[name].phase for name in "abc"]
-    assert phases == [Phase.RUNNING, Phase.RUNNING, Phase.REJECTED]
-    assert view.assignments["b"] == {"c1": CPUSet([8])}
-    view = do(made, Stop(kill=True), Delete("c"), Start(), Delete("a"), Apply(pod("d", 100)))
-    assert view.assignments["d"] == {"c1": CPUSet([16])}
 
 
 NONE = replace(CONFIG, memory_manager_policy="None")

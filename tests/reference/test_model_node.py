@@ -1,4 +1,5 @@
-"""The node: what each step does, as a real 1.36.4 did it, and what it refuses."""
+"""The node: what steps do, as a real 1.36.4 did it, and what it refuses. What the scenarios do is
+held by their recordings (tests/conformance/test_recordings.py)."""
 
 from __future__ import annotations
 
@@ -77,17 +78,6 @@ def test_a_pod_too_large_is_refused_and_gives_back_what_it_got() -> None:
     assert view.cpusets == {}
 
 
-def test_a_pod_that_the_node_predicates_refuse_has_held_cpus_for_a_moment_only() -> None:
-    view = node(Start(), Apply(burstable("b", "5")), Apply(pod("p", "3"))).view()
-    assert view.pods["p"].message == (
-        "Pod was rejected: Unexpected error while attempting to recover from admission failure: "
-        "preemption: error finding a set of pods to preempt: no set of running pods found to "
-        "reclaim resources: [(res: cpu, q: 1000), ]"
-    )
-    assert assignments(view) == {}
-    assert cpusets(view) == {"b": {"c1": "0-7"}}
-
-
 def test_a_restart_keeps_every_assignment_and_leaves_the_file_alone() -> None:
     """Containers go on while the kubelet is down."""
     one = node(Start(), Apply(pod("a", "2")), Apply(burstable("b", "1")))
@@ -111,25 +101,6 @@ def test_cpus_of_a_pod_deleted_while_down_count_as_taken_at_the_start() -> None:
     assert view.pods["c"].phase is Phase.REJECTED
     assert view.cpusets == view.assignments == {}
     assert str(view.shared_pool) == "0-7"
-
-
-def test_a_reboot_ends_the_containers_and_keeps_manifests_and_file() -> None:
-    one = node(Start(), Apply(pod("a", "2")), Stop())
-    text = one.view().state_file
-    one.do(Reboot())
-    assert one.view().cpusets == {}
-    assert one.view().state_file == text
-    one.do(Start())
-    assert cpusets(one.view()) == {"a": {"c1": "1,5"}}
-    assert one.view().state_file == text
-
-
-def test_more_cpus_than_the_file_knows_stop_the_kubelet() -> None:
-    view = node(Start(), Stop(), Reboot(EIGHT), Start(), machine="1s-1n-2c-smt2").view()
-    assert (view.running, view.exit_status) == (False, 1)
-    assert view.error == (
-        'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"'
-    )
 
 
 def test_a_file_that_cannot_be_read_stops_the_kubelet_until_it_is_removed() -> None:
@@ -163,12 +134,6 @@ def test_of_several_errors_the_node_knows_all() -> None:
     assert one.view().error == one.possible_errors[0]
 
 
-def test_the_policy_none_pins_nobody() -> None:
-    view = node(Start(), Apply(pod("a", "2")), config=KubeletConfig("none")).view()
-    assert view.cpusets == {"a": {"c1": None}}
-    assert view.state_file == '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
-
-
 def test_a_cpuset_that_was_tampered_with_stays_until_the_pool_changes() -> None:
     one = node(Start(), Apply(pod("a", "2")), Apply(burstable("b", "1")))
     do(one, Tamper("a", "c1", CPUSet([7])), Tamper("b", "c1", CPUSet([7])), AwaitReconcile())
@@ -178,26 +143,6 @@ def test_a_cpuset_that_was_tampered_with_stays_until_the_pool_changes() -> None:
     assert cpusets(one.view())["b"] == {"c1": "0,2-3,6-7"}
     do(one, Stop(), Start())
     assert cpusets(one.view())["a"] == {"c1": "1,5"}
-
-
-def test_init_containers_end_and_their_cpus_stay_booked() -> None:
-    def one(name: str, cpus: str, kind: Kind) -> Container:
-        return Container(name, cpus, cpus, "64Mi", "64Mi", kind)
-
-    p = Pod("p", (one("i", "4", Kind.INIT), one("s", "1", Kind.SIDECAR), one("a", "2", Kind.APP)))
-    view = node(Start(), Apply(p)).view()
-    assert assignments(view) == {"p": {"i": "1-2,5-6", "s": "4", "a": "1,5"}}
-    assert cpusets(view) == {"p": {"s": "4", "a": "1,5"}}
-
-
-def test_an_unchanged_file_of_version_1_stays_as_it_is_until_a_change() -> None:
-    text = '{"policyName":"static","defaultCpuSet":"0-7","checksum":1659625391}'
-    one = node(WriteState(text), Start())
-    assert one.view().state_file == text
-    one.do(Apply(pod("a", "1")))
-    assert one.view().state_file != text
-    one.do(Delete("a"))
-    assert one.view().state_file == text.replace("1659625391", "14413152")
 
 
 def test_a_uid_of_no_known_pod_stays_a_uid() -> None:

@@ -1,8 +1,10 @@
-"""Pod-level resources, from manifest to CPUs: docs/facts 5.7, 12.4 and 12.5."""
+"""Pod-level resources, from manifest to CPUs: docs/facts 5.7, 12.4 and 12.5.
+
+Pools of whole pods, deletions, restarts and the gate switched off are recorded
+(tests/conformance/test_recordings.py)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -14,7 +16,6 @@ from hypothesis import strategies as st
 from conformance import strategies
 from reference import CPUManager, CPUSet, IllegalStep, Node, NotModelled, discover, make_policy
 from reference.cpumanager.pod_level_resources import empty_pool_fault, partition
-from reference.cpumanager.state.state_checkpoint import parse_pods_leniently
 from reference.errors import EmptyPodSharedPoolError
 from reference.kubelet.admission import fault_of_whole
 from reference.pods.pod_level_resources import as_decoded, is_guaranteed_alone
@@ -22,19 +23,14 @@ from reference.pods.qos import pod_milli_cpus, qos_class
 from reference.steps import (
     Apply,
     AskPodResources,
-    Configure,
     Container,
-    Delete,
     Kind,
     KubeletConfig,
     Pod,
     PodResources,
-    Start,
-    Stop,
 )
-from reference.view import Phase
 from tests.reference import nodes
-from tests.reference.nodes import do, tree
+from tests.reference.nodes import tree
 
 MACHINE = "2s-2n-16c-smt2"
 
@@ -62,7 +58,6 @@ def config(
 
 
 booted = partial(nodes.booted, machine=MACHINE)
-WITH_A_SHARER = Apply(pod("a", "4", exclusive("main", "2"), Container("side")))
 
 
 def held(node: Node, name: str = "a") -> dict[str, str]:
@@ -183,31 +178,6 @@ def test_how_a_pool_is_dealt_out() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("release", ["1.36", "1.37"])
-def test_scope_pod_takes_cpus_for_the_pod(release: str) -> None:
-    """Pool, entries and both files as seen on 1.36.4 and 1.37.0."""
-    node = booted(WITH_A_SHARER, config=config(), release=release)
-    view = node.view()
-    assert held(node) == {"main": "1,17", "side": "2,18"}
-    assert str(view.shared_pool) == "0,3-16,19-31"
-    assert view.state_file is not None
-    pods = parse_pods_leniently(view.state_file, release=release)
-    assert [str(cpus) for cpus in pods.values()] == ["1-2,17-18"]
-    assert ("data" in json.loads(view.state_file)) is (release == "1.37")
-    after = do(node, Delete("a"))
-    assert str(after.shared_pool) == "0-31"
-    assert parse_pods_leniently(after.state_file, release=release) == {}
-
-
-@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted"])
-def test_scope_container_gives_each_its_own(policy: str) -> None:
-    """And policy none does not look at the scope."""
-    scope = "pod" if policy == "none" else "container"
-    node = booted(WITH_A_SHARER, config=config(policy, scope))
-    assert held(node) == {"main": "1,17"}
-    assert parse_pods_leniently(node.view().state_file) == {}
-
-
 @pytest.mark.parametrize("release", ["1.34", "1.36", "1.37"])
 def test_without_the_managers_nobody_gets_any(release: str) -> None:
     """From 1.34 on; in 1.32 and 1.33 containers are looked at alone."""
@@ -216,36 +186,6 @@ def test_without_the_managers_nobody_gets_any(release: str) -> None:
     small = Apply(pod("a", "4", exclusive("main", "2")))
     early = booted(small, config=config(gates={"PodLevelResources": True}), release="1.33")
     assert held(early) == {"main": "1,17"}
-
-
-@pytest.mark.parametrize("release", ["1.36", "1.37"])
-def test_a_restart_takes_another_pool(release: str) -> None:
-    """kubernetes/kubernetes#140989: the start after that fails; seen on 1.36.4 and 1.37.0."""
-    one = Apply(pod("a", "2", exclusive("main", "2")))
-    node = booted(one, Stop(), Start(), config=config("best-effort"), release=release)
-    assert held(node) == {"main": "2,18"}
-    assert str(node.view().shared_pool) == "0,3-16,19-31"
-    assert do(node, Stop(), Start()).error == (
-        'current set of available CPUs "0-31" doesn\'t match with CPUs in state "0,2-16,18-31"'
-    )
-
-
-def test_a_restart_refuses_a_shared_pool() -> None:
-    """Its shared container holds CPUs and asked for none."""
-    view = booted(WITH_A_SHARER, Stop(), Start(), config=config()).view()
-    seen = view.pods["a"]
-    assert (seen.phase, seen.reason) == (Phase.REJECTED, "TopologyAffinityError")
-    assert str(view.shared_pool) == "0-31"
-
-
-def test_the_gate_turned_off() -> None:
-    """1.36 refuses the file, 1.37 reads it and forgets whole pods."""
-    one = Apply(pod("a", "4", exclusive("main", "2"), exclusive("other", "2")))
-    steps = (one, Stop(), Configure(config(gates={})), Start())
-    old, new = (booted(*steps, config=config(), release=release) for release in ("1.36", "1.37"))
-    assert not old.view().running
-    assert new.view().running
-    assert held(new) == {"main": "1,17", "other": "2,18"}
 
 
 @pytest.mark.parametrize(
