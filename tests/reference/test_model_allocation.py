@@ -1,4 +1,5 @@
-"""The allocator: results that were stated by hand, recorded from real kubelets, and laws."""
+"""The allocator: results that were stated by hand, recorded from real kubelets, and laws; and what
+kubelets take with fixes that forks carry and no release has."""
 
 from __future__ import annotations
 
@@ -210,3 +211,113 @@ def test_every_row_with_align_by_socket(release: str) -> None:
     recorded = list(rows("align-by-socket-1.37.jsonl.gz"))
     assert len(recorded) > 1500
     assert _wrong(recorded, machines("align-by-socket-topologies.json"), release) == []
+
+
+# -- fixes that forks carry ------------------------------------------------------------------------
+
+
+UNEVEN = CPUTopology.of({cpu: (0, 0, cpu % 4, 0) for cpu in range(7)})
+TRUE_SIZES = "1.37+true-sizes"
+
+
+@pytest.mark.parametrize(
+    ("free", "number", "without", "fixed"),
+    [
+        # Cores {0,4} {1,5} {2,6} {3}: on average a core has one CPU.
+        ("0-6", 1, "3", "3"),
+        ("2,5-6", 2, "1,5", "2,6"),
+        ("0-2,4-6", 2, "0,4", "0,4"),
+        ("1-2,5-6", 1, "1", "1"),
+    ],
+)
+def test_a_core_is_free_by_its_own_size(free: str, number: int, without: str, fixed: str) -> None:
+    """kubernetes/kubernetes#140498 for #124066: only the second of these changes hands."""
+    cpus = CPUSet.parse(free)
+    assert str(take(UNEVEN, cpus, number, release="1.37")) == without
+    assert str(take(UNEVEN, cpus, number, release=TRUE_SIZES)) == fixed
+
+
+def test_a_hybrid_machine_no_longer_gives_a_reserved_cpu_away() -> None:
+    """kubernetes/kubernetes#140495: eight cores of two threads and twelve of one, CPU 0 reserved;
+    the issue's pod of two CPUs got CPUs 0 and 1."""
+    places = {cpu: (0, 0, cpu // 2, 0) for cpu in range(16)}
+    places |= {cpu: (0, 0, cpu - 8, 0) for cpu in range(16, 28)}
+    hybrid = CPUTopology.of(places)
+    free = hybrid.cpus - CPUSet([0])
+    assert str(take(hybrid, free, 2, release="1.36")) == "0-1"
+    assert take(hybrid, free, 2, release="1.36+true-sizes") <= free
+
+
+def test_a_socket_is_free_by_its_own_size() -> None:
+    """Two uneven sockets in one NUMA node give a busy CPU away without the fix."""
+    one_node = CPUTopology.of({cpu: (0, cpu // 8, cpu, 0) for cpu in range(14)})
+    two_nodes = CPUTopology.of({cpu: (cpu // 8, cpu // 8, cpu, 0) for cpu in range(14)})
+    free = CPUSet.parse("1-13")
+    assert str(take(one_node, free, 9)) == "0-8"
+    assert str(take(two_nodes, free, 9)) == "1-3,8-13"
+    assert str(take(one_node, free, 9, release=TRUE_SIZES)) == "1-3,8-13"
+
+
+@st.composite
+def uneven_machines(draw: st.DrawFn) -> CPUTopology:
+    cores = draw(st.integers(1, 8))
+    sockets = draw(st.integers(1, min(cores, 3)))
+    places: dict[int, tuple[int, int, int, int]] = {}
+    for core in range(cores):
+        for _ in range(draw(st.integers(1, 3))):
+            places[len(places)] = (core * sockets // cores, core * sockets // cores, core, 0)
+    return CPUTopology.of(places)
+
+
+@given(uneven_machines(), st.data())
+def test_with_true_sizes_no_busy_cpu_is_ever_taken(
+    topology: CPUTopology, data: st.DataObject
+) -> None:
+    """And nothing changes where all sizes are equal."""
+    free = CPUSet(data.draw(st.sets(st.sampled_from(sorted(topology.details)), min_size=1)))
+    number = data.draw(st.integers(1, len(free)))
+    sockets = {mask.bit_count() for mask in topology.socket_masks.values()}
+    if topology.even_cores and len(sockets) == 1:
+        assert take(topology, free, number) == take(topology, free, number, release=TRUE_SIZES)
+    for strategy in ("packed", "spread", "distributed"):
+        taken = take(topology, free, number, release=TRUE_SIZES, strategy=strategy)
+        assert taken <= free
+        assert len(taken) == number
+
+
+def test_part_of_an_uncore_cache_with_uneven_cores_is_not_known() -> None:
+    with pytest.raises(NotModelled, match="true-sizes"):
+        take(UNEVEN, UNEVEN.cpus, 3, strategy="uncore", release=TRUE_SIZES)
+
+
+def test_cpus_are_spread_over_cores_whatever_their_numbers() -> None:
+    """kubernetes/kubernetes#140688 and the order that its fix #140766 states."""
+    near = CPUTopology.of({cpu: (0, 0, cpu // 2, 0) for cpu in range(8)})
+    fixed = "1.37+spread-over-cores"
+    expected = [0, 2, 4, 6, 1, 3, 5, 7]
+    for number in range(1, 8):
+        assert str(take(near, near.cpus, number, strategy="spread")) == str(CPUSet(range(number)))
+        taken = take(near, near.cpus, number, strategy="spread", release=fixed)
+        assert taken == CPUSet(expected[:number])
+
+
+def test_spreading_starts_at_the_cores_with_the_fewest_free_cpus() -> None:
+    near = CPUTopology.of({cpu: (0, 0, cpu // 4, 0) for cpu in range(12)})
+    free = near.cpus - CPUSet([4, 5, 8])
+    fixed = "1.37+spread-over-cores"
+    # Cores 1, 2 and 0 have two, three and four free CPUs.
+    order = [6, 9, 0, 7, 10, 1, 11, 2, 3]
+    for number in range(1, 9):
+        taken = take(near, free, number, strategy="spread", release=fixed)
+        assert taken == CPUSet(order[:number]), number
+
+
+def test_which_cpus_of_a_large_enough_uncore_cache_the_fix_takes_is_not_known() -> None:
+    """kubernetes/kubernetes#137583 for #137315: the pull request's rule is not public enough to
+    model, so the case in which it would matter is refused and all others are as without it."""
+    topology = CPUTopology.of({cpu: (0, 0, cpu % 8, cpu % 8 // 4) for cpu in range(16)})
+    fixed = "1.37+uncore-best-fit"
+    with pytest.raises(NotModelled, match="uncore-best-fit"):
+        take(topology, CPUSet.parse("3,5,7,11-15"), 5, strategy="uncore", release=fixed)
+    whole = take(topology, topology.cpus, 8, strategy="uncore", release=fixed)
+    assert str(whole) == "0-3,8-11"

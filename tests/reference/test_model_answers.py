@@ -14,13 +14,11 @@ from reference import CPUSet, Node
 from reference.cpumanager.metrics import (
     ADMISSIONS,
     EXCLUSIVE,
-    IN_ONE_CACHE,
     NODE_ALLOCATIONS,
     POD_ERRORS,
     POOL,
     allocation_errors,
     allocations,
-    of_numa_node,
 )
 from reference.steps import (
     Apply,
@@ -66,18 +64,6 @@ def test_get_finds_refused_and_ended_pods_up_to_1_35(release: str, found: bool) 
         assert (seen.got_pod is not None) is found
         assert ("not found" in seen.pod_resources_error) is not found
     assert do(node, AskPodResources("a")).got_pod == {"c": CPUSet([5])}
-
-
-def test_a_pod_that_gets_cpus_as_a_whole_counts_by_uncore_cache_and_later_by_numa_node() -> None:
-    """Its CPUs are entered after NUMA nodes are counted (``AllocatePod``, 1.36.4)."""
-    a, b = (Apply(pod_of(name, 2, exclusive("main", 1), shared("side"))) for name in "ab")
-    node = booted(a, config=MANAGED)
-    counted = counts(node)
-    assert (counted[EXCLUSIVE], counted[IN_ONE_CACHE]) == (2, 1)
-    assert of_numa_node(0) not in counted
-    node.do(b)
-    counted = counts(node)
-    assert (counted[IN_ONE_CACHE], counted[of_numa_node(0)]) == (2, 2)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from conformance.pods import best_effort, burstable, exclusive, guaranteed
+from conformance.pods import burstable, exclusive, guaranteed
 from reference import CPUSet, IllegalStep, NotModelled
 from reference.cpumanager.metrics import ADMISSIONS
 from reference.steps import (
@@ -119,18 +119,6 @@ def test_who_asks_the_topology_manager_about_a_resize(release: str, answer: str)
     view = node(*steps, config=config, release=release).view()
     assert view.pods["a"].resize == answer
     assert len(view.assignments["a"]["c"]) == 2
-
-
-def test_an_ephemeral_container_starts_on_the_pool_and_stays_there() -> None:
-    """No round comes to it, and its end changes nothing else."""
-    made = node(Apply(best_effort("s")), AddEphemeral("s", "debug"))
-    pool = made.view().shared_pool
-    view = do(made, Apply(guaranteed("a", 2)))
-    assert view.cpusets["s"] == {"c": view.shared_pool, "debug": pool}
-    assert view.shared_pool < pool
-    after = do(made, KillContainer("s", "debug", 0))
-    assert after.cpusets["s"] == {"c": view.shared_pool}
-    assert (after.state_file, after.pods) == (view.state_file, view.pods)
 
 
 @pytest.mark.parametrize(
