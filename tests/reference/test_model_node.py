@@ -3,21 +3,18 @@ held by their recordings (tests/conformance/test_recordings.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from reference import (
-    CPUManager,
     CPUSet,
     CPUTopology,
     IllegalStep,
     Node,
     NotModelled,
     StaticPolicy,
-    make_policy,
 )
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.state.state_mem import State
@@ -356,39 +353,6 @@ def test_a_refusal_under_a_uid_just_deleted_is_not_modelled() -> None:
 
 
 # -- wrong variants ------------------------------------------------------------------------------
-
-
-class Hoarder(StaticPolicy):
-    """Forgets to give CPUs back."""
-
-    def remove_container(self, state: State, uid: str, container: str) -> None:
-        state.delete(uid, container)
-
-
-def hoarding(
-    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
-) -> Policy:
-    right = make_policy(topology, config, release=release)
-    assert isinstance(right, StaticPolicy)
-    return Hoarder(topology, right.reserved, release=release)
-
-
-def test_a_wrong_policy_can_be_put_in() -> None:
-    wrong = Node(tree, EIGHT, ONE, policy_factory=hoarding)
-    view = do(wrong, Start(), Apply(pod("a", "2")), Delete("a"))
-    assert str(view.shared_pool) == "0,2-4,6-7"
-
-
-class Forgetful(CPUManager):
-    """Starts afresh whatever the file says."""
-
-    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
-        return State.fresh(self.policy.name)
-
-
-def test_a_wrong_manager_can_be_put_in() -> None:
-    wrong = Node(tree, EIGHT, ONE, manager_factory=Forgetful)
-    assert do(wrong, WriteState("{"), Start()).running
 
 
 def test_a_policy_that_raises_at_start_gives_up_as_the_kubelet_does() -> None:

@@ -202,33 +202,12 @@ def test_what_is_not_looked_at() -> None:
 # -- giving and taking ---------------------------------------------------------------------------
 
 
-def test_the_reserved_cpu_is_shared_but_never_given_away() -> None:
-    manager = started()
-    pod = Pod("p", (container("c", "7"),))
-    admit(manager, pod)
-    assert held(manager, pod) == {"c": "1-7"}
-    assert str(manager.state.default) == "0"
-    with pytest.raises(NotEnoughCPUs, match="requested=1, available=0"):
-        admit(manager, pod, Pod("q", (container("c", "1"),)))
-
-
 def test_what_is_held_is_kept_whatever_its_size() -> None:
     manager = started(state_file("0,4-7", {Pod("p", ()).uid: {"c": "1-3"}}))
     pod = Pod("p", (container("c", "2"),))
     admit(manager, pod)
     assert held(manager, pod) == {"c": "1-3"}
     assert manager.state.changes == 0
-
-
-def test_a_failed_pod_keeps_what_its_first_container_got_until_it_is_stale() -> None:
-    manager = started()
-    pod = Pod("p", (container("a", "4"), container("b", "4")))
-    with pytest.raises(NotEnoughCPUs):
-        admit(manager, pod)
-    assert held(manager, pod) == {"a": "1-2,5-6"}
-    manager.active_pods = tuple
-    manager.remove_stale_state()
-    assert str(manager.state.default) == "0-7"
 
 
 def test_nothing_is_stale_before_all_sources_were_heard() -> None:

@@ -311,16 +311,6 @@ def test_a_quota_from_elsewhere_is_of_the_period_that_there_was() -> None:
     assert made.view().cfs["a"]["c"].period == 10_000
 
 
-@pytest.mark.parametrize(("release", "left"), [("1.32", 1), ("1.36", 0)])
-def test_up_to_1_32_a_start_counted_cpus_of_init_containers_twice(release: str, left: int) -> None:
-    """And gave them back once."""
-    pod = guaranteed_of("a", [exclusive("i", 1, kind=Kind.INIT), exclusive("c", 2)])
-    made = node(Apply(pod), Stop(), Start(), Delete("a"), AskMetrics(), release=release)
-    metrics = made.view().metrics
-    assert metrics is not None
-    assert metrics["kubelet_cpu_manager_exclusive_cpu_allocation_count"] == left
-
-
 def test_a_refused_pod_that_ran_may_count_for_about_a_second() -> None:
     """Its worker ends, and the kubelet takes it for active until then, whose containers are gone
     already (seen on 1.36.4 and 1.37.0): another pod may find no room."""
