@@ -31,9 +31,9 @@ from reference.steps import (
     Reboot,
     RestartPolicy,
     Start,
+    Step,
     Stop,
 )
-from reference.view import Phase
 from tests.reference import nodes
 from tests.reference.nodes import do
 
@@ -105,26 +105,25 @@ def test_what_a_pod_that_comes_back_counts_is_left_to_chance() -> None:
     assert counted[EXCLUSIVE] == 0
 
 
-def test_containers_of_pods_that_are_admitted_together_race_for_the_pool() -> None:
-    """Not those that have CPUs of their own, and no container that starts alone."""
-    pods = map(Apply, (guaranteed("a", 2), best_effort("s")))
-    view = nodes.node(*pods, Start(), Apply(best_effort("late")), config=CONFIG).view()
-    raced = {pod: one.raced for pod, named in view.asked.items() for one in named.values()}
-    assert raced == {"a": False, "s": True, "late": False}
+A, SHARED = Apply(guaranteed("a", 2)), Apply(best_effort("s"))
 
 
-def test_a_pod_that_is_gone_races_with_the_containers_that_a_start_starts() -> None:
-    """The first round removes its entry, and the shared pool grows."""
-    pods = map(Apply, (guaranteed("a", 2), best_effort("s")))
-    assert booted(*pods, Stop(), Reboot(), Delete("a"), Start()).view().asked["s"]["c"].raced
-
-
-def test_a_refused_pod_races_with_the_others_that_a_start_takes_up() -> None:
-    """The first round removes what its state file had for it (seen on 1.36.4, after a reboot)."""
-    pods = map(Apply, (guaranteed("a", 7), best_effort("s")))
-    view = nodes.node(*pods, Start(), config=CONFIG).view()
-    assert view.pods["a"].phase is Phase.REJECTED
-    assert view.asked["s"]["c"].raced
+@pytest.mark.parametrize(
+    ("steps", "raced"),
+    [
+        # Not those that have CPUs of their own, and no container that starts alone.
+        ((A, SHARED, Start(), Apply(best_effort("late"))), {"a": False, "s": True, "late": False}),
+        # The first round removes the entry of a pod that is gone, and the shared pool grows.
+        ((Start(), A, SHARED, Stop(), Reboot(), Delete("a"), Start()), {"s": True}),
+        # It removes what its state file had for a refused one (seen on 1.36.4, after a reboot).
+        ((Apply(guaranteed("a", 7)), SHARED, Start()), {"s": True}),
+    ],
+)
+def test_containers_of_pods_that_are_admitted_together_race_for_the_pool(
+    steps: tuple[Step, ...], raced: dict[str, bool]
+) -> None:
+    asked = nodes.node(*steps, config=CONFIG).view().asked
+    assert {pod: one.raced for pod, named in asked.items() for one in named.values()} == raced
 
 
 def test_reserved_cpus_that_a_pod_gets_as_a_whole_are_counted_as_taken() -> None:

@@ -22,7 +22,6 @@ from reference.machine.topology import CPUTopology
 from reference.releases import OLDEST
 from reference.steps import (
     Apply,
-    AwaitReconcile,
     Configure,
     Container,
     Delete,
@@ -34,7 +33,6 @@ from reference.steps import (
     Start,
     Step,
     Stop,
-    Tamper,
     WriteState,
 )
 from reference.view import Phase, PodView, View
@@ -75,20 +73,6 @@ def test_an_exclusive_container_and_a_shared_one(release: str) -> None:
     view = do(one, Delete("a"))
     assert cpusets(view) == {"s/c1": "0-7"}
     assert held(view) == {}
-
-
-@pytest.mark.parametrize("release", EVERY)
-def test_every_round_repairs_what_was_changed(release: str) -> None:
-    one = node(Start(), Apply(pod("a", "1")), Apply(best_effort("b")), release=release)
-    before = one.view()
-    assert do(one, *(Tamper(name, "c1", CPUSet([0])) for name in "ab")) != before
-    assert do(one, AwaitReconcile()) == before
-
-
-@pytest.mark.parametrize("release", EVERY)
-def test_policy_none_pins_nothing(release: str) -> None:
-    view = node(Start(), Apply(pod("a", "2")), config=KubeletConfig("none"), release=release).view()
-    assert view.cpusets == {"a": {"c1": None}}
 
 
 # -- settings -------------------------------------------------------------------------------------

@@ -716,11 +716,14 @@ def test_an_l3_of_two_numa_nodes_is_one_uncore_cache() -> None:
 S390 = "vendor_id       : IBM/S390\n# processors    : 4\nprocessor 0: version = 00\n"
 
 
-def drawers(ids: Mapping[int, tuple[str, str]]) -> Files:
+SAME_DRAWER = dict.fromkeys(range(4), ("0", "0"))
+
+
+def drawers(ids: Mapping[int, tuple[str, str]] = SAME_DRAWER) -> Files:
     files = machine(dict.fromkeys(range(4), (0, 0)), cpuinfo=S390)
     for cpu, (book, drawer) in ids.items():
-        files[f"{CPU}/cpu{cpu}/topology/book_id"] = f"{book}\n"
-        files[f"{CPU}/cpu{cpu}/topology/drawer_id"] = f"{drawer}\n"
+        files |= {f"{CPU}/cpu{cpu}/topology/book_id": f"{book}\n"}
+        files |= {f"{CPU}/cpu{cpu}/topology/drawer_id": f"{drawer}\n"}
     return files
 
 
@@ -733,21 +736,17 @@ def test_s390x_had_cpus_and_no_topology_up_to_1_31(release: str) -> None:
 
 
 def test_books_and_drawers_tell_cores_of_s390x_apart() -> None:
+    """And a CPU without either is left out."""
     files = drawers({0: ("0", "0"), 1: ("0", "0"), 2: ("1", "0"), 3: ("1", "1")})
     assert cores(discover(files, release="1.32")) == [(0, 1), (2,), (3,)]
     assert cores(discover(files, release="1.32", architecture="amd64")) == [(0, 1, 2, 3)]
-
-
-@pytest.mark.parametrize("missing", ["book_id", "drawer_id"])
-def test_a_cpu_of_s390x_without_book_or_drawer_is_left_out(missing: str) -> None:
-    files = drawers(dict.fromkeys(range(4), ("0", "0")))
-    del files[f"{CPU}/cpu2/topology/{missing}"]
-    assert cores(discover(files, release="1.37")) == [(0, 1, 3)]
+    for missing in ("book_id", "drawer_id"):
+        files = without(drawers(), f"{CPU}/cpu2/topology/{missing}")
+        assert cores(discover(files, release="1.37")) == [(0, 1, 3)]
 
 
 def test_cache_ids_are_not_read_on_s390x() -> None:
-    files = with_caches(drawers(dict.fromkeys(range(4), ("0", "0"))), id=None, shared_cpu_map="3\n")
-    (core,) = discover(files).nodes[0].cores
+    (core,) = discover(with_caches(drawers(), id=None, shared_cpu_map="3\n")).nodes[0].cores
     assert [cache.id for cache in core.uncore_caches] == [0]
 
 

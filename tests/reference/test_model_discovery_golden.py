@@ -15,6 +15,7 @@ import pytest
 import topologies
 from reference import Cache, DiscoveryError, MachineInfo, discover
 from reference.behaviours import Behaviour
+from reference.machine.machineinfo import Core
 from reference.releases import Release, has
 from tests.reference.recorded import GOLDEN, golden
 
@@ -104,37 +105,41 @@ def machine_info(variant: str, machine: str) -> MachineInfo:
 # -- what the figures say, in the model's words ----------------------------------------------------
 
 
-def _caches(caches: tuple[Cache, ...], *, ids: bool) -> list[dict[str, Any]] | None:
-    names = ("id", "level", "size", "type") if ids else ("level", "size", "type")
-    return [{name: getattr(one, name) for name in names} for one in caches] or None
-
-
 def _topology(info: MachineInfo, release: Release) -> list[dict[str, Any]]:
-    ids = has(release, Behaviour.CACHE_IDS)
-    shown = []
-    for node in info.nodes:
-        cores = []
-        for core in node.cores:
-            one: dict[str, Any] = {
-                "core_id": core.core_id,
-                "thread_ids": list(core.thread_ids),
-                "caches": _caches(core.caches, ids=ids),
-            }
-            if has(release, Behaviour.SYSFS_TOPOLOGY):
-                one["socket_id"] = core.socket_id
-            if ids:
-                one["uncore_caches"] = _caches(core.uncore_caches, ids=ids)
-            cores.append(one)
-        row: dict[str, Any] = {
-            "node_id": node.node_id,
-            "memory": node.memory,
-            "caches": _caches(node.caches, ids=ids),
-            "cores": cores,
-        }
-        if has(release, Behaviour.NUMA_DISTANCES):
-            row["distances"] = list(node.distances) or None
-        shown.append(row)
-    return shown
+    behaviour_of = {
+        "id": Behaviour.CACHE_IDS,
+        "uncore_caches": Behaviour.CACHE_IDS,
+        "socket_id": Behaviour.SYSFS_TOPOLOGY,
+        "distances": Behaviour.NUMA_DISTANCES,
+    }
+    unknown = {key for key, behaviour in behaviour_of.items() if not has(release, behaviour)}
+
+    def known(**row: object) -> dict[str, Any]:
+        return {key: value for key, value in row.items() if key not in unknown}
+
+    def caches(found: tuple[Cache, ...]) -> list[dict[str, Any]] | None:
+        rows = [known(id=c.id, level=c.level, size=c.size, type=c.type) for c in found]
+        return rows or None
+
+    def shown(core: Core) -> dict[str, Any]:
+        return known(
+            core_id=core.core_id,
+            socket_id=core.socket_id,
+            thread_ids=list(core.thread_ids),
+            caches=caches(core.caches),
+            uncore_caches=caches(core.uncore_caches),
+        )
+
+    return [
+        known(
+            node_id=node.node_id,
+            memory=node.memory,
+            caches=caches(node.caches),
+            distances=list(node.distances) or None,
+            cores=[shown(core) for core in node.cores],
+        )
+        for node in info.nodes
+    ]
 
 
 def _cpu_topology(info: MachineInfo, release: Release) -> dict[str, Any]:

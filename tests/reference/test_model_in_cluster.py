@@ -1,4 +1,5 @@
-"""The model of pods that come through an API server: resizes in place, ephemeral containers."""
+"""The model of pods that come through an API server: resizes in place (docs/facts 5.11 and 12.6)
+and ephemeral containers."""
 
 from __future__ import annotations
 
@@ -8,8 +9,13 @@ from functools import partial
 import pytest
 
 from conformance.pods import burstable, exclusive, guaranteed
-from reference import CPUSet, IllegalStep, NotModelled
+from reference import (
+    CPUSet,
+    IllegalStep,
+    NotModelled,
+)
 from reference.cpumanager.metrics import ADMISSIONS
+from reference.kubelet.in_place_resize import resize_refusal
 from reference.steps import (
     AddEphemeral,
     Apply,
@@ -17,12 +23,14 @@ from reference.steps import (
     Configure,
     Container,
     KillContainer,
+    Kind,
     KubeletConfig,
     Pod,
     PodResources,
     Reboot,
     Resize,
     RestartPolicy,
+    Start,
     Step,
     Stop,
 )
@@ -109,16 +117,22 @@ def test_a_pod_from_an_api_server_is_not_critical() -> None:
     assert view.message.endswith("requested: 2000, used: 5000, capacity: 6000")
 
 
-@pytest.mark.parametrize(
-    ("release", "answer"), [("1.34", ""), ("1.36", f"Deferred: {UNALIGNED}"), ("1.37", "")]
-)
-def test_who_asks_the_topology_manager_about_a_resize(release: str, answer: str) -> None:
-    """1.35 and 1.36 do, with the size that is asked for."""
-    config = replace(CONFIG, topology_manager_policy="restricted", feature_gates=EXCLUSIVE)
-    steps = (Apply(guaranteed("a", 2)), Resize(guaranteed("a", 3)))
-    view = node(*steps, config=config, release=release).view()
-    assert view.pods["a"].resize == answer
-    assert len(view.assignments["a"]["c"]) == 2
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
+@pytest.mark.parametrize("release", ["1.34", "1.36", "1.37"])
+def test_who_asks_the_topology_manager_about_a_resize(release: str, policy: str) -> None:
+    """1.35 and 1.36 do, with the size that is asked for: CPUs of another number than requested give
+    an empty list of hints (docs/facts 6.3). No release gives other CPUs, nor does a restart, which
+    is an admission again (kubernetes/kubernetes#140031)."""
+    config = replace(CONFIG, topology_manager_policy=policy, feature_gates=EXCLUSIVE)
+    deferred = release == "1.36" and policy in ("restricted", "single-numa-node")
+    for cpus in (1, 3):
+        made = node(Apply(guaranteed("a", 2)), config=config, release=release)
+        before = made.view()
+        view = do(made, Resize(guaranteed("a", cpus)))
+        assert view.pods["a"].resize == (f"Deferred: {UNALIGNED}" if deferred else "")
+        assert (view.state_file, view.cpusets) == (before.state_file, before.cpusets)
+        if policy in ("none", "best-effort"):
+            assert do(made, Stop(), Start()).assignments == before.assignments
 
 
 @pytest.mark.parametrize(
@@ -147,6 +161,16 @@ def test_manifests_have_neither(step: Step) -> None:
         made.do(step)
 
 
+def test_a_size_above_what_the_api_server_filled_in_as_a_whole_is_refused() -> None:
+    """The API server adds the requests up when the pod is created, and never again (seen on
+    1.36.4)."""
+    whole = PodResources(cpu_limit="4", memory_limit="128Mi")
+    before, after = (replace(burstable("a", request=cpu), resources=whole) for cpu in "23")
+    made = node(Apply(before))
+    with pytest.raises(IllegalStep, match=r"request .* is below that of its containers"):
+        made.do(Resize(after))
+
+
 def test_a_release_without_the_gate_is_not_modelled() -> None:
     made = node(Apply(guaranteed("a", 2)), release="1.32")
     with pytest.raises(NotModelled, match="without feature gate InPlacePodVerticalScaling"):
@@ -163,11 +187,49 @@ def test_limits_as_a_whole_make_a_pod_guaranteed_whose_cpus_cannot_change() -> N
     assert made.view().pods["a"].resize.startswith("Infeasible: Resize is infeasible")
 
 
-def test_a_size_above_what_the_api_server_filled_in_as_a_whole_is_refused() -> None:
-    """The API server adds the requests up when the pod is created, and never again (seen on
-    1.36.4)."""
-    whole = PodResources(cpu_limit="4", memory_limit="128Mi")
-    before, after = (replace(burstable("a", request=cpu), resources=whole) for cpu in "23")
-    made = node(Apply(before))
-    with pytest.raises(IllegalStep, match=r"request .* is below that of its containers"):
-        made.do(Resize(after))
+# -- who is refused a resize under the static policy -----------------------------------------------
+
+
+OLD = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
+NEW = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
+GATE = {"InPlacePodVerticalScalingExclusiveCPUs": True}
+
+
+def pod(cpu: str, *, memory: str = "64Mi", kind: Kind = Kind.APP) -> Pod:
+    app = Container("c", cpu, cpu, memory, memory)
+    if kind is Kind.APP:
+        return Pod("a", (app,))
+    other = Container("i", cpu, cpu, memory, memory, kind)
+    return Pod("a", (other, replace(app, cpu_request="2", cpu_limit="2")))
+
+
+@pytest.mark.parametrize(
+    ("release", "cpu", "memory"),
+    [
+        ("1.31", "", ""), ("1.32", OLD, OLD), ("1.33", OLD, OLD), ("1.34", NEW, ""),
+        ("1.36", NEW, ""), ("1.37", NEW, ""),
+    ],
+)  # fmt: skip
+def test_who_is_refused(release: str, cpu: str, memory: str) -> None:
+    """Any resize of a Guaranteed pod in 1.32 and 1.33, one of its cpu from 1.34 on."""
+    before = pod("2")
+    assert resize_refusal(before, pod("3"), release=release) == cpu
+    assert resize_refusal(before, pod("2", memory="128Mi"), release=release) == memory
+    assert resize_refusal(before, pod("3"), release=release, policy="none") == ""
+    burstable = Pod("a", (Container("c", "3"),))
+    assert resize_refusal(before, burstable, release=release) == ""
+
+
+def test_the_gate_lifts_the_refusal() -> None:
+    """Feature gate InPlacePodVerticalScalingExclusiveCPUs, alpha from 1.32 on."""
+    for release in ("1.32", "1.36", "1.37"):
+        assert resize_refusal(pod("2"), pod("3"), feature_gates=GATE, release=release) == ""
+        off = dict.fromkeys(GATE, False)
+        assert resize_refusal(pod("2"), pod("3"), feature_gates=off, release=release)
+
+
+def test_an_init_container_that_ended_has_no_size_to_change() -> None:
+    """A sidecar has one (``IsResizableContainer``)."""
+    old, new = pod("1", kind=Kind.INIT), pod("2", kind=Kind.INIT)
+    assert resize_refusal(old, new) == ""
+    assert resize_refusal(pod("1", kind=Kind.SIDECAR), pod("2", kind=Kind.SIDECAR)) == NEW

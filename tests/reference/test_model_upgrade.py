@@ -56,17 +56,6 @@ def test_a_version_1_file_is_read_and_left_as_it_is_until_1_37_refuses_it() -> N
     assert view.running
 
 
-def test_1_17_refuses_what_1_20_has_written() -> None:
-    node, _ = _started(_with_pod("1.17"), "1.20")
-    node.do(Apply(guaranteed("b", 2)))
-    _, view = _started(node, "1.17")
-    assert view.exit_status == 255
-    assert view.error.endswith(
-        "could not initialize checkpoint manager: could not restore state from checkpoint: json: "
-        "cannot unmarshal object into Go struct field CPUManagerCheckpoint.entries of type string"
-    )
-
-
 @pytest.mark.parametrize("kind", [Node, BranchingNode])
 def test_1_36_and_1_37_read_one_anothers_files(kind: type[Node]) -> None:
     """Each leaves the file as it is until a pod comes; then it writes its own form."""
