@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference import (
-    AllocationError,
-    CPUSet,
-    CPUTopology,
-    KubeletHangs,
-    NotEnoughCPUs,
-    NotModelled,
-)
+from reference import AllocationError, CPUSet, CPUTopology, KubeletHangs, NotEnoughCPUs, NotModelled
 from reference import take_by_topology as take
 from tests.reference.recorded import machines, rows
 
@@ -128,21 +121,6 @@ def even_machines(draw: st.DrawFn) -> CPUTopology:
             numa, socket = core * nodes // cores, core * sockets // cores
             places[cpu] = (numa, socket, core, socket)
     return CPUTopology.of(places)
-
-
-@given(even_machines(), st.data())
-def test_on_an_even_machine_just_free_cpus_are_taken(
-    topology: CPUTopology, data: st.DataObject
-) -> None:
-    free = CPUSet(data.draw(st.sets(st.sampled_from(sorted(topology.details)))))
-    number = data.draw(st.integers(0, len(topology.details) + 1))
-    try:
-        taken = take(topology, free, number)
-    except NotEnoughCPUs:
-        assert number > len(free)
-        return
-    assert taken <= free
-    assert len(taken) == number
 
 
 @given(even_machines(), st.data())

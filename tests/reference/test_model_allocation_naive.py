@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from reference import (
-    AllocationError,
-    AllocationHangs,
-    CPUSet,
-    CPUTopology,
-    Place,
-    take_by_topology,
-)
+from reference import AllocationError, AllocationHangs, CPUSet, CPUTopology, Place, take_by_topology
 
 NUMA, SOCKET, CORE, UNCORE = range(4)
 
@@ -142,10 +135,7 @@ def packed(
         return set()
     run = Gathering(machine, set(free), number)
     require_enough(run, len(free))
-    whole = [
-        (NUMA, run.numa_nodes, None),
-        (SOCKET, run.sockets, run.average(machine.num_sockets)),
-    ]
+    whole = [(NUMA, run.numa_nodes, None), (SOCKET, run.sockets, run.average(machine.num_sockets))]
     for column, owners, size in whole if run.numa_first() else reversed(whole):
         if run.take_whole(column, owners(), size):
             return run.result

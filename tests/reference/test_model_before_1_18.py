@@ -347,8 +347,7 @@ def test_a_container_that_cannot_have_its_cpus_is_not_modelled() -> None:
 def test_init_containers_decide_the_qos_class_since_1_16(release: str) -> None:
     """Seen on 1.15.12, and on 1.16.15: there such a pod is Burstable and shares."""
     mixed = Pod(
-        "a",
-        (Container("i", "1", None, "64Mi", None, Kind.INIT), *pod("a", "2").containers),
+        "a", (Container("i", "1", None, "64Mi", None, Kind.INIT), *pod("a", "2").containers)
     )
     view = node(Start(), Apply(mixed), release=release).view()
     late = release in ("1.16", "1.17")
@@ -357,9 +356,7 @@ def test_init_containers_decide_the_qos_class_since_1_16(release: str) -> None:
 
 
 ALIGNED = replace(
-    ONE,
-    topology_manager_policy="single-numa-node",
-    feature_gates={"TopologyManager": True},
+    ONE, topology_manager_policy="single-numa-node", feature_gates={"TopologyManager": True}
 )
 
 
@@ -495,25 +492,41 @@ def test_a_running_container_that_finds_no_cpus(release: str) -> None:
 # -- init containers ------------------------------------------------------------------------------
 
 
+ONE_INIT = pod("a", "2", init="2")
+TWO_INITS = Pod(
+    "a",
+    (
+        Container("i", "1", "1", "64Mi", "64Mi", Kind.INIT),
+        Container("j", "2", "2", "64Mi", "64Mi", Kind.INIT),
+        Container("c", "1", "1", "64Mi", "64Mi"),
+    ),
+)
+
+
 @pytest.mark.parametrize(
-    ("releases", "expected"),
+    ("one", "releases", "expected"),
     [
-        (between(9, 13), {"a/i": "1,5", "a/c1": "2,6"}),
-        (["1.14"], {"a/c1": "2,6"}),
-        (["1.15"], {"a/i": "1,5", "a/c1": "2,6"}),
-        (["1.16", "1.17"], {"a/i": "2,6", "a/c1": "1,5"}),
+        (ONE_INIT, between(9, 13), {"a/i": "1,5", "a/c1": "2,6"}),
+        (ONE_INIT, ["1.14"], {"a/c1": "2,6"}),
+        (ONE_INIT, ["1.15"], {"a/i": "1,5", "a/c1": "2,6"}),
+        (ONE_INIT, ["1.16", "1.17"], {"a/i": "2,6", "a/c1": "1,5"}),
         # kubernetes/kubernetes#78762
-        (["1.17+init-cpus-returned=off"], {"a/i": "1,5", "a/c1": "2,6"}),
+        (ONE_INIT, ["1.17+init-cpus-returned=off"], {"a/i": "1,5", "a/c1": "2,6"}),
+        (TWO_INITS, ["1.13", "1.15"], {"a/i": "4", "a/j": "1,5", "a/c": "2"}),
+        (TWO_INITS, ["1.14"], {"a/c": "2"}),
+        # Each round takes CPUs from one for the other and ends as it began: no round is the last to
+        # change anything, and the node is at rest all the same.
+        (TWO_INITS, ["1.16", "1.17"], {"a/j": "1,5", "a/c": "4"}),
     ],
 )
-def test_what_an_init_container_that_ended_holds(
-    releases: list[str], expected: dict[str, str]
+def test_what_init_containers_that_ended_hold(
+    one: Pod, releases: list[str], expected: dict[str, str]
 ) -> None:
-    """Its own for the pod's life; in 1.14 nothing, as no round meets it; since 1.16 others, since
-    its own returned for the app container and a round gave it some again (seen on 1.16.15)."""
+    """Their own for the pod's life; in 1.14 nothing, as no round meets them; since 1.16 others,
+    since their own returned for the app container and a round gave them some again (seen on
+    1.16.15)."""
     for release in releases:
-        view = node(Start(), Apply(pod("a", "2", init="2")), release=release).view()
-        assert held(view) == expected, release
+        assert held(node(Start(), Apply(one), release=release).view()) == expected, release
 
 
 @pytest.mark.parametrize("release", between(9, 17))
@@ -522,25 +535,3 @@ def test_all_cpus_of_a_pod_with_init_containers_return(release: str) -> None:
     view = node(Start(), *pods, Delete("a"), release=release).view()
     assert held(view) == {}
     assert cpusets(view) == {"s/c1": "0-7"}
-
-
-@pytest.mark.parametrize(
-    ("release", "expected"),
-    [
-        ("1.13", {"a/i": "4", "a/j": "1,5", "a/c": "2"}),
-        ("1.14", {"a/c": "2"}),
-        ("1.15", {"a/i": "4", "a/j": "1,5", "a/c": "2"}),
-        ("1.16", {"a/j": "1,5", "a/c": "4"}),
-        ("1.17", {"a/j": "1,5", "a/c": "4"}),
-    ],
-)
-def test_two_init_containers_that_ended(release: str, expected: dict[str, str]) -> None:
-    """Since 1.16 each round takes CPUs from one for the other and ends as it began: no round is the
-    last to change anything, and the node is at rest all the same."""
-    first, second = (
-        Container(name, cpu, cpu, "64Mi", "64Mi", Kind.INIT)
-        for name, cpu in (("i", "1"), ("j", "2"))
-    )
-    app = Container("c", "1", "1", "64Mi", "64Mi")
-    view = node(Start(), Apply(Pod("a", (first, second, app))), release=release).view()
-    assert held(view) == expected

@@ -147,38 +147,25 @@ _NEWER = "CPUManagerCheckpoint"
 
 
 @pytest.mark.parametrize(
-    ("text", "older", "newer"),
+    ("content", "older", "newer"),
     [
-        (
-            {"entries": {"a": {"c/d~": 1}}, "data": "x"},
-            f"{_OLDER}.entries of type string",
-            f"{_NEWER}.entries.a.c~1d~0 of type string",
-        ),
-        (
-            {"PolicyName": [], "data": "x"},
-            f"{_OLDER}.policyName of type string",
-            f"{_NEWER}.PolicyName of type string",
-        ),
-        (
-            {"data": json.dumps({"baselines": {"a": {"b": {"baseline": 1}}}})},
-            "ContainerCPUs.baselines.baseline of type string",
-            "CPUManagerCheckpointData.baselines.a.b.baseline of type string",
-        ),
-        (
-            {"data": json.dumps({"podEntries": {"a": {"cpuSet": 1}}})},
-            "CPUManagerCheckpointData.podEntries.cpuSet of type string",
-            "podEntryJSON.cpuSet of type string",
-        ),
+        ({"entries": {"a": {"c/d~": 1}}, "data": "x"}, f"{_OLDER}.entries",
+         f"{_NEWER}.entries.a.c~1d~0"),
+        ({"PolicyName": [], "data": "x"}, f"{_OLDER}.policyName", f"{_NEWER}.PolicyName"),
+        ({"data": json.dumps({"baselines": {"a": {"b": {"baseline": 1}}}})},
+         "ContainerCPUs.baselines.baseline", "CPUManagerCheckpointData.baselines.a.b.baseline"),
+        ({"data": json.dumps({"podEntries": {"a": {"cpuSet": 1}}})},
+         "CPUManagerCheckpointData.podEntries.cpuSet", "podEntryJSON.cpuSet"),
     ],
-)
+)  # fmt: skip
 def test_newer_go_says_the_place_in_the_keys_of_the_file(
-    text: dict[str, Any], older: str, newer: str
+    content: dict[str, Any], older: str, newer: str
 ) -> None:
     """Seen of drivers of 1.37, built with Go 1.26 and 1.27.3."""
     with pytest.raises(CheckpointError) as caught:
-        Checkpoint.loads(json.dumps(text), release="1.37")
+        Checkpoint.loads(json.dumps(content), release="1.37")
     places = [one.partition("Go struct field ")[2] for one in caught.value.possible]
-    assert places == [older, newer]
+    assert places == [f"{older} of type string", f"{newer} of type string"]
 
 
 def test_too_deep_a_text_is_no_crash() -> None:

@@ -96,13 +96,6 @@ def test_the_lowest_ids_near_to_the_hint_are_given() -> None:
     assert (held(made, one), held(made, two)) == (["d1"], ["d0", "d2"])
 
 
-def test_what_there_is_not_is_refused() -> None:
-    made = manager(Device("d0", (0,)))
-    pod = Pod("a", (container(count=2),))
-    with pytest.raises(DeviceError, match=r"unavailable for .*/nic\. Requested: 2, Available: 1"):
-        made.allocate(pod, pod.containers[0], NIC, None)
-
-
 def test_another_number_than_before_is_refused() -> None:
     made = manager(Device("d0", (0,)), Device("d1", (0,)))
     pod, more = Pod("a", (container(),)), Pod("a", (container(count=2),))
@@ -217,9 +210,7 @@ def test_a_pod_without_devices_frees_those_of_no_other() -> None:
 
 
 POOLED = replace(
-    ALIGNED,
-    topology_manager_scope="pod",
-    feature_gates={"PodLevelResourceManagers": True},
+    ALIGNED, topology_manager_scope="pod", feature_gates={"PodLevelResourceManagers": True}
 )
 WHOLE = Apply(Pod("a", (container(),), resources=PodResources("2", "2", "1Gi", "1Gi")))
 

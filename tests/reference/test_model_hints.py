@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 
 from reference import CPUSet, CPUTopology, NotModelled
 from reference.cpumanager.state.state_mem import State
-from reference.cpumanager.topology_hints import (
-    aligned,
-    cpu_hints,
-    hints_for,
-    pod_exclusive_cpus,
-)
+from reference.cpumanager.topology_hints import aligned, cpu_hints, hints_for, pod_exclusive_cpus
 from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import ANY, Hint
 
@@ -164,12 +159,7 @@ APP = pod_of(c=Kind.APP)
     ],
 )
 def test_hints_of_a_container(
-    default: str,
-    held: dict[str, str],
-    count: int,
-    reserved: str,
-    again: str,
-    expected: str | None,
+    default: str, held: dict[str, str], count: int, reserved: str, again: str, expected: str | None
 ) -> None:
     """``GetTopologyHints``, 1.16 to 1.37."""
     state, reusable = state_of(default, APP, **held), CPUSet.parse(again)

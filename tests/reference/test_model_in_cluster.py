@@ -9,11 +9,7 @@ from functools import partial
 import pytest
 
 from conformance.pods import burstable, exclusive, guaranteed
-from reference import (
-    CPUSet,
-    IllegalStep,
-    NotModelled,
-)
+from reference import CPUSet, IllegalStep, NotModelled
 from reference.cpumanager.metrics import ADMISSIONS
 from reference.kubelet.in_place_resize import resize_refusal
 from reference.steps import (

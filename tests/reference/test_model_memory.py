@@ -146,24 +146,6 @@ def test_init_memory_is_used_again_and_counts_for_its_new_owner() -> None:
     assert free(made) == [20]
 
 
-def test_an_init_container_is_forgotten_once_the_next_one_starts() -> None:
-    """``AddContainer``; so a kubelet that starts takes its memory once more (#123971)."""
-    made = manager(100)
-    init = container("init", 60, kind=Kind.INIT)
-    both = Pod("a", (init, container("c", 60)))
-    made.active_pods = lambda: [both]
-    take(made, both, 0b1)
-    made.add_container(both.uid, "init")
-    assert set(made.state.blocks[both.uid]) == {"init", "c"}
-    made.add_container(both.uid, "c")
-    assert set(made.state.blocks[both.uid]) == {"c"}
-    assert free(made) == [40]
-    again = MemoryManager(made.state.copy(), release="1.36")
-    with pytest.raises(MemoryManagerError, match="extend"):
-        again.allocate(both, init, Hint(0b1, preferred=True))
-    again.allocate(both, both.containers[1], Hint(0b1, preferred=True))
-
-
 def test_hints_are_made_again_for_what_is_held() -> None:
     """Of another size than requested, there is none; of a whole pod its first container's block
     counts (#141069)."""
@@ -294,14 +276,6 @@ def test_the_configuration_names_the_memory() -> None:
         "memory manager Static, reservedMemory 1Mi in NUMA node 0, reservedMemory 1Mi in NUMA "
         "node 1"
     )
-
-
-def test_a_container_is_bound_to_the_numa_nodes_that_it_was_given_from() -> None:
-    """``GetMemoryNUMANodes``: none without memory of its own."""
-    made = manager(100, 100, 100)
-    take(made, pod("wide", 150), 0b101)
-    assert made.numa_nodes(pod("wide").uid, "c1") == CPUSet([0, 2])
-    assert made.numa_nodes(pod("wide").uid, "c2") == CPUSet()
 
 
 @pytest.mark.parametrize(("release", "error"), [("1.36", "checkpoint is corrupted"), ("1.37", "")])

@@ -8,14 +8,7 @@ from functools import partial
 
 import pytest
 
-from reference import (
-    CPUSet,
-    CPUTopology,
-    IllegalStep,
-    Node,
-    NotModelled,
-    StaticPolicy,
-)
+from reference import CPUSet, CPUTopology, IllegalStep, Node, NotModelled, StaticPolicy
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.state.state_mem import State
 from reference.errors import StateError
@@ -98,21 +91,6 @@ def test_cpus_of_a_pod_deleted_while_down_count_as_taken_at_the_start() -> None:
     assert view.pods["c"].phase is Phase.REJECTED
     assert view.cpusets == view.assignments == {}
     assert str(view.shared_pool) == "0-7"
-
-
-def test_a_file_that_cannot_be_read_stops_the_kubelet_until_it_is_removed() -> None:
-    one = node(WriteState("{"), Start())
-    assert one.view() == View(
-        running=False,
-        error="could not restore state from checkpoint: unexpected end of JSON input, please "
-        "drain this node and delete the CPU manager checkpoint file "
-        '"/var/lib/kubelet/cpu_manager_state" before restarting Kubelet',
-        exit_status=1,
-        state_file="{",
-    )
-    do(one, RemoveState(), Start())
-    assert one.view().error == ""
-    assert one.view().running
 
 
 def test_up_to_1_31_policy_none_does_not_look_at_the_cpus() -> None:

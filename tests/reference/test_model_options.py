@@ -118,10 +118,7 @@ def test_any_of_several_faults_may_be_told() -> None:
     """Go walks the options in random order, and the first fault ends the walk."""
     with pytest.raises(ConfigurationError) as caught:
         StaticOptions.parse({"nope": "1", FULL: "yes", STRICT: "1"}, {})
-    assert caught.value.possible == (
-        no_boolean("yes"),
-        'unknown CPU Manager Policy option: "nope"',
-    )
+    assert caught.value.possible == (no_boolean("yes"), 'unknown CPU Manager Policy option: "nope"')
     one = node(EIGHT, config("nope", f"{FULL}=yes", amount="1"), Start())
     assert one.possible_errors == tuple(
         f"failed to run Kubelet: new static policy error: {text}" for text in caught.value.possible
@@ -129,8 +126,7 @@ def test_any_of_several_faults_may_be_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "on"),
-    [("1 t T TRUE true True", True), ("0 f F FALSE false False", False)],
+    ("words", "on"), [("1 t T TRUE true True", True), ("0 f F FALSE false False", False)]
 )
 def test_the_six_words_for_true_and_for_false(words: str, on: bool) -> None:
     for value in words.split():

@@ -10,15 +10,7 @@ import pytest
 from reference.behaviours import Behaviour
 from reference.errors import NotModelled
 from reference.feature_gates import GATES, Maturity, enabled, stage_of
-from reference.releases import (
-    ANNOUNCED,
-    OLDEST,
-    Release,
-    behaviours,
-    changes,
-    has,
-    newest_known,
-)
+from reference.releases import ANNOUNCED, OLDEST, Release, behaviours, changes, has, newest_known
 
 MINORS = [Release(minor) for minor in range(OLDEST, ANNOUNCED + 1)]
 

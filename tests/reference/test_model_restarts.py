@@ -400,17 +400,6 @@ def test_an_exit_code_without_a_rule_ends_the_container(code: int) -> None:
     assert (view.pods["a"].phase, view.assignments) == (Phase.ENDED, {})
 
 
-def test_an_exit_code_with_a_rule_starts_it_again() -> None:
-    node = _node(42)
-    before = node.view().assignments
-    view = do(node, KillContainer("a", "c", 42))
-    assert (view.pods["a"].phase, view.assignments) == (Phase.RUNNING, before)
-
-
-def test_without_rules_the_pods_policy_counts() -> None:
-    assert do(_node(), KillContainer("a", "c", 0)).pods["a"].phase is Phase.RUNNING
-
-
 @pytest.mark.parametrize(
     ("own", "whole", "code", "phase"),
     [
