@@ -13,7 +13,6 @@ from reference.cpumanager.state.state_mem import State
 from tests.reference.recorded import golden
 
 RESIZE = "InPlacePodVerticalScalingExclusiveCPUs"
-POD_LEVEL = "PodLevelResourceManagers"
 
 
 def texts(entries: Mapping[str, Mapping[str, CPUSet]]) -> dict[str, dict[str, str]]:

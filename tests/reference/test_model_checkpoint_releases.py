@@ -116,12 +116,6 @@ def test_version_2_checksums(
     assert Checkpoint.loads(text, policy=policy, release=release) == one
 
 
-def test_files_whose_authors_edited_them_do_not_verify() -> None:
-    # https://github.com/kubernetes/kubernetes/issues/79823 (1.12.2)
-    text = '{"policyName":"static","defaultCpuSet":"0","checksum":885245905}'
-    assert error_of(text, "1.12") == "checkpoint is corrupted"
-
-
 def test_version_3_is_written_by_1_36_with_its_gate() -> None:
     pods = {"pod": cpus("4-6")}
     entries = {"pod": {"container1": cpus("4-6"), "container2": cpus("1-3")}}

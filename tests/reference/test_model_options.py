@@ -39,7 +39,6 @@ FULL, NUMA, SOCKET = "full-pcpus-only", "distribute-cpus-across-numa", "align-by
 CORES, STRICT = "distribute-cpus-across-cores", "strict-cpu-reservation"
 UNCORE = "prefer-align-cpus-by-uncorecache"
 ALPHA = {"CPUManagerPolicyAlphaOptions": True}
-NO_BETA = {"CPUManagerPolicyBetaOptions": False}
 
 
 def config(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from conformance import strategies
 from reference import CPUManager, CPUSet, IllegalStep, Node, NotModelled, discover, make_policy
-from reference.cpumanager.pod_level_resources import empty_pool_fault, partition
+from reference.cpumanager.pod_level_resources import empty_pool_fault
 from reference.errors import EmptyPodSharedPoolError
 from reference.kubelet.admission import fault_of_whole
 from reference.pods.pod_level_resources import as_decoded, is_guaranteed_alone
@@ -159,23 +159,6 @@ def test_whose_pool_is_empty(kinds: list[Kind], counts: list[int], fault: str) -
     said = empty_pool_fault(pod("a", "4", *containers), 4, named)
     assert fault in said
     assert bool(said) is bool(fault)
-
-
-def test_how_a_pool_is_dealt_out() -> None:
-    """Init containers have all that sidecars before them left; who shares, shares the rest."""
-
-    def lowest(cpus: CPUSet, count: int) -> CPUSet:
-        return CPUSet(list(cpus)[:count])
-
-    kinds = {"first": INIT, "side": SIDECAR, "lazy": SIDECAR, "second": INIT, "third": INIT}
-    containers = [Container(name, kind=kind) for name, kind in kinds.items()]
-    containers += [Container("main"), Container("other")]
-    counts = {"side": 1, "third": 2, "main": 2}
-    given = partition(pod("a", "6", *containers), CPUSet(range(6)), counts, lowest)
-    assert {name: str(cpus) for name, cpus in given.items()} == {
-        "first": "0-5", "side": "0", "lazy": "3-5", "second": "1-5", "third": "1-2",
-        "main": "1-2", "other": "3-5",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("release", ["1.34", "1.36", "1.37"])

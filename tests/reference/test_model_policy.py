@@ -277,28 +277,6 @@ def _sent(manager: CPUManager, *pods: Pod) -> list[tuple[str, str]]:
     return [(name, str(cpus)) for _, name, cpus in manager.reconcile(lambda *_: True)]
 
 
-def test_a_shared_container_is_told_once_and_at_each_change_of_the_pool() -> None:
-    manager = started()
-    shared = Pod("s", (container("c", "500m"),))
-    admit(manager, shared)
-    manager.add_container(shared.uid, "c")
-    assert _sent(manager, shared) == [("c", "0-7")]
-    assert _sent(manager, shared) == []
-    exclusive = Pod("e", (container("x", "1"),))
-    admit(manager, shared, exclusive)
-    manager.add_container(exclusive.uid, "x")
-    assert _sent(manager, shared, exclusive) == [("c", "0-3,5-7")]
-
-
-def test_a_new_manager_tells_every_container() -> None:
-    manager = started()
-    pod = Pod("e", (container("x", "1"), container("y", "500m")))
-    admit(manager, pod)
-    again = started(manager.state_file())
-    admit(again, pod)
-    assert _sent(again, pod) == [("x", "4"), ("y", "0-3,5-7")]
-
-
 def test_an_empty_pool_and_a_container_that_does_not_run_are_passed_over() -> None:
     manager = started()
     pod = Pod("p", (container("c", "500m"),))

@@ -197,8 +197,6 @@ def test_distances_are_needed_to_prefer_the_closest() -> None:
     ("release", "policy", "limit", "nodes", "refused"),
     [
         ("1.36", "restricted", None, 8, False),
-        ("1.36", "best-effort", None, 9, True),
-        ("1.36", "none", None, 9, False),
         ("1.36", "restricted", "9", 9, False),
         ("1.36", "restricted", "9", 10, True),
         ("1.30", "restricted", None, 9, True),
