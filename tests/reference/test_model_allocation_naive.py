@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from reference import (
-    AllocationError,
-    AllocationHangs,
-    CPUSet,
-    CPUTopology,
-    Place,
-    take_by_topology,
-)
+from reference import AllocationError, AllocationHangs, CPUSet, CPUTopology, Place, take_by_topology
 
 NUMA, SOCKET, CORE, UNCORE = range(4)
 
@@ -127,23 +120,24 @@ class Gathering:
         return False
 
 
+def require_enough(run: Gathering, available: int) -> None:
+    if run.need > len(run.free):
+        raise Refused(
+            "not enough cpus available to satisfy request: "
+            f"requested={run.need}, available={available}"
+        )
+
+
 def packed(
     machine: CPUTopology, free: set[int], number: int, strategy: str, rounded_up: bool
 ) -> set[int]:
     if number < 1:
         return set()
     run = Gathering(machine, set(free), number)
-    if number > len(run.free):
-        raise Refused(
-            "not enough cpus available to satisfy request: "
-            f"requested={number}, available={len(free)}"
-        )
-    nodes: Callable[[], bool] = lambda: run.take_whole(NUMA, run.numa_nodes(), None)  # noqa: E731
-    sockets: Callable[[], bool] = lambda: run.take_whole(  # noqa: E731
-        SOCKET, run.sockets(), run.average(machine.num_sockets)
-    )
-    for step in (nodes, sockets) if run.numa_first() else (sockets, nodes):
-        if step():
+    require_enough(run, len(free))
+    whole = [(NUMA, run.numa_nodes, None), (SOCKET, run.sockets, run.average(machine.num_sockets))]
+    for column, owners, size in whole if run.numa_first() else reversed(whole):
+        if run.take_whole(column, owners(), size):
             return run.result
     if strategy == "uncore" and run.take_uncore(rounded_up):
         return run.result
@@ -204,11 +198,7 @@ def distributed(
     """``new``: 1.37; ``align``: align-by-socket is on."""
     align = align and new
     run = Gathering(machine, set(free), number)
-    if number > len(run.free):
-        raise Refused(
-            "not enough cpus available to satisfy request: "
-            f"requested={number}, available={len(free)}"
-        )
+    require_enough(run, len(free))
     numas = run.numa_nodes()
     held = {node: len(run.cpus(NUMA, node, run.free)) for node in numas}
     all_nodes = len({place.numa for place in machine.details.values()})
@@ -347,9 +337,18 @@ def random_case(dice: random.Random) -> Case:
     return Case(machine, CPUSet(free), number, strategy, group, dice.random() < 0.5, release)
 
 
-def told_by_the_model(case: Case) -> str:
+def said(answer: Callable[[], CPUSet]) -> str:
     try:
-        taken = take_by_topology(
+        return f"takes {answer()}"
+    except (AllocationHangs, Hang):
+        return "hangs"
+    except (AllocationError, Refused) as error:
+        return str(error)
+
+
+def told_by_the_model(case: Case) -> str:
+    return said(
+        lambda: take_by_topology(
             case.machine,
             case.free,
             case.number,
@@ -358,29 +357,20 @@ def told_by_the_model(case: Case) -> str:
             group_size=case.group,
             align_by_socket=case.align,
         )
-    except AllocationHangs:
-        return "hangs"
-    except AllocationError as error:
-        return str(error)
-    return f"takes {taken}"
+    )
 
 
 def told_by_the_naive(case: Case) -> str:
-    rounded_up = case.release != "1.33.5"
-    free = set(case.free)
-    try:
-        if case.strategy == "distributed" and case.number % case.group == 0 and case.number > 0:
-            new = case.release == "1.37"
-            taken = distributed(
-                case.machine, free, case.number, case.group, new=new, align=case.align
+    machine, free, number = case.machine, set(case.free), case.number
+    if case.strategy == "distributed" and number % case.group == 0 and number > 0:
+        new = case.release == "1.37"
+        return said(
+            lambda: CPUSet(
+                distributed(machine, free, number, case.group, new=new, align=case.align)
             )
-        else:
-            taken = packed(case.machine, free, case.number, case.strategy, rounded_up)
-    except Hang:
-        return "hangs"
-    except Refused as error:
-        return str(error)
-    return f"takes {CPUSet(taken)}"
+        )
+    rounded_up = case.release != "1.33.5"
+    return said(lambda: CPUSet(packed(machine, free, number, case.strategy, rounded_up)))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -6,12 +6,9 @@ Source of the statements: ``takeByTopology``, ``freeCores`` and ``freeCPUs`` in
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 from collections.abc import Iterable
 from itertools import combinations, permutations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +22,8 @@ from reference import (
     could_take,
     take_by_topology,
 )
+from tests.reference.recorded import machines, rows
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 OLD = ("1.8", "1.13", "1.17", "1.20", "1.21")
 
 
@@ -195,16 +192,11 @@ def test_a_kubelet_that_never_answers_takes_nothing() -> None:
     )
 
 
+MACHINES = machines("kubelet-topologies.json")
+
+
 def _rows() -> Iterable[dict[str, Any]]:
-    with gzip.open(GOLDEN / "kubelet-allocations.jsonl.gz", "rt") as lines:
-        return [row for row in map(json.loads, lines) if "v1.17" in row]
-
-
-def _machines() -> dict[str, CPUTopology]:
-    return {
-        table["topology"]: CPUTopology.of({int(c): tuple(p) for c, p in table["cpus"].items()})
-        for table in json.loads((GOLDEN / "kubelet-topologies.json").read_text())
-    }
+    return [row for row in rows("kubelet-allocations.jsonl.gz") if "v1.17" in row]
 
 
 def _seen(row: dict[str, Any], column: str) -> list[Any]:
@@ -216,14 +208,13 @@ def _seen(row: dict[str, Any], column: str) -> list[Any]:
 
 @pytest.mark.parametrize("column", ["v1.17", "v1.20", "v1.17-go1.26", "v1.20-go1.26"])
 def test_everything_seen_on_a_real_kubelet_is_possible(column: str) -> None:
-    machines, release = _machines(), column[1:5]
+    release = column[1:5]
     wrong: list[object] = []
     seen = 0
     for row in _rows():
-        free = CPUSet.parse(row["available"])
+        question = (MACHINES[row["topology"]], CPUSet.parse(row["available"]), row["cpus"])
         for result in _seen(row, column):
             seen += 1
-            question = (machines[row["topology"]], free, row["cpus"])
             if isinstance(result, str):
                 if not could_take(*question, CPUSet.parse(result), release=release):
                     wrong.append((row["topology"], row["available"], row["cpus"], result))
@@ -237,7 +228,7 @@ def test_everything_seen_on_a_real_kubelet_is_possible(column: str) -> None:
 
 def test_near_misses_are_refused() -> None:
     """One CPU exchanged for another free one: nearly all of these no kubelet takes."""
-    machines, dice = _machines(), random.Random(11)
+    dice = random.Random(11)
     tried = refused = 0
     for row in _rows():
         free = CPUSet.parse(row["available"])
@@ -249,7 +240,7 @@ def test_near_misses_are_refused() -> None:
             near = (taken - CPUSet([out])) | CPUSet([into])
             if str(near) not in seen:
                 tried += 1
-                topology = machines[row["topology"]]
+                topology = MACHINES[row["topology"]]
                 refused += not could_take(topology, free, row["cpus"], near, release="1.20")
     assert tried > 300
     assert refused / tried > 0.95

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pytest
 
-from conformance.discovered import info_of
 from conformance.pods import best_effort, exclusive, guaranteed
 from conformance.scenarios.pod_level_parts import pod_of, shared
 from reference import CPUSet, Node
 from reference.cpumanager.metrics import (
     ADMISSIONS,
     EXCLUSIVE,
-    IN_ONE_CACHE,
     NODE_ALLOCATIONS,
     POD_ERRORS,
     POOL,
     allocation_errors,
     allocations,
-    of_numa_node,
 )
 from reference.steps import (
     Apply,
@@ -29,7 +27,6 @@ from reference.steps import (
     Delete,
     KillContainer,
     KubeletConfig,
-    Pod,
     PodResources,
     Reboot,
     RestartPolicy,
@@ -37,10 +34,9 @@ from reference.steps import (
     Step,
     Stop,
 )
-from reference.view import Phase, View
-from topologies import machine
+from tests.reference import nodes
+from tests.reference.nodes import do
 
-MACHINE: Final = machine("1s-1n-4c-smt2")
 CONFIG: Final = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
 MANAGED: Final = replace(
     CONFIG,
@@ -50,48 +46,24 @@ MANAGED: Final = replace(
 )
 
 
-def _node(*pods: Pod, release: str, config: KubeletConfig = CONFIG) -> Node:
-    node = Node(lambda _: MACHINE.tree, MACHINE.name, config, release=release, discovering=info_of)
-    node.do(Start())
-    for pod in pods:
-        node.do(Apply(pod))
-    return node
+booted = partial(nodes.booted, config=CONFIG)
 
 
-def _asked(node: Node, pod: str) -> View:
-    node.do(AskPodResources(pod))
-    return node.view()
-
-
-def _counts(node: Node) -> dict[str, float]:
-    node.do(AskMetrics())
-    return dict(node.view().metrics or {})
+def counts(node: Node) -> dict[str, float]:
+    return dict(do(node, AskMetrics()).metrics or {})
 
 
 @pytest.mark.parametrize(("release", "found"), [("1.35", True), ("1.36", False), ("1.37", False)])
 def test_get_finds_refused_and_ended_pods_up_to_1_35(release: str, found: bool) -> None:
     """``GetPodByName`` of ``kubelet.go``; the later ones were seen on 1.36.4."""
     ended = replace(guaranteed("ended", 1), restart_policy=RestartPolicy.NEVER)
-    node = _node(guaranteed("large", 100), ended, guaranteed("a", 1), release=release)
-    node.do(KillContainer("ended", "c", 0))
+    pods = (guaranteed("large", 100), ended, guaranteed("a", 1))
+    node = booted(*map(Apply, pods), KillContainer("ended", "c", 0), release=release)
     for pod in ("large", "ended"):
-        seen = _asked(node, pod)
+        seen = do(node, AskPodResources(pod))
         assert (seen.got_pod is not None) is found
         assert ("not found" in seen.pod_resources_error) is not found
-    assert _asked(node, "a").got_pod == {"c": CPUSet([5])}
-
-
-def test_a_pod_that_gets_cpus_as_a_whole_counts_by_uncore_cache_and_later_by_numa_node() -> None:
-    """Its CPUs are entered after NUMA nodes are counted (``AllocatePod``, 1.36.4)."""
-    node = _node(release="1.36", config=MANAGED)
-    pods = [pod_of(name, 2, exclusive("main", 1), shared("side")) for name in "ab"]
-    node.do(Apply(pods[0]))
-    counts = _counts(node)
-    assert (counts[EXCLUSIVE], counts[IN_ONE_CACHE]) == (2, 1)
-    assert of_numa_node(0) not in counts
-    node.do(Apply(pods[1]))
-    counts = _counts(node)
-    assert (counts[IN_ONE_CACHE], counts[of_numa_node(0)]) == (2, 2)
+    assert do(node, AskPodResources("a")).got_pod == {"c": CPUSet([5])}
 
 
 @pytest.mark.parametrize(
@@ -99,10 +71,10 @@ def test_a_pod_that_gets_cpus_as_a_whole_counts_by_uncore_cache_and_later_by_num
 )
 def test_a_pod_that_is_refused_cpus_as_a_whole_is_counted(release: str, name: str) -> None:
     """Seen on 1.36.4: nothing is left for the container that shares."""
-    node = _node(release=release, config=MANAGED)
-    assert _counts(node)[name] == 0
+    node = booted(release=release, config=MANAGED)
+    assert counts(node)[name] == 0
     node.do(Apply(pod_of("a", 2, exclusive("main", 2), shared("side"))))
-    assert _counts(node)[name] == 1
+    assert counts(node)[name] == 1
 
 
 @pytest.mark.parametrize(
@@ -119,84 +91,65 @@ def test_a_release_counts_what_it_knows(
 ) -> None:
     """Sources of CPUs only with the feature gate, in 1.36 under other names."""
     some = {POOL, NODE_ALLOCATIONS, allocations("node")}
-    assert some & _counts(_node(release=release, config=config)).keys() == names
+    assert some & counts(booted(release=release, config=config)).keys() == names
 
 
 def test_what_a_pod_that_comes_back_counts_is_left_to_chance() -> None:
     """Under its uid it may be started without admission (seen on 1.36.4)."""
-    pod = best_effort("s")
-    node = _node(pod, release="1.36")
-    assert _counts(node)[ADMISSIONS] == 1
-    node.do(Delete("s"))
-    node.do(Apply(pod))
-    counts = _counts(node)
-    assert ADMISSIONS not in counts
-    assert counts[EXCLUSIVE] == 0
+    pod = Apply(best_effort("s"))
+    node = booted(pod)
+    assert counts(node)[ADMISSIONS] == 1
+    do(node, Delete("s"), pod)
+    counted = counts(node)
+    assert ADMISSIONS not in counted
+    assert counted[EXCLUSIVE] == 0
 
 
-def test_containers_of_pods_that_are_admitted_together_race_for_the_pool() -> None:
-    """Not those that have CPUs of their own, and no container that starts alone."""
-    node = Node(lambda _: MACHINE.tree, MACHINE.name, CONFIG, discovering=info_of)
-    for pod in (guaranteed("a", 2), best_effort("s")):
-        node.do(Apply(pod))
-    node.do(Start())
-    node.do(Apply(best_effort("late")))
-    raced = {pod: one.raced for pod, named in node.view().asked.items() for one in named.values()}
-    assert raced == {"a": False, "s": True, "late": False}
+A, SHARED = Apply(guaranteed("a", 2)), Apply(best_effort("s"))
 
 
-def test_a_pod_that_is_gone_races_with_the_containers_that_a_start_starts() -> None:
-    """The first round removes its entry, and the shared pool grows."""
-    node = Node(lambda _: MACHINE.tree, MACHINE.name, CONFIG, discovering=info_of)
-    steps: list[Step] = [Start(), Apply(guaranteed("a", 2)), Apply(best_effort("s"))]
-    for step in (*steps, Stop(), Reboot(), Delete("a"), Start()):
-        node.do(step)
-    assert node.view().asked["s"]["c"].raced
-
-
-def test_a_refused_pod_races_with_the_others_that_a_start_takes_up() -> None:
-    """The first round removes what its state file had for it (seen on 1.36.4, after a reboot)."""
-    node = Node(lambda _: MACHINE.tree, MACHINE.name, CONFIG, discovering=info_of)
-    for pod in (guaranteed("a", 7), best_effort("s")):
-        node.do(Apply(pod))
-    node.do(Start())
-    assert node.view().pods["a"].phase is Phase.REJECTED
-    assert node.view().asked["s"]["c"].raced
+@pytest.mark.parametrize(
+    ("steps", "raced"),
+    [
+        # Not those that have CPUs of their own, and no container that starts alone.
+        ((A, SHARED, Start(), Apply(best_effort("late"))), {"a": False, "s": True, "late": False}),
+        # The first round removes the entry of a pod that is gone, and the shared pool grows.
+        ((Start(), A, SHARED, Stop(), Reboot(), Delete("a"), Start()), {"s": True}),
+        # It removes what its state file had for a refused one (seen on 1.36.4, after a reboot).
+        ((Apply(guaranteed("a", 7)), SHARED, Start()), {"s": True}),
+    ],
+)
+def test_containers_of_pods_that_are_admitted_together_race_for_the_pool(
+    steps: tuple[Step, ...], raced: dict[str, bool]
+) -> None:
+    asked = nodes.node(*steps, config=CONFIG).view().asked
+    assert {pod: one.raced for pod, named in asked.items() for one in named.values()} == raced
 
 
 def test_reserved_cpus_that_a_pod_gets_as_a_whole_are_counted_as_taken() -> None:
     """A core whose other thread is reserved counts as free where a third core has one thread
     (seen on 1.36.4)."""
-    uneven = machine("1s-1n-4c-smt2-off7")
-    config = KubeletConfig(
+    config = replace(
+        MANAGED,
         reserved_system_cpus=CPUSet([0]),
         policy_options={"strict-cpu-reservation": "true"},
         topology_manager_policy="restricted",
-        topology_manager_scope="pod",
-        feature_gates={"PodLevelResourceManagers": True},
     )
-    node = Node(lambda _: uneven.tree, uneven.name, config, release="1.36")
-    resources = PodResources("2", "2", "1Gi", "1Gi")
-    whole = replace(guaranteed("a", 2), resources=resources)
-    for step in (Start(), Apply(whole), AskMetrics()):
-        node.do(step)
+    whole = replace(guaranteed("a", 2), resources=PodResources("2", "2", "1Gi", "1Gi"))
+    node = booted(Apply(whole), config=config, machine="1s-1n-4c-smt2-off7")
     assert node.view().assignments["a"]["c"] == CPUSet([0, 4])
-    assert (node.view().metrics or {})[EXCLUSIVE] == 2
+    assert counts(node)[EXCLUSIVE] == 2
 
 
 def test_cpus_that_two_containers_hold_are_counted_as_returned_twice() -> None:
     """On a hybrid machine a container is given CPUs of another one: the gauge goes back to 0
     (``updateMetricsOnRelease``; seen on 1.36.4 and 1.37.0)."""
-    hybrid = machine("1s-1n-14c-smt2-near-e8-i7-1370p")
+    hybrid = "1s-1n-14c-smt2-near-e8-i7-1370p"
     config = KubeletConfig(reserved_system_cpus=CPUSet([0, 1]))
-    node = Node(lambda _: hybrid.tree, hybrid.name, config, release="1.36")
-    pods = (guaranteed("a", 4), guaranteed("b", 9), guaranteed("c", 2))
-    node.do(Start())
-    for pod in pods:
-        node.do(Apply(pod))
+    sizes = {"a": 4, "b": 9, "c": 2}
+    pods = (Apply(guaranteed(name, cpus)) for name, cpus in sizes.items())
+    node = booted(*pods, config=config, machine=hybrid)
     held = node.view().assignments
     assert held["b"]["c"] & held["c"]["c"] == CPUSet([6])
-    for pod in pods:
-        node.do(Delete(pod.name))
-    node.do(AskMetrics())
-    assert (node.view().metrics or {})[EXCLUSIVE] == 0
+    do(node, *map(Delete, sizes))
+    assert counts(node)[EXCLUSIVE] == 0

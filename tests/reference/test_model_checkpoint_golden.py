@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from differential.record_golden import read_by_model
 from reference import Checkpoint, CheckpointError, CPUSet
 from reference.cpumanager.state.state_checkpoint import exit_status, reported
 from reference.cpumanager.state.state_mem import State
+from tests.reference.recorded import golden
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 RESIZE = "InPlacePodVerticalScalingExclusiveCPUs"
-POD_LEVEL = "PodLevelResourceManagers"
-
-
-def golden(name: str) -> Any:
-    return json.loads((GOLDEN / name).read_text(encoding="utf-8"))
 
 
 def texts(entries: Mapping[str, Mapping[str, CPUSet]]) -> dict[str, dict[str, str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-import topologies
 from conformance.pods import exclusive, guaranteed
-from reference import CPUSet, IllegalStep, Node, NotModelled
+from reference import CPUSet, IllegalStep, NotModelled
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.topology_hints import generate_device_topology_hints
 from reference.errors import DeviceError
@@ -31,6 +31,8 @@ from reference.steps import (
 )
 from reference.topologymanager.hint import Hint
 from reference.view import HeldDevice, Phase
+from tests.reference import nodes
+from tests.reference.nodes import do
 
 NIC = "pinproof.invalid/nic"
 ONE = {"d0": Device("d0", (0,)), "d1": Device("d1", (1,)), "d2": Device("d2", (1,))}
@@ -94,18 +96,10 @@ def test_the_lowest_ids_near_to_the_hint_are_given() -> None:
     assert (held(made, one), held(made, two)) == (["d1"], ["d0", "d2"])
 
 
-def test_what_there_is_not_is_refused() -> None:
-    made = manager(Device("d0", (0,)))
-    pod = Pod("a", (container(count=2),))
-    with pytest.raises(DeviceError, match=r"unavailable for .*/nic\. Requested: 2, Available: 1"):
-        made.allocate(pod, pod.containers[0], NIC, None)
-
-
 def test_another_number_than_before_is_refused() -> None:
     made = manager(Device("d0", (0,)), Device("d1", (0,)))
-    pod = Pod("a", (container(),))
+    pod, more = Pod("a", (container(),)), Pod("a", (container(count=2),))
     made.allocate(pod, pod.containers[0], NIC, None)
-    more = replace(pod, containers=(container(count=2),))
     with pytest.raises(DeviceError, match=r'changed request for resource ".*/nic" from 1'):
         made.allocate(more, more.containers[0], NIC, None)
     assert made.topology_hints(more, more.containers[0], NIC) == []
@@ -130,34 +124,14 @@ def test_sidecars_under_scope_pod_are_not_modelled() -> None:
 # ---- a whole node --------------------------------------------------------------------------------
 
 
-def node(release: str) -> Node:
-    config = KubeletConfig(
-        reserved_system_cpus=CPUSet([0]), topology_manager_policy="single-numa-node"
-    )
-    made = Node(
-        lambda name: topologies.machine(name).tree, "2s-2n-16c-smt2", config, release=release
-    )
-    made.do(Start())
-    made.do(RegisterDevices(NIC, (Device("d0", (1,)),)))
-    made.do(Apply(Pod("a", (container(),))))
-    return made
+CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+ALIGNED = replace(CONFIG, topology_manager_policy="single-numa-node")
+SMALL, LARGE = "1s-1n-2c-smt1", "2s-2n-16c-smt2"
+small = partial(nodes.booted, config=CONFIG, machine=SMALL)
+large = partial(nodes.booted, config=ALIGNED, machine=LARGE)
 
-
-@pytest.mark.parametrize("release", ["1.20", "1.26", "1.36"])
-def test_running_pods_keep_devices_and_cpus_over_a_restart(release: str) -> None:
-    made = node(release)
-    before = made.view().assignments
-    made.do(Stop(kill=True))
-    made.do(Start())
-    assert made.view().assignments == before
-    made.do(RegisterDevices(NIC, (Device("d0", (1,)),)))
-    made.do(Apply(Pod("b", (container(),))))
-    assert made.view().pods["b"].reason == "TopologyAffinityError"
-    made.do(Delete("a"))
-    made.do(Delete("b"))
-    made.do(Apply(Pod("d", (Container("c"),))))
-    made.do(Apply(Pod("e", (container(),))))
-    assert made.view().pods["e"].phase is Phase.RUNNING
+ON_NODE_1 = RegisterDevices(NIC, (Device("d0", (1,)),))
+A = Apply(Pod("a", (container(),)))
 
 
 @pytest.mark.parametrize(
@@ -166,78 +140,56 @@ def test_running_pods_keep_devices_and_cpus_over_a_restart(release: str) -> None
 )
 def test_a_reboot_before_the_plugin_registers(release: str, phase: Phase) -> None:
     """kubernetes/kubernetes#109595."""
-    made = node(release)
-    made.do(Stop())
-    made.do(Reboot())
-    made.do(Start())
+    made = large(ON_NODE_1, A, Stop(), Reboot(), Start(), release=release)
     assert made.view().pods["a"].phase is phase
+
+
+WHOLE_NODE = Apply(Pod("a", (Container("c", "2", "2", devices=((NIC, 1),), memory_limit="1Mi"),)))
+SHARED = Apply(Pod("s", (Container("c"),)))
 
 
 @pytest.mark.parametrize("release", ["1.35", "1.36"])
 def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(release: str) -> None:
     """From 1.36 on it is synced, and active until its worker has ended."""
-    config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
-    made = Node(
-        lambda name: topologies.machine(name).tree, "1s-1n-2c-smt1", config, release=release
-    )
     devices = RegisterDevices(NIC, (Device("d0"),))
-    large = Pod("a", (Container("c", "2", "2", devices=((NIC, 1),), memory_limit="1Mi"),))
-    small, shared = guaranteed("b", 1), Pod("s", (Container("c"),))
-    near = Pod("n", (Container("c", devices=((NIC, 1),)),))
-    two = Pod("t", tuple(Container(name, devices=((NIC, 1),)) for name in "cd"))
-    for step in (Start(), devices, Apply(large), Stop(), Start()):
-        made.do(step)
+    another = Apply(guaranteed("b", 1))
+    near = Apply(Pod("n", (Container("c", devices=((NIC, 1),)),)))
+    two = Apply(Pod("t", tuple(Container(name, devices=((NIC, 1),)) for name in "cd")))
+    made = small(devices, WHOLE_NODE, Stop(), Start(), release=release)
     assert made.view().pods["a"].phase is Phase.REJECTED
-    made.do(devices)
-    made.do(Apply(shared))
-    assert made.view().pods["s"].phase is Phase.RUNNING
+    assert do(made, devices, SHARED).pods["s"].phase is Phase.RUNNING
     if release == "1.36":
-        with pytest.raises(NotModelled, match=r"pod b: .* may still count a refused pod"):
-            made.do(Apply(small))
-        with pytest.raises(NotModelled, match=r"pod n: .* may still count a refused pod"):
-            made.do(Apply(near))  # its device, too
-        with pytest.raises(NotModelled, match=r"pod t: .* may still count a refused pod"):
-            made.do(Apply(two))  # which is refused, but when is not known
+        # Its device, too; two are refused, but when is not known.
+        for step, name in ((another, "b"), (near, "n"), (two, "t")):
+            with pytest.raises(NotModelled, match=f"pod {name}: .* may still count a refused pod"):
+                made.do(step)
         assert "b" not in made.view().pods
         made.do(Delete("a"))
-    made.do(Apply(small))
-    assert made.view().pods["b"].phase is Phase.RUNNING
+    assert do(made, another).pods["b"].phase is Phase.RUNNING
 
 
 def test_devices_of_a_refused_pod_are_in_the_checkpoint_until_it_is_written() -> None:
     """That they are free again is no reason to write it: the next kubelet finds them held (seen on
     1.36.4)."""
-    config = KubeletConfig(reserved_system_cpus=CPUSet([0]), topology_manager_policy="best-effort")
-    made = Node(lambda name: topologies.machine(name).tree, "1s-1n-2c-smt1", config, release="1.36")
+    config = replace(CONFIG, topology_manager_policy="best-effort")
     devices = RegisterDevices(NIC, (Device("d0", (0,)), Device("d1", (0,))))
-    large = Pod("a", (Container("c", "2", "2", devices=((NIC, 1),), memory_limit="1Mi"),))
-    shared = Pod("s", (Container("c"),))
-    for step in (Start(), devices, Apply(large), Apply(shared), Stop(), Start(), devices):
-        made.do(step)
+    made = small(devices, WHOLE_NODE, SHARED, Stop(), Start(), devices, config=config)
     with pytest.raises(NotModelled, match=r"pod b: .* may still count a refused pod"):
         made.do(Apply(guaranteed("b", 1)))
 
 
 def test_a_device_that_only_an_init_container_got_is_not_modelled_without_its_plugin() -> None:
     """Of a pod that was refused halfway: at the next start its app container would use it again."""
-    config = KubeletConfig(
-        reserved_system_cpus=CPUSet([0]),
-        policy_options={"full-pcpus-only": "true"},
-        feature_gates={"CPUManagerPolicyOptions": True},
-    )
+    plain = replace(CONFIG, feature_gates={"CPUManagerPolicyOptions": True})
+    whole_cores = replace(plain, policy_options={"full-pcpus-only": "true"})
     first, odd, app = (
         replace(container(name, count, kind=kind), cpu_request=cpus, cpu_limit=cpus)
         for name, count, kind, cpus in (
             ("first", 1, Kind.INIT, "2"), ("odd", 0, Kind.INIT, "1"), ("app", 1, Kind.APP, "2"),
         )
     )  # fmt: skip
-    made = Node(
-        lambda name: topologies.machine(name).tree, "2s-2n-16c-smt2", config, release="1.22"
-    )
-    devices = RegisterDevices(NIC, (Device("d0", (1,)),))
-    plain = Configure(replace(config, policy_options={}))
-    for step in (Start(), devices, Apply(Pod("a", (first, odd, app))), Stop(), plain):
-        made.do(step)
+    steps = (ON_NODE_1, Apply(Pod("a", (first, odd, app))), Stop(), Configure(plain))
+    made = large(*steps, config=whole_cores, release="1.22")
     with pytest.raises(NotModelled, match="without its plugin"):
         made.do(Start())
 
@@ -245,69 +197,58 @@ def test_a_device_that_only_an_init_container_got_is_not_modelled_without_its_pl
 def test_a_pod_without_devices_frees_those_of_no_other() -> None:
     """What a refused pod was given is forgotten once another container requests such a device
     (``allocateContainerResources``; seen on 1.26.15)."""
-    config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
-    made = Node(lambda name: topologies.machine(name).tree, "1s-1n-2c-smt1", config, release="1.26")
-    refused = Pod("b", (container("first"), exclusive("second", 1)))
-    steps = (RegisterDevices(NIC, (Device("d0"),)), Apply(refused), Apply(guaranteed("a", 1)))
-    for step in (Start(), *steps, Stop(kill=True), Delete("a"), Start(), AskPodResources()):
-        made.do(step)
-    assert made.view().pods["b"].phase is Phase.REJECTED
-    assert made.view().devices["b"] == {"first": {HeldDevice(NIC, "d0", ())}, "second": frozenset()}
+    refused = Apply(Pod("b", (container("first"), exclusive("second", 1))))
+    view = small(
+        RegisterDevices(NIC, (Device("d0"),)),
+        refused,
+        Apply(guaranteed("a", 1)),
+        *(Stop(kill=True), Delete("a"), Start(), AskPodResources()),
+        release="1.26",
+    ).view()
+    assert view.pods["b"].phase is Phase.REJECTED
+    assert view.devices["b"] == {"first": {HeldDevice(NIC, "d0", ())}, "second": frozenset()}
 
 
-POOLED = KubeletConfig(
-    reserved_system_cpus=CPUSet([0]),
-    topology_manager_policy="single-numa-node",
-    topology_manager_scope="pod",
-    feature_gates={"PodLevelResourceManagers": True},
+POOLED = replace(
+    ALIGNED, topology_manager_scope="pod", feature_gates={"PodLevelResourceManagers": True}
 )
+WHOLE = Apply(Pod("a", (container(),), resources=PodResources("2", "2", "1Gi", "1Gi")))
 
 
 def test_a_pod_with_cpus_as_a_whole_gets_its_devices_as_its_containers_start() -> None:
     """Near to the hint of its admission, and no others after a restart; seen on 1.36.4."""
-    made = Node(lambda name: topologies.machine(name).tree, "2s-2n-16c-smt2", POOLED)
     devices = RegisterDevices(NIC, (Device("d0", (0,)), Device("d1", (1,))))
-    whole = replace(Pod("a", (container(),)), resources=PodResources("2", "2", "1Gi", "1Gi"))
-    for step in (Start(), devices, Apply(guaranteed("fills-node-0", 15)), Apply(whole)):
-        made.do(step)
+    made = large(devices, Apply(guaranteed("fills-node-0", 15)), WHOLE, config=POOLED)
     for restart in ((), (Stop(), Start(), devices)):
-        for step in (*restart, AskPodResources()):
-            made.do(step)
-        assert made.view().devices["a"] == {"c": {HeldDevice(NIC, "d1", (1,))}}
+        seen = do(made, *restart, AskPodResources()).devices["a"]
+        assert seen == {"c": {HeldDevice(NIC, "d1", (1,))}}
 
 
 def test_an_ephemeral_container_of_such_a_pod_gets_no_device() -> None:
     config = replace(POOLED, api_server=True)
-    made = Node(lambda name: topologies.machine(name).tree, "2s-2n-16c-smt2", config)
-    whole = replace(Pod("a", (container(),)), resources=PodResources("2", "2", "1Gi", "1Gi"))
-    devices = RegisterDevices(NIC, (Device("d0", (0,)),))
-    for step in (Start(), devices, Apply(whole), AddEphemeral("a", "debugger"), AskPodResources()):
-        made.do(step)
-    assert made.view().devices["a"] == {"c": {HeldDevice(NIC, "d0", (0,))}}
+    steps = (ON_NODE_1, WHOLE, AddEphemeral("a", "debugger"), AskPodResources())
+    view = large(*steps, config=config).view()
+    assert view.devices["a"] == {"c": {HeldDevice(NIC, "d0", (1,))}}
 
 
 def test_the_node_predicates_count_what_such_a_pod_requests() -> None:
     """Nothing was handed out by then. A plugin that has not come again has no devices; seen on
     1.36.4."""
-    made = Node(lambda name: topologies.machine(name).tree, "2s-2n-16c-smt2", POOLED)
-    whole = replace(Pod("a", (container(count=2),)), resources=PodResources("2", "2", "1Gi", "1Gi"))
     devices = RegisterDevices(NIC, (Device("d0"), Device("d1")))
-    for step in (Start(), devices, Apply(whole), Apply(replace(whole, name="b", uid="b"))):
-        made.do(step)
+    whole = PodResources("2", "2", "1Gi", "1Gi")
+    a, b = (Apply(Pod(name, (container(count=2),), resources=whole)) for name in "ab")
+    made = large(devices, a, b, config=POOLED)
     assert made.view().pods["a"].phase is Phase.RUNNING
-    assert made.view().pods["b"].message.endswith(f"resources: [(res: {NIC}, q: 2), ]")
-    for step in (Delete("a"), Stop(), Start()):
-        made.do(step)
-    assert made.view().pods["b"].message.endswith(f"resources: [(res: {NIC}, q: 2), ]")
+    refusal = f"resources: [(res: {NIC}, q: 2), ]"
+    assert made.view().pods["b"].message.endswith(refusal)
+    assert do(made, Delete("a"), Stop(), Start()).pods["b"].message.endswith(refusal)
 
 
 def test_steps_that_cannot_be_taken() -> None:
-    made = node("1.36")
-    made.do(Stop())
     with pytest.raises(IllegalStep, match="RegisterDevices: the kubelet does not run"):
-        made.do(RegisterDevices(NIC, ()))
+        large(Stop(), ON_NODE_1)
     with pytest.raises(NotModelled, match=r"RegisterDevices: devices of release 1\.19"):
-        node("1.19")
+        large(ON_NODE_1, release="1.19")
 
 
 def test_the_sentences_name_devices_and_numa_nodes() -> None:

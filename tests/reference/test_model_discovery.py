@@ -1,52 +1,473 @@
-"""Discovery: trees written here, and what cAdvisor made of the captured ones."""
+"""Discovery, and how it differs by release and architecture, on trees written here.
+
+Facts: cAdvisor (``utils/sysinfo``, ``utils/sysfs``, ``machine``) and kubelet
+(``cm/cpumanager/topology``) at the tags that the releases carry; issues where one is named.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import pytest
 
-import topologies
-from reference import Cache, DiscoveryError, NotModelled, discover
+from reference import Architecture, Cache, DiscoveryError, MachineInfo, NotModelled, discover
+from reference.behaviours import Area, Behaviour
+from reference.machine.topology import Place
+from reference.releases import has
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"
+PAGES = "hugepages/hugepages-2048kB/nr_hugepages"
+
+# The last release of each reader of sysfs, and of each rule for what is online.
+BY_SYSFS = ["1.19.8", "1.19.9", "1.20", "1.21", "1.22", "1.23", "1.28", "1.29", "1.32", "1.37"]
+BY_CPUINFO = ["1.8", "1.13", "1.14", "1.15", "1.16", "1.17", "1.18"]
+
+Files = dict[str, str]
 
 
-def tree(
-    *, cores: Mapping[int, tuple[int, int]], nodes: Mapping[int, list[int]] | None = None
-) -> dict[str, str]:
-    """A tree of CPUs {cpu: (core_id, package)} in NUMA nodes {node: cpus}, linked."""
-    files = {f"{CPU}/online": ",".join(map(str, cores)) + "\n", "proc/cpuinfo": ""}
-    for cpu, (core, package) in cores.items():
+def machine(
+    cpus: Mapping[int, tuple[int, int]],
+    nodes: Mapping[int, Iterable[int]] | None = None,
+    *,
+    cpuinfo: str | None = None,
+) -> Files:
+    """An x86 tree of {cpu: (core id, package)} in NUMA nodes {node: cpus}, all of it online."""
+    files = {f"{CPU}/online": ",".join(map(str, cpus)) + "\n"}
+    lines = []
+    for cpu, (core, package) in cpus.items():
+        files[f"{CPU}/cpu{cpu}/online"] = "1\n"
         files[f"{CPU}/cpu{cpu}/topology/core_id"] = f"{core}\n"
         files[f"{CPU}/cpu{cpu}/topology/physical_package_id"] = f"{package}\n"
-        files["proc/cpuinfo"] += f"processor\t: {cpu}\nphysical id\t: {package}\n\n"
-    for node, cpus in ({0: list(cores)} if nodes is None else nodes).items():
+        lines.append(f"processor\t: {cpu}\nphysical id\t: {package}\ncore id\t\t: {core}\n\n")
+    nodes = {0: list(cpus)} if nodes is None else nodes
+    for node, members in nodes.items():
         files[f"{NODE}/node{node}/meminfo"] = f"Node {node} MemTotal:       1024 kB\n"
-        for cpu in cpus:
+        files[f"{NODE}/node{node}/distance"] = "10\n"
+        files[f"{NODE}/node{node}/cpulist"] = ",".join(map(str, members)) + "\n"
+        for cpu in members:
             files[f"{NODE}/node{node}/cpu{cpu}"] = f"../../cpu/cpu{cpu}"
-    return files
+    if nodes:
+        for name in ("online", "possible"):
+            files[f"{NODE}/{name}"] = ",".join(map(str, nodes)) + "\n"
+    return files | {"proc/cpuinfo": "".join(lines) if cpuinfo is None else cpuinfo}
 
 
-SMALL = {0: (0, 0), 1: (1, 0), 2: (0, 0), 3: (1, 0)}
+def without(files: Files, *paths: str) -> Files:
+    return {path: text for path, text in files.items() if path not in paths}
 
 
-def places(files: Mapping[str, str]) -> dict[int, tuple[int, ...]]:
-    return {cpu: tuple(place) for cpu, place in discover(files).cpu_topology().details.items()}
+def details(info: MachineInfo) -> dict[int, Place]:
+    return dict(info.cpu_topology().details)
 
 
-def test_a_core_goes_by_its_lowest_cpu() -> None:
-    assert places(tree(cores=SMALL)) == {
-        0: (0, 0, 0, 0), 1: (0, 0, 1, 0), 2: (0, 0, 0, 0), 3: (0, 0, 1, 0),
-    }  # fmt: skip
+def cores(info: MachineInfo) -> list[tuple[int, ...]]:
+    return [core.thread_ids for node in info.nodes for core in node.cores]
+
+
+SMT = {0: (0, 0), 1: (1, 0), 2: (0, 0), 3: (1, 0)}
+TWO_PACKAGES = {0: (0, 0), 1: (0, 1), 2: (1, 0), 3: (1, 1)}
+
+
+# -- /proc/cpuinfo, up to 1.18 ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", BY_CPUINFO)
+def test_a_package_is_a_node_and_a_socket(release: str) -> None:
+    info = discover(machine(TWO_PACKAGES, {0: [0, 1], 1: [2, 3]}), release=release)
+    assert [(node.node_id, len(node.cores)) for node in info.nodes] == [(0, 2), (1, 2)]
+    topology = info.cpu_topology()
+    assert [topology.details[cpu].socket for cpu in range(4)] == [0, 1, 0, 1]
+    assert (topology.num_sockets, info.num_sockets, info.num_physical_cores) == (2, None, None)
+
+
+@pytest.mark.parametrize(
+    ("releases", "numa", "sockets"),
+    [
+        (["1.15"], [0, 0, 0, 0], [0, 1, 0, 1]),
+        (["1.16", "1.18"], [0, 0, 1, 1], [0, 1, 0, 1]),
+        (["1.19.0", "1.19.8"], [0, 0, 1, 1], [0, 0, 1, 1]),
+        (["1.19.9", "1.19"], [0, 0, 1, 1], [0, 1, 0, 1]),
+    ],
+)
+def test_numa_nodes_are_known_since_1_16_and_were_taken_for_sockets_by_early_1_19(
+    releases: list[str], numa: list[int], sockets: list[int]
+) -> None:
+    for release in releases:
+        info = discover(machine(TWO_PACKAGES, {0: [0, 1], 1: [2, 3]}), release=release)
+        found = [details(info)[cpu] for cpu in range(4)]
+        assert [place.numa for place in found] == numa
+        assert [place.socket for place in found] == sockets
+        assert info.cpu_topology().num_sockets == 2
+
+
+@pytest.mark.parametrize("release", BY_CPUINFO)
+def test_without_core_ids_every_thread_is_a_core(release: str) -> None:
+    """So on ppc, riscv and 32-bit arm."""
+    info = discover(
+        machine(SMT, cpuinfo="processor\t: 0\n\nprocessor\t: 1\n"),
+        release=release,
+        architecture="ppc64le",
+    )
+    assert cores(info) == [(0,), (1,)]
+    assert [node.node_id for node in info.nodes] == [0]
+
+
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        ("processor\t: 1\ncore id\t\t: 5\n", (0, 1)),
+        ("core id\t\t: 1\n\nprocessor\t: 1\n\n", (0, 1)),  # without a core id it is its number
+        # Lines of another form are passed over.
+        ("processor\t: 1\r\n", (0,)),
+        ("Processor\t: 1\n", (0,)),
+        ("processor\t: one\n", (0,)),
+        (" processor: 1\n", (0,)),
+    ],
+)
+def test_equal_core_ids_are_one_core(second: str, found: tuple[int, ...]) -> None:
+    cpuinfo = f"processor\t: 0\ncore id\t\t: 5\n{second}"
+    assert cores(discover(machine({}, cpuinfo=cpuinfo), release="1.18")) == [found]
+
+
+def test_a_cpu_listed_twice_is_refused() -> None:
+    text = "processor\t: 0\ncore id\t\t: 0\n" * 2
+    info = discover(machine({}, cpuinfo=text), release="1.18")
+    assert info.num_cores == 2
+    with pytest.raises(DiscoveryError, match=r"^cpus provided are not unique$"):
+        info.cpu_topology()
+
+
+@pytest.mark.parametrize("cpuinfo", ["", "vendor_id : IBM/S390\nprocessor 0: version = 00\n"])
+@pytest.mark.parametrize("release", BY_CPUINFO)
+def test_a_text_without_processors_has_no_cores(release: str, cpuinfo: str) -> None:
+    """An amd64 build before the cpuinfo of s390 says the same."""
+    info = discover(machine(SMT, cpuinfo=cpuinfo), release=release, architecture="amd64")
+    assert (info.num_cores, info.fault) == (0, "could not detect any cores")
+    with pytest.raises(DiscoveryError, match=r"^could not detect number of cpus$"):
+        info.cpu_topology()
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"), [("processor", "cpu"), ("core id", "core"), ("physical id", "node")]
+)
+def test_a_number_too_large_leaves_minus_one_cpus(field: str, kind: str) -> None:
+    """``GetTopology`` returns -1 beside its error, and ``Discover`` refuses only 0."""
+    cpuinfo = f"processor\t: 0\n{field}\t: 3000000000\n"
+    info = discover(machine({}, cpuinfo=cpuinfo), release="1.18")
+    assert (info.num_cores, info.nodes) == (-1, ())
+    assert info.fault == (
+        f'could not parse {kind} info from "{field}\\t: 3000000000": '
+        'strconv.ParseInt: parsing "3000000000": value out of range'
+    )
+    topology = info.cpu_topology()
+    assert (topology.num_cpus, topology.num_sockets, dict(topology.details)) == (-1, 0, {})
+
+
+@pytest.mark.parametrize(("release", "nodes"), [("1.13", [0]), ("1.14", [0, 1]), ("1.18", [0, 1])])
+def test_aarch64_has_its_ids_from_sysfs_since_1_14(release: str, nodes: list[int]) -> None:
+    files = machine(
+        {0: (7, 0), 1: (7, 0), 2: (-1, 0), 3: (0, 0)},
+        cpuinfo="".join(f"processor\t: {cpu}\n\n" for cpu in range(4)) + "CPU architecture: 8\n",
+    )
+    files |= {f"{CPU}/cpu{cpu}/node1": "../../node/node1" for cpu in (2, 3)}
+    info = discover(files, release=release)
+    assert [node.node_id for node in info.nodes] == nodes
+    if nodes == [0, 1]:
+        # A negative core id gives way to the CPU's number.
+        found = [[(core.core_id, core.thread_ids) for core in node.cores] for node in info.nodes]
+        assert found == [[(7, (0, 1))], [(2, (2,)), (0, (3,))]]
+    assert discover(files, release=release, architecture="x86_64").nodes[0].node_id == 0
+
+
+def test_aarch64_takes_the_last_node_link_and_the_cpu_where_there_is_no_core() -> None:
+    files = machine({}, cpuinfo="processor\t: 4\nCPU architecture: 8\n")
+    files |= {f"{CPU}/cpu4/node{node}": "x" for node in (1, 10, 2)}
+    (node,) = discover(files, release="1.18").nodes
+    assert (node.node_id, node.cores[0].core_id) == (2, 4)
+
+
+def test_a_node_has_the_caches_of_its_first_cpu() -> None:
+    files = machine({0: (0, 0), 1: (1, 0)})
+    for index, (level, shared) in enumerate([(1, "1"), (2, "3"), (3, "3"), (3, "1")]):
+        folder = f"{CPU}/cpu0/cache/index{index}"
+        files |= {f"{folder}/size": "8K\n", f"{folder}/level": f"{level}\n",
+                  f"{folder}/type": "Unified\n", f"{folder}/shared_cpu_map": shared}  # fmt: skip
+    (node,) = discover(files, release="1.18").nodes
+    own = (Cache(0, 8192, 1, "Unified"), Cache(0, 8192, 3, "Unified"))
+    assert [core.caches for core in node.cores] == [own, own]
+    assert node.caches == (Cache(0, 8192, 3, "Unified"),)
+
+
+@pytest.mark.parametrize(
+    ("release", "path", "fault"),
+    [
+        ("1.18", "meminfo", 'failed to match regexp in output: "x\\n"'),
+        # Huge pages count since 1.17.
+        ("1.16", PAGES, ""),
+        ("1.17", PAGES, f'could not parse file /{NODE}/node0/{PAGES} contents "x\\n"'),
+        ("1.18", PAGES, f'could not parse file /{NODE}/node0/{PAGES} contents "x\\n"'),
+    ],
+)
+def test_a_node_of_cpuinfo_with_bad_memory_is_no_node(release: str, path: str, fault: str) -> None:
+    info = discover(machine(SMT) | {f"{NODE}/node0/{path}": "x\n"}, release=release)
+    assert info.num_cores == (-1 if fault else 4)
+    assert info.fault == (f"failed to add node 0: {fault}" if fault else "")
+
+
+# -- NUMA nodes by the kubelet's own reading, 1.16 to 1.19.8 ---------------------------------------
+
+
+@pytest.mark.parametrize("release", ["1.16", "1.18", "1.19.0", "1.19.8"])
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({f"{NODE}/online": "0\n\0"}, 'strconv.Atoi: parsing "0\\n\\x00": invalid syntax'),
+        ({f"{NODE}/online": "0,2\n"}, f"open /{NODE}/node2/cpulist: no such file or directory"),
+        ({f"{NODE}/online": "x"}, 'strconv.Atoi: parsing "x": invalid syntax'),
+        ({f"{NODE}/node0/cpulist": "0-x"}, 'strconv.Atoi: parsing "x": invalid syntax'),
+    ],
+)
+def test_numa_nodes_that_make_no_sense_stop_the_kubelet(
+    release: str, changed: Files, text: str
+) -> None:
+    info = discover(machine(SMT) | changed, release=release)
+    assert info.refusal == text
+    with pytest.raises(DiscoveryError) as caught:
+        info.cpu_topology()
+    assert str(caught.value) == text
+    for other in ("1.15", "1.19.9", "1.20"):
+        assert not discover(machine(SMT) | changed, release=other).refusal
+
+
+@pytest.mark.parametrize("listing", [None, "", "\n", "1-0\n", "0-1-2\n"])
+def test_without_a_list_of_numa_nodes_all_cpus_lie_in_node_0(listing: str | None) -> None:
+    """Ranges that run backwards or have two dashes counted for nothing before 1.22."""
+    files = without(machine(SMT, {5: [0, 1, 2, 3]}), f"{NODE}/online")
+    files |= {} if listing is None else {f"{NODE}/online": listing}
+    info = discover(files, release="1.18")
+    assert {place.numa for place in details(info).values()} == {0}
+    assert info.numa_node_ids == ()
+
+
+@pytest.mark.parametrize(
+    ("release", "refused"), [("1.16.1", True), ("1.16.2", False), ("1.17", False)]
+)
+def test_possible_nodes_counted_up_to_1_16_1(release: str, refused: bool) -> None:
+    """Pull request 83196."""
+    files = machine(SMT) | {f"{NODE}/possible": "0-1\n"}
+    assert bool(discover(files, release=release).refusal) == refused
+
+
+def test_cpus_that_two_nodes_claim_lie_in_one_by_chance() -> None:
+    files = machine(SMT, {0: [0, 1, 2], 1: [2, 3]})
+    info = discover(files, release="1.17.17")
+    assert info.by_chance == ("the NUMA nodes of CPUs that several claim",)
+    assert [details(info)[cpu].numa for cpu in range(4)] == [0, 0, 1, 1]
+    assert not discover(files, release="1.20").by_chance
+
+
+@pytest.mark.parametrize(
+    ("release", "nodes"), [("1.15", ()), ("1.18", (0, 3)), ("1.19.8", (0, 3)), ("1.36", (0, 1, 3))]
+)
+def test_the_topology_manager_knows_the_nodes_of_its_release(
+    release: str, nodes: tuple[int, ...]
+) -> None:
+    files = machine(SMT, {0: [0, 1, 2, 3], 1: [], 3: []}) | {f"{NODE}/online": "0,3\n"}
+    assert discover(files, release=release).numa_node_ids == nodes
+
+
+# -- patch releases of 1.19 and 1.20 ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "counted"),
+    [("1.19.8", 1), ("1.19.9", 2), ("1.20.0", 1), ("1.20.4", 1), ("1.20.5", 2), ("1.21", 2)],
+)
+def test_sockets_were_counted_as_nodes(release: str, counted: int) -> None:
+    """Pull request 99464; issue 99457."""
+    info = discover(machine(TWO_PACKAGES), release=release)
+    assert (info.cpu_topology().num_sockets, info.num_sockets) == (counted, 2)
+
+
+@pytest.mark.parametrize(
+    ("releases", "found"),
+    [
+        (["1.19.8", "1.20.4"], [(0, 1), (2, 3)]),
+        (["1.19.9", "1.20.5", "1.20", "1.37"], [(0,), (1,), (2,), (3,)]),
+    ],
+)
+def test_two_packages_in_a_node_were_merged(
+    releases: list[str], found: list[tuple[int, ...]]
+) -> None:
+    """Issue 98870, google/cadvisor 2798. A merged core lies in the package of its last CPU."""
+    for release in releases:
+        info = discover(machine(TWO_PACKAGES), release=release)
+        assert cores(info) == found
+        assert info.cpu_topology().cpus_per_core == len(found[0])
+        sockets = [core.socket_id for core in info.nodes[0].cores]
+        assert sockets == ([1, 1] if len(found) == 2 else [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("release", "cpus"), [("1.19.8", 4), ("1.20.4", 4), ("1.20.5", 3), ("1.37", 3)]
+)
+def test_a_cpu_without_a_package_was_kept(release: str, cpus: int) -> None:
+    files = without(machine({**SMT, 3: (9, 0)}), f"{CPU}/cpu3/topology/physical_package_id")
+    info = discover(files, release=release)
+    assert info.num_cores == cpus
+    assert {core.socket_id for core in info.nodes[0].cores} == {0}
+
+
+# -- what counts as online -------------------------------------------------------------------------
+
+
+ONLINE_FILES = [f"{CPU}/cpu{cpu}/online" for cpu in SMT]
+IDS_GONE = [f"{CPU}/cpu{cpu}/topology/core_id" for cpu in (2, 3)]
+HALF = machine(SMT) | {f"{CPU}/online": "0-1\n"}
+ALL = [0, 1, 2, 3]
+
+#: For each rule a machine, and the CPUs that some releases find.
+CPUS_FOUND: dict[str, tuple[Files, dict[str, list[int]]]] = {
+    "cpuinfo says nothing of offline CPUs that it lists": (
+        machine(SMT) | {f"{CPU}/cpu3/online": "0\n", f"{CPU}/online": "0-2\n"},
+        {"1.18": ALL, "1.20": [0, 1, 2]},
+    ),
+    "issue 95039, kernels without CPU hot-plug: without online files only CPU 0 counted": (
+        without(machine(SMT), *ONLINE_FILES),
+        {"1.19": [0], "1.20": [0], "1.21": ALL, "1.37": ALL},
+    ),
+    **{
+        f"up to 1.20 the online file must say 1, not {text!r}": (
+            machine(SMT) | {f"{CPU}/cpu0/online": text},
+            {"1.20": [1, 2, 3], "1.21": ALL},
+        )
+        for text in ("0\n", "", "11\n", "1\0", "yes")
+    },
+    "from 1.21 to 1.28 no list said who is offline": (
+        HALF,
+        {"1.21": ALL, "1.28": ALL, "1.29": [0, 1], "1.37": [0, 1]},
+    ),
+    "a kernel takes the ids of an offline CPU away, which then leaves it out": (
+        without(HALF, *IDS_GONE),
+        {"1.21": [0, 1], "1.28": [0, 1], "1.29": [0, 1], "1.37": [0, 1]},
+    ),
+    "a list beside the CPUs of a node counted where there was one": (
+        machine(SMT) | {f"{NODE}/node0/online": "2\n"},
+        {"1.20": ALL, "1.21": [2], "1.28": [2], "1.29": ALL},
+    ),
+    "ids in the list are 16 bits wide": (
+        machine({0: (0, 0), 65537: (1, 0)}) | {f"{CPU}/online": "0-1\n"},
+        {"1.36": [0, 65537]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "found"), CPUS_FOUND.values(), ids=CPUS_FOUND)
+def test_which_cpus_a_release_finds(files: Files, found: dict[str, list[int]]) -> None:
+    for release, cpus in found.items():
+        info = discover(files, release=release)
+        assert (sorted(details(info)), info.num_cores) == (cpus, len(cpus)), release
+
+
+@pytest.mark.parametrize(
+    ("files", "releases", "cpus"),
+    [
+        # Even CPU 0 needed its online file: the first ``cpu`` of the path is the folder's.
+        (without(machine(SMT, {}), f"{CPU}/cpu0/online"), ["1.20"], [1, 2, 3]),
+        (machine(SMT, {}) | {f"{CPU}/online": "0,2\n"}, ["1.21", "1.28", "1.29", "1.37"], [0, 2]),
+    ],
+)
+def test_without_numa_nodes_every_folder_is_counted_offline_or_not(
+    files: Files, releases: list[str], cpus: list[int]
+) -> None:
+    for release in releases:
+        info = discover(files, release=release)
+        assert (sorted(details(info)), info.num_cores) == (cpus, 4)
+
+
+@pytest.mark.parametrize(
+    ("online", "cpus"),
+    [("0,2-3\n", [0, 2, 3]), ("0-1,x,3", [0, 1]), ("0-1-2,3", []), ("3-0", []), ("+0", []),
+     ("65536,1", []), ("", []), ("\n", []), (None, [0, 1, 2, 3])],
+)  # fmt: skip
+def test_the_list_counts_up_to_its_first_fault(online: str | None, cpus: list[int]) -> None:
+    """And every CPU does without a list."""
+    files = without(machine(SMT), f"{CPU}/online")
+    files |= {} if online is None else {f"{CPU}/online": online}
+    for release in ("1.29", "1.36"):
+        info = discover(files, release=release)
+        assert sorted(cpu for core in cores(info) for cpu in core) == cpus
+        assert info.num_cores == len(cpus)
+
+
+@pytest.mark.parametrize("target", [".", "../../../../../../../cpu/cpu0", "nowhere"])
+def test_a_link_that_leads_nowhere_is_no_cpu(target: str) -> None:
+    info = discover(machine({0: (0, 0)}) | {f"{NODE}/node0/cpu0": target})
+    assert info.num_cores == 0
+    with pytest.raises(DiscoveryError, match="could not detect number of cpus"):
+        info.cpu_topology()
+
+
+def test_a_loop_of_links_ends_discovery() -> None:
+    info = discover(machine({0: (0, 0)}) | {f"{NODE}/node0/cpu0": "cpu0"})
+    assert (info.num_cores, info.nodes) == (0, ())
+    assert "symbolic links" in info.fault
+
+
+# -- counting sockets ------------------------------------------------------------------------------
+
+
+PACKAGE = "topology/physical_package_id"
+
+#: For each rule a machine, and how many sockets some releases count.
+SOCKETS: dict[str, tuple[Files, dict[str, int]]] = {
+    "lines of cpuinfo are counted first": (
+        machine(SMT, cpuinfo="physical id\t: 0\nphysical id : 0\nphysical id\t: 9\n"),
+        dict.fromkeys(BY_SYSFS, 3),
+    ),
+    "an offline CPU counted as package 0": (
+        without(machine({0: (0, 1), 1: (0, 2), 2: (0, 1)}, cpuinfo=""), f"{CPU}/cpu2/{PACKAGE}")
+        | {f"{CPU}/online": "0-1\n", f"{CPU}/cpu2/online": "0\n"},
+        {"1.20": 2, "1.21": 3, "1.28": 3, "1.29": 2, "1.37": 2},
+    ),
+    "a package missing made it 0 sockets": (
+        without(machine(TWO_PACKAGES, cpuinfo=""), f"{CPU}/cpu3/{PACKAGE}"),
+        {"1.20": 0, "1.21": 2},
+    ),
+    "packages were counted by their untrimmed text": (
+        machine(SMT, cpuinfo="") | {f"{CPU}/cpu3/{PACKAGE}": "0"},
+        {"1.20": 2, "1.21": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "counted"), SOCKETS.values(), ids=SOCKETS)
+def test_how_many_sockets_a_release_counts(files: Files, counted: dict[str, int]) -> None:
+    for release, sockets in counted.items():
+        assert discover(files, release=release).num_sockets == sockets, release
+
+
+def test_without_online_files_0_sockets_were_counted() -> None:
+    """google/cadvisor 2743: Raspberry Pi."""
+    info = discover(without(machine(SMT, cpuinfo=""), *ONLINE_FILES), release="1.20")
+    assert info.num_sockets == 0
+    topology = info.cpu_topology()
+    assert (topology.num_cpus, topology.cpus_per_socket) == (1, 0)
+
+
+def test_physical_cores_are_counted_by_core_id_alone() -> None:
+    """By the lines of cpuinfo; where it has none, by the ids of core and package."""
+    assert discover(machine(TWO_PACKAGES)).num_physical_cores == 2
+    silent = "processor\t: 0\nBogoMIPS\t: 50\n"
+    info = discover(machine({0: (0, 0), 1: (1, 0), 2: (0, 5), 3: (0, 5)}, cpuinfo=silent))
+    assert (info.num_sockets, info.num_physical_cores) == (2, 3)
+
+
+# -- the reader of sysfs ---------------------------------------------------------------------------
 
 
 def test_a_tree_without_links_is_the_same_machine() -> None:
-    linked = tree(cores=SMALL)
+    linked = machine(SMT)
     spelled = {path: text for path, text in linked.items() if "node0/cpu" not in path}
     for path, text in linked.items():
         if path.startswith(f"{CPU}/cpu"):
@@ -54,207 +475,353 @@ def test_a_tree_without_links_is_the_same_machine() -> None:
     assert discover(spelled) == discover(linked)
 
 
-def test_equal_core_ids_of_two_packages_are_two_cores() -> None:
-    two = tree(cores={0: (0, 0), 1: (0, 1)}, nodes={0: [0, 1]})
-    found = discover(two)
-    assert len(found.nodes[0].cores) == found.num_sockets == 2
-
-
-def test_an_offline_cpu_is_left_out() -> None:
-    files = tree(cores=SMALL) | {f"{CPU}/online": "0-2\n"}
-    topology = discover(files).cpu_topology()
-    assert str(topology.cpus) == "0-2"
-    assert (topology.num_cpus, topology.num_cores, topology.cpus_per_core) == (3, 2, 1)
-
-
-@pytest.mark.parametrize(
-    ("online", "cpus"),
-    [
-        ("0,2-3\n", [0, 2, 3]),
-        ("0-1,x,3", [0, 1]),
-        ("0-1-2,3", []),
-        ("3-0", []),
-        ("65536,1", []),
-        ("", []),
-        ("\n", []),
-    ],
-)
-def test_the_online_list_counts_up_to_its_first_fault(online: str, cpus: list[int]) -> None:
-    found = discover(tree(cores=SMALL) | {f"{CPU}/online": online})
-    assert sorted(cpu for core in found.nodes[0].cores for cpu in core.thread_ids) == cpus
-
-
-def test_without_an_online_list_every_cpu_counts() -> None:
-    files = tree(cores=SMALL)
-    del files[f"{CPU}/online"]
-    assert discover(files).num_cores == 4
-
-
-@pytest.mark.parametrize("target", [".", "../../../../../../../cpu/cpu0", "nowhere"])
-def test_a_link_that_leads_nowhere_is_no_cpu(target: str) -> None:
-    files = tree(cores={0: (0, 0)}) | {f"{NODE}/node0/cpu0": target}
-    info = discover(files)
-    assert info.num_cores == 0
-    with pytest.raises(DiscoveryError, match="could not detect number of cpus"):
-        info.cpu_topology()
-
-
-def test_a_loop_of_links_ends_discovery() -> None:
-    files = tree(cores={0: (0, 0)}) | {f"{NODE}/node0/cpu0": "cpu0"}
-    info = discover(files)
-    assert (info.num_cores, info.nodes) == (0, ())
-    assert "symbolic links" in info.fault
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        (f"{NODE}/node0/meminfo", "nothing\n"),
-        (f"{NODE}/node0/distance", "10 x\n"),
-        (f"{CPU}/cpu1/topology/core_id", "one\n"),
-        (f"{NODE}/node0/hugepages/hugepages-2048kB/nr_hugepages", "\n"),
-    ],
-)
-def test_a_faulty_file_empties_the_topology(path: str, text: str) -> None:
-    info = discover(tree(cores=SMALL) | {path: text})
-    assert (info.num_cores, info.nodes) == (0, ())
-    assert info.fault
-    assert info.num_sockets == 1
-
-
-@pytest.mark.parametrize("name", ["core_id", "physical_package_id"])
-def test_a_cpu_without_its_ids_is_left_out(name: str) -> None:
-    files = tree(cores=SMALL)
-    del files[f"{CPU}/cpu3/topology/{name}"]
-    assert discover(files).num_cores == 3
-
-
-def test_nodes_come_in_the_order_of_their_names() -> None:
-    cores = {cpu: (cpu, 0) for cpu in range(3)}
-    info = discover(tree(cores=cores, nodes={2: [1], 10: [2], 0: [0]}))
-    assert [node.node_id for node in info.nodes] == [0, 10, 2]
-
-
-def test_a_node_without_cpus_counts_for_nothing() -> None:
-    info = discover(tree(cores={0: (0, 0)}, nodes={0: [0], 1: []}))
-    assert len(info.nodes) == 2
+@pytest.mark.parametrize("release", BY_SYSFS)
+def test_lists_of_cpus_and_of_nodes_are_not_read(release: str) -> None:
+    """A node without CPUs is one to cAdvisor, and counts for nothing in the CPU topology."""
+    files = machine(SMT, {0: [0, 1, 2, 3], 1: []})
+    files |= {f"{NODE}/{name}": "7\n" for name in ("has_cpu", "possible")}
+    if release != "1.19.8":
+        files |= {f"{NODE}/online": "7\n", f"{NODE}/node0/cpulist": "7\n"}
+    info = discover(files, release=release)
+    assert (info.num_cores, [node.node_id for node in info.nodes]) == (4, [0, 1])
     assert info.cpu_topology().num_numa_nodes == 1
 
 
-def test_without_numa_nodes_packages_take_their_place() -> None:
-    files = tree(cores={0: (0, 3), 1: (1, 3), 2: (0, 7)}, nodes={})
-    files[f"{CPU}/online"] = "0-1\n"
-    info = discover(files)
-    assert [node.node_id for node in info.nodes] == [3, 7]
-    # Offline CPUs are counted here, and only here.
-    assert info.num_cores == 3
-    assert str(info.cpu_topology().cpus) == "0-1"
-
-
-def test_without_cpuinfo_lines_the_ids_are_counted() -> None:
-    files = tree(cores={0: (0, 0), 1: (1, 0), 2: (0, 5), 3: (0, 5)})
-    files["proc/cpuinfo"] = "processor\t: 0\nBogoMIPS\t: 50\n"
-    info = discover(files)
-    assert (info.num_sockets, info.num_physical_cores) == (2, 3)
-
-
-def _with_l3(files: dict[str, str], cpu: int, number: str, shared: str) -> None:
-    folder = f"{CPU}/cpu{cpu}/cache/index3"
-    files |= {
-        f"{folder}/id": number, f"{folder}/size": "36864K\n", f"{folder}/level": "3\n",
-        f"{folder}/type": "Unified\n", f"{folder}/shared_cpu_map": shared,
-    }  # fmt: skip
-
-
-def test_an_l3_that_spans_the_node_is_no_uncore_cache() -> None:
-    files = tree(cores=SMALL)
-    for cpu in SMALL:
-        _with_l3(files, cpu, "0\n", "f\n")
-    info = discover(files)
-    assert info.nodes[0].caches == (Cache(0, 36864 * 1024, 3, "Unified"),)
-    assert {place[3] for place in places(files).values()} == {0}
-
-
-def test_smaller_l3_caches_are_uncore_caches() -> None:
-    files = tree(cores=SMALL)
-    for cpu in SMALL:
-        _with_l3(files, cpu, f"{4 + cpu % 2}\n", "00000000,00000005\n")
-    assert {cpu: place[3] for cpu, place in places(files).items()} == {0: 4, 1: 5, 2: 4, 3: 5}
-
-
-def test_the_first_unreadable_cache_ends_the_caches_of_its_node() -> None:
-    files = tree(cores=SMALL)
-    for cpu in SMALL:
-        _with_l3(files, cpu, "7\n", "5\n")
-    files[f"{CPU}/cpu1/cache/index3/size"] = "36M\n"
-    assert {cpu: place[3] for cpu, place in places(files).items()} == {0: 7, 1: 0, 2: 7, 3: 0}
+def test_nodes_come_in_the_order_of_their_names() -> None:
+    info = discover(machine({cpu: (cpu, 0) for cpu in range(3)}, {2: [1], 10: [2], 0: [0]}))
+    assert [node.node_id for node in info.nodes] == [0, 10, 2]
 
 
 def test_an_absurd_cpu_number_costs_no_memory() -> None:
-    files = tree(cores={0: (0, 0)})
-    files[f"{NODE}/node0/cpu{10**12}"] = "../../cpu/cpu0"
-    del files[f"{CPU}/online"]
+    files = without(machine({0: (0, 0)}), f"{CPU}/online")
     with pytest.raises(NotModelled):
-        discover(files)
+        discover(files | {f"{NODE}/node0/cpu{10**12}": "../../cpu/cpu0"})
 
 
-# -- captured machines ---------------------------------------------------------------------------
+@pytest.mark.parametrize("release", BY_SYSFS)
+def test_siblings_dies_and_clusters_are_not_read_and_negative_ids_are_ids(release: str) -> None:
+    files = machine({0: (-1, -1), 1: (1, -1), 2: (-1, -1), 3: (1, -1)})
+    for name in ("thread_siblings_list", "core_cpus_list", "die_id", "cluster_id"):
+        files[f"{CPU}/cpu0/topology/{name}"] = "nonsense"
+    found = discover(files, release=release).nodes[0].cores
+    assert [(one.core_id, one.socket_id, one.thread_ids) for one in found] == [
+        (-1, -1, (0, 2)), (1, -1, (1, 3)),
+    ]  # fmt: skip
 
-_CAPTURES = sorted((GOLDEN / "captures").glob("*.tar.xz"))
+
+@pytest.mark.parametrize("release", BY_SYSFS)
+@pytest.mark.parametrize(
+    ("path", "text", "fault"),
+    [
+        (f"{CPU}/cpu1/topology/core_id", "x\n", 'strconv.Atoi: parsing "x": invalid syntax'),
+        (f"{CPU}/cpu1/topology/core_id", "0\n\0",
+         'strconv.Atoi: parsing "0\\n\\x00": invalid syntax'),
+        (f"{CPU}/cpu1/topology/physical_package_id", "",
+         'strconv.Atoi: parsing "": invalid syntax'),
+        (f"{NODE}/node0/meminfo", "MemTotal: kB \n",
+         'failed to match regexp in output: "MemTotal: kB"'),
+        (f"{NODE}/node0/hugepages/hugepages-2MB/nr_hugepages", "0",
+         'strconv.ParseUint: parsing "2MB": invalid syntax'),
+        (f"{NODE}/node0/hugepages/hugepages-2048kB/free_hugepages", "0",
+         f"open /{NODE}/node0/{PAGES}: no such file or directory"),
+        (f"{NODE}/node0/{PAGES}", " x ",
+         'could not parse file nr_hugepage for hugepages-2048kB, contents "x"'),
+        (f"{NODE}/nodeX1/cpu0", "../../cpu/cpu0", 'strconv.Atoi: parsing "": invalid syntax'),
+        (f"{NODE}/node0/cpufreq0", "x", "unexpected format of CPU directory, cpuDirRegExp "
+         f"/cpu(\\d+), cpuDir: /{NODE}/node0/cpufreq0"),
+    ],
+)  # fmt: skip
+def test_a_faulty_file_empties_the_topology(release: str, path: str, text: str, fault: str) -> None:
+    info = discover(machine(SMT) | {path: text}, release=release)
+    assert (info.num_cores, info.nodes, info.fault) == (0, (), fault)
+    with pytest.raises(DiscoveryError, match=r"^could not detect number of cpus$"):
+        info.cpu_topology()
 
 
-def _caches(caches: tuple[Cache, ...]) -> list[dict[str, Any]] | None:
-    return [
-        {"id": one.id, "level": one.level, "size": one.size, "type": one.type} for one in caches
-    ] or None
+@pytest.mark.parametrize("release", ["1.17", *BY_SYSFS])
+def test_a_huge_page_size_without_a_dash_makes_the_kubelet_panic(release: str) -> None:
+    info = discover(machine(SMT) | {f"{NODE}/node0/hugepages/odd/x": ""}, release=release)
+    assert info.refusal == "runtime error: index out of range [1] with length 1"
+    with pytest.raises(DiscoveryError, match="index out of range"):
+        info.cpu_topology()
 
 
-def _seen(name: str) -> dict[str, Any]:
-    files = topologies.load(GOLDEN / "captures" / f"{name}.tar.xz", check=False)
-    info = discover(files, architecture="x86_64")  # of the build that made the figures
-    seen: dict[str, Any] = {
-        "num_cores": info.num_cores,
-        "num_physical_cores": info.num_physical_cores,
-        "num_sockets": info.num_sockets,
-        "topology": [
-            {
-                "node_id": node.node_id,
-                "memory": node.memory,
-                "caches": _caches(node.caches),
-                "distances": list(node.distances) or None,
-                "cores": [
-                    {
-                        "core_id": core.core_id,
-                        "socket_id": core.socket_id,
-                        "thread_ids": list(core.thread_ids),
-                        "caches": _caches(core.caches),
-                        "uncore_caches": _caches(core.uncore_caches),
-                    }
-                    for core in node.cores
-                ],
-            }
-            for node in info.nodes
-        ],
-    }
+@pytest.mark.parametrize("release", BY_SYSFS)
+def test_memory_and_huge_pages_may_be_missing(release: str) -> None:
+    info = discover(without(machine(SMT), f"{NODE}/node0/meminfo"), release=release)
+    assert (info.num_cores, info.nodes[0].memory) == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("release", "text", "found"),
+    [
+        ("1.25", "10 x\n", ()),
+        ("1.26", "10 21\n", (10, 21)),
+        ("1.26", None, ()),
+        ("1.26", "10  21\n", "cannot convert  to int"),
+        ("1.37", "", "cannot convert  to int"),
+        ("1.37", "10 -1", "cannot convert -1 to int"),
+    ],
+)
+def test_distances_are_read_since_1_26(
+    release: str, text: str | None, found: tuple[int, ...] | str
+) -> None:
+    files = without(machine(SMT), f"{NODE}/node0/distance")
+    files |= {} if text is None else {f"{NODE}/node0/distance": text}
+    info = discover(files, release=release)
+    if isinstance(found, str):
+        assert (info.fault, info.num_cores) == (found, 0)
+    else:
+        assert info.nodes[0].distances == found
+
+
+@pytest.mark.parametrize(
+    ("release", "text"),
+    [("1.19", "Any CPU is not"), ("1.35", "Any CPU is not"), ("1.36", "no CPU is")],
+)
+def test_a_machine_without_cpus_is_a_fault(release: str, text: str) -> None:
+    info = discover({"proc/cpuinfo": ""}, release=release)
+    assert info.fault == f"{text} available, cpusPath: /sys/devices/system/cpu"
+
+
+@pytest.mark.parametrize("release", BY_SYSFS)
+def test_without_numa_nodes_packages_take_their_place(release: str) -> None:
+    info = discover(machine({0: (0, 7), 1: (0, 3), 2: (1, 7)}, {}), release=release)
+    assert [(node.node_id, len(node.cores)) for node in info.nodes] == [(3, 1), (7, 2)]
+    assert info.by_chance == ("the order of the nodes",)
+
+
+@pytest.mark.parametrize("release", BY_SYSFS)
+def test_without_numa_nodes_and_packages_cpus_are_counted_and_not_placed(release: str) -> None:
+    ids = (f"{CPU}/cpu{cpu}/topology/physical_package_id" for cpu in SMT)
+    info = discover(without(machine(SMT, {}), *ids), release=release)
+    assert (info.num_cores, info.nodes, info.fault) == (4, (), "")
+    topology = info.cpu_topology()
+    assert (topology.num_cpus, topology.num_cores, topology.cpus_per_core) == (4, 0, 0)
+
+
+def test_a_cpu_that_two_nodes_claim_lies_in_the_later_one_and_counts_twice() -> None:
+    info = discover(machine(SMT, {0: [0, 1, 2, 3], 1: [2, 3]}))
+    assert info.num_cores == 6
+    assert [details(info)[cpu].numa for cpu in range(4)] == [0, 0, 1, 1]
+
+
+def test_averages_are_wrong_for_uneven_cores() -> None:
+    """7 CPUs in 4 cores."""
+    files = machine({cpu: (cpu % 4, 0) for cpu in range(7)})
+    assert discover(files).cpu_topology().cpus_per_core == 1
+
+
+def test_sparse_ids_are_ids() -> None:
+    info = discover(machine({0: (0, 4), 8: (0, 4), 64: (9, 12)}, {2: [0, 8], 40: [64]}))
+    topology = info.cpu_topology()
+    assert dict(topology.details) == {
+        0: Place(2, 4, 0, 4), 8: Place(2, 4, 0, 4), 64: Place(40, 12, 64, 12),
+    }  # fmt: skip
+    assert (topology.num_sockets, topology.num_numa_nodes) == (2, 2)
+
+
+# -- caches ----------------------------------------------------------------------------------------
+
+
+def with_cache(files: Files, cpu: int, **changed: str | None) -> Files:
+    """The files with an L3 of two CPUs beside ``cpu``."""
+    values = {"id": "3\n", "size": "1024K\n", "level": "3\n", "type": "Unified\n",
+              "shared_cpu_map": "00000000,00000005\n"} | changed  # fmt: skip
+    folder = f"{CPU}/cpu{cpu}/cache/index3"
+    return files | {f"{folder}/{name}": text for name, text in values.items() if text is not None}
+
+
+def with_caches(files: Files, **changed: str | None) -> Files:
+    for cpu in SMT:
+        files = with_cache(files, cpu, **changed)
+    return files
+
+
+@pytest.mark.parametrize(
+    ("release", "own", "uncore", "id_used"),
+    [("1.18", 1, 0, 0), ("1.22", 1, 0, 0), ("1.23", 0, 1, 0), ("1.31", 0, 1, 0), ("1.32", 0, 1, 3)],
+)
+def test_an_l3_of_one_core(release: str, own: int, uncore: int, id_used: int) -> None:
+    """Up to 1.22 it is the core's own; since 1.23 an uncore cache; used since 1.32."""
+    info = discover(with_caches(machine(SMT)), release=release)
+    core = info.nodes[0].cores[0]
+    assert (len(core.caches), len(core.uncore_caches)) == (own, uncore)
+    assert {place.uncore for place in details(info).values()} == {id_used}
+
+
+@pytest.mark.parametrize(("release", "caches"), [("1.22", 1), ("1.23", 0), ("1.37", 0)])
+def test_without_ids_caches_are_lost_since_1_23(release: str, caches: int) -> None:
+    core = discover(with_caches(machine(SMT), id=None), release=release).nodes[0].cores[0]
+    assert len(core.caches + core.uncore_caches) == caches
+
+
+@pytest.mark.parametrize("release", ["1.19", "1.22", "1.23", "1.37"])
+def test_an_l3_of_the_whole_node_is_the_nodes(release: str) -> None:
+    info = discover(with_caches(machine(SMT), shared_cpu_map="f\n"), release=release)
+    (cache,) = info.nodes[0].caches
+    assert (cache.size, cache.level, cache.type) == (1 << 20, 3, "Unified")
+    assert {core.uncore_caches for core in info.nodes[0].cores} == {()}
+    assert {place.uncore for place in details(info).values()} == {0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "read"),
+    [
+        ({"size": "1M\n"}, False),
+        ({"size": "+8K"}, False),
+        ({"size": " 8K\n"}, True),
+        ({"size": "\n8K\n"}, False),
+        ({"size": "8 K"}, False),
+        ({"id": "3x\n"}, True),
+        ({"id": "x"}, False),
+        ({"level": "+3\n"}, True),
+        ({"level": ""}, False),
+        ({"type": None}, False),
+        ({"shared_cpu_map": "5,\n"}, False),
+        ({"shared_cpu_map": " 0 , 5 \n"}, True),
+        ({"shared_cpu_map": "11111111111111111\n"}, False),
+        ({"shared_cpu_map": None}, False),
+    ],
+)
+def test_numbers_of_a_cache_are_scanned_as_go_scans(
+    changed: dict[str, str | None], read: bool
+) -> None:
+    core = discover(with_caches(machine(SMT), **changed)).nodes[0].cores[0]
+    assert bool(core.uncore_caches) == read
+
+
+def test_cores_before_the_first_unreadable_cache_keep_theirs() -> None:
+    files = machine({cpu: (cpu % 3, 0) for cpu in range(6)})
+    for cpu in range(6):
+        files = with_cache(files, cpu, id=f"{7 + cpu % 3}", size="36M" if cpu == 2 else "8K")
+    assert [details(discover(files))[cpu].uncore for cpu in range(6)] == [7, 8, 0, 7, 8, 0]
+
+
+def test_a_hybrid_processor_makes_its_one_l3_an_uncore_cache_of_every_core() -> None:
+    """One core of two threads and two of one: no product of the two is 4."""
+    files = with_caches(machine({0: (0, 0), 1: (0, 0), 2: (1, 0), 3: (2, 0)}),
+                        shared_cpu_map="f\n", id="0\n")  # fmt: skip
+    assert all(len(core.uncore_caches) == 1 for core in discover(files).nodes[0].cores)
+
+
+def test_an_l3_of_two_numa_nodes_is_one_uncore_cache() -> None:
+    """As with sub-NUMA clusters."""
+    files = with_caches(machine(SMT, {0: [0, 2], 1: [1, 3]}), shared_cpu_map="f\n", id="6\n")
+    assert {place.uncore for place in details(discover(files)).values()} == {6}
+
+
+# -- s390x -----------------------------------------------------------------------------------------
+
+S390 = "vendor_id       : IBM/S390\n# processors    : 4\nprocessor 0: version = 00\n"
+
+
+SAME_DRAWER = dict.fromkeys(range(4), ("0", "0"))
+
+
+def drawers(ids: Mapping[int, tuple[str, str]] = SAME_DRAWER) -> Files:
+    files = machine(dict.fromkeys(range(4), (0, 0)), cpuinfo=S390)
+    for cpu, (book, drawer) in ids.items():
+        files |= {f"{CPU}/cpu{cpu}/topology/book_id": f"{book}\n"}
+        files |= {f"{CPU}/cpu{cpu}/topology/drawer_id": f"{drawer}\n"}
+    return files
+
+
+@pytest.mark.parametrize("release", ["1.8", "1.18", "1.19", "1.28", "1.31"])
+def test_s390x_had_cpus_and_no_topology_up_to_1_31(release: str) -> None:
+    info = discover(drawers({}) | {f"{CPU}/online": "0-2\n"}, release=release)
+    assert (info.num_cores, info.nodes) == (3, ())
+    assert not info.cpu_topology().details
+    assert discover(drawers({}), release=release, usable_cpus=2).num_cores == 2
+
+
+def test_books_and_drawers_tell_cores_of_s390x_apart() -> None:
+    """And a CPU without either is left out."""
+    files = drawers({0: ("0", "0"), 1: ("0", "0"), 2: ("1", "0"), 3: ("1", "1")})
+    assert cores(discover(files, release="1.32")) == [(0, 1), (2,), (3,)]
+    assert cores(discover(files, release="1.32", architecture="amd64")) == [(0, 1, 2, 3)]
+    for missing in ("book_id", "drawer_id"):
+        files = without(drawers(), f"{CPU}/cpu2/topology/{missing}")
+        assert cores(discover(files, release="1.37")) == [(0, 1, 3)]
+
+
+def test_cache_ids_are_not_read_on_s390x() -> None:
+    (core,) = discover(with_caches(drawers(), id=None, shared_cpu_map="3\n")).nodes[0].cores
+    assert [cache.id for cache in core.uncore_caches] == [0]
+
+
+# -- which architecture ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "architecture"),
+    [
+        ("processor\t: 0\nvendor_id\t: GenuineIntel\n", Architecture.X86_64),
+        ("processor\t: 0\nvendor_id\t: AuthenticAMD\n", Architecture.X86_64),
+        (S390, Architecture.S390X),
+        ("processor\t: 0\ncpu\t\t: POWER9\nclock\t\t: 3800MHz\nrevision\t: 2.2 (pvr 004e 1202)\n",
+         Architecture.PPC64LE),
+        ("processor\t: 0\nhart\t\t: 0\nisa\t\t: rv64imafdc\nmmu\t\t: sv39\n", Architecture.RISCV64),
+        ("processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\n", Architecture.AARCH64),
+        ("Processor\t: AArch64 Processor rev 1\nprocessor\t: 0\nCPU architecture: AArch64\n",
+         Architecture.AARCH64),
+        ("processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 7\n", Architecture.ARM),
+        ("", Architecture.X86_64),
+    ],
+)  # fmt: skip
+def test_a_machine_says_what_it_is_in_cpuinfo(cpuinfo: str, architecture: Architecture) -> None:
+    assert Architecture.of_cpuinfo(cpuinfo) is architecture
+
+
+def test_an_architecture_goes_by_the_names_of_uname_and_of_go() -> None:
+    assert Architecture.named("arm64") is Architecture.named("aarch64") is Architecture.AARCH64
+    with pytest.raises(ValueError, match="vax"):
+        discover(machine(SMT), architecture="vax")
+
+
+@pytest.mark.parametrize("release", ["1.7", "1.39"])
+def test_other_releases_are_not_modelled(release: str) -> None:
+    with pytest.raises(NotModelled):
+        discover(machine(SMT), release=release)
+
+
+# -- the table of behaviours -----------------------------------------------------------------------
+
+_BAD_PAGES = machine(SMT) | {f"{NODE}/node0/hugepages/hugepages-x/nr_hugepages": "0"}
+_ARM = machine({0: (7, 0), 1: (7, 0)}, cpuinfo="processor: 0\nprocessor: 1\nCPU architecture: 8")
+
+#: For each behaviour of discovery a release that has it, and a machine on which it shows.
+SHOWN_BY: dict[str, tuple[str, Files]] = {
+    "sysfs-topology": ("1.37", machine(SMT) | {f"{CPU}/online": "0\n"}),
+    "aarch64-ids-from-sysfs": ("1.18", _ARM),
+    "s390x-topology": ("1.37", drawers({0: ("0", "0")})),
+    "huge-pages-of-nodes": ("1.18", _BAD_PAGES),
+    "numa-nodes": ("1.18", machine(SMT, {1: SMT})),
+    "online-numa-nodes": ("1.18", machine(SMT) | {f"{NODE}/possible": "0-9\n"}),
+    "numa-nodes-from-cadvisor": ("1.37", machine(SMT) | {f"{NODE}/online": "x"}),
+    "sockets-counted-by-id": ("1.37", machine(TWO_PACKAGES)),
+    "cores-by-package": ("1.37", machine(TWO_PACKAGES)),
+    "online-by-list": ("1.28", machine(SMT) | {f"{CPU}/cpu1/online": "0\n"}),
+    "online-by-system-list": ("1.37", machine(SMT) | {f"{CPU}/online": "0\n"}),
+    "cache-ids": ("1.37", with_caches(machine(SMT))),
+    "numa-distances": ("1.37", machine(SMT)),
+    "uncore-caches-known": ("1.37", with_caches(machine(SMT))),
+    "no-cpu-is-available": ("1.37", {}),
+}
+
+
+def outcome(release: str, files: Files) -> object:
+    info = discover(files, release=release)
+    facts = (info.num_cores, info.num_sockets, info.nodes, info.fault, info.own_nodes)
     try:
         topology = info.cpu_topology()
     except DiscoveryError as error:
-        return seen | {"discover_error": str(error)}
-    keys = ("NUMANodeID", "SocketID", "CoreID", "UncoreCacheID")
-    seen["cpu_topology"] = {
-        "NumCPUs": topology.num_cpus,
-        "NumCores": topology.num_cores,
-        "NumSockets": topology.num_sockets,
-        "NumNUMANodes": topology.num_numa_nodes,
-        "NumUncoreCache": topology.num_uncore_caches,
-        "CPUDetails": {
-            str(cpu): dict(zip(keys, place, strict=True)) for cpu, place in topology.details.items()
-        },
-    }
-    return seen
+        return facts, str(error)
+    return facts, topology.num_sockets, dict(topology.details)
 
 
-@pytest.mark.parametrize("name", [path.name.removesuffix(".tar.xz") for path in _CAPTURES])
-def test_a_captured_machine_is_what_cadvisor_made_of_it(name: str) -> None:
-    golden = json.loads((GOLDEN / "discovery.json").read_text())
-    assert _seen(name) == golden[name]
+@pytest.mark.parametrize("known", [one for one in Behaviour if one.value.area is Area.DISCOVERY])
+def test_every_behaviour_of_discovery_shows_on_some_machine(known: Behaviour) -> None:
+    release, files = SHOWN_BY[known.title]
+    assert has(release, known)
+    assert outcome(release, files) != outcome(f"{release}+{known.title}=off", files)

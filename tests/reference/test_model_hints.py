@@ -10,29 +10,19 @@ from hypothesis import strategies as st
 
 from reference import CPUSet, CPUTopology, NotModelled
 from reference.cpumanager.state.state_mem import State
-from reference.cpumanager.topology_hints import (
-    aligned,
-    cpu_hints,
-    hints_for,
-    pod_exclusive_cpus,
-)
+from reference.cpumanager.topology_hints import aligned, cpu_hints, hints_for, pod_exclusive_cpus
 from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import ANY, Hint
 
 
 def smt(cores: int, numa: int, sockets: int) -> CPUTopology:
     """Cores ``{i, i + cores}``, spread evenly over NUMA nodes and sockets."""
-    return CPUTopology.of(
-        {
-            cpu: (
-                cpu % cores * numa // cores,
-                cpu % cores * sockets // cores,
-                cpu % cores,
-                cpu % cores * sockets // cores,
-            )
-            for cpu in range(2 * cores)
-        }
-    )
+    places = {}
+    for cpu in range(2 * cores):
+        core = cpu % cores
+        socket = core * sockets // cores
+        places[cpu] = (core * numa // cores, socket, core, socket)
+    return CPUTopology.of(places)
 
 
 ONE = smt(4, 1, 1)
@@ -64,68 +54,42 @@ PAIRS_PREFERRED = "01 P · 02 P · 03 P · 12 P · 13 P · 23 P"
         (TWO, "4-15", "0", 2, False, "0 P · 01"),
         (TWO, "0-15", "", 9, False, "01 P"),
         (TWO, "0-3", "", 8, False, ""),
-        (
-            FOUR, "0,2,4,6", "", 2, False,
-            f"01 · 02 · 03 · 12 · 13 · 23 · {TRIPLES} · 0123",
-        ),
+        # More than the machine has: no hint at all, whatever could be preferred.
+        (TWO, "0-15", "", 17, False, ""),
+        (FOUR, "0,2,4,6", "", 2, False, f"01 · 02 · 03 · 12 · 13 · 23 · {TRIPLES} · 0123"),
         (FOUR, "0-15", "", 5, False, f"{PAIRS_PREFERRED} · {TRIPLES} · 0123"),
         (FOUR, "0-15", "", 5, True, f"{PAIRS_PREFERRED} · {TRIPLES} · 0123"),
-        (
-            FOUR, "0-15", "", 2, True,
-            f"0 P · 1 P · 2 P · 3 P · 01 P · 02 · 03 · 12 · 13 · 23 P · {TRIPLES} · 0123",
-        ),
+        (FOUR, "0-15", "", 2, True,
+         f"0 P · 1 P · 2 P · 3 P · 01 P · 02 · 03 · 12 · 13 · 23 P · {TRIPLES} · 0123"),
         (FOUR, "0-15", "", 9, True, "012 P · 013 P · 023 P · 123 P · 0123 P"),
+        # With fewer NUMA nodes than sockets the integer division gives 0, and the rule is off
+        # (``isHintSocketAligned``, 1.25 to 1.37).
+        (WIDE, "0-15", "", 2, True, "0 P · 1 P · 01"),
         (ONE, "0-7", "", 3, False, "0 P"),
     ],
 )  # fmt: skip
 def test_recorded_hints(
-    topology: CPUTopology,
-    available: str,
-    reusable: str,
-    count: int,
-    by_socket: bool,
-    expected: str,
+    topology: CPUTopology, available: str, reusable: str, count: int, by_socket: bool, expected: str
 ) -> None:
     """``generateCPUTopologyHints`` of 1.36.2, masks in its order."""
-    hints = cpu_hints(
-        topology,
-        CPUSet.parse(available),
-        CPUSet.parse(reusable),
-        count,
-        release="1.36",
-        align_by_socket=by_socket,
-    )
+    free, again = CPUSet.parse(available), CPUSet.parse(reusable)
+    hints = cpu_hints(topology, free, again, count, release="1.36", align_by_socket=by_socket)
     assert texts(hints) == expected
 
 
-def test_more_cpus_than_the_machine_has() -> None:
-    """``policy_static.go``, 1.36: no hint at all, whatever could be preferred."""
-    assert cpu_hints(TWO, TWO.cpus, CPUSet(), 17) == []
-
-
-def test_align_by_socket_needs_a_node_for_every_socket() -> None:
-    """With fewer NUMA nodes than sockets the integer division gives 0, and the rule is off
-    (``isHintSocketAligned``, 1.25 to 1.37)."""
-    assert texts(cpu_hints(WIDE, WIDE.cpus, CPUSet(), 2, align_by_socket=True)) == "0 P · 1 P · 01"
-
-
 @pytest.mark.parametrize(
-    ("release", "expected"),
+    ("releases", "pairs"),
     [
-        ("1.17", f"01 P · 02 · 03 · 12 · 13 · 23 P · {TRIPLES} · 0123"),
-        ("1.19.8", f"01 P · 02 · 03 · 12 · 13 · 23 P · {TRIPLES} · 0123"),
-        ("1.19.9", f"{PAIRS_PREFERRED} · {TRIPLES} · 0123"),
-        ("1.19", f"{PAIRS_PREFERRED} · {TRIPLES} · 0123"),
-        ("1.20", f"{PAIRS_PREFERRED} · {TRIPLES} · 0123"),
+        (["1.17", "1.19.8"], "01 P · 02 · 03 · 12 · 13 · 23 P"),
+        (["1.19.9", "1.19", "1.20"], PAIRS_PREFERRED),
     ],
 )
-def test_sockets_counted_once(release: str, expected: str) -> None:
-    """Before 1.20 and 1.19.9 a pair across two sockets was not preferred (PR 90980)."""
-    assert texts(cpu_hints(FOUR, FOUR.cpus, CPUSet(), 5, release=release)) == expected
-
-
-def test_sockets_counted_where_every_node_is_needed() -> None:
-    """Where no smaller set holds the request, all sockets are what is asked for (1.17.17)."""
+def test_sockets_counted_once(releases: list[str], pairs: str) -> None:
+    """Before 1.20 and 1.19.9 a pair across two sockets was not preferred (PR 90980). Where no
+    smaller set holds the request, all sockets are what is asked for (1.17.17)."""
+    for release in releases:
+        hints = cpu_hints(FOUR, FOUR.cpus, CPUSet(), 5, release=release)
+        assert texts(hints) == f"{pairs} · {TRIPLES} · 0123", release
     assert texts(cpu_hints(FOUR, FOUR.cpus, CPUSet(), 13, release="1.17")) == "0123 P"
     assert texts(cpu_hints(WIDE, WIDE.cpus, CPUSet(), 9, release="1.17")) == "01 P"
 
@@ -175,76 +139,63 @@ def state_of(default: str, pod: Pod, **held: str) -> State:
 APP = pod_of(c=Kind.APP)
 
 
-def of_container(
-    state: State, count: int, *, reserved: str = "0", again: str = ""
-) -> list[Hint] | None:
-    """Hints of container ``c``."""
-    reusable = CPUSet.parse(again)
-    return hints_for(TWO, state, CPUSet.parse(reserved), reusable, APP.uid, count, {"c": count})
-
-
-def test_who_gets_no_cpus_has_no_preference() -> None:
-    """``GetTopologyHints`` returns nil (1.16 to 1.37), which is not the empty list."""
-    assert of_container(state_of("0-15", APP), 0) is None
-
-
-def test_reserved_cpus_are_not_available() -> None:
-    """Node 0 has eight CPUs, one of them reserved."""
-    assert texts(of_container(state_of("0-15", APP), 8)) == "1 P · 01"
-    assert texts(of_container(state_of("0-15", APP), 8, reserved="")) == "0 P · 1 P · 01"
-
-
-def test_reusable_cpus_must_be_inside() -> None:
-    """Those of an init container of the same pod (``cpusToReuse``, 1.18 to 1.37)."""
-    assert texts(of_container(state_of("0-3,5-15", APP), 1, again="4")) == "1 P · 01"
-
-
-def test_what_is_held_is_all_there_is() -> None:
-    """After a restart of the kubelet: the same hints, whatever is free or reusable."""
-    held = state_of("0-3,6-11,14-15", APP, c="4-5,12-13")
-    assert texts(of_container(held, 4, again="0")) == "1 P · 01"
-    assert texts(of_container(state_of("0,2-8,10-15", APP, c="1,9"), 2)) == "0 P · 01"
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_another_number_than_is_held_is_impossible(count: int) -> None:
-    """The empty list, which all policies but best-effort and none refuse."""
-    assert of_container(state_of("0,2-8,10-15", APP, c="1,9"), count) == []
+@pytest.mark.parametrize(
+    ("default", "held", "count", "reserved", "again", "expected"),
+    [
+        # Who gets no CPUs has no preference, which is not the empty list.
+        ("0-15", {}, 0, "0", "", None),
+        # Reserved CPUs are not available: node 0 has eight CPUs, one of them reserved.
+        ("0-15", {}, 8, "0", "", "1 P · 01"),
+        ("0-15", {}, 8, "", "", "0 P · 1 P · 01"),
+        # CPUs of an init container of the same pod must be inside (``cpusToReuse``, from 1.18 on).
+        ("0-3,5-15", {}, 1, "0", "4", "1 P · 01"),
+        # After a restart what is held is all there is, whatever is free or reusable.
+        ("0-3,6-11,14-15", {"c": "4-5,12-13"}, 4, "0", "0", "1 P · 01"),
+        ("0,2-8,10-15", {"c": "1,9"}, 2, "0", "", "0 P · 01"),
+        # Another number than is held: the empty list, which all policies but best-effort and none
+        # refuse.
+        ("0,2-8,10-15", {"c": "1,9"}, 1, "0", "", ""),
+        ("0,2-8,10-15", {"c": "1,9"}, 3, "0", "", ""),
+    ],
+)
+def test_hints_of_a_container(
+    default: str, held: dict[str, str], count: int, reserved: str, again: str, expected: str | None
+) -> None:
+    """``GetTopologyHints``, 1.16 to 1.37."""
+    state, reusable = state_of(default, APP, **held), CPUSet.parse(again)
+    uid, counts = APP.uid, {"c": count}
+    hints = hints_for(TWO, state, CPUSet.parse(reserved), reusable, uid, count, counts)
+    assert hints is None if expected is None else texts(hints) == expected
 
 
 TRIO = pod_of(setup=Kind.INIT, a=Kind.APP, b=Kind.APP)
 
 
-def of_pod(state: State, counts: Mapping[str, int], *, again: str = "") -> list[Hint] | None:
-    """Hints of the pod with an init and two app containers."""
+@pytest.mark.parametrize(
+    ("default", "held", "counts", "expected"),
+    [
+        # Two containers of four CPUs do not fit the node with the reserved one.
+        ("0-15", {}, {"a": 4, "b": 4}, "1 P · 01"),
+        ("0-15", {}, {}, None),
+        # A pod that holds all gets just that: the init container's CPUs are the app's.
+        ("0-4,6-11,13-15", {"setup": "5,13", "a": "5,13", "b": "12"},
+         {"setup": 2, "a": 2, "b": 1}, "1 P · 01"),
+        # One that holds a part keeps it: the part must be inside, the rest may be anywhere.
+        ("0-4,6-11,13-15", {"a": "5"}, {"a": 1, "b": 2}, "1 P · 01"),
+        # One container of another size, as one with an entry that is to get none.
+        ("0-4,6-11,13-15", {"a": "5", "b": "12"}, {"a": 1, "b": 2}, ""),
+        ("0-4,6-11,13-15", {"a": "5", "b": "12"}, {"a": 1}, ""),
+    ],
+)  # fmt: skip
+def test_hints_of_a_pod(
+    default: str, held: dict[str, str], counts: Mapping[str, int], expected: str | None
+) -> None:
+    """``GetPodTopologyHints``, 1.20 to 1.37: all its containers, one init and two of the app."""
     count = pod_exclusive_cpus(TRIO, counts)
     every = {one.name: counts.get(one.name, 0) for one in TRIO.containers}
-    return hints_for(TWO, state, CPUSet([0]), CPUSet.parse(again), TRIO.uid, count, every)
-
-
-def test_a_pod_asks_for_all_its_containers() -> None:
-    """Two containers of four CPUs do not fit the node with the reserved one."""
-    assert texts(of_pod(state_of("0-15", TRIO), {"a": 4, "b": 4})) == "1 P · 01"
-    assert of_pod(state_of("0-15", TRIO), {}) is None
-
-
-def test_a_pod_that_holds_all_gets_just_that() -> None:
-    """``GetPodTopologyHints``, 1.20 to 1.37: the init container's CPUs are the app's."""
-    state = state_of("0-4,6-11,13-15", TRIO, setup="5,13", a="5,13", b="12")
-    assert texts(of_pod(state, {"setup": 2, "a": 2, "b": 1})) == "1 P · 01"
-
-
-def test_a_pod_that_holds_a_part_keeps_it() -> None:
-    """The rest may come from anywhere, and the part must be inside."""
-    state = state_of("0-4,6-11,13-15", TRIO, a="5")
-    assert texts(of_pod(state, {"a": 1, "b": 2})) == "1 P · 01"
-
-
-def test_a_pod_with_one_container_of_another_size_is_impossible() -> None:
-    """A container with an entry that is to get none counts as one of another size."""
-    state = state_of("0-4,6-11,13-15", TRIO, a="5", b="12")
-    assert of_pod(state, {"a": 1, "b": 2}) == []
-    assert of_pod(state, {"a": 1}) == []
+    state = state_of(default, TRIO, **held)
+    hints = hints_for(TWO, state, CPUSet([0]), CPUSet(), TRIO.uid, count, every)
+    assert hints is None if expected is None else texts(hints) == expected
 
 
 SIDE = pod_of(first=Kind.INIT, side=Kind.SIDECAR, last=Kind.INIT, app=Kind.APP)
@@ -288,19 +239,15 @@ def test_aligned_cpus(
     topology: CPUTopology, nodes: int | None, by_socket: bool, expected: str
 ) -> None:
     """``getAlignedCPUs``, 1.25 to 1.37: by NUMA node, or by every socket that one of them
-    touches."""
+    touches. Only available ones, and none without a hint."""
     hint = Hint(nodes, preferred=True)
-    assert str(aligned(topology, topology.cpus, hint, align_by_socket=by_socket)) == expected
-
-
-def test_only_available_cpus_are_aligned() -> None:
-    """And none without a hint."""
-    hint = Hint(0b01, preferred=False)
-    assert str(aligned(TWO, CPUSet.parse("2-5"), hint)) == "2-3"
-    assert aligned(TWO, TWO.cpus, None) == CPUSet()
+    found = aligned(topology, topology.cpus, hint, align_by_socket=by_socket)
+    assert str(found) == expected
+    few = CPUSet.parse("2-5")
+    assert aligned(topology, few, hint, align_by_socket=by_socket) == found & few
+    assert aligned(topology, topology.cpus, None, align_by_socket=by_socket) == CPUSet()
 
 
 def test_a_hint_as_text() -> None:
-    """For a person."""
     assert str(Hint(0b101, preferred=True)) == "0,2 preferred"
     assert str(Hint(ANY, preferred=False)) == "any"

@@ -1,23 +1,25 @@
-"""The model of pods that come through an API server: resizes in place, ephemeral containers."""
+"""The model of pods that come through an API server: resizes in place (docs/facts 5.11 and 12.6)
+and ephemeral containers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-import topologies
-from conformance.pods import best_effort, burstable, exclusive, guaranteed
-from reference import CPUSet, IllegalStep, Node, NotModelled
+from conformance.pods import burstable, exclusive, guaranteed
+from reference import CPUSet, IllegalStep, NotModelled
 from reference.cpumanager.metrics import ADMISSIONS
+from reference.kubelet.in_place_resize import resize_refusal
 from reference.steps import (
     AddEphemeral,
     Apply,
     AskMetrics,
     Configure,
     Container,
-    Delete,
     KillContainer,
+    Kind,
     KubeletConfig,
     Pod,
     PodResources,
@@ -29,42 +31,35 @@ from reference.steps import (
     Stop,
 )
 from reference.view import Phase
+from tests.reference import nodes
+from tests.reference.nodes import do
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]), api_server=True)
 EXCLUSIVE = {"InPlacePodVerticalScalingExclusiveCPUs": True}
+UNALIGNED = "Resources cannot be allocated with Topology locality"
 STATIC = (
     'Infeasible: Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
 )
 
 
-def node(*steps: Step, config: KubeletConfig = CONFIG, release: str = "1.36") -> Node:
-    made = Node(
-        lambda name: topologies.machine(name).tree, "1s-1n-4c-smt2", config, release=release
-    )
-    for step in (Start(), *steps):
-        made.do(step)
-    return made
+node = partial(nodes.booted, config=CONFIG)
 
 
 def test_an_infeasible_resize_changes_nothing_but_the_answer() -> None:
+    """And a resize back clears the answer."""
     made = node(Apply(guaranteed("a", 2)))
     before = made.view()
-    made.do(Resize(guaranteed("a", 3)))
-    after = made.view()
+    after = do(made, Resize(guaranteed("a", 3)))
     assert after.pods["a"].resize == STATIC
     assert replace(after, pods=before.pods) == before
     assert after.cfs == before.cfs
+    assert do(made, Resize(guaranteed("a", 2))).pods["a"].resize == ""
 
 
 def test_up_to_1_32_no_message_is_shown() -> None:
     on = replace(CONFIG, feature_gates={"InPlacePodVerticalScaling": True})
     made = node(Apply(guaranteed("a", 2)), Resize(guaranteed("a", 3)), config=on, release="1.32")
     assert made.view().pods["a"].resize == "Infeasible"
-
-
-def test_a_resize_back_clears_the_answer() -> None:
-    made = node(Apply(guaranteed("a", 2)), Resize(guaranteed("a", 3)), Resize(guaranteed("a", 2)))
-    assert made.view().pods["a"].resize == ""
 
 
 @pytest.mark.parametrize("gates", [{}, EXCLUSIVE])
@@ -87,27 +82,16 @@ def _sized(cpu: str) -> Container:
     return replace(one, cpu_request=cpu, cpu_limit=cpu)
 
 
-def test_a_deferred_resize_is_granted_when_a_pod_goes() -> None:
-    """In the kubelet's words, and with the weight that was asked for."""
-    made = node(Apply(guaranteed("a", 2)), Apply(burstable("b", request="1", limit="6")))
-    made.do(Resize(burstable("b", request="5", limit="6")))
-    text = "Node didn't have enough resource: cpu, requested: 5000, used: 2000, capacity: 6000"
-    assert made.view().pods["b"].resize == f"Deferred: {text}"
-    assert made.view().cfs["b"]["c"].shares == 1024
-    made.do(Delete("a"))
-    assert made.view().pods["b"].resize == ""
-    assert made.view().cfs["b"]["c"].shares == 5 * 1024
-
-
 def test_a_pod_that_has_ended_waits_for_no_size() -> None:
     """Its status does not say any more why a resize was not granted (seen on 1.36.4)."""
-    never = replace(burstable("b", request="1", limit="6"), restart_policy=RestartPolicy.NEVER)
-    larger = replace(burstable("b", request="5", limit="6"), restart_policy=RestartPolicy.NEVER)
+    never, larger = (
+        replace(burstable("b", request=cpus, limit="6"), restart_policy=RestartPolicy.NEVER)
+        for cpus in ("1", "5")
+    )
     made = node(Apply(guaranteed("a", 2)), Apply(never), Resize(larger))
     assert made.view().pods["b"].resize
-    made.do(KillContainer("b", "c"))
-    assert made.view().pods["b"].phase is Phase.ENDED
-    assert made.view().pods["b"].resize == ""
+    ended = do(made, KillContainer("b", "c")).pods["b"]
+    assert (ended.phase, ended.resize) == (Phase.ENDED, "")
 
 
 @pytest.mark.parametrize(("release", "known"), [("1.34", True), ("1.36", False), ("1.37", False)])
@@ -115,57 +99,36 @@ def test_since_1_35_a_kubelet_tries_a_deferred_resize_again_whenever_a_status_ch
     release: str, known: bool
 ) -> None:
     """Each time is an admission that it counts."""
-    made = node(Apply(burstable("b", request="1", limit="6")), release=release)
-    made.do(Resize(burstable("b", request="7", limit="7")))
-    made.do(AskMetrics())
-    assert (ADMISSIONS in (made.view().metrics or {})) is known
+    large = Resize(burstable("b", request="7", limit="7"))
+    small = Apply(burstable("b", request="1", limit="6"))
+    view = node(small, large, AskMetrics(), release=release).view()
+    assert (ADMISSIONS in (view.metrics or {})) is known
 
 
 def test_a_pod_from_an_api_server_is_not_critical() -> None:
     """So it is refused in plain words where the node has no CPUs left."""
-    made = node(Apply(burstable("a", request="5", limit="6")))
-    made.do(Apply(burstable("b", request="2", limit="6")))
-    view = made.view().pods["b"]
+    pods = (burstable(name, request=cpus, limit="6") for name, cpus in (("a", "5"), ("b", "2")))
+    view = node(*map(Apply, pods)).view().pods["b"]
     assert (view.phase, view.reason) == (Phase.REJECTED, "OutOfcpu")
     assert view.message.endswith("requested: 2000, used: 5000, capacity: 6000")
 
 
-def test_a_kubelet_that_starts_goes_by_what_was_granted() -> None:
-    """A restricted Topology Manager would reject CPUs of another number than asked for."""
-    config = replace(CONFIG, topology_manager_policy="restricted")
-    made = node(Apply(guaranteed("a", 2)), Stop(), Resize(guaranteed("a", 3)), config=config)
-    made.do(Start())
-    assert made.view().pods["a"].phase is Phase.RUNNING
-    assert len(made.view().assignments["a"]["c"]) == 2
-
-
-@pytest.mark.parametrize(("release", "granted"), [("1.34", True), ("1.36", False), ("1.37", True)])
-def test_who_asks_the_topology_manager_about_a_resize(release: str, granted: bool) -> None:
-    """1.35 and 1.36 do, with the size that is asked for."""
-    config = replace(CONFIG, topology_manager_policy="restricted", feature_gates=EXCLUSIVE)
-    made = node(
-        Apply(guaranteed("a", 2)), Resize(guaranteed("a", 3)), config=config, release=release
-    )
-    seen = made.view().pods["a"].resize
-    assert seen == (
-        "" if granted else "Deferred: Resources cannot be allocated with Topology locality"
-    )
-    assert len(made.view().assignments["a"]["c"]) == 2
-
-
-def test_an_ephemeral_container_starts_on_the_pool_and_stays_there() -> None:
-    """No round comes to it, and its end changes nothing else."""
-    made = node(Apply(best_effort("s")), AddEphemeral("s", "debug"))
-    pool = made.view().shared_pool
-    made.do(Apply(guaranteed("a", 2)))
-    view = made.view()
-    assert view.cpusets["s"] == {"c": view.shared_pool, "debug": pool}
-    assert view.shared_pool < pool
-    made.do(KillContainer("s", "debug", 0))
-    after = made.view()
-    assert after.cpusets["s"] == {"c": view.shared_pool}
-    assert after.state_file == view.state_file
-    assert after.pods == view.pods
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
+@pytest.mark.parametrize("release", ["1.34", "1.36", "1.37"])
+def test_who_asks_the_topology_manager_about_a_resize(release: str, policy: str) -> None:
+    """1.35 and 1.36 do, with the size that is asked for: CPUs of another number than requested give
+    an empty list of hints (docs/facts 6.3). No release gives other CPUs, nor does a restart, which
+    is an admission again (kubernetes/kubernetes#140031)."""
+    config = replace(CONFIG, topology_manager_policy=policy, feature_gates=EXCLUSIVE)
+    deferred = release == "1.36" and policy in ("restricted", "single-numa-node")
+    for cpus in (1, 3):
+        made = node(Apply(guaranteed("a", 2)), config=config, release=release)
+        before = made.view()
+        view = do(made, Resize(guaranteed("a", cpus)))
+        assert view.pods["a"].resize == (f"Deferred: {UNALIGNED}" if deferred else "")
+        assert (view.state_file, view.cpusets) == (before.state_file, before.cpusets)
+        if policy in ("none", "best-effort"):
+            assert do(made, Stop(), Start()).assignments == before.assignments
 
 
 @pytest.mark.parametrize(
@@ -194,6 +157,16 @@ def test_manifests_have_neither(step: Step) -> None:
         made.do(step)
 
 
+def test_a_size_above_what_the_api_server_filled_in_as_a_whole_is_refused() -> None:
+    """The API server adds the requests up when the pod is created, and never again (seen on
+    1.36.4)."""
+    whole = PodResources(cpu_limit="4", memory_limit="128Mi")
+    before, after = (replace(burstable("a", request=cpu), resources=whole) for cpu in "23")
+    made = node(Apply(before))
+    with pytest.raises(IllegalStep, match=r"request .* is below that of its containers"):
+        made.do(Resize(after))
+
+
 def test_a_release_without_the_gate_is_not_modelled() -> None:
     made = node(Apply(guaranteed("a", 2)), release="1.32")
     with pytest.raises(NotModelled, match="without feature gate InPlacePodVerticalScaling"):
@@ -210,11 +183,49 @@ def test_limits_as_a_whole_make_a_pod_guaranteed_whose_cpus_cannot_change() -> N
     assert made.view().pods["a"].resize.startswith("Infeasible: Resize is infeasible")
 
 
-def test_a_size_above_what_the_api_server_filled_in_as_a_whole_is_refused() -> None:
-    """The API server adds the requests up when the pod is created, and never again (seen on
-    1.36.4)."""
-    whole = PodResources(cpu_limit="4", memory_limit="128Mi")
-    before, after = (replace(burstable("a", request=cpu), resources=whole) for cpu in "23")
-    made = node(Apply(before))
-    with pytest.raises(IllegalStep, match=r"request .* is below that of its containers"):
-        made.do(Resize(after))
+# -- who is refused a resize under the static policy -----------------------------------------------
+
+
+OLD = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
+NEW = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
+GATE = {"InPlacePodVerticalScalingExclusiveCPUs": True}
+
+
+def pod(cpu: str, *, memory: str = "64Mi", kind: Kind = Kind.APP) -> Pod:
+    app = Container("c", cpu, cpu, memory, memory)
+    if kind is Kind.APP:
+        return Pod("a", (app,))
+    other = Container("i", cpu, cpu, memory, memory, kind)
+    return Pod("a", (other, replace(app, cpu_request="2", cpu_limit="2")))
+
+
+@pytest.mark.parametrize(
+    ("release", "cpu", "memory"),
+    [
+        ("1.31", "", ""), ("1.32", OLD, OLD), ("1.33", OLD, OLD), ("1.34", NEW, ""),
+        ("1.36", NEW, ""), ("1.37", NEW, ""),
+    ],
+)  # fmt: skip
+def test_who_is_refused(release: str, cpu: str, memory: str) -> None:
+    """Any resize of a Guaranteed pod in 1.32 and 1.33, one of its cpu from 1.34 on."""
+    before = pod("2")
+    assert resize_refusal(before, pod("3"), release=release) == cpu
+    assert resize_refusal(before, pod("2", memory="128Mi"), release=release) == memory
+    assert resize_refusal(before, pod("3"), release=release, policy="none") == ""
+    burstable = Pod("a", (Container("c", "3"),))
+    assert resize_refusal(before, burstable, release=release) == ""
+
+
+def test_the_gate_lifts_the_refusal() -> None:
+    """Feature gate InPlacePodVerticalScalingExclusiveCPUs, alpha from 1.32 on."""
+    for release in ("1.32", "1.36", "1.37"):
+        assert resize_refusal(pod("2"), pod("3"), feature_gates=GATE, release=release) == ""
+        off = dict.fromkeys(GATE, False)
+        assert resize_refusal(pod("2"), pod("3"), feature_gates=off, release=release)
+
+
+def test_an_init_container_that_ended_has_no_size_to_change() -> None:
+    """A sidecar has one (``IsResizableContainer``)."""
+    old, new = pod("1", kind=Kind.INIT), pod("2", kind=Kind.INIT)
+    assert resize_refusal(old, new) == ""
+    assert resize_refusal(pod("1", kind=Kind.SIDECAR), pod("2", kind=Kind.SIDECAR)) == NEW

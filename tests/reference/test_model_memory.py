@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-import topologies
-from reference import CPUSet, Node, NotModelled
+from reference import CPUSet, NotModelled
 from reference.errors import MemoryManagerError, StateError
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
 from reference.memorymanager.state import Block, State, validate
@@ -15,17 +15,18 @@ from reference.steps import (
     Apply,
     Configure,
     Container,
-    Delete,
     Kind,
     KubeletConfig,
     Pod,
     PodResources,
     Reboot,
     Start,
+    Step,
     Stop,
 )
 from reference.topologymanager.hint import ANY, Hint
-from reference.view import Phase
+from tests.reference import nodes
+from tests.reference.nodes import do
 
 MIB = 1 << 20
 
@@ -145,24 +146,6 @@ def test_init_memory_is_used_again_and_counts_for_its_new_owner() -> None:
     assert free(made) == [20]
 
 
-def test_an_init_container_is_forgotten_once_the_next_one_starts() -> None:
-    """``AddContainer``; so a kubelet that starts takes its memory once more (#123971)."""
-    made = manager(100)
-    init = container("init", 60, kind=Kind.INIT)
-    both = Pod("a", (init, container("c", 60)))
-    made.active_pods = lambda: [both]
-    take(made, both, 0b1)
-    made.add_container(both.uid, "init")
-    assert set(made.state.blocks[both.uid]) == {"init", "c"}
-    made.add_container(both.uid, "c")
-    assert set(made.state.blocks[both.uid]) == {"c"}
-    assert free(made) == [40]
-    again = MemoryManager(made.state.copy(), release="1.36")
-    with pytest.raises(MemoryManagerError, match="extend"):
-        again.allocate(both, init, Hint(0b1, preferred=True))
-    again.allocate(both, both.containers[1], Hint(0b1, preferred=True))
-
-
 def test_hints_are_made_again_for_what_is_held() -> None:
     """Of another size than requested, there is none; of a whole pod its first container's block
     counts (#141069)."""
@@ -253,58 +236,39 @@ CONFIG = KubeletConfig(
 )
 
 
-def node(config: KubeletConfig = CONFIG, *, release: str = "1.36") -> Node:
-    def tree(name: str) -> topologies.Tree:
-        base, _, size = name.removesuffix("mib").rpartition("-")
-        return topologies.with_memory(topologies.machine(base), int(size)).tree
-
-    made = Node(tree, "2s-2n-16c-smt2-128mib", config, release=release)
-    made.do(Start())
-    return made
+node = partial(nodes.booted, config=CONFIG, machine="2s-2n-16c-smt2-128mib")
 
 
-def test_memory_is_taken_kept_and_returned() -> None:
-    made = node()
-    for name in ("a", "b", "c"):
-        made.do(Apply(pod(name, 100)))
-    pods = made.view().pods
-    assert [pods[name].phase for name in "abc"] == [Phase.RUNNING, Phase.RUNNING, Phase.REJECTED]
-    assert made.view().assignments["b"] == {"c1": CPUSet([8])}
-    made.do(Stop(kill=True))
-    made.do(Delete("c"))
-    made.do(Start())
-    made.do(Delete("a"))
-    made.do(Apply(pod("d", 100)))
-    assert made.view().assignments["d"] == {"c1": CPUSet([16])}
+NONE = replace(CONFIG, memory_manager_policy="None")
 
 
-def test_a_reboot_with_other_memory_is_not_modelled() -> None:
-    made = node()
-    made.do(Stop())
-    made.do(Reboot("2s-2n-16c-smt2-256mib"))
-    with pytest.raises(NotModelled, match="state of another machine"):
-        made.do(Start())
-
-
-def test_another_policy_over_an_old_state_is_not_modelled() -> None:
-    made = node()
-    made.do(Stop())
-    made.do(Configure(replace(CONFIG, memory_manager_policy="None")))
-    with pytest.raises(NotModelled, match="memory manager None over the state"):
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (Reboot("2s-2n-16c-smt2-256mib"), "state of another machine"),
+        (Configure(NONE), "memory manager None over the state"),
+    ],
+)
+def test_other_memory_or_another_policy_over_an_old_state_is_not_modelled(
+    step: Step, text: str
+) -> None:
+    made = node(Stop(), step)
+    with pytest.raises(NotModelled, match=text):
         made.do(Start())
 
 
 @pytest.mark.parametrize(
-    ("change", "release", "text"),
+    ("config", "release", "text"),
     [
-        ({"memory_manager_policy": "BestEffort"}, "1.36", "memory manager policy BestEffort"),
-        ({"reserved_memory": {}}, "1.36", "Static without reserved memory"),
-        ({}, "1.25", r"the memory manager of 1\.25"),
+        (replace(CONFIG, memory_manager_policy="BestEffort"), "1.36",
+         "memory manager policy BestEffort"),
+        (replace(CONFIG, reserved_memory={}), "1.36", "Static without reserved memory"),
+        (CONFIG, "1.25", r"the memory manager of 1\.25"),
     ],
-)
-def test_what_lies_outside_of_the_model(change: dict[str, object], release: str, text: str) -> None:
+)  # fmt: skip
+def test_what_lies_outside_of_the_model(config: KubeletConfig, release: str, text: str) -> None:
     with pytest.raises(NotModelled, match=text):
-        node(replace(CONFIG, **change), release=release)  # type: ignore[arg-type]
+        node(config=config, release=release)
 
 
 def test_the_configuration_names_the_memory() -> None:
@@ -314,28 +278,15 @@ def test_the_configuration_names_the_memory() -> None:
     )
 
 
-def test_a_container_is_bound_to_the_numa_nodes_that_it_was_given_from() -> None:
-    """``GetMemoryNUMANodes``: none without memory of its own."""
-    made = manager(100, 100, 100)
-    take(made, pod("wide", 150), 0b101)
-    assert made.numa_nodes(pod("wide").uid, "c1") == CPUSet([0, 2])
-    assert made.numa_nodes(pod("wide").uid, "c2") == CPUSet()
-
-
 @pytest.mark.parametrize(("release", "error"), [("1.36", "checkpoint is corrupted"), ("1.37", "")])
 def test_1_36_finds_the_file_of_the_gate_corrupt_once_it_is_off(release: str, error: str) -> None:
     """KEP-5526, rollback; seen on 1.36.4. It is written as memory of an init container that has
     ended is taken anew at a start. 1.37 writes what a kubelet without the gate reads, too."""
     gate = Configure(replace(CONFIG, feature_gates={"PodLevelResourceManagers": True}))
-    plain, with_init = (
-        pod("a", 10),
-        Pod("b", (container("i", 10, kind=Kind.INIT), *pod("b", 10).containers)),
-    )
-    made = node(CONFIG, release=release)
-    for step in (Apply(plain), Stop(), gate, Start(), Stop(), Configure(CONFIG), Start()):
-        made.do(step)  # nothing was written meanwhile
-    assert made.view().running
-    for step in (Apply(with_init), Stop(), gate, Start(), Stop(), Configure(CONFIG), Start()):
-        made.do(step)
-    assert made.view().running is not bool(error)
-    assert error in made.view().error
+    there_and_back = (Stop(), gate, Start(), Stop(), Configure(CONFIG), Start())
+    made = node(Apply(pod("a", 10)), *there_and_back, release=release)
+    assert made.view().running  # nothing was written meanwhile
+    init = container("i", 10, kind=Kind.INIT)
+    view = do(made, Apply(Pod("b", (init, *pod("b", 10).containers))), *there_and_back)
+    assert view.running is not bool(error)
+    assert error in view.error

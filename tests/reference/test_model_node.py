@@ -1,23 +1,14 @@
-"""The node: what each step does, as a real 1.36.4 did it, and what it refuses."""
+"""The node: what steps do, as a real 1.36.4 did it, and what it refuses. What the scenarios do is
+held by their recordings (tests/conformance/test_recordings.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-import topologies
-from reference import (
-    CPUManager,
-    CPUSet,
-    CPUTopology,
-    IllegalStep,
-    Node,
-    NotModelled,
-    StaticPolicy,
-    make_policy,
-)
+from reference import CPUSet, CPUTopology, IllegalStep, Node, NotModelled, StaticPolicy
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.state.state_mem import State
 from reference.errors import StateError
@@ -40,22 +31,12 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import Phase, PodView, View
+from tests.reference import nodes
+from tests.reference.nodes import EIGHT, TWO_NODES, do, tree
 from tests.support.pods import assignments, cpusets, pod
 
-EIGHT, FOUR = "1s-1n-4c-smt2", "1s-1n-2c-smt2"
 ONE = KubeletConfig(system_reserved="1")
-_TREES = {name: topologies.machine(name).tree for name in (EIGHT, FOUR)}
-
-
-def trees(name: str) -> Mapping[str, str]:
-    return _TREES[name]
-
-
-def node(*steps: Step, config: KubeletConfig = ONE, machine: str = EIGHT) -> Node:
-    made = Node(trees, machine, config)
-    for step in steps:
-        made.do(step)
-    return made
+node = partial(nodes.node, config=ONE)
 
 
 def burstable(name: str, cpu: str) -> Pod:
@@ -74,10 +55,6 @@ def test_a_first_start_and_three_pods() -> None:
     }
 
 
-def test_before_the_first_start_there_is_nothing() -> None:
-    assert node().view() == View(running=False)
-
-
 def test_a_pod_too_large_is_refused_and_gives_back_what_it_got() -> None:
     view = node(Start(), Apply(pod("p", "4", "4"))).view()
     assert view.pods["p"] == PodView(
@@ -91,36 +68,18 @@ def test_a_pod_too_large_is_refused_and_gives_back_what_it_got() -> None:
     assert view.cpusets == {}
 
 
-def test_a_pod_that_the_node_predicates_refuse_has_held_cpus_for_a_moment_only() -> None:
-    view = node(Start(), Apply(burstable("b", "5")), Apply(pod("p", "3"))).view()
-    assert view.pods["p"].message == (
-        "Pod was rejected: Unexpected error while attempting to recover from admission failure: "
-        "preemption: error finding a set of pods to preempt: no set of running pods found to "
-        "reclaim resources: [(res: cpu, q: 1000), ]"
-    )
-    assert assignments(view) == {}
-    assert cpusets(view) == {"b": {"c1": "0-7"}}
-
-
-def test_containers_go_on_while_the_kubelet_is_down() -> None:
-    before = node(Start(), Apply(pod("a", "2"))).view()
-    down = node(Start(), Apply(pod("a", "2")), Stop()).view()
-    assert down == replace(before, running=False, pods={})
-
-
 def test_a_restart_keeps_every_assignment_and_leaves_the_file_alone() -> None:
+    """Containers go on while the kubelet is down."""
     one = node(Start(), Apply(pod("a", "2")), Apply(burstable("b", "1")))
     before = one.view()
-    one.do(Stop(kill=True))
-    one.do(Start())
-    assert one.view() == before
+    assert do(one, Stop(kill=True)) == replace(before, running=False, pods={})
+    assert do(one, Start()) == before
 
 
 def test_a_pod_refused_is_tried_again_at_the_next_start() -> None:
     one = node(Start(), Apply(pod("a", "4")), Apply(pod("b", "4")))
     assert one.view().pods["b"].phase is Phase.REJECTED
-    for step in (Delete("a"), AwaitReconcile(), Stop(), Start()):
-        one.do(step)
+    do(one, Delete("a"), AwaitReconcile(), Stop(), Start())
     assert assignments(one.view()) == {"b": {"c1": "1-2,5-6"}}
 
 
@@ -128,66 +87,20 @@ def test_cpus_of_a_pod_deleted_while_down_count_as_taken_at_the_start() -> None:
     one = node(Start(), Apply(pod("a", "4")), Stop(), Delete("a"))
     assert cpusets(one.view()) == {"a": {"c1": "1-2,5-6"}}
     assert assignments(one.view()) == {"a": {"c1": "1-2,5-6"}}
-    one.do(Apply(pod("c", "4")))
-    one.do(Start())
-    view = one.view()
+    view = do(one, Apply(pod("c", "4")), Start())
     assert view.pods["c"].phase is Phase.REJECTED
     assert view.cpusets == view.assignments == {}
     assert str(view.shared_pool) == "0-7"
 
 
-def test_a_reboot_ends_the_containers_and_keeps_manifests_and_file() -> None:
-    one = node(Start(), Apply(pod("a", "2")), Stop())
-    text = one.view().state_file
-    one.do(Reboot())
-    assert one.view().cpusets == {}
-    assert one.view().state_file == text
-    one.do(Start())
-    assert cpusets(one.view()) == {"a": {"c1": "1,5"}}
-    assert one.view().state_file == text
-
-
-def test_more_cpus_than_the_file_knows_stop_the_kubelet() -> None:
-    view = node(Start(), Stop(), Reboot(EIGHT), Start(), machine=FOUR).view()
-    assert (view.running, view.exit_status) == (False, 1)
-    assert view.error == (
-        'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"'
-    )
-
-
-def test_a_file_that_cannot_be_read_stops_the_kubelet_until_it_is_removed() -> None:
-    one = node(WriteState("{"), Start())
-    assert one.view() == View(
-        running=False,
-        error="could not restore state from checkpoint: unexpected end of JSON input, please "
-        "drain this node and delete the CPU manager checkpoint file "
-        '"/var/lib/kubelet/cpu_manager_state" before restarting Kubelet',
-        exit_status=1,
-        state_file="{",
-    )
-    one.do(RemoveState())
-    one.do(Start())
-    assert one.view().error == ""
-    assert one.view().running
-
-
-def test_settings_that_are_refused_leave_no_file() -> None:
-    view = node(Start(), config=KubeletConfig("foo")).view()
-    assert view.error == 'failed to run Kubelet: unknown policy: "foo"'
-    assert view.state_file is None
-
-
-def test_a_machine_without_cpus_stops_the_kubelet() -> None:
-    bare = Node(lambda _: {}, "bare", KubeletConfig("none"))
-    bare.do(Start())
-    assert bare.view().error == "failed to run Kubelet: could not detect number of cpus"
-
-
-def test_another_policy_needs_another_file() -> None:
-    one = node(Start(), Stop(), Configure(KubeletConfig("none")), Start())
-    assert 'configured policy "none" differs from state checkpoint policy "static"' in (
-        one.view().error
-    )
+def test_up_to_1_31_policy_none_does_not_look_at_the_cpus() -> None:
+    """So a machine without any can still be started on; from 1.32 on it cannot
+    (``cpu_manager.go``)."""
+    error = "failed to run Kubelet: could not detect number of cpus"
+    for release, said in (("1.31", ""), ("1.32", error), (NEWEST, error)):
+        bare = Node(lambda _: {"proc/cpuinfo": ""}, "bare", KubeletConfig("none"), release=release)
+        view = do(bare, Start())
+        assert (view.running, view.error) == (not said, said)
 
 
 def test_of_several_errors_the_node_knows_all() -> None:
@@ -196,44 +109,15 @@ def test_of_several_errors_the_node_knows_all() -> None:
     assert one.view().error == one.possible_errors[0]
 
 
-def test_the_policy_none_pins_nobody() -> None:
-    view = node(Start(), Apply(pod("a", "2")), config=KubeletConfig("none")).view()
-    assert view.cpusets == {"a": {"c1": None}}
-    assert view.state_file == '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
-
-
 def test_a_cpuset_that_was_tampered_with_stays_until_the_pool_changes() -> None:
     one = node(Start(), Apply(pod("a", "2")), Apply(burstable("b", "1")))
-    one.do(Tamper("a", "c1", CPUSet([7])))
-    one.do(Tamper("b", "c1", CPUSet([7])))
-    one.do(AwaitReconcile())
+    do(one, Tamper("a", "c1", CPUSet([7])), Tamper("b", "c1", CPUSet([7])), AwaitReconcile())
     assert cpusets(one.view()) == {"a": {"c1": "7"}, "b": {"c1": "7"}}
     one.do(Apply(pod("d", "1")))
     assert cpusets(one.view())["a"] == {"c1": "7"}
     assert cpusets(one.view())["b"] == {"c1": "0,2-3,6-7"}
-    one.do(Stop())
-    one.do(Start())
+    do(one, Stop(), Start())
     assert cpusets(one.view())["a"] == {"c1": "1,5"}
-
-
-def test_init_containers_end_and_their_cpus_stay_booked() -> None:
-    def one(name: str, cpus: str, kind: Kind) -> Container:
-        return Container(name, cpus, cpus, "64Mi", "64Mi", kind)
-
-    p = Pod("p", (one("i", "4", Kind.INIT), one("s", "1", Kind.SIDECAR), one("a", "2", Kind.APP)))
-    view = node(Start(), Apply(p)).view()
-    assert assignments(view) == {"p": {"i": "1-2,5-6", "s": "4", "a": "1,5"}}
-    assert cpusets(view) == {"p": {"s": "4", "a": "1,5"}}
-
-
-def test_an_unchanged_file_of_version_1_stays_as_it_is_until_a_change() -> None:
-    text = '{"policyName":"static","defaultCpuSet":"0-7","checksum":1659625391}'
-    one = node(WriteState(text), Start())
-    assert one.view().state_file == text
-    one.do(Apply(pod("a", "1")))
-    assert one.view().state_file != text
-    one.do(Delete("a"))
-    assert one.view().state_file == text.replace("1659625391", "14413152")
 
 
 def test_a_uid_of_no_known_pod_stays_a_uid() -> None:
@@ -273,12 +157,10 @@ def test_a_start_does_not_follow_what_no_order_gives() -> None:
 def test_where_order_does_not_matter_there_is_one_outcome() -> None:
     one = node(Apply(pod("a", "4")), Apply(pod("b", "500m")), Apply(burstable("c", "1")), Start())
     assert one.outcomes == 1
-    for step in (Apply(pod("d", "1")), Stop(), Start()):
-        one.do(step)
+    do(one, Apply(pod("d", "1")), Stop(), Start())
     assert one.outcomes == 1
     # What does not fit any more is refused to whom comes last.
-    for step in (Stop(), Apply(burstable("e", "2")), Start()):
-        one.do(step)
+    do(one, Stop(), Apply(burstable("e", "2")), Start())
     assert one.outcomes > 1
 
 
@@ -286,14 +168,10 @@ def _refused_after_a_restart(release: str) -> Node:
     """Pod a lies over two NUMA nodes when restricted is configured; b holds a CPU."""
     reserved = KubeletConfig(reserved_system_cpus=CPUSet([0, 8]))
     aligned = replace(reserved, topology_manager_policy="best-effort")
-    one = Node(
-        lambda name: topologies.machine(name).tree, "2s-2n-8c-smt2", aligned, release=release
-    )
-    scatter = (Apply(pod("x", "6")), Apply(pod("b", "1")), Delete("x"), Apply(pod("y", "1")))
     again = replace(reserved, topology_manager_policy="restricted")
-    for step in (Start(), *scatter, Apply(pod("a", "8")), Stop(), Configure(again), Start()):
-        one.do(step)
-    return one
+    scatter = (Apply(pod("x", "6")), Apply(pod("b", "1")), Delete("x"), Apply(pod("y", "1")))
+    steps = (Start(), *scatter, Apply(pod("a", "8")), Stop(), Configure(again), Start())
+    return node(*steps, config=aligned, machine=TWO_NODES, release=release)
 
 
 def test_a_pod_refused_at_a_start_is_stale_unless_it_came_last() -> None:
@@ -302,18 +180,13 @@ def test_a_pod_refused_at_a_start_is_stale_unless_it_came_last() -> None:
     one = _refused_after_a_restart("1.26")
     assert one.outcomes == 4  # and each with or without containers that run on
     held = one.view()
-    assert held.assignments["a"] == {"c1": CPUSet.parse("2-3,5-6,10-11,13-14")}
-    freed = dict(held.assignments)
-    del freed["a"]
-    seen = replace(
-        held,
-        assignments=freed,
-        shared_pool=held.shared_pool | held.assignments["a"]["c1"],
-    )
+    cpus = CPUSet.parse("2-3,5-6,10-11,13-14")
+    assert held.assignments["a"] == {"c1": cpus}
+    freed = {name: named for name, named in held.assignments.items() if name != "a"}
+    seen = replace(held, assignments=freed, shared_pool=held.shared_pool | cpus)
     assert not one.follow(seen)  # memory and file disagree
-    text = _refused_after_a_restart("1.32").view().state_file
-    assert one.follow(replace(seen, state_file=text))
     newer = _refused_after_a_restart("1.32")
+    assert one.follow(replace(seen, state_file=newer.view().state_file))
     assert newer.outcomes == 1
     assert "a" not in newer.view().assignments
 
@@ -400,8 +273,7 @@ def test_an_illegal_step_on_a_running_node_changes_nothing(step: Step) -> None:
     with pytest.raises(IllegalStep):
         one.do(step)
     assert one.view() == before
-    one.do(AwaitReconcile())
-    assert one.view() == before
+    assert do(one, AwaitReconcile()) == before
 
 
 @pytest.mark.parametrize("step", [Stop(), AwaitReconcile(), Tamper("a", "c1", CPUSet([0]))])
@@ -413,24 +285,21 @@ def test_an_illegal_step_on_a_node_that_is_down_changes_nothing(step: Step) -> N
 
 
 @pytest.mark.parametrize(
-    "config",
+    "gates",
     [
-        KubeletConfig(system_reserved="1", feature_gates={"DynamicResourceAllocation": True}),
-        KubeletConfig(
-            system_reserved="1",
-            feature_gates={"PodLevelResourceManagers": True, "PodLevelResources": False},
-        ),
-        KubeletConfig(system_reserved="1", feature_gates={"MemoryQoS": True}),
+        {"DynamicResourceAllocation": True},
+        {"PodLevelResourceManagers": True, "PodLevelResources": False},
+        {"MemoryQoS": True},
     ],
 )
-def test_settings_outside_the_model_are_refused_at_once(config: KubeletConfig) -> None:
+def test_settings_outside_the_model_are_refused_at_once(gates: dict[str, bool]) -> None:
+    config = replace(ONE, feature_gates=gates)
     with pytest.raises(NotModelled):
-        Node(trees, EIGHT, config)
+        node(config=config)
     one = node()
     with pytest.raises(NotModelled):
         one.do(Configure(config))
-    one.do(Start())
-    assert one.view().running
+    assert do(one, Start()).running
 
 
 def test_a_reservation_above_the_machine_is_not_modelled_without_the_static_policy() -> None:
@@ -442,7 +311,7 @@ def test_a_reservation_above_the_machine_is_not_modelled_without_the_static_poli
 
 def test_a_release_that_is_not_modelled() -> None:
     with pytest.raises(NotModelled):
-        Node(trees, EIGHT, ONE, release="1.7")
+        node(release="1.7")
 
 
 def test_a_uid_that_comes_back_for_another_pod_is_not_modelled() -> None:
@@ -464,42 +333,6 @@ def test_a_refusal_under_a_uid_just_deleted_is_not_modelled() -> None:
 # -- wrong variants ------------------------------------------------------------------------------
 
 
-class Hoarder(StaticPolicy):
-    """Forgets to give CPUs back."""
-
-    def remove_container(self, state: State, uid: str, container: str) -> None:
-        state.delete(uid, container)
-
-
-def hoarding(
-    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
-) -> Policy:
-    right = make_policy(topology, config, release=release)
-    assert isinstance(right, StaticPolicy)
-    return Hoarder(topology, right.reserved, release=release)
-
-
-def test_a_wrong_policy_can_be_put_in() -> None:
-    wrong = Node(trees, EIGHT, ONE, policy_factory=hoarding)
-    for step in (Start(), Apply(pod("a", "2")), Delete("a")):
-        wrong.do(step)
-    assert str(wrong.view().shared_pool) == "0,2-4,6-7"
-
-
-class Forgetful(CPUManager):
-    """Starts afresh whatever the file says."""
-
-    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
-        return State.fresh(self.policy.name)
-
-
-def test_a_wrong_manager_can_be_put_in() -> None:
-    wrong = Node(trees, EIGHT, ONE, manager_factory=Forgetful)
-    wrong.do(WriteState("{"))
-    wrong.do(Start())
-    assert wrong.view().running
-
-
 def test_a_policy_that_raises_at_start_gives_up_as_the_kubelet_does() -> None:
     class Grumpy(StaticPolicy):
         def validate(self, state: State) -> None:
@@ -510,17 +343,4 @@ def test_a_policy_that_raises_at_start_gives_up_as_the_kubelet_does() -> None:
     ) -> Policy:
         return Grumpy(topology, CPUSet([0]), release=release)
 
-    wrong = Node(trees, EIGHT, ONE, policy_factory=grumpy)
-    wrong.do(Start())
-    assert wrong.view().error == "no"
-
-
-def test_up_to_1_31_policy_none_does_not_look_at_the_cpus() -> None:
-    """So a machine without any can still be started on; from 1.32 on it cannot
-    (``cpu_manager.go``)."""
-    empty = {"proc/cpuinfo": ""}
-    config = KubeletConfig(policy="none")
-    for release, runs in (("1.31", True), ("1.32", False)):
-        one = Node(lambda _name: empty, "empty", config, release=release)
-        one.do(Start())
-        assert one.view().running is runs
+    assert do(Node(tree, EIGHT, ONE, policy_factory=grumpy), Start()).error == "no"

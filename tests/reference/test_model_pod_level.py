@@ -1,20 +1,21 @@
-"""Pod-level resources, from manifest to CPUs: docs/facts 5.7, 12.4 and 12.5."""
+"""Pod-level resources, from manifest to CPUs: docs/facts 5.7, 12.4 and 12.5.
+
+Pools of whole pods, deletions, restarts and the gate switched off are recorded
+(tests/conformance/test_recordings.py)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import topologies
 from conformance import strategies
 from reference import CPUManager, CPUSet, IllegalStep, Node, NotModelled, discover, make_policy
-from reference.cpumanager.pod_level_resources import empty_pool_fault, partition
-from reference.cpumanager.state.state_checkpoint import parse_pods_leniently
+from reference.cpumanager.pod_level_resources import empty_pool_fault
 from reference.errors import EmptyPodSharedPoolError
 from reference.kubelet.admission import fault_of_whole
 from reference.pods.pod_level_resources import as_decoded, is_guaranteed_alone
@@ -22,20 +23,17 @@ from reference.pods.qos import pod_milli_cpus, qos_class
 from reference.steps import (
     Apply,
     AskPodResources,
-    Configure,
     Container,
-    Delete,
     Kind,
     KubeletConfig,
     Pod,
     PodResources,
-    Start,
-    Stop,
 )
-from reference.view import Phase
+from tests.reference import nodes
+from tests.reference.nodes import tree
 
 MACHINE = "2s-2n-16c-smt2"
-TREE = topologies.machine(MACHINE).tree
+
 ON = {"PodLevelResourceManagers": True}
 MEMORY = "256Mi"
 
@@ -59,10 +57,7 @@ def config(
     )
 
 
-def booted(settings: KubeletConfig, *, release: str = "1.36") -> Node:
-    node = Node(lambda _: TREE, MACHINE, settings, release=release)
-    node.do(Start())
-    return node
+booted = partial(nodes.booted, machine=MACHINE)
 
 
 def held(node: Node, name: str = "a") -> dict[str, str]:
@@ -76,10 +71,9 @@ def held(node: Node, name: str = "a") -> dict[str, str]:
 def test_no_cpus_of_a_container_with_a_fraction_are_reported(release: str, reported: str) -> None:
     """Though it would be Guaranteed alone: 1.37 reports them for the pod
     (``resourcesQualifyForExclusiveCPUs``)."""
-    node = booted(config(), release=release)
-    node.do(Apply(pod("a", "4", exclusive("own", "2"), exclusive("part", "500m"))))
-    node.do(AskPodResources())
-    assert str((node.view().pod_resources or {})["a"]["part"]) == reported
+    one = Apply(pod("a", "4", exclusive("own", "2"), exclusive("part", "500m")))
+    view = booted(one, AskPodResources(), config=config(), release=release).view()
+    assert str((view.pod_resources or {})["a"]["part"]) == reported
 
 
 @pytest.mark.parametrize(
@@ -167,101 +161,14 @@ def test_whose_pool_is_empty(kinds: list[Kind], counts: list[int], fault: str) -
     assert bool(said) is bool(fault)
 
 
-def test_how_a_pool_is_dealt_out() -> None:
-    """Init containers have all that sidecars before them left; who shares, shares the rest."""
-
-    def lowest(cpus: CPUSet, count: int) -> CPUSet:
-        return CPUSet(list(cpus)[:count])
-
-    kinds = {"first": INIT, "side": SIDECAR, "lazy": SIDECAR, "second": INIT, "third": INIT}
-    containers = [Container(name, kind=kind) for name, kind in kinds.items()]
-    containers += [Container("main"), Container("other")]
-    counts = {"side": 1, "third": 2, "main": 2}
-    given = partition(pod("a", "6", *containers), CPUSet(range(6)), counts, lowest)
-    assert {name: str(cpus) for name, cpus in given.items()} == {
-        "first": "0-5", "side": "0", "lazy": "3-5", "second": "1-5", "third": "1-2",
-        "main": "1-2", "other": "3-5",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("release", ["1.36", "1.37"])
-def test_scope_pod_takes_cpus_for_the_pod(release: str) -> None:
-    """Pool, entries and both files as seen on 1.36.4 and 1.37.0."""
-    node = booted(config(), release=release)
-    node.do(Apply(pod("a", "4", exclusive("main", "2"), Container("side"))))
-    view = node.view()
-    assert held(node) == {"main": "1,17", "side": "2,18"}
-    assert str(view.shared_pool) == "0,3-16,19-31"
-    assert view.state_file is not None
-    pods = parse_pods_leniently(view.state_file, release=release)
-    assert [str(cpus) for cpus in pods.values()] == ["1-2,17-18"]
-    assert ("data" in json.loads(view.state_file)) is (release == "1.37")
-    node.do(Delete("a"))
-    assert str(node.view().shared_pool) == "0-31"
-    assert parse_pods_leniently(node.view().state_file, release=release) == {}
-
-
-@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted"])
-def test_scope_container_gives_each_its_own(policy: str) -> None:
-    """And policy none does not look at the scope."""
-    scope = "pod" if policy == "none" else "container"
-    node = booted(config(policy, scope))
-    node.do(Apply(pod("a", "4", exclusive("main", "2"), Container("side"))))
-    assert held(node) == {"main": "1,17"}
-    assert parse_pods_leniently(node.view().state_file) == {}
-
-
 @pytest.mark.parametrize("release", ["1.34", "1.36", "1.37"])
 def test_without_the_managers_nobody_gets_any(release: str) -> None:
     """From 1.34 on; in 1.32 and 1.33 containers are looked at alone."""
-    node = booted(config(gates={}), release=release)
-    node.do(Apply(pod("a", "40", exclusive("main", "2"))))
-    assert held(node) == {}
-    early = booted(config(gates={"PodLevelResources": True}), release="1.33")
-    early.do(Apply(pod("a", "4", exclusive("main", "2"))))
+    large = Apply(pod("a", "40", exclusive("main", "2")))
+    assert held(booted(large, config=config(gates={}), release=release)) == {}
+    small = Apply(pod("a", "4", exclusive("main", "2")))
+    early = booted(small, config=config(gates={"PodLevelResources": True}), release="1.33")
     assert held(early) == {"main": "1,17"}
-
-
-@pytest.mark.parametrize("release", ["1.36", "1.37"])
-def test_a_restart_takes_another_pool(release: str) -> None:
-    """kubernetes/kubernetes#140989: the start after that fails; seen on 1.36.4 and 1.37.0."""
-    node = booted(config("best-effort"), release=release)
-    node.do(Apply(pod("a", "2", exclusive("main", "2"))))
-    for step in (Stop(), Start()):
-        node.do(step)
-    assert held(node) == {"main": "2,18"}
-    assert str(node.view().shared_pool) == "0,3-16,19-31"
-    for step in (Stop(), Start()):
-        node.do(step)
-    assert node.view().error == (
-        'current set of available CPUs "0-31" doesn\'t match with CPUs in state "0,2-16,18-31"'
-    )
-
-
-def test_a_restart_refuses_a_shared_pool() -> None:
-    """Its shared container holds CPUs and asked for none."""
-    node = booted(config())
-    node.do(Apply(pod("a", "4", exclusive("main", "2"), Container("side"))))
-    for step in (Stop(), Start()):
-        node.do(step)
-    view = node.view()
-    assert view.pods["a"].phase is Phase.REJECTED
-    assert view.pods["a"].reason == "TopologyAffinityError"
-    assert str(view.shared_pool) == "0-31"
-
-
-def test_the_gate_turned_off() -> None:
-    """1.36 refuses the file, 1.37 reads it and forgets whole pods."""
-    outcomes = {}
-    for release in ("1.36", "1.37"):
-        node = booted(config(), release=release)
-        node.do(Apply(pod("a", "4", exclusive("main", "2"), exclusive("other", "2"))))
-        for step in (Stop(), Configure(config(gates={})), Start()):
-            node.do(step)
-        outcomes[release] = (node.view().running, held(node))
-    kept = {"main": "1,17", "other": "2,18"}
-    assert outcomes["1.37"] == (True, kept)
-    assert outcomes["1.36"][0] is False
 
 
 @pytest.mark.parametrize(
@@ -279,7 +186,7 @@ def test_gates_with_which_a_kubelet_panics(gates: Mapping[str, bool], release: s
     """One that it does not know or knows no more, that is locked, or that others depend on: outside
     the model."""
     with pytest.raises(NotModelled):
-        Node(lambda _: TREE, MACHINE, config(gates=gates), release=release)
+        nodes.node(config=config(gates=gates), machine=MACHINE, release=release)
 
 
 @pytest.mark.parametrize(
@@ -292,12 +199,12 @@ def test_gates_with_which_a_kubelet_panics(gates: Mapping[str, bool], release: s
 )  # fmt: skip
 def test_gates_that_a_kubelet_bears(gates: Mapping[str, bool], release: str) -> None:
     """The minor before, or after."""
-    Node(lambda _: TREE, MACHINE, config(gates=gates), release=release).do(Start())
+    booted(config=config(gates=gates), release=release)
 
 
 # -- laws ------------------------------------------------------------------------------------------
 
-TOPOLOGY = discover(TREE).cpu_topology()
+TOPOLOGY = discover(tree(MACHINE)).cpu_topology()
 
 
 @given(strategies.pod_level_pods(), st.sampled_from(["1.36", "1.37"]))
@@ -350,20 +257,20 @@ def test_manifests_that_the_kubelet_does_not_take_up(whole: PodResources, fault:
     one = Pod("a", (exclusive("c", "3"),), resources=whole)
     assert fault in fault_of_whole(one)
     assert bool(fault_of_whole(one)) is bool(fault)
-    node = booted(config())
     if fault:
         with pytest.raises(IllegalStep):
-            node.do(Apply(one))
+            booted(Apply(one), config=config())
 
 
 def test_what_an_api_server_adds_to_limits_as_a_whole_is_not_modelled_from_1_37_on() -> None:
     """A kubelet of 1.37 does not add it, so a static pod is Burstable there. Seen on 1.37.0: as the
     API server has it, the pod is Guaranteed."""
     limits = PodResources(cpu_limit="2", memory_limit=MEMORY)
-    one = Pod("a", (Container("c"),), resources=limits)
-    in_cluster = replace(config(gates={}), api_server=True)
-    for settings, release in ((config(gates={}), "1.37"), (in_cluster, "1.36")):
-        booted(settings, release=release).do(Apply(one))
+    one = Apply(Pod("a", (Container("c"),), resources=limits))
+    static = config(gates={})
+    in_cluster = replace(static, api_server=True)
+    booted(one, config=static, release="1.37")
+    booted(one, config=in_cluster, release="1.36")
     with pytest.raises(NotModelled, match="an API server adds requests"):
-        booted(in_cluster, release="1.37").do(Apply(one))
-    booted(in_cluster, release="1.37").do(Apply(pod("a", "2", Container("c"))))
+        booted(one, config=in_cluster, release="1.37")
+    booted(Apply(pod("a", "2", Container("c"))), config=in_cluster, release="1.37")

@@ -46,57 +46,47 @@ def held(manager: CPUManager, pod: Pod) -> dict[str, str]:
 
 
 def state_file(default: str, entries: dict[str, dict[str, str]]) -> str:
-    return Checkpoint(
-        "static",
-        CPUSet.parse(default),
-        {uid: {n: CPUSet.parse(c) for n, c in named.items()} for uid, named in entries.items()},
-    ).dumps()
+    held = {uid: {n: CPUSet.parse(c) for n, c in named.items()} for uid, named in entries.items()}
+    return Checkpoint("static", CPUSet.parse(default), held).dumps()
+
+
+def reserved(config: KubeletConfig, release: str = "1.36") -> str:
+    policy = make_policy(SMT, config, release=release)
+    assert isinstance(policy, StaticPolicy)
+    return str(policy.reserved)
+
+
+def refusal(config: KubeletConfig, release: str = "1.36") -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        make_policy(SMT, config, release=release)
+    return str(caught.value)
 
 
 # -- reservation ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("system", "kube", "reserved"),
+    ("system", "kube", "cpus"),
     [("1", None, "0"), (None, "2", "0,4"), ("500m", "500m", "0"), ("600m", "500m", "0,4"),
      ("1m", None, "0"), ("3", None, "0-1,4"), ("8", None, "0-7")],
 )  # fmt: skip
 def test_an_amount_is_rounded_up_and_chosen_by_the_allocator(
-    system: str | None, kube: str | None, reserved: str
+    system: str | None, kube: str | None, cpus: str
 ) -> None:
-    policy = make_policy(SMT, KubeletConfig(system_reserved=system, kube_reserved=kube))
-    assert isinstance(policy, StaticPolicy)
-    assert str(policy.reserved) == reserved
+    assert reserved(KubeletConfig(system_reserved=system, kube_reserved=kube)) == cpus
 
 
 def test_a_list_takes_the_place_of_the_amounts() -> None:
+    """From 1.17 on (``reservedSystemCPUs``, docs/facts 5.3)."""
     config = KubeletConfig(reserved_system_cpus=CPUSet([0, 3]), kube_reserved="5")
-    policy = make_policy(SMT, config)
-    assert isinstance(policy, StaticPolicy)
-    assert str(policy.reserved) == "0,3"
+    assert reserved(config) == "0,3"
+    assert reserved_milli_cpus(config, release="1.17") == 2000
+    assert reserved_milli_cpus(config, release="1.16") == 5000
 
 
 @pytest.mark.parametrize(
     ("config", "error"),
     [
-        (KubeletConfig("foo"), 'unknown policy: "foo"'),
-        (
-            KubeletConfig(),
-            "[cpumanager] unable to determine reserved CPU resources for static policy",
-        ),
-        (
-            KubeletConfig(system_reserved="0"),
-            "[cpumanager] unable to determine reserved CPU resources for static policy",
-        ),
-        (
-            KubeletConfig(system_reserved="9"),
-            "new static policy error: [cpumanager] unable to reserve the required amount of CPUs "
-            "(size of  did not equal 9)",
-        ),
-        (
-            KubeletConfig(reserved_system_cpus=CPUSet([0, 8])),
-            "reserved-cpus: 0,8 is not a subset of online-cpus: 0-7",
-        ),
         (
             KubeletConfig("none", reserved_system_cpus=CPUSet([0, 8])),
             "reserved-cpus: 0,8 is not a subset of online-cpus: 0-7",
@@ -107,11 +97,10 @@ def test_a_list_takes_the_place_of_the_amounts() -> None:
             "options=map[full-pcpus-only:true x:y]",
         ),
     ],
-)  # all seen on a real 1.36.4
+)
 def test_settings_that_are_refused(config: KubeletConfig, error: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        make_policy(SMT, config)
-    assert str(caught.value) == error
+    """Seen on a real 1.36.4, as were those of the scenarios config/*-is-refused."""
+    assert refusal(config) == error
 
 
 @pytest.mark.parametrize("release", ["1.17", "1.20", "1.21"])
@@ -149,32 +138,16 @@ _FORM = (
 )  # fmt: skip
 def test_a_reservation_that_is_no_quantity(release: str, config: KubeletConfig, error: str) -> None:
     """docs/facts 9.2; seen on real kubelets 1.20.15, 1.26.15, 1.32.2, 1.36.4 and 1.37.0."""
-    with pytest.raises(ConfigurationError) as caught:
-        make_policy(SMT, config, release=release)
-    assert str(caught.value) == error
+    assert refusal(config, release) == error
 
 
 def test_a_reservation_is_rounded_as_the_release_rounds_it() -> None:
     """``1000400u`` reserves two CPUs up to 1.36 and one from 1.37 on (docs/facts 12.7)."""
     config = KubeletConfig(system_reserved="1000400u")
-    policies = [make_policy(SMT, config, release=one) for one in ("1.36", "1.37")]
-    assert [str(one.reserved) for one in policies if isinstance(one, StaticPolicy)] == ["0,4", "0"]
-
-
-def test_a_list_reserves_from_1_17_on() -> None:
-    """``reservedSystemCPUs`` takes the place of the amounts (docs/facts 5.3)."""
-    config = KubeletConfig(reserved_system_cpus=CPUSet([1, 2]), system_reserved="1")
-    assert reserved_milli_cpus(config, release="1.17") == 2000
-    assert reserved_milli_cpus(config, release="1.16") == 1000
+    assert (reserved(config, "1.36"), reserved(config, "1.37")) == ("0,4", "0")
 
 
 # -- the state at start --------------------------------------------------------------------------
-
-
-def test_a_fresh_state_puts_all_cpus_into_the_shared_pool() -> None:
-    assert started().state_file() == (
-        '{"policyName":"static","defaultCpuSet":"0-7","checksum":14413152}'
-    )
 
 
 def test_the_policy_none_writes_an_empty_state_and_takes_any() -> None:
@@ -188,46 +161,20 @@ def test_the_policy_none_writes_an_empty_state_and_takes_any() -> None:
 
 
 @pytest.mark.parametrize(
-    ("default", "entries", "error"),
+    ("default", "held", "error"),
     [
-        ("", {"p": {"c": "1"}}, "default cpuset cannot be empty"),
-        (
-            "1-7",
-            {"p": {"c": "0"}},
-            'not all reserved cpus: "0" are present in defaultCpuSet: "1-7"',
-        ),
-        (
-            "0-6",
-            {"p": {"c": "6"}},
-            'pod: p, container: c cpuset: "6" overlaps with default cpuset "0-6"',
-        ),
-        (
-            "0-3",
-            {},
-            'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"',
-        ),
-        (
-            "0-6",
-            {"p": {"c": "8"}},
-            'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-6,8"',
-        ),
+        ("", "1", "default cpuset cannot be empty"),
+        ("0-6", "8",
+         'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-6,8"'),
+        # Faults are looked for in the kubelet's order.
+        ("1-6", "6", 'not all reserved cpus: "0" are present in defaultCpuSet: "1-6"'),
+        ("0-5", "5", 'pod: p, container: c cpuset: "5" overlaps with default cpuset "0-5"'),
     ],
-)
-def test_a_state_that_does_not_suit_the_machine(
-    default: str, entries: dict[str, dict[str, str]], error: str
-) -> None:
+)  # fmt: skip
+def test_a_state_that_does_not_suit_the_machine(default: str, held: str, error: str) -> None:
     with pytest.raises(StateError) as caught:
-        started(state_file(default, entries))
+        started(state_file(default, {"p": {"c": held}}))
     assert str(caught.value) == error
-
-
-def test_faults_are_looked_for_in_the_kubelets_order() -> None:
-    both = state_file("1-6", {"p": {"c": "6"}})
-    with pytest.raises(StateError, match="not all reserved"):
-        started(both)
-    overlap = state_file("0-5", {"p": {"c": "5"}})
-    with pytest.raises(StateError, match="overlaps"):
-        started(overlap)
 
 
 def test_of_several_overlaps_any_may_be_named() -> None:
@@ -251,33 +198,12 @@ def test_what_is_not_looked_at() -> None:
 # -- giving and taking ---------------------------------------------------------------------------
 
 
-def test_the_reserved_cpu_is_shared_but_never_given_away() -> None:
-    manager = started()
-    pod = Pod("p", (container("c", "7"),))
-    admit(manager, pod)
-    assert held(manager, pod) == {"c": "1-7"}
-    assert str(manager.state.default) == "0"
-    with pytest.raises(NotEnoughCPUs, match="requested=1, available=0"):
-        admit(manager, pod, Pod("q", (container("c", "1"),)))
-
-
 def test_what_is_held_is_kept_whatever_its_size() -> None:
     manager = started(state_file("0,4-7", {Pod("p", ()).uid: {"c": "1-3"}}))
     pod = Pod("p", (container("c", "2"),))
     admit(manager, pod)
     assert held(manager, pod) == {"c": "1-3"}
     assert manager.state.changes == 0
-
-
-def test_a_failed_pod_keeps_what_its_first_container_got_until_it_is_stale() -> None:
-    manager = started()
-    pod = Pod("p", (container("a", "4"), container("b", "4")))
-    with pytest.raises(NotEnoughCPUs):
-        admit(manager, pod)
-    assert held(manager, pod) == {"a": "1-2,5-6"}
-    manager.active_pods = tuple
-    manager.remove_stale_state()
-    assert str(manager.state.default) == "0-7"
 
 
 def test_nothing_is_stale_before_all_sources_were_heard() -> None:
@@ -289,14 +215,8 @@ def test_nothing_is_stale_before_all_sources_were_heard() -> None:
     admit(manager, Pod("p", (container("c", "6"),)))
 
 
-def test_an_app_container_may_reuse_the_cpus_of_init_containers() -> None:
-    manager = started()
-    pod = Pod("p", (container("i", "4", Kind.INIT), container("a", "2"), container("b", "1")))
-    admit(manager, pod)
-    assert held(manager, pod) == {"i": "1-2,5-6", "a": "1,5", "b": "4"}
-
-
-def test_a_sidecar_keeps_its_cpus() -> None:
+def test_an_app_container_may_reuse_the_cpus_of_init_containers_and_not_of_sidecars() -> None:
+    """As a real 1.36.4 gave them."""
     manager = started()
     pod = Pod(
         "p",
@@ -305,19 +225,19 @@ def test_a_sidecar_keeps_its_cpus() -> None:
             container("s", "1", Kind.SIDECAR),
             container("i2", "3", Kind.INIT),
             container("a", "2"),
+            container("b", "1"),
         ),
     )
-    admit(manager, pod)  # as a real 1.36.4 gave them
-    assert held(manager, pod) == {"i1": "1,5", "s": "4", "i2": "1-2,5", "a": "1,5"}
+    admit(manager, pod)
+    assert held(manager, pod) == {"i1": "1,5", "s": "4", "i2": "1-2,5", "a": "1,5", "b": "2"}
 
 
 def test_only_the_pod_handled_last_may_reuse() -> None:
     manager = started()
     first = Pod("p", (container("i", "6", Kind.INIT), container("a", "6")))
-    manager.active_pods = lambda: [first]
-    manager.allocate(first, first.containers[0])
     other = Pod("q", (container("c", "1"),))
     manager.active_pods = lambda: [first, other]
+    manager.allocate(first, first.containers[0])
     manager.allocate(other, other.containers[0])
     with pytest.raises(NotEnoughCPUs, match="available=0"):
         manager.allocate(first, first.containers[1])
@@ -355,28 +275,6 @@ def test_cpus_of_one_pod_come_back_once() -> None:
 def _sent(manager: CPUManager, *pods: Pod) -> list[tuple[str, str]]:
     manager.active_pods = lambda: pods
     return [(name, str(cpus)) for _, name, cpus in manager.reconcile(lambda *_: True)]
-
-
-def test_a_shared_container_is_told_once_and_at_each_change_of_the_pool() -> None:
-    manager = started()
-    shared = Pod("s", (container("c", "500m"),))
-    admit(manager, shared)
-    manager.add_container(shared.uid, "c")
-    assert _sent(manager, shared) == [("c", "0-7")]
-    assert _sent(manager, shared) == []
-    exclusive = Pod("e", (container("x", "1"),))
-    admit(manager, shared, exclusive)
-    manager.add_container(exclusive.uid, "x")
-    assert _sent(manager, shared, exclusive) == [("c", "0-3,5-7")]
-
-
-def test_a_new_manager_tells_every_container() -> None:
-    manager = started()
-    pod = Pod("e", (container("x", "1"), container("y", "500m")))
-    admit(manager, pod)
-    again = started(manager.state_file())
-    admit(again, pod)
-    assert _sent(again, pod) == [("x", "4"), ("y", "0-3,5-7")]
 
 
 def test_an_empty_pool_and_a_container_that_does_not_run_are_passed_over() -> None:

@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-import topologies
 from conformance import strategies
 from conformance.discovered import info_of
 from reference import CPUSet, Node, NotModelled
@@ -21,8 +20,8 @@ from reference.kubelet.reasons import Rule, reason_for, reason_of_refusal
 from reference.pods.pod_level_resources import as_decoded
 from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, PodResources, Start
 from reference.view import Phase, PodView, View
+from tests.reference.nodes import do, tree
 
-TREE: Final = topologies.machine("4s-4n-48c-smt2").tree
 CONFIG: Final = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 ON: Final = {"PodLevelResourceManagers": True}
 OFF: Final = replace(CONFIG, feature_gates={"PodLevelResources": False})
@@ -111,8 +110,8 @@ def test_a_pool_of_the_pods_own() -> None:
 
 def test_up_to_1_15_init_containers_do_not_count() -> None:
     pod = Pod("p", (Container("i", kind=Kind.INIT), like("c", "2")))
-    assert reason_for(pod, pod.containers[1], CONFIG, release="1.15").cpus == 2
-    assert reason_for(pod, pod.containers[1], CONFIG, release="1.16").cpus == 0
+    for release, cpus in (("1.15", 2), ("1.16", 0)):
+        assert reason_for(pod, pod.containers[1], CONFIG, release=release).cpus == cpus
 
 
 # -- held against the model --------------------------------------------------------------------
@@ -161,11 +160,10 @@ def settings(config: KubeletConfig, release: str, managers: bool) -> KubeletConf
 
 
 def after(pod: Pod, config: KubeletConfig, release: str) -> View:
-    node = Node(lambda _: TREE, "m", config, release=release, discovering=info_of)
-    node.do(Start())
-    assert node.view().running, node.view().error
-    node.do(Apply(pod))
-    return node.view()
+    node = Node(tree, "4s-4n-48c-smt2", config, release=release, discovering=info_of)
+    started = do(node, Start())
+    assert started.running, started.error
+    return do(node, Apply(pod))
 
 
 #: Every release, and often those in which pods with pod-level resources may have CPUs.

@@ -1,14 +1,15 @@
-"""What a kubelet that starts makes of pods that another has refused, and of one that was killed."""
+"""What a kubelet that starts makes of pods that another has refused, and of one that was killed;
+and which containers that end are started again."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
-from hunting.exploring.settings import machine_of
 from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.cpumanager.metrics import REQUESTS
 from reference.steps import (
@@ -37,22 +38,17 @@ from reference.steps import (
     TamperQuota,
 )
 from reference.view import Phase, Version
+from tests.reference import nodes
+from tests.reference.nodes import FOUR, TWO_NODES, booted, do
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
 IN_CLUSTER = replace(CONFIG, api_server=True)
 FULL = {"full-pcpus-only": "true"}
+WHOLE_CORES = replace(CONFIG, policy_options=FULL)
+RESIZES = {"InPlacePodVerticalScaling": True}
 
 
-def node(
-    *steps: Step,
-    config: KubeletConfig = CONFIG,
-    machine: str = "1s-1n-4c-smt2",
-    release: str = "1.36",
-) -> Node:
-    made = Node(lambda name: machine_of(name).tree, machine, config, release=release)
-    for step in (Start(), *steps):
-        made.do(step)
-    return made
+node = partial(nodes.booted, config=CONFIG)
 
 
 @pytest.mark.parametrize("release", ["1.28.14", "1.29.9", "1.30.5", "1.31.1", "1.32", "1.37"])
@@ -62,14 +58,12 @@ def test_a_refused_pod_of_an_api_server_stays_refused(release: str) -> None:
     made = node(Apply(guaranteed("odd", 1)), config=config, release=release)
     before = made.view().pods["odd"]
     assert before.reason == "SMTAlignmentError"
-    for step in (Stop(), Configure(IN_CLUSTER), Start()):
-        made.do(step)
+    do(made, Stop(), Configure(IN_CLUSTER), Start())
     assert made.view().pods["odd"] == before
     assert made.view().assignments == {}
     made.do(Apply(guaranteed("whole", 6)))
     assert made.view().pods["whole"].phase is Phase.RUNNING
-    made.do(Delete("odd"))
-    made.do(Apply(Pod("odd", (Container("c"),), uid="another")))
+    do(made, Delete("odd"), Apply(Pod("odd", (Container("c"),), uid="another")))
     assert made.view().pods["odd"].phase is Phase.RUNNING
 
 
@@ -79,56 +73,46 @@ def test_earlier_releases_admit_it_once_more() -> None:
     made = node(Apply(guaranteed("first", 1)), Apply(large), config=IN_CLUSTER, release="1.26")
     before = made.view().pods["large"]
     none = replace(IN_CLUSTER, policy="none")
-    for step in (Stop(), Configure(none), RemoveState(), Start()):
-        made.do(step)
+    do(made, Stop(), Configure(none), RemoveState(), Start())
     assert before.reason == "UnexpectedAdmissionError"
     assert made.view().pods["large"].reason == "OutOfcpu"
 
     odd = replace(IN_CLUSTER, policy_options=FULL)
     made = node(Apply(guaranteed("odd", 1)), config=odd, release="1.26")
     before = made.view().pods["odd"]
-    for step in (Stop(), Configure(IN_CLUSTER), Start()):
-        made.do(step)
+    do(made, Stop(), Configure(IN_CLUSTER), Start())
     assert made.view().pods["odd"] == before
     assert made.view().assignments == {"odd": {"c": CPUSet([1])}}
     assert made.view().cpusets == {}
-
-
-def test_a_static_pod_that_was_refused_is_admitted_at_the_next_start() -> None:
-    """Nobody keeps its status."""
-    made = node(Apply(guaranteed("odd", 1)), config=replace(CONFIG, policy_options=FULL))
-    assert made.view().pods["odd"].phase is Phase.REJECTED
-    for step in (Stop(), Configure(CONFIG), Start()):
-        made.do(step)
-    assert made.view().pods["odd"].phase is Phase.RUNNING
 
 
 def test_a_static_pod_that_was_refused_as_it_ran_may_have_ended_for_good() -> None:
     """Its containers were ended, and nobody starts them again where its policy says so: a real
     1.36.4 shows it as ended. No container of a pod that never ran has ended."""
     never = replace(guaranteed("odd", 1), restart_policy=RestartPolicy.NEVER)
-    ran = node(Apply(never), Stop(), Configure(replace(CONFIG, policy_options=FULL)), Start())
+    ran = node(Apply(never), Stop(), Configure(WHOLE_CORES), Start())
     assert ran.view().pods["odd"].phase is Phase.REJECTED
-    for step in (Stop(), Start(), Stop(), Configure(CONFIG)):
-        ran.do(step)  # refused once more
+    do(ran, Stop(), Start(), Stop(), Configure(CONFIG))  # refused once more
     with pytest.raises(NotModelled, match="odd, refused while it ran"):
         ran.do(Start())
-    fresh = node(Apply(never), config=replace(CONFIG, policy_options=FULL))
-    for step in (Stop(), Configure(CONFIG), Start()):
-        fresh.do(step)
+    fresh = node(Apply(never), Stop(), Configure(CONFIG), Start(), config=WHOLE_CORES)
     assert fresh.view().pods["odd"].phase is Phase.RUNNING
 
 
 def test_a_refused_pod_has_a_class_in_1_26_if_it_has_containers() -> None:
-    """Also at a later start, when they have ended before (seen on 1.26.15). A reboot takes them
+    """Also at a later start, when they have ended before (seen on 1.26.15): chance decides, as it
+    names the class if it hears of the pod before it hears of its containers. A reboot takes them
     away."""
-    odd = Configure(replace(CONFIG, policy_options=FULL))
-    made = node(Apply(guaranteed("odd", 1)), Stop(), odd, Start(), release="1.26")
+    odd = (Apply(guaranteed("odd", 1)), Stop(), Configure(WHOLE_CORES), Start())
+    made = node(*odd, release="1.26")
     assert made.view().pods["odd"].qos == "Guaranteed"
     for steps, qos in (((Stop(), Start()), "Guaranteed"), ((Stop(), Reboot(), Start()), "")):
-        for step in steps:
-            made.do(step)
-        assert (made.view().pods["odd"].phase, made.view().pods["odd"].qos) == (Phase.REJECTED, qos)
+        seen = do(made, *steps).pods["odd"]
+        assert (seen.phase, seen.qos) == (Phase.REJECTED, qos)
+    again = node(*odd, Stop(), Start(), release="1.26")
+    shown = again.view()
+    without = {"odd": replace(shown.pods["odd"], qos="")}
+    assert again.follow(replace(shown, pods=without))
 
 
 def test_which_of_several_pods_was_admitted_last_is_decided_by_chance() -> None:
@@ -164,13 +148,28 @@ def test_cpus_of_a_pod_that_has_just_ended_may_not_be_free(release: str) -> None
 def test_1_32_with_the_gate_of_resizes_overlooks_what_pods_requested() -> None:
     """Its static policy reads the request of a container that has a status in that status, which
     lacks it: pods keep their CPUs, and what is counted is not known."""
-    config = replace(IN_CLUSTER, feature_gates={"InPlacePodVerticalScaling": True})
+    config = replace(IN_CLUSTER, feature_gates=RESIZES)
     steps = (Apply(guaranteed("a", 2)), Stop(), Start(), AskMetrics())
     for release, counted in (("1.31", True), ("1.32", False), ("1.33", True)):
-        made = node(*steps, config=config, release=release)
-        assert (REQUESTS in (made.view().metrics or {})) is counted
-        assert set(made.view().assignments) == {"a"}
-    made = node(Apply(guaranteed("a", 2)), Stop(), RemoveState(), config=config, release="1.32")
+        view = node(*steps, config=config, release=release).view()
+        assert (REQUESTS in (view.metrics or {})) is counted
+        assert set(view.assignments) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("more", "lost"),
+    [
+        ({}, [RemoveState()]),
+        # It may also decide who is refused.
+        ({"policy_options": FULL, "topology_manager_policy": "best-effort"}, []),
+        ({"topology_manager_scope": "pod", "topology_manager_policy": "best-effort"}, []),
+    ],
+)
+def test_a_pod_whose_request_1_32_overlooks_and_that_needs_cpus(
+    more: dict[str, Any], lost: list[Step]
+) -> None:
+    config = replace(IN_CLUSTER, feature_gates=RESIZES, **more)
+    made = node(Apply(guaranteed("a", 2)), Stop(), *lost, config=config, release="1.32")
     with pytest.raises(NotModelled, match="pod a needs CPUs, and its request is overlooked"):
         made.do(Start())
 
@@ -178,11 +177,8 @@ def test_1_32_with_the_gate_of_resizes_overlooks_what_pods_requested() -> None:
 def test_a_pod_of_an_api_server_that_is_never_restarted_may_end_with_a_reboot() -> None:
     """If the API server has heard by then that it runs (seen on 1.32.2 and 1.36.4)."""
     reboot = (Stop(), Reboot(), Start())
-    always, never = (
-        guaranteed("a", 1),
-        replace(guaranteed("b", 1), restart_policy=RestartPolicy.NEVER),
-    )
-    assert node(Apply(always), *reboot, config=IN_CLUSTER).view().running
+    never = replace(guaranteed("b", 1), restart_policy=RestartPolicy.NEVER)
+    assert node(Apply(guaranteed("a", 1)), *reboot, config=IN_CLUSTER).view().running
     assert node(Apply(never), *reboot).view().running
     with pytest.raises(NotModelled, match="pod b, refused while it ran, or gone with a reboot"):
         node(Apply(never), *reboot, config=IN_CLUSTER)
@@ -207,20 +203,19 @@ def test_updates_that_are_refused_for_ever_leave_every_container_as_it_was() -> 
     made = node(Apply(best_effort("shared")), FailUpdates(100_000))
     before = made.view()
     for step in (Apply(guaranteed("a", 2)), AwaitReconcile(), Apply(guaranteed("b", 1))):
-        made.do(step)
-        assert made.view().cpusets["shared"] == before.cpusets["shared"]
-        assert made.view().asked["shared"] == before.asked["shared"]
-    made.do(FailUpdates(0))  # the next round comes by itself
-    assert made.view().cpusets["shared"] == {"c": made.view().shared_pool}
+        view = do(made, step)
+        assert view.cpusets["shared"] == before.cpusets["shared"]
+        assert view.asked["shared"] == before.asked["shared"]
+    view = do(made, FailUpdates(0))  # the next round comes by itself
+    assert view.cpusets["shared"] == {"c": view.shared_pool}
 
 
 def test_a_refused_update_is_not_sent_again_once_the_former_cpuset_is_right() -> None:
     """What was sent before it still counts as sent."""
     made = node(Apply(best_effort("shared")), AwaitReconcile(), FailUpdates(100_000))
     sent = made.view().asked["shared"]["c"].updates
-    for step in (Apply(guaranteed("a", 2)), Delete("a"), FailUpdates(0), AwaitReconcile()):
-        made.do(step)
-    assert made.view().asked["shared"]["c"].updates == sent
+    view = do(made, Apply(guaranteed("a", 2)), Delete("a"), FailUpdates(0), AwaitReconcile())
+    assert view.asked["shared"]["c"].updates == sent
 
 
 def test_a_kubelet_that_is_killed_at_a_write_leaves_the_memory_as_it_was_then() -> None:
@@ -233,48 +228,53 @@ def test_a_kubelet_that_is_killed_at_a_write_leaves_the_memory_as_it_was_then() 
         reserved_memory={0: "8Mi", 1: "8Mi"},
     )
 
-    def container(name: str, cpus: str, mib: int) -> Container:
-        return Container(name, cpus, cpus, f"{mib}Mi", f"{mib}Mi")
+    def container(name: str, cpus: str, memory: str) -> Container:
+        return Container(name, cpus, cpus, memory, memory)
 
-    large = Pod("pod", tuple(container(*one) for one in [("a", "1", 32), ("b", "15", 640),
-                                                           ("c", "15", 640)]))  # fmt: skip
-    made = node(
-        Apply(large),
-        KillAtRename(1),
-        Apply(Pod("late", (container("c", "1", 64),))),
-        Start(),
-        config=config,
-        machine="2s-2n-8c-smt2-1024mib",
-    )
-    assert made.view().pods["late"].phase is Phase.RUNNING
-    assert "[memorymanager] preferred hint violates" in made.view().pods["pod"].message
+    parts = [("a", "1", "32Mi"), ("b", "15", "640Mi"), ("c", "15", "640Mi")]
+    large = Pod("pod", tuple(container(*part) for part in parts))
+    late = Pod("late", (container("c", "1", "64Mi"),))
+    steps = (Apply(large), KillAtRename(1), Apply(late), Start())
+    pods = node(*steps, config=config, machine="2s-2n-8c-smt2-1024mib").view().pods
+    assert pods["late"].phase is Phase.RUNNING
+    assert "[memorymanager] preferred hint violates" in pods["pod"].message
 
 
 WITH_DEVICE = replace(exclusive("c", 1), devices=(("example.com/device", 1),))
 
 
+def with_devices() -> tuple[Apply, Apply]:
+    """Pods of which the init container, and the app container, requests a device."""
+    init = [replace(WITH_DEVICE, name="i", kind=Kind.INIT), exclusive("c", 1)]
+    return Apply(guaranteed_of("a", init)), Apply(guaranteed_of("b", [WITH_DEVICE]))
+
+
 @pytest.mark.parametrize("release", ["1.26", "1.30"])
-def test_a_missing_device_of_an_init_container_weighed_up_to_1_30(release: str) -> None:
-    """And that of an app container did not."""
-    init = guaranteed_of("a", [replace(WITH_DEVICE, name="i", kind=Kind.INIT), exclusive("c", 1)])
-    app = guaranteed_of("b", [WITH_DEVICE])
-    static = node(Apply(init), Apply(app), release=release).view().pods
-    assert static["a"].reason == "UnexpectedAdmissionError"
-    assert static["a"].message.endswith("resources: [(res: example.com/device, q: 1), ]")
-    assert static["b"].phase is Phase.RUNNING
-    pods = node(Apply(init), Apply(app), config=IN_CLUSTER, release=release).view().pods
-    assert pods["a"].reason == "OutOfexample.com/device"
-    assert pods["a"].message.endswith("example.com/device, requested: 1, used: 0, capacity: 0")
+@pytest.mark.parametrize(
+    ("config", "reason", "alone", "beside"),
+    [
+        (CONFIG, "UnexpectedAdmissionError", "resources: [(res: example.com/device, q: 1), ]",
+         "[(res: example.com/device, q: 2), ]"),
+        (IN_CLUSTER, "OutOfexample.com/device",
+         "example.com/device, requested: 1, used: 0, capacity: 0",
+         "requested: 1, used: 1, capacity: 0"),
+    ],
+)  # fmt: skip
+def test_a_missing_device_of_an_init_container_weighed_up_to_1_30(
+    config: KubeletConfig, reason: str, alone: str, beside: str, release: str
+) -> None:
+    """And that of an app container did not. Those of other pods count, too."""
+    init, app = with_devices()
+    pods = node(init, app, config=config, release=release).view().pods
+    assert pods["a"].reason == reason
+    assert pods["a"].message.endswith(alone)
     assert pods["b"].phase is Phase.RUNNING
-    both = node(Apply(app), Apply(init), release=release)  # those of others count, too
-    assert both.view().pods["a"].message.endswith("[(res: example.com/device, q: 2), ]")
-    both = node(Apply(app), Apply(init), config=IN_CLUSTER, release=release)
-    assert both.view().pods["a"].message.endswith("requested: 1, used: 1, capacity: 0")
+    both = node(app, init, config=config, release=release).view().pods
+    assert both["a"].message.endswith(beside)
 
 
 def test_from_1_31_on_no_missing_device_weighs() -> None:
-    init = guaranteed_of("a", [replace(WITH_DEVICE, name="i", kind=Kind.INIT), exclusive("c", 1)])
-    assert node(Apply(init), release="1.31").view().pods["a"].phase is Phase.RUNNING
+    assert node(with_devices()[0], release="1.31").view().pods["a"].phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -282,19 +282,14 @@ def test_from_1_31_on_no_missing_device_weighs() -> None:
 )
 def test_a_restarted_container_keeps_its_devices_from_1_36_on(release: str, known: bool) -> None:
     """Before, Go's map order says whether the kubelet takes it for the one that has ended."""
-    made = node(
-        RegisterDevices("example.com/device", (Device("d0"),)),
-        Apply(guaranteed_of("a", [WITH_DEVICE])),
-        KillContainer("a", "c"),
-        Stop(),
-        release=release,
-    )
-    if not known:
+    devices = RegisterDevices("example.com/device", (Device("d0"),))
+    pod = Apply(guaranteed_of("a", [WITH_DEVICE]))
+    made = node(devices, pod, KillContainer("a", "c"), Stop(), release=release)
+    if known:
+        assert do(made, Start()).pods["a"].phase is Phase.RUNNING
+    else:
         with pytest.raises(NotModelled, match="restarted"):
             made.do(Start())
-        return
-    made.do(Start())
-    assert made.view().pods["a"].phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -310,41 +305,28 @@ def test_up_to_1_26_the_socket_knows_no_get(release: str, refusal: str) -> None:
 
 
 def test_a_quota_from_elsewhere_is_of_the_period_that_there_was() -> None:
-    config = replace(
-        CONFIG, cpu_cfs_quota_period=10_000, feature_gates={"CustomCPUCFSQuotaPeriod": True}
-    )
+    gates = {"CustomCPUCFSQuotaPeriod": True}
+    config = replace(CONFIG, cpu_cfs_quota_period=10_000, feature_gates=gates)
     made = node(Apply(best_effort("a")), TamperQuota("a", "c", 5_000), config=config)
     assert made.view().cfs["a"]["c"].period == 10_000
-
-
-@pytest.mark.parametrize(("release", "left"), [("1.32", 1), ("1.36", 0)])
-def test_up_to_1_32_a_start_counted_cpus_of_init_containers_twice(release: str, left: int) -> None:
-    """And gave them back once."""
-    pod = guaranteed_of("a", [exclusive("i", 1, kind=Kind.INIT), exclusive("c", 2)])
-    made = node(Apply(pod), Stop(), Start(), Delete("a"), AskMetrics(), release=release)
-    metrics = made.view().metrics
-    assert metrics is not None
-    assert metrics["kubelet_cpu_manager_exclusive_cpu_allocation_count"] == left
 
 
 def test_a_refused_pod_that_ran_may_count_for_about_a_second() -> None:
     """Its worker ends, and the kubelet takes it for active until then, whose containers are gone
     already (seen on 1.36.4 and 1.37.0): another pod may find no room."""
-    full = replace(CONFIG, policy_options=FULL)
-    made = node(Apply(guaranteed("large", 6)), Stop(), Start(), config=full)
+    steps = (Apply(guaranteed("large", 6)), Stop(), Start())
+    made = node(*steps, config=WHOLE_CORES)
     before = made.view()
     assert before.pods["large"].reason == "SMTAlignmentError"
-    made.do(Apply(guaranteed("b", 2)))
-    assert made.view().pods["b"].phase is Phase.RUNNING
+    after = do(made, Apply(guaranteed("b", 2)))
+    assert after.pods["b"].phase is Phase.RUNNING
     assert made.outcomes == 1  # the other is none for a search of the model
     lacking = node(Apply(burstable("b", request="8", limit="8"))).view().pods["b"]  # as 6 and 2 do
     refused = replace(lacking, qos="Guaranteed")
-    taken = (made.view().versions or ())[:1]
-    versions = (*taken, Version(before.shared_pool, CPUSet()))
+    versions = (*(after.versions or ())[:1], Version(before.shared_pool, CPUSet()))
     assert made.follow(replace(before, pods={**before.pods, "b": refused}, versions=versions))
-    killed = node(Apply(guaranteed("large", 6)), Stop(), Start(), KillAtRename(1), config=full)
-    killed.do(Apply(guaranteed("b", 2)))  # it is killed before either answer
-    assert not killed.view().running
+    killed = node(*steps, KillAtRename(1), Apply(guaranteed("b", 2)), config=WHOLE_CORES)
+    assert not killed.view().running  # it is killed before either answer
     assert made.view().pods["b"] == refused
 
 
@@ -369,19 +351,9 @@ def test_a_pod_of_policy_never_gets_no_second_sandbox() -> None:
     to stop it."""
     own = replace(exclusive("c", 8), restart_policy=RestartPolicy.ALWAYS)
     never = replace(guaranteed_of("a", [own]), restart_policy=RestartPolicy.NEVER)
-    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 8]), policy_options=FULL)
-    steps = (Apply(never), Stop(), Start(), Stop())
-    made = node(*steps, config=config, machine="2s-2n-8c-smt2")
+    config = replace(WHOLE_CORES, reserved_system_cpus=CPUSet([0, 8]))
+    made = node(Apply(never), Stop(), Start(), Stop(), config=config, machine=TWO_NODES)
     with pytest.raises(NotModelled, match="pod a, refused while it ran"):
-        made.do(Start())
-
-
-@pytest.mark.parametrize("more", [{"policy_options": FULL}, {"topology_manager_scope": "pod"}])
-def test_what_1_32_overlooks_may_also_decide_who_is_refused(more: dict[str, Any]) -> None:
-    config = replace(IN_CLUSTER, feature_gates={"InPlacePodVerticalScaling": True}, **more)
-    config = replace(config, topology_manager_policy="best-effort")
-    made = node(Apply(guaranteed("a", 2)), Stop(), config=config, release="1.32")
-    with pytest.raises(NotModelled, match="pod a needs CPUs, and its request is overlooked"):
         made.do(Start())
 
 
@@ -403,24 +375,43 @@ def test_a_pod_that_was_deleted_as_the_kubelet_was_killed_may_be_admitted_again(
         assert (REQUESTS in (made.view().metrics or {})) is known
 
 
-def test_chance_decides_the_class_of_a_refused_pod_that_had_ended() -> None:
-    """1.26 names it if it hears of the pod before it hears of its containers."""
-    odd = Configure(replace(CONFIG, policy_options=FULL))
-    made = node(Apply(guaranteed("odd", 1)), Stop(), odd, Start(), Stop(), Start(), release="1.26")
-    with_class = made.view()
-    assert with_class.pods["odd"].qos == "Guaranteed"
-    without = {"odd": replace(with_class.pods["odd"], qos="")}
-    assert made.follow(replace(with_class, pods=without))
-
-
 def test_1_32_with_the_gate_of_resizes_may_restore_a_quota() -> None:
-    config = replace(CONFIG, feature_gates={"InPlacePodVerticalScaling": True})
-    half = burstable("a", request="1", limit="2")
-    tamper = TamperQuota("a", "c", 50_000)
-    for release, gates in (("1.32", {}), ("1.33", config.feature_gates)):
-        made = node(
-            Apply(half), tamper, config=replace(config, feature_gates=gates), release=release
-        )
+    config = replace(CONFIG, feature_gates=RESIZES)
+    half, tamper = burstable("a", request="1", limit="2"), TamperQuota("a", "c", 50_000)
+    for release, given in (("1.32", CONFIG), ("1.33", config)):
+        made = node(Apply(half), tamper, config=given, release=release)
         assert made.view().pods["a"].phase is Phase.RUNNING
     with pytest.raises(NotModelled, match=r"TamperQuota by release 1\.32 with"):
         node(Apply(half), tamper, config=config, release="1.32")
+
+
+# -- a restart policy of its own, which outranks the pod's, and rules that bring one ---------------
+
+
+def _node(*codes: int) -> Node:
+    one = Pod("a", (replace(exclusive("c", 2), restarts_all_on=codes),))
+    return booted(Apply(one), config=KubeletConfig(system_reserved="1"), machine=FOUR)
+
+
+@pytest.mark.parametrize("code", [0, 1, 137])
+def test_an_exit_code_without_a_rule_ends_the_container(code: int) -> None:
+    """The policy of its own is Never, whatever the pod's is (seen on 1.36.4)."""
+    view = do(_node(42), KillContainer("a", "c", code))
+    assert (view.pods["a"].phase, view.assignments) == (Phase.ENDED, {})
+
+
+@pytest.mark.parametrize(
+    ("own", "whole", "code", "phase"),
+    [
+        ("Never", "Always", 1, Phase.ENDED),
+        ("Never", "Always", 0, Phase.ENDED),
+        ("OnFailure", "Always", 0, Phase.ENDED),
+        ("Always", "Never", 0, Phase.RUNNING),
+        ("Always", "Never", 137, Phase.RUNNING),
+        ("OnFailure", "Never", 1, Phase.RUNNING),
+    ],
+)
+def test_its_own_policy_outranks_the_pods(own: str, whole: str, code: int, phase: Phase) -> None:
+    container = replace(exclusive("c", 1), restart_policy=RestartPolicy(own))
+    pod = Pod("b", (container,), restart_policy=RestartPolicy(whole))
+    assert do(_node(), Apply(pod), KillContainer("b", "c", code)).pods["b"].phase is phase

@@ -46,10 +46,7 @@ from reference.steps import (
         (WriteState("x" * 400), f"write the state file: {'x' * 300}… (400 characters)"),
         (Delete("a", force=True), "delete pod a by force"),
         (KillContainer("a", "c"), "kill container a/c (SIGKILL)"),
-        (
-            TamperQuota("a", "c", 5000),
-            "give a/c a CFS quota of 5000 us behind the kubelet's back",
-        ),
+        (TamperQuota("a", "c", 5000), "give a/c a CFS quota of 5000 us behind the kubelet's back"),
         (OfflineCPUs(CPUSet([2, 3]), "m"), "take CPUs 2-3 offline"),
         (OnlineCPUs(CPUSet([2, 3]), "m"), "bring CPUs 2-3 online"),
         (AwaitReconcile(), "wait for a reconcile round"),
@@ -81,10 +78,7 @@ from reference.steps import (
             "configure the kubelet: policy static, Topology Manager restricted, "
             "Topology Manager scope pod, Topology Manager option prefer-closest-numa-nodes=true",
         ),
-        (
-            Apply(guaranteed("a", 1, "500m")),
-            "apply Guaranteed pod a (c1: 1 CPU; c2: 500m CPU)",
-        ),
+        (Apply(guaranteed("a", 1, "500m")), "apply Guaranteed pod a (c1: 1 CPU; c2: 500m CPU)"),
         (
             ApplyTogether((guaranteed("a", 1), best_effort("b"))),
             "apply at once Guaranteed pod a (c: 1 CPU), BestEffort pod b (c: no cpu request)",

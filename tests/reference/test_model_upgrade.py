@@ -5,26 +5,18 @@ What real kubelets did on one root, kill -9 between them, stands in docs/facts 7
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-import topologies
 from conformance.pods import guaranteed
 from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.branching import BranchingNode
 from reference.steps import Apply, KubeletConfig, Reboot, Start, Stop
 from reference.view import View
+from tests.reference.nodes import EIGHT, booted, do, tree
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
-
-
-def _trees(name: str) -> Mapping[str, str]:
-    return topologies.machine(name).tree
-
-
-def _node(release: str, config: KubeletConfig = CONFIG, kind: type[Node] = Node) -> Node:
-    return kind(_trees, "1s-1n-4c-smt2", config, release=release)
 
 
 def _started(node: Node, release: str, kind: type[Node] = Node) -> tuple[Node, View]:
@@ -34,15 +26,15 @@ def _started(node: Node, release: str, kind: type[Node] = Node) -> tuple[Node, V
     heir = node.handed_over(
         lambda trees, machine, config: kind(trees, machine, config, release=release)
     )
-    heir.do(Start())
-    return heir, heir.view()
+    return heir, do(heir, Start())
 
 
 def _with_pod(release: str) -> Node:
-    node = _node(release)
-    node.do(Start())
-    node.do(Apply(guaranteed("a", 2)))
-    return node
+    return booted(Apply(guaranteed("a", 2)), config=CONFIG, release=release)
+
+
+def _newer(*_: object) -> Node:
+    return Node(tree, EIGHT, CONFIG, release="1.37")
 
 
 def test_a_version_1_file_is_read_and_left_as_it_is_until_1_37_refuses_it() -> None:
@@ -64,41 +56,25 @@ def test_a_version_1_file_is_read_and_left_as_it_is_until_1_37_refuses_it() -> N
     assert view.running
 
 
-def test_1_17_refuses_what_1_20_has_written() -> None:
-    node, _ = _started(_with_pod("1.17"), "1.20")
-    node.do(Apply(guaranteed("b", 2)))
-    _, view = _started(node, "1.17")
-    assert view.exit_status == 255
-    assert view.error.endswith(
-        "could not initialize checkpoint manager: could not restore state from checkpoint: json: "
-        "cannot unmarshal object into Go struct field CPUManagerCheckpoint.entries of type string"
-    )
-
-
 @pytest.mark.parametrize("kind", [Node, BranchingNode])
 def test_1_36_and_1_37_read_one_anothers_files(kind: type[Node]) -> None:
     """Each leaves the file as it is until a pod comes; then it writes its own form."""
-    node = _node("1.36", kind=kind)
-    node.do(Start())
-    node.do(Apply(guaranteed("a", 2)))
-    written = node.view().state_file or ""
+    node = kind(tree, EIGHT, CONFIG, release="1.36")
+    written = do(node, Start(), Apply(guaranteed("a", 2))).state_file or ""
     assert '"dataChecksum"' not in written
     node, view = _started(node, "1.37", kind)
     assert view.state_file == written
-    node.do(Apply(guaranteed("b", 2)))
-    written = node.view().state_file or ""
+    written = do(node, Apply(guaranteed("b", 2))).state_file or ""
     assert '"dataChecksum"' in written
     node, view = _started(node, "1.36", kind)
     assert view.state_file == written
     assert view.assignments == {"a": {"c": CPUSet([1, 5])}, "b": {"c": CPUSet([2, 6])}}
-    node.do(Apply(guaranteed("d", 1)))
-    assert '"dataChecksum"' not in (node.view().state_file or "")
+    assert '"dataChecksum"' not in (do(node, Apply(guaranteed("d", 1))).state_file or "")
 
 
 def test_the_machine_that_was_booted_last_stays() -> None:
     node = _with_pod("1.36")
-    node.do(Stop())
-    node.do(Reboot("1s-1n-8c-smt2"))
+    do(node, Stop(), Reboot("1s-1n-8c-smt2"))
     _, view = _started(node, "1.37")
     assert view.error.startswith(
         'current set of available CPUs "0-15" doesn\'t match with CPUs in state "0-7"'
@@ -107,10 +83,10 @@ def test_the_machine_that_was_booted_last_stays() -> None:
 
 def test_a_kubelet_that_runs_is_not_replaced() -> None:
     with pytest.raises(IllegalStep, match="the kubelet runs"):
-        _with_pod("1.36").handed_over(lambda *_: _node("1.37"))
+        _with_pod("1.36").handed_over(_newer)
 
 
 def test_pods_of_an_api_server_are_not_modelled() -> None:
-    node = _node("1.36", KubeletConfig(reserved_system_cpus=CPUSet([0]), api_server=True))
+    node = Node(tree, EIGHT, replace(CONFIG, api_server=True), release="1.36")
     with pytest.raises(NotModelled, match="API server"):
-        node.handed_over(lambda *_: _node("1.37"))
+        node.handed_over(_newer)

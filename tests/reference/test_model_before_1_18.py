@@ -1,27 +1,27 @@
-"""Whole nodes of 1.8 to 1.16: docs/facts 5.1 to 5.8, 6.2, 7.3, 7.4 and 8.1 to 8.5.
+"""Whole nodes of 1.8 to 1.17: docs/facts 5.1 to 5.8, 6.2, 7.3, 7.4 and 8.1 to 8.5.
 
-Of 1.15.12 and 1.16.15 real kubelets were driven, and a test says what was seen on them; the rest
-follows from the sources of 1.8.15, 1.9.11, 1.10.13, 1.11.10, 1.12.10, 1.13.12 and 1.14.10.
+Of 1.15.12 and 1.16.15 real kubelets were driven, and a test says what was seen on them; what is
+said of 1.17 was seen on a real 1.17.17. The rest follows from the sources of 1.8.15, 1.9.11,
+1.10.13, 1.11.10, 1.12.10, 1.13.12 and 1.14.10.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-import topologies
 from reference import Checkpoint, CPUSet, Node, NotModelled
 from reference.cpumanager.cpu_manager import make_policy
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.kubelet.configuration import reserved_cpus, reserving
+from reference.kubelet.runtime import container_id
 from reference.machine.topology import CPUTopology
 from reference.releases import OLDEST
 from reference.steps import (
     Apply,
-    AwaitReconcile,
     Configure,
     Container,
     Delete,
@@ -33,28 +33,23 @@ from reference.steps import (
     Start,
     Step,
     Stop,
-    Tamper,
     WriteState,
 )
 from reference.view import Phase, PodView, View
+from tests.reference.nodes import TWO_NODES, do
+from tests.reference.nodes import node as node_of
 from tests.support.pods import best_effort, pod
 
-FOUR, EIGHT, TWO_NODES = "1s-1n-4c-smt1", "1s-1n-4c-smt2", "2s-2n-8c-smt2"
-TREES = {name: topologies.machine(name).tree for name in (FOUR, EIGHT, TWO_NODES)}
 #: The kubelet reserves CPU 0: a single CPU is taken from the core with the lowest id.
 ONE = KubeletConfig(system_reserved="1")
-EVERY = [f"1.{minor}" for minor in range(OLDEST, 18)]
+node = partial(node_of, config=ONE)
 
 
 def between(first: int, last: int) -> list[str]:
     return [f"1.{minor}" for minor in range(first, last + 1)]
 
 
-def node(*steps: Step, release: str, config: KubeletConfig = ONE, machine: str = EIGHT) -> Node:
-    made = Node(TREES.__getitem__, machine, config, release=release)
-    for step in steps:
-        made.do(step)
-    return made
+EVERY = between(OLDEST, 17)
 
 
 def held(view: View) -> dict[str, str]:
@@ -75,26 +70,9 @@ def test_an_exclusive_container_and_a_shared_one(release: str) -> None:
     """The cpusets are the same in every release; the state file shows who has what since 1.9."""
     one = node(Start(), Apply(best_effort("s")), Apply(pod("a", "2")), release=release)
     assert cpusets(one.view()) == {"a/c1": "1,5", "s/c1": "0,2-4,6-7"}
-    one.do(Delete("a"))
-    assert cpusets(one.view()) == {"s/c1": "0-7"}
-    assert held(one.view()) == {}
-
-
-@pytest.mark.parametrize("release", EVERY)
-def test_every_round_repairs_what_was_changed(release: str) -> None:
-    one = node(Start(), Apply(pod("a", "1")), Apply(best_effort("b")), release=release)
-    before = one.view()
-    one.do(Tamper("a", "c1", CPUSet([0])))
-    one.do(Tamper("b", "c1", CPUSet([0])))
-    assert one.view() != before
-    one.do(AwaitReconcile())
-    assert one.view() == before
-
-
-@pytest.mark.parametrize("release", EVERY)
-def test_policy_none_pins_nothing(release: str) -> None:
-    view = node(Start(), Apply(pod("a", "2")), config=KubeletConfig("none"), release=release).view()
-    assert view.cpusets == {"a": {"c1": None}}
+    view = do(one, Delete("a"))
+    assert cpusets(view) == {"s/c1": "0-7"}
+    assert held(view) == {}
 
 
 # -- settings -------------------------------------------------------------------------------------
@@ -192,32 +170,42 @@ def test_no_reservation(release: str) -> None:
 )
 def test_in_1_8_and_1_9_main_says_why(release: str, error: str, status: int) -> None:
     """``die`` in ``cmd/kubelet/kubelet.go``; from 1.10 on klog's fatal exit."""
-    empty: Mapping[str, str] = {"/proc/cpuinfo": ""}
-    one = Node(lambda name: empty, "empty", ONE, release=release)
-    one.do(Start())
-    assert (one.view().error, one.view().exit_status) == (error, status)
+    view = do(Node(lambda _: {"/proc/cpuinfo": ""}, "empty", ONE, release=release), Start())
+    assert (view.error, view.exit_status) == (error, status)
+
+
+def test_a_reservation_that_is_not_to_be_had_panics() -> None:
+    """Up to 1.17; from 1.18 on an error (docs/facts 5.3)."""
+    config = KubeletConfig(system_reserved="9")
+    text = "[cpumanager] unable to reserve the required amount of CPUs (size of  did not equal 9)"
+    old = node(Start(), config=config, release="1.17").view()
+    assert (old.error, old.exit_status) == (f"panic: {text}", 2)
+    new = node(Start(), config=config, release="1.18").view()
+    assert text in new.error
+    assert new.exit_status == 255
 
 
 @pytest.mark.parametrize("release", between(10, 11))
 def test_a_bad_state_file_makes_1_10_and_1_11_panic(release: str) -> None:
-    one = node(WriteState("{"), Start(), release=release)
-    assert one.view().error.startswith(
+    view = node(WriteState("{"), Start(), release=release).view()
+    assert view.error.startswith(
         "panic: [cpumanager] state file: unable to restore state from disk ("
     )
-    assert "\n" not in one.view().error
-    assert one.view().exit_status == 2
-    assert one.view().state_file == "{"
+    assert "\n" not in view.error
+    assert (view.exit_status, view.state_file) == (2, "{")
 
 
-@pytest.mark.parametrize("release", between(12, 16))
-def test_a_bad_state_file_is_an_error_since_1_12(release: str) -> None:
-    """Seen on 1.16.15."""
-    one = node(WriteState("{"), Start(), release=release)
-    assert one.view().error.startswith(
+@pytest.mark.parametrize("text", ["", "{", '{"policyName":"static","checksum":7}'])
+@pytest.mark.parametrize("release", between(12, 17))
+def test_a_bad_state_file_is_an_error_since_1_12(release: str, text: str) -> None:
+    """Seen on 1.16.15; it is the first line of two."""
+    view = node(WriteState(text), Start(), release=release).view()
+    assert view.error.startswith(
         "failed to run Kubelet: could not initialize checkpoint manager: "
         "could not restore state from checkpoint: "
     )
-    assert one.view().exit_status == 255
+    assert "\n" not in view.error
+    assert view.exit_status == 255
 
 
 # -- the state file -------------------------------------------------------------------------------
@@ -226,24 +214,19 @@ def test_a_bad_state_file_is_an_error_since_1_12(release: str) -> None:
 def test_1_8_keeps_its_state_in_memory() -> None:
     """A file that lies there is another kubelet's, and says nothing of this one."""
     one = node(Start(), Apply(pod("a", "2")), release="1.8")
-    assert one.view().state_file is None
-    assert one.view().assignments == {}
+    assert (one.view().state_file, one.view().assignments) == (None, {})
     assert not one.view().shared_pool
     text = node(Start(), Apply(pod("b", "2")), release="1.9").view().state_file or ""
-    for step in (Stop(), WriteState(text), Start()):
-        one.do(step)
-    assert one.view().state_file == text
-    assert one.view().assignments == {}
+    view = do(one, Stop(), WriteState(text), Start())
+    assert (view.state_file, view.assignments) == (text, {})
 
 
 def test_1_9_creates_an_empty_file_and_writes_when_something_changes() -> None:
     """Under policy none nothing does; the next start cannot read it, and writes."""
-    none = KubeletConfig("none")
-    one = node(Start(), Apply(pod("a", "2")), config=none, release="1.9")
+    one = node(Start(), Apply(pod("a", "2")), config=KubeletConfig("none"), release="1.9")
     assert one.view().state_file == ""
-    for step in (Stop(), Start()):
-        one.do(step)
-    assert one.view().state_file == '{"policyName":"none","defaultCpuSet":""}'
+    view = do(one, Stop(), Start())
+    assert view.state_file == '{"policyName":"none","defaultCpuSet":""}'
     fresh = node(Start(), release="1.9").view()
     assert fresh.state_file == '{"policyName":"static","defaultCpuSet":"0-7"}'
 
@@ -262,13 +245,26 @@ def test_1_9_forgets_what_it_cannot_read(text: str) -> None:
     assert view.state_file == '{"policyName":"static","defaultCpuSet":"0-7"}'
 
 
-@pytest.mark.parametrize("release", between(9, 16))
+@pytest.mark.parametrize("release", between(9, 17))
 def test_entries_are_by_container_id(release: str) -> None:
-    text = node(Start(), Apply(pod("a", "2")), release=release).view().state_file or ""
-    content = json.loads(text)
+    """The view has names all the same."""
+    one = pod("a", "2")
+    view = node(Start(), Apply(one), release=release).view()
+    content = json.loads(view.state_file or "")
     ((key, cpus),) = content["entries"].items()
-    assert (len(key), cpus) == (64, "1,5")
+    assert (key, len(key), cpus) == (container_id(one.uid, "c1", 1), 64, "1,5")
     assert ("checksum" in content) is (int(release[2:]) >= 12)
+    assert held(view) == cpusets(view) == {"a/c1": "1,5"}
+
+
+def test_an_id_that_nobody_had_stays_an_id() -> None:
+    """An entry of another machine's container: stale, and not before some pod is active."""
+    text = node(Start(), Apply(pod("x", "1")), release="1.17").view().state_file or ""
+    other = node(WriteState(text), Start(), release="1.17")
+    assert list(other.view().assignments) == [""]
+    view = do(other, Apply(best_effort("b")))
+    assert view.assignments == {}
+    assert str(view.shared_pool) == "0-7"
 
 
 # -- judging the state ----------------------------------------------------------------------------
@@ -279,15 +275,16 @@ def state(default: str, **entries: str) -> str:
     return json.dumps({"policyName": "static", "defaultCpuSet": default, "entries": entries})
 
 
-@pytest.mark.parametrize("release", between(9, 16))
+@pytest.mark.parametrize("release", between(9, 17))
 @pytest.mark.parametrize("default", ["0-3", "0-11"])
 def test_a_state_of_other_cpus_is_refused_since_1_12(release: str, default: str) -> None:
-    """Before, the kubelet went on with the CPUs of the file."""
+    """Before, the kubelet went on with the CPUs of the file. ``panic`` in ``policy_static.go``:
+    Go's exit status for it is 2. A 1.17.17 catches it, and goes on without CPU manager and device
+    manager, which no scenario waits for."""
     view = node(WriteState(state(default)), Start(), release=release).view()
     if int(release[2:]) >= 12:
-        assert view.error == (
-            f'current set of available CPUs "0-7" doesn\'t match with CPUs in state "{default}"'
-        )
+        text = f'current set of available CPUs "0-7" doesn\'t match with CPUs in state "{default}"'
+        assert (view.error, view.exit_status) == (text, 2)
     else:
         assert view.running
         assert str(view.shared_pool) == default
@@ -300,19 +297,17 @@ def test_up_to_1_11_only_cpus_of_the_file_are_handed_out(release: str) -> None:
     assert str(one.view().shared_pool) == "0,3"
 
 
-@pytest.mark.parametrize("release", between(9, 16))
+@pytest.mark.parametrize("release", between(9, 17))
 @pytest.mark.parametrize(
     ("text", "error"),
     [
         (state("", x="1"), "default cpuset cannot be empty"),
         (state("1-7"), 'not all reserved cpus: "0" are present in defaultCpuSet: "1-7"'),
-        (
-            state("0-7", x="1"),
-            'container id: x cpuset: "1" overlaps with default cpuset "0-7"',
-        ),
+        (state("0-7", x="1"), 'container id: x cpuset: "1" overlaps with default cpuset "0-7"'),
     ],
 )
 def test_what_every_release_refuses(release: str, text: str, error: str) -> None:
+    """``container id`` up to 1.17: docs/facts 5.8, row 4."""
     view = node(WriteState(text), Start(), release=release).view()
     assert (view.error, view.exit_status) == (error, 2)
 
@@ -322,11 +317,12 @@ def test_what_every_release_refuses(release: str, text: str, error: str) -> None
 
 @pytest.mark.parametrize("release", EVERY)
 def test_how_a_pod_too_large_is_refused(release: str) -> None:
-    """Static pods are critical since 1.16 (``IsCriticalPod``); seen on 1.15.12 and 1.16.15."""
-    one = node(Start(), Apply(pod("a", "5")), Apply(pod("b", "3")), release=release)
-    seen = one.view().pods["b"]
+    """By the node's predicates, in their words; admission takes no CPUs. Static pods are critical
+    since 1.16 (``IsCriticalPod``); seen on 1.15.12 and 1.16.15."""
+    view = node(Start(), Apply(pod("a", "5")), Apply(pod("b", "3")), release=release).view()
+    seen = view.pods["b"]
     if release in ("1.16", "1.17"):
-        assert seen.reason == "UnexpectedAdmissionError"
+        assert (seen.phase, seen.reason) == (Phase.REJECTED, "UnexpectedAdmissionError")
         assert seen.message.endswith("[(res: cpu, q: 1000), ]")
     else:
         assert seen == PodView(
@@ -335,14 +331,23 @@ def test_how_a_pod_too_large_is_refused(release: str) -> None:
             "Pod Node didn't have enough resource: cpu, requested: 3000, used: 5000, "
             "capacity: 7000",
         )
+    assert "b" not in view.assignments
+
+
+def test_a_container_that_cannot_have_its_cpus_is_not_modelled() -> None:
+    """The kubelet tries again, later and later. Init containers can take what the predicates count
+    once."""
+    one = node(Start(), Apply(pod("a", "3", init="3")), release="1.17")
+    with pytest.raises(NotModelled, match="later and later"):
+        one.do(Apply(pod("b", "4")))
+    assert one.view().pods.keys() == {"a"}
 
 
 @pytest.mark.parametrize("release", EVERY)
 def test_init_containers_decide_the_qos_class_since_1_16(release: str) -> None:
     """Seen on 1.15.12, and on 1.16.15: there such a pod is Burstable and shares."""
     mixed = Pod(
-        "a",
-        (Container("i", "1", None, "64Mi", None, Kind.INIT), *pod("a", "2").containers),
+        "a", (Container("i", "1", None, "64Mi", None, Kind.INIT), *pod("a", "2").containers)
     )
     view = node(Start(), Apply(mixed), release=release).view()
     late = release in ("1.16", "1.17")
@@ -350,15 +355,16 @@ def test_init_containers_decide_the_qos_class_since_1_16(release: str) -> None:
     assert cpusets(view) == {"a/c1": "0-7" if late else "1,5"}
 
 
+ALIGNED = replace(
+    ONE, topology_manager_policy="single-numa-node", feature_gates={"TopologyManager": True}
+)
+
+
 @pytest.mark.parametrize("release", ["1.16.0", "1.16", "1.17"])
 def test_the_topology_manager_passes_static_pods_over_in_1_16(release: str) -> None:
     """Seen on 1.16.15: their status names no QoS class when they are admitted, so one that no NUMA
     node holds is admitted, and CPUs are taken from anywhere."""
-    config = KubeletConfig(
-        system_reserved="2",
-        topology_manager_policy="single-numa-node",
-        feature_gates={"TopologyManager": True},
-    )
+    config = replace(ALIGNED, system_reserved="2")
     one = node(Start(), Apply(pod("a", "10")), config=config, machine=TWO_NODES, release=release)
     seen = one.view().pods["a"]
     if release == "1.17":
@@ -366,6 +372,14 @@ def test_the_topology_manager_passes_static_pods_over_in_1_16(release: str) -> N
     else:
         assert seen.phase is Phase.RUNNING
         assert len(one.view().assignments["a"]["c1"]) == 10
+
+
+def test_the_topology_manager_only_says_where() -> None:
+    """Its gate is off by default; CPUs are taken later (``topology_manager.go``, 1.17)."""
+    view = node(Start(), Apply(pod("a", "2")), config=ALIGNED, release="1.17").view()
+    assert [len(cpus) for cpus in view.assignments["a"].values()] == [2]
+    shut = node(Start(), config=replace(ALIGNED, feature_gates={}), release="1.17").view()
+    assert "requires feature gate TopologyManager" in shut.error
 
 
 # -- restarts -------------------------------------------------------------------------------------
@@ -405,22 +419,16 @@ def test_a_restart_forgets_and_gives_anew(release: str) -> None:
 @pytest.mark.parametrize("release", between(14, 16))
 def test_who_comes_first_after_a_restart_is_chance(release: str) -> None:
     """Rounds go through pods in Go's map order."""
-    one = node(
-        Start(), Apply(pod("a", "1")), Apply(pod("b", "1")), Stop(), Start(), release=release
-    )
+    a, b = Apply(pod("a", "1")), Apply(pod("b", "1"))
+    one = node(Start(), a, b, Stop(), Start(), release=release)
     assert one.outcomes == 2
-    seen = one.view()
-    other = node(Start(), Apply(pod("b", "1")), Apply(pod("a", "1")), release=release).view()
+    seen, other = one.view(), node(Start(), b, a, release=release).view()
     assert held(seen) != held(other)
+    swapped = _swapped(seen.state_file or "")
     assert one.follow(
-        replace(
-            seen,
-            assignments=other.assignments,
-            cpusets=other.cpusets,
-            state_file=_swapped(seen.state_file or ""),
-        )
+        replace(seen, assignments=other.assignments, cpusets=other.cpusets, state_file=swapped)
     )
-    assert not node(Start(), Apply(pod("a", "1")), Stop(), Start(), release="1.13").outcomes > 1
+    assert not node(Start(), a, Stop(), Start(), release="1.13").outcomes > 1
 
 
 def _swapped(text: str) -> str:
@@ -437,7 +445,7 @@ def test_up_to_1_13_who_was_deleted_while_down_is_stopped_and_gives_back(release
     assert cpusets(view) == {"b/c1": "2,6", "s/c1": "0-1,3-5,7"}
 
 
-@pytest.mark.parametrize("release", between(9, 16))
+@pytest.mark.parametrize("release", between(9, 17))
 def test_a_lost_state_file(release: str) -> None:
     """Running containers take CPUs anew since 1.10 (seen on 1.16.15); in 1.9 they share."""
     view = restarted(release, RemoveState())
@@ -447,21 +455,25 @@ def test_a_lost_state_file(release: str) -> None:
         assert cpusets(view) == {"a/c1": "1,5", "b/c1": "2,6", "s/c1": "0,3-4,7"}
 
 
+REBOOTED = (Start(), Apply(pod("a", "2")), Stop(), Reboot(), Start())
+
+
 @pytest.mark.parametrize("release", between(9, 13))
 def test_up_to_1_13_a_reboot_leaks(release: str) -> None:
     """Issue 76416: nobody stops a container that is gone, so what it held stays held, under an id
     that is no container's any more."""
-    one = node(Start(), Apply(pod("a", "2")), Stop(), Reboot(), Start(), release=release)
-    view = one.view()
+    view = node(*REBOOTED, release=release).view()
     assert view.assignments["a"] == {"c1": CPUSet([2, 6])}
     assert list(view.assignments[""].values()) == [CPUSet([1, 5])]
     assert str(view.shared_pool) == "0,3-4,7"
 
 
-@pytest.mark.parametrize("release", between(14, 16))
+@pytest.mark.parametrize("release", between(14, 17))
 def test_from_1_14_on_a_reboot_begins_anew(release: str) -> None:
-    one = node(Start(), Apply(pod("a", "2")), Stop(), Reboot(), Start(), release=release)
-    assert held(one.view()) == {"a/c1": "1,5"}
+    """In 1.17 what the former containers held goes once every container of every pod is known."""
+    view = node(*REBOOTED, release=release).view()
+    assert held(view) == {"a/c1": "2,6" if release == "1.17" else "1,5"}
+    assert view.shared_pool == CPUSet(range(8)) - view.assignments["a"]["c1"]
 
 
 @pytest.mark.parametrize("release", ["1.10", "1.11", "1.12", "1.13", "1.15"])
@@ -469,63 +481,57 @@ def test_a_running_container_that_finds_no_cpus(release: str) -> None:
     """Its state was lost, and the containers of a pod that is new take too many. Up to 1.11 it is
     sent the pool, as ``reconcileState`` goes on after the error."""
     one = node(Start(), Apply(pod("a", "5")), Stop(), RemoveState(), release=release)
-    one.do(Apply(pod("b", "2", init="2")))
-    held_before = cpusets(one.view())["a/c1"]
-    one.do(Start())
-    assert "a" not in one.view().assignments
-    pool = str(one.view().shared_pool)
+    held_before = cpusets(do(one, Apply(pod("b", "2", init="2"))))["a/c1"]
+    view = do(one, Start())
+    assert "a" not in view.assignments
+    pool = str(view.shared_pool)
     assert pool != held_before
-    early = release in ("1.10", "1.11")
-    assert cpusets(one.view())["a/c1"] == (pool if early else held_before)
+    assert cpusets(view)["a/c1"] == (pool if release in ("1.10", "1.11") else held_before)
 
 
 # -- init containers ------------------------------------------------------------------------------
 
 
+ONE_INIT = pod("a", "2", init="2")
+TWO_INITS = Pod(
+    "a",
+    (
+        Container("i", "1", "1", "64Mi", "64Mi", Kind.INIT),
+        Container("j", "2", "2", "64Mi", "64Mi", Kind.INIT),
+        Container("c", "1", "1", "64Mi", "64Mi"),
+    ),
+)
+
+
 @pytest.mark.parametrize(
-    ("releases", "expected"),
+    ("one", "releases", "expected"),
     [
-        (between(9, 13), {"a/i": "1,5", "a/c1": "2,6"}),
-        (["1.14"], {"a/c1": "2,6"}),
-        (["1.15"], {"a/i": "1,5", "a/c1": "2,6"}),
-        (["1.16", "1.17"], {"a/i": "2,6", "a/c1": "1,5"}),
+        (ONE_INIT, between(9, 13), {"a/i": "1,5", "a/c1": "2,6"}),
+        (ONE_INIT, ["1.14"], {"a/c1": "2,6"}),
+        (ONE_INIT, ["1.15"], {"a/i": "1,5", "a/c1": "2,6"}),
+        (ONE_INIT, ["1.16", "1.17"], {"a/i": "2,6", "a/c1": "1,5"}),
+        # kubernetes/kubernetes#78762
+        (ONE_INIT, ["1.17+init-cpus-returned=off"], {"a/i": "1,5", "a/c1": "2,6"}),
+        (TWO_INITS, ["1.13", "1.15"], {"a/i": "4", "a/j": "1,5", "a/c": "2"}),
+        (TWO_INITS, ["1.14"], {"a/c": "2"}),
+        # Each round takes CPUs from one for the other and ends as it began: no round is the last to
+        # change anything, and the node is at rest all the same.
+        (TWO_INITS, ["1.16", "1.17"], {"a/j": "1,5", "a/c": "4"}),
     ],
 )
-def test_what_an_init_container_that_ended_holds(
-    releases: list[str], expected: dict[str, str]
+def test_what_init_containers_that_ended_hold(
+    one: Pod, releases: list[str], expected: dict[str, str]
 ) -> None:
-    """Its own for the pod's life; in 1.14 nothing, as no round meets it; since 1.16 others, since
-    its own returned for the app container and a round gave it some again (seen on 1.16.15)."""
+    """Their own for the pod's life; in 1.14 nothing, as no round meets them; since 1.16 others,
+    since their own returned for the app container and a round gave them some again (seen on
+    1.16.15)."""
     for release in releases:
-        view = node(Start(), Apply(pod("a", "2", init="2")), release=release).view()
-        assert held(view) == expected, release
+        assert held(node(Start(), Apply(one), release=release).view()) == expected, release
 
 
-@pytest.mark.parametrize("release", between(9, 16))
+@pytest.mark.parametrize("release", between(9, 17))
 def test_all_cpus_of_a_pod_with_init_containers_return(release: str) -> None:
-    one = node(Start(), Apply(best_effort("s")), Apply(pod("a", "2", init="2")), release=release)
-    one.do(Delete("a"))
-    assert held(one.view()) == {}
-    assert cpusets(one.view()) == {"s/c1": "0-7"}
-
-
-@pytest.mark.parametrize(
-    ("release", "expected"),
-    [
-        ("1.13", {"a/i": "4", "a/j": "1,5", "a/c": "2"}),
-        ("1.14", {"a/c": "2"}),
-        ("1.15", {"a/i": "4", "a/j": "1,5", "a/c": "2"}),
-        ("1.16", {"a/j": "1,5", "a/c": "4"}),
-        ("1.17", {"a/j": "1,5", "a/c": "4"}),
-    ],
-)
-def test_two_init_containers_that_ended(release: str, expected: dict[str, str]) -> None:
-    """Since 1.16 each round takes CPUs from one for the other and ends as it began: no round is the
-    last to change anything, and the node is at rest all the same."""
-    first, second = (
-        Container(name, cpu, cpu, "64Mi", "64Mi", Kind.INIT)
-        for name, cpu in (("i", "1"), ("j", "2"))
-    )
-    app = Container("c", "1", "1", "64Mi", "64Mi")
-    view = node(Start(), Apply(Pod("a", (first, second, app))), release=release).view()
-    assert held(view) == expected
+    pods = (Apply(best_effort("s")), Apply(pod("a", "2", init="2")))
+    view = node(Start(), *pods, Delete("a"), release=release).view()
+    assert held(view) == {}
+    assert cpusets(view) == {"s/c1": "0-7"}

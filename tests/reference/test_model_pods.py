@@ -1,5 +1,6 @@
 """Quantities as ``ParseQuantity``, ``Value`` and ``MilliValue`` have them
-(``k8s.io/apimachinery/pkg/api/resource``). Every row was given to the code of release 1.37.0."""
+(``k8s.io/apimachinery/pkg/api/resource``), of which every row was given to the code of release
+1.37.0; QoS classes, and who gets exclusive CPUs."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance import strategies
-from reference import QuantityError
+from reference import QuantityError, exclusive_cpus, qos_class
 from reference.errors import ConfigurationError
+from reference.pods.qos import pod_milli_cpus
 from reference.pods.quantity import (
     QuantityTooWide,
     milli_value,
@@ -23,10 +25,20 @@ from reference.pods.quantity import (
     scaled_value,
     value,
 )
+from reference.steps import Container, Kind, Pod
 
 FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 NUMBER = "unable to parse numeric part of quantity"
 SUFFIX = "unable to parse quantity's suffix"
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [("2", 2), ("2.0", 2), ("2e0", 2), ("2000m", 2), (".5", Fraction(1, 2)), ("1E", 10**18),
+     ("64Mi", 64 * 2**20), ("0.1n", Fraction(1, 10**9)), ("1Ei", 2**60), ("-1", -1)],
+)  # fmt: skip
+def test_a_quantity_is_exact(text: str, amount: Fraction) -> None:
+    assert quantity(text) == amount
 
 
 @pytest.mark.parametrize(
@@ -63,10 +75,10 @@ def test_whole_numbers_of_a_quantity(text: str, whole: int, milli: int) -> None:
     ("text", "kubelet"),
     [
         ("", FORM), ("1 ", FORM), ("1_0", FORM), ("0x1", FORM), ("\u0663", FORM), ("1.1.1", FORM),
-        ("1E+-5", FORM), ("1e3.5", FORM), ("1-+1", FORM), ("1\n", FORM),
-        ("1K", SUFFIX), ("1mi", SUFFIX), ("1i", SUFFIX), ("1e", SUFFIX), ("e", SUFFIX),
-        ("1k5", SUFFIX), ("--1", SUFFIX), ("1Kim", SUFFIX), ("1e99999999999999999999", SUFFIX),
-        ("Ei", NUMBER), (".Ei", NUMBER), ("+.Ei", NUMBER),
+        ("1E+-5", FORM), ("1e3.5", FORM), ("1-+1", FORM), ("1\n", FORM), ("1e1m", FORM),
+        ("\u00b2", FORM), ("1K", SUFFIX), ("1mi", SUFFIX), ("1i", SUFFIX), ("1e", SUFFIX),
+        ("e", SUFFIX), ("1k5", SUFFIX), ("--1", SUFFIX), ("1Kim", SUFFIX),
+        ("1e99999999999999999999", SUFFIX), ("Ei", NUMBER), (".Ei", NUMBER), ("+.Ei", NUMBER),
     ],
 )  # fmt: skip
 def test_a_refusal_is_the_kubelets_and_names_the_text(text: str, kubelet: str) -> None:
@@ -89,15 +101,6 @@ def test_rounding_is_up_and_by_less_than_a_unit(text: str) -> None:
     assert 0 <= value(amount) - amount < 1
     assert 0 <= milli_value(amount) - amount * 1000 < 1
     assert scaled_value(amount, 3) == -(-amount // 1000)
-
-
-@given(strategies.any_quantity_texts())
-def test_any_text_is_a_quantity_or_refused(text: str) -> None:
-    try:
-        amount = quantity(text)
-    except QuantityError:
-        return
-    assert -(2**63) <= milli_value(amount) < 2**63
 
 
 @given(st.integers(-(10**17), 10**17))
@@ -151,3 +154,57 @@ def test_a_reservation_that_is_refused(text: str, error: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         reservation(text, "1.36")
     assert str(caught.value) == error
+
+
+# -- QoS classes -----------------------------------------------------------------------------------
+
+
+def container(
+    cpu: str | None, memory: str | None = "64Mi", *, kind: Kind = Kind.APP, name: str = "c"
+) -> Container:
+    return Container(name, cpu, cpu, memory, memory, kind)
+
+
+def pod(*containers: Container) -> Pod:
+    return Pod("p", containers)
+
+
+@pytest.mark.parametrize(
+    ("containers", "qos"),
+    [
+        ([Container("c")], "BestEffort"),
+        ([Container("c", "0", "0", "0", "0")], "BestEffort"),
+        ([container("2")], "Guaranteed"),
+        ([container("2"), container("500m")], "Guaranteed"),
+        ([container("2"), Container("d")], "Burstable"),
+        ([container("2", None)], "Burstable"),
+        ([Container("c", None, "2", None, "64Mi")], "Guaranteed"),
+        ([Container("c", "1", "2", "64Mi", "64Mi")], "Burstable"),
+        ([Container("c", "2", "2000m", "1Ki", "1024")], "Guaranteed"),
+        ([container("1", kind=Kind.INIT), container("2")], "Guaranteed"),
+        ([Container("i", kind=Kind.INIT), container("2")], "Burstable"),
+    ],
+)
+def test_qos_class(containers: list[Container], qos: str) -> None:
+    assert qos_class(pod(*containers)) == qos
+
+
+@pytest.mark.parametrize(
+    ("cpu", "count"),
+    [("2", 2), ("2000m", 2), ("2.0", 2), ("2e0", 2), ("2.5", 0), ("2001m", 0), ("500m", 0)],
+)
+def test_whole_requests_of_a_guaranteed_pod_are_exclusive(cpu: str, count: int) -> None:
+    one, burstable = container(cpu), container(cpu, None)
+    assert exclusive_cpus(pod(one), one) == count
+    assert exclusive_cpus(pod(burstable), burstable) == 0
+
+
+def test_the_pods_request_is_its_steady_state_or_its_hungriest_start() -> None:
+    def of(cpu: str, kind: Kind) -> Container:
+        return container(cpu, kind=kind)
+
+    apps = [of("1", Kind.APP), of("500m", Kind.APP)]
+    assert pod_milli_cpus(pod(*apps)) == 1500
+    assert pod_milli_cpus(pod(of("4", Kind.INIT), *apps)) == 4000
+    assert pod_milli_cpus(pod(of("1", Kind.SIDECAR), of("2", Kind.INIT), *apps)) == 3000
+    assert pod_milli_cpus(pod(of("2", Kind.INIT), of("1", Kind.SIDECAR), *apps)) == 2500

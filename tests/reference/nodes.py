@@ -1,0 +1,44 @@
+"""Nodes of the model's tests: machines by name, and steps taken one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import topologies
+from reference import Node
+from reference.releases import NEWEST, AnyRelease
+from reference.steps import KubeletConfig, Start, Step
+from reference.view import View
+
+FOUR, EIGHT, TWO_NODES = "1s-1n-4c-smt1", "1s-1n-4c-smt2", "2s-2n-8c-smt2"
+
+
+def tree(machine: str) -> Mapping[str, str]:
+    """Of a machine of the catalogue or a described one; ``…-128mib``: so much memory by node."""
+    base, _, size = machine.rpartition("-")
+    if size.endswith("mib"):
+        return topologies.with_memory(topologies.machine(base), int(size.removesuffix("mib"))).tree
+    return topologies.machine(machine).tree
+
+
+def do(one: Node, *steps: Step) -> View:
+    """Take the steps one after the other; what the node shows then."""
+    for step in steps:
+        one.do(step)
+    return one.view()
+
+
+def node(
+    *steps: Step, config: KubeletConfig, machine: str = EIGHT, release: AnyRelease = NEWEST
+) -> Node:
+    """A node that has taken these steps."""
+    made = Node(tree, machine, config, release=release)
+    do(made, *steps)
+    return made
+
+
+def booted(
+    *steps: Step, config: KubeletConfig, machine: str = EIGHT, release: AnyRelease = NEWEST
+) -> Node:
+    """A node that has started and then taken these steps."""
+    return node(Start(), *steps, config=config, machine=machine, release=release)
