@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
 
 import pytest
 
@@ -13,12 +12,9 @@ from conformance.oracle import ModelOracle
 from conformance.results import Difference, Result
 from conformance.subjects.miniatures import miniature
 from reference import NEWEST
-from reference.steps import KubeletConfig
 from reports.causes import Cause, causes
-from topologies import Machine, machine
-
-if TYPE_CHECKING:
-    from tests.reports.conftest import Fakes
+from tests.reports.conftest import HOSTILE, Fakes
+from topologies import machine
 
 MODEL = "After the step “{}” the node is as the model of 1.36 has it"
 DIFFERS = "The node differs from the model of 1.36"
@@ -134,9 +130,6 @@ def test_what_was_not_waited_for_in_full_is_the_same_cause(fakes: Fakes) -> None
 def test_what_hits_most_comes_first(fakes: Fakes) -> None:
     found = causes([broken(fakes, "one"), *(broken(fakes, "two") for _ in range(3))])
     assert [len(cause.results) for cause in found] == [3, 1]
-
-
-def test_no_failure_is_no_cause() -> None:
     assert causes([]) == ()
 
 
@@ -148,14 +141,14 @@ def test_one_planted_bug_is_one_cause_on_every_machine() -> None:
         "machine/removed-cpus-are-refused", "options/strict-refuses-an-older-file",
     )  # fmt: skip
     results = []
+    oracle = partial(ModelOracle, release=NEWEST)
     for name in ("1s-1n-8c-smt2", "2s-2n-16c-smt2", "2s-4n-64c-smt2"):
         subject = miniature("trusts-its-state")
         for one in scenarios:
             scenario = find(one)
             assert scenario is not None
             case = Case(scenario, machine(name))
-            judgement = judge(case, subject, oracle=_model, release=NEWEST)
-            results.append(judgement.result)
+            results.append(judge(case, subject, oracle=oracle, release=NEWEST).result)
     assert {result.verdict for result in results} == {"fail"}
     cause = only(causes(results))
     assert cause.headline == "The kubelet runs, but should have refused to start"
@@ -163,15 +156,9 @@ def test_one_planted_bug_is_one_cause_on_every_machine() -> None:
     assert len(cause.machines) == 3
 
 
-def _model(
-    machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-) -> ModelOracle:
-    return ModelOracle(machine, config, machines=machines, release=NEWEST)
-
-
-def test_hostile_text_is_one_bounded_line(fakes: Fakes, hostile_text: str) -> None:
-    what = states(hostile_text, hostile_text, hostile_text * 100)
-    cause = only(causes([broken(fakes, hostile_text * 100, what)]))
+def test_hostile_text_is_one_bounded_line(fakes: Fakes) -> None:
+    what = states(HOSTILE, HOSTILE, HOSTILE * 100)
+    cause = only(causes([broken(fakes, HOSTILE * 100, what)]))
     for text in (cause.headline, cause.detail):
         assert len(text) <= 240
         assert text.isprintable()

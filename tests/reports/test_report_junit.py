@@ -6,19 +6,15 @@ import dataclasses
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import junitparser
-import msgspec
 import pytest
 import xmlschema
 
-from conformance.results import Footer
 from conformance.verdict import ExitStatus
 from reports import Run, junit
-
-if TYPE_CHECKING:
-    from tests.reports.conftest import Fakes
+from tests.reports.conftest import Fakes, footer, headed
 
 Read = Callable[[Run], Any]
 
@@ -157,8 +153,7 @@ def test_long_texts_are_cut_and_say_so(read: Read, fakes: Fakes) -> None:
 def test_a_run_that_is_not_conformant_never_reads_as_green(
     status: ExitStatus, read: Read, fakes: Fakes
 ) -> None:
-    end = Footer(counts={"pass": 1}, exit_status=status, finished="", seconds=1)
-    run = fakes.run(fakes.result(), footer=end)
+    run = fakes.run(fakes.result(), footer=footer({"pass": 1}, status))
     parsed = read(run)
     assert (parsed.tests, parsed.failures + parsed.errors) == (2, 1)
     [case] = list(parsed)[-1]
@@ -178,9 +173,7 @@ def test_any_duration_is_plain_digits(seconds: float, read: Read, fakes: Fakes) 
 
 
 def test_a_time_that_is_none_is_left_out(read: Read, fakes: Fakes) -> None:
-    run = fakes.run(fakes.result())
-    header = msgspec.structs.replace(run.header, started="noon")
-    [suite] = read(dataclasses.replace(run, header=header))
+    [suite] = read(headed(fakes.run(fakes.result()), started="noon"))
     assert suite.timestamp is None
 
 

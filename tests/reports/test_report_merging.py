@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 import reports
-from conformance.results import Footer, ResultsError, Shard, SubjectRecord
+from conformance.results import ResultsError, Shard, SubjectRecord
 from conformance.verdict import ExitStatus
 from reports import Run
 from reports.merging import as_stream
 from reports.nodes import groups
-
-if TYPE_CHECKING:
-    from tests.reports.conftest import Fakes
+from tests.reports.conftest import Fakes, footer, headed, with_subject
 
 
 def _load(fakes: Fakes, tmp_path: Path, *runs: Run) -> Run:
@@ -27,7 +23,7 @@ def _load(fakes: Fakes, tmp_path: Path, *runs: Run) -> Run:
 
 def _of(run: Run, name: str, release: str = "1.36") -> Run:
     subject = SubjectRecord(name=name, release=release, version="v1", digest="sha256:1")
-    return dataclasses.replace(run, header=msgspec.structs.replace(run.header, subject=subject))
+    return headed(run, subject=subject)
 
 
 def test_shards_are_one_run(fakes: Fakes, tmp_path: Path) -> None:
@@ -41,24 +37,15 @@ def test_shards_are_one_run(fakes: Fakes, tmp_path: Path) -> None:
 
 
 def test_a_shard_in_which_nothing_applied_is_no_fault(fakes: Fakes, tmp_path: Path) -> None:
-    empty = fakes.run(fakes.result("skip", scenario="b"))
-    idle = Footer(
-        counts={"skip": 1},
-        exit_status=4,
-        finished="",
-        seconds=1.0,
-        idle=["2s-2n-8c-smt2"],
-    )
-    shard = dataclasses.replace(empty, footer=idle)
+    idle = footer({"skip": 1}, 4, idle=["2s-2n-8c-smt2"])
+    shard = fakes.run(fakes.result("skip", scenario="b"), footer=idle)
     assert _load(fakes, tmp_path, shard).status is ExitStatus.TOO_FEW
     run = _load(fakes, tmp_path, shard, fakes.run(fakes.result()))
     assert (run.status, run.idle) == (ExitStatus.CONFORMANT, ())
 
 
 def _shard(run: Run, *parts: int, of: int = 3, **about: object) -> Run:
-    shard = Shard(of=of, parts=list(parts))
-    header = msgspec.structs.replace(run.header, shard=shard, **about)
-    return dataclasses.replace(run, header=header)
+    return headed(run, shard=Shard(of=of, parts=list(parts)), **about)
 
 
 def test_all_shards_are_a_whole_run_that_says_so(fakes: Fakes, tmp_path: Path) -> None:
@@ -82,11 +69,7 @@ def test_all_shards_are_a_whole_run_that_says_so(fakes: Fakes, tmp_path: Path) -
 
 def test_a_joined_stream_may_not_claim_what_one_shard_may(fakes: Fakes, tmp_path: Path) -> None:
     """An empty shard says nothing against itself; an empty run contradicts itself."""
-    empty = fakes.run(fakes.result("skip"))
-    assert empty.footer is not None
-    green = dataclasses.replace(
-        empty, footer=msgspec.structs.replace(empty.footer, exit_status=int(ExitStatus.CONFORMANT))
-    )
+    green = fakes.ended(fakes.run(fakes.result("skip")), ExitStatus.CONFORMANT)
     assert _load(fakes, tmp_path, _shard(green, 2)).contradiction == ""
     assert _load(fakes, tmp_path, _shard(green, 1, 2, 3)).contradiction.startswith("its footer")
     assert _load(fakes, tmp_path, green).status is ExitStatus.COULD_NOT_TELL
@@ -130,14 +113,12 @@ def test_what_one_shard_says_of_itself_stays_said(
     status: ExitStatus, fakes: Fakes, tmp_path: Path
 ) -> None:
     """It shows in no result."""
-    run = fakes.run(fakes.result())
-    assert run.footer is not None
-    bad = dataclasses.replace(run, footer=msgspec.structs.replace(run.footer, exit_status=status))
+    bad = fakes.ended(fakes.run(fakes.result()), status)
     assert _load(fakes, tmp_path, bad, fakes.run(fakes.result(scenario="b"))).status is status
 
 
 def test_a_shard_that_was_cut_off_cuts_the_whole_off(fakes: Fakes, tmp_path: Path) -> None:
-    cut = dataclasses.replace(fakes.run(fakes.result()), footer=None)
+    cut = fakes.run(fakes.result(), footer=None)
     run = _load(fakes, tmp_path, fakes.run(fakes.result(scenario="b")), cut)
     assert run.status is ExitStatus.COULD_NOT_TELL
     assert "0.jsonl" not in run.cut_off
@@ -161,24 +142,19 @@ def test_nodes_keep_what_tells_their_kubelets_apart(fakes: Fakes, tmp_path: Path
     for number, release in enumerate(("1.36", "1.36", "1.37")):
         result = fakes.result(machine=fakes.machine(f"node{number}"))
         run = _of(fakes.run(result), f"node:ssh://node{number}", release)
-        subject = msgspec.structs.replace(run.header.subject, facts={"runtime": "containerd"})
-        header = msgspec.structs.replace(run.header, subject=subject)
-        runs.append(dataclasses.replace(run, header=header))
+        runs.append(with_subject(run, facts={"runtime": "containerd"}))
     run = _load(fakes, tmp_path, *runs)
     assert run.subjects["node2"].release == "1.37"
-    assert [[node.name for node in group.nodes] for group in groups(run)] == [
-        ["node2"],
-        ["node0", "node1"],
-    ]
+    columns = [[node.name for node in group.nodes] for group in groups(run)]
+    assert columns == [["node2"], ["node0", "node1"]]
 
 
 def test_what_does_not_belong_together_is_refused_in_one_line(fakes: Fakes, tmp_path: Path) -> None:
     first, other = fakes.run(fakes.result()), fakes.run(fakes.result(scenario="b"))
-    renamed = msgspec.structs.replace(other.header, catalogue="sha256:other")
     machine = msgspec.structs.replace(fakes.machine(), digest="sha256:other")
     for run, error in (
         (_of(other, "kubelet:1.37"), "of another subject than .*0.jsonl: kubelet:1.37"),
-        (dataclasses.replace(other, header=renamed), "other pinproof version or scenarios"),
+        (headed(other, catalogue="sha256:other"), "other pinproof version or scenarios"),
         (fakes.run(fakes.result(scenario="b", machine=machine)), "another machine has the name"),
         (first, "pinning.whole-cores on 2s-2n-8c-smt2 is in another stream as well"),
     ):

@@ -7,7 +7,8 @@ on all of them takes most of a minute; why a scenario does not apply is asked on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -24,7 +25,6 @@ from conformance.subject import Subject
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUTopology
-from reference.steps import KubeletConfig
 from reports import html
 from reports.page import EVIDENCE
 from tests.reports.conftest import Fakes
@@ -61,14 +61,9 @@ def _topology(one: Machine, subject: Subject) -> CPUTopology:
 
 def _judged(case: Case, subject: Subject) -> Result:
     itself = isinstance(subject, ReferenceSubject)
-    oracle = recorded_oracle(case.scenario.id, case.machine, NEWEST) if itself else _model
+    model = partial(ModelOracle, release=NEWEST)
+    oracle = recorded_oracle(case.scenario.id, case.machine, NEWEST) if itself else model
     return judge(case, subject, oracle=oracle, release=NEWEST).result
-
-
-def _model(
-    machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-) -> ModelOracle:
-    return ModelOracle(machine, config, machines=machines, release=NEWEST)
 
 
 @pytest.mark.parametrize(

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
-from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 from rich.console import Console
 
 from reports import Run, terminal
-
-if TYPE_CHECKING:
-    from tests.reports.conftest import Fakes
+from tests.reports.conftest import Fakes, headed
 
 
-def printed(run: Run, width: int = 80) -> str:
-    """The summary as a pipe gets it."""
+def printed(run: Run, width: int = 80, **parts: bool) -> str:
+    """The summary as a pipe gets it: without colour."""
     out = io.StringIO()
-    terminal.summary(run, Console(file=out, width=width))
+    terminal.summary(run, Console(file=out, width=width), **parts)
+    assert "\x1b" not in out.getvalue()
     return out.getvalue()
 
 
@@ -65,14 +61,11 @@ def test_both_sides_are_drawn_below_or_beside_each_other(fakes: Fakes) -> None:
     assert [line for line in wide.splitlines() if re.search(r"expected\b.*\bseen\b", line)]
 
 
-def test_a_long_replay_command_stays_one_line(fakes: Fakes) -> None:
+def test_a_long_command_or_link_stays_one_line(fakes: Fakes) -> None:
     replay = "pinproof run --subject " + "x" * 200 + " -k pinning"
     for explanation in ("", f"story\n  replay\n    {replay}"):
         result = fakes.result("unknown", replay=replay, explanation=explanation)
         assert replay in printed(fakes.run(result))
-
-
-def test_a_long_link_stays_one_line(fakes: Fakes) -> None:
     url = "https://kubernetes.io/docs/" + "reserve-compute-resources/" * 5
     result = fakes.result("unknown", explanation=f"  promise   title\n            {url}")
     assert f"            {url}\n" in printed(fakes.run(result))
@@ -105,9 +98,8 @@ def test_skips_are_a_number_or_a_line_each_reason_most_first(fakes: Fakes) -> No
     run = fakes.run(*few, *many)
     assert "6 skipped, for 2 reasons (-rs lists them).\n" in printed(run)
     assert "needs SMT" not in printed(run)
-    out = io.StringIO()
-    terminal.summary(run, Console(file=out, width=80), skips=True)
-    assert "Skipped\n    5 x needs release 1.22\n    1 x needs SMT\n" in out.getvalue()
+    listed = printed(run, skips=True)
+    assert "Skipped\n    5 x needs release 1.22\n    1 x needs SMT\n" in listed
 
 
 def test_failures_of_one_cause_are_one_story_and_a_list(fakes: Fakes) -> None:
@@ -120,20 +112,16 @@ def test_failures_of_one_cause_are_one_story_and_a_list(fakes: Fakes) -> None:
     sentence = "Broken promise: a container with exclusive CPUs gets whole physical cores."
     said = f"\nFailed\n  {sentence}\n{names}    pinproof run --subject kubelet:1.36 -k"
     assert said in text
-    out = io.StringIO()
-    terminal.summary(run, Console(file=out, width=80), stories=False)
-    assert "FAIL" not in out.getvalue()
-    assert names in out.getvalue()
+    brief = printed(run, stories=False)
+    assert "FAIL" not in brief
+    assert names in brief
 
 
 def test_known_failures_are_told_with_their_reason(fakes: Fakes) -> None:
     """And what the list should no longer have."""
-    entries = [
-        fakes.entry(),
-        fakes.entry(scenario="x"),
-        fakes.entry(scenario="y", expires="1999-01-01"),
-    ]
-    run = fakes.known(fakes.run(fakes.result("fail"), fakes.result(scenario="x")), *entries)
+    entries = [{}, {"scenario": "x"}, {"scenario": "y", "expires": "1999-01-01"}]
+    run = fakes.run(fakes.result("fail"), fakes.result(scenario="x"))
+    run = fakes.known(run, *(fakes.entry(**one) for one in entries))
     text = " ".join(printed(run).split())
     known = "pinning.whole-cores [2s-2n-8c-smt2]: known until 2026-06-30 (our allocator takes odd"
     assert f"Known failures {known}" in text
@@ -157,14 +145,10 @@ def test_the_last_line_is_the_verdict_with_the_status(fakes: Fakes) -> None:
 
 
 def test_a_cut_off_run_says_so_just_before_the_verdict(fakes: Fakes) -> None:
-    run = dataclasses.replace(fakes.run(fakes.result()), footer=None, cut_off="r.jsonl: cut off")
+    run = fakes.run(fakes.result(), footer=None, cut_off="r.jsonl: cut off")
     *_, caution, last = printed(run, 200).splitlines()
     assert "This run was cut off" in caution
     assert last == "Could not tell: 1 promise kept. Exit status 3."
-
-
-def test_a_pipe_gets_no_colour(fakes: Fakes) -> None:
-    assert "\x1b" not in printed(fakes.one_of_each())
 
 
 @pytest.mark.parametrize("no_color", [False, True])
@@ -185,19 +169,17 @@ def test_hostile_text_neither_commands_the_terminal_nor_is_markup(fakes: Fakes) 
 
 
 def test_every_record_can_be_printed_at_any_width(fakes: Fakes) -> None:
-    run = fakes.hostile()
-    header = msgspec.structs.replace(run.header, machines=[])
+    run = headed(fakes.hostile(), machines=[])
     for width in (20, 40, 80, 300):
-        assert "Exit status 1." in printed(dataclasses.replace(run, header=header), width)
+        assert "Exit status 1." in printed(run, width)
 
 
 def test_every_cause_has_its_sentence(fakes: Fakes) -> None:
     """Names alone say which scenarios failed, and not what; one below another cause would look like
     one more of that."""
-    failures = [fakes.failure(rule=rule) for rule in ("one", "one", "two", "two", "three")]
     results = [
-        fakes.result("fail", scenario=f"a/{number}", failure=failure)
-        for number, failure in enumerate(failures)
+        fakes.result("fail", scenario=f"a/{number}", failure=fakes.failure(rule=rule))
+        for number, rule in enumerate(("one", "one", "two", "two", "three"))
     ]
     text = " ".join(printed(fakes.run(*results)).split())
     for rule, first in (("one", "a/0"), ("two", "a/2"), ("three", "a/4")):
