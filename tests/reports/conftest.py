@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from conformance.known import tally
-from conformance.lines import Writer
 from conformance.results import (
     SCHEMA,
     Difference,
@@ -21,12 +20,12 @@ from conformance.results import (
     Holding,
     KnownFailure,
     MachineRecord,
-    Record,
     Result,
     SubjectRecord,
 )
 from conformance.verdict import exit_status
 from reports import Run
+from tests.support.certificates import written
 
 #: One of everything that must not get through.
 HOSTILE: Final = (
@@ -276,11 +275,7 @@ class Fakes:
 
     def write(self, run: Run, path: Path) -> Path:
         """The run as a stream file."""
-        records: Iterable[Record] = (run.header, *run.results, *filter(None, [run.footer]))
-        writer = Writer()
-        lines = [line for record in records for line in writer.lines(record)]
-        path.write_bytes(b"".join(line + b"\n" for line in lines))
-        return path
+        return written(run, path)
 
 
 @pytest.fixture

@@ -114,6 +114,8 @@ def test_suites_carry_what_was_run_where(read: Read, fakes: Fakes) -> None:
         "environment.kernel": "6.12.0",
     }
     assert suite.timestamp == "2026-03-01T10:00:00+00:00"
+    [suite] = read(headed(fakes.run(fakes.result()), started="noon"))
+    assert suite.timestamp is None, "a time that is none is left out"
 
 
 def test_hostile_text_is_text(read: Read, fakes: Fakes) -> None:
@@ -170,11 +172,6 @@ def test_an_empty_or_cut_off_run_is_an_error(read: Read, fakes: Fakes) -> None:
 @pytest.mark.parametrize("seconds", [0.0, 1e-7, 123456.789, float("inf"), -1.0])
 def test_any_duration_is_plain_digits(seconds: float, read: Read, fakes: Fakes) -> None:
     assert only_case(read(fakes.run(fakes.result(seconds=seconds)))).time >= 0
-
-
-def test_a_time_that_is_none_is_left_out(read: Read, fakes: Fakes) -> None:
-    [suite] = read(headed(fakes.run(fakes.result()), started="noon"))
-    assert suite.timestamp is None
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,7 @@ def test_known_failures_are_told_with_their_reason(fakes: Fakes) -> None:
 
 
 def test_the_last_line_is_the_verdict_with_the_status(fakes: Fakes) -> None:
+    """Just before it, a run that was cut off says so."""
     for run, last in (
         (fakes.run(fakes.result()), "Conformant: 1 promise kept. Exit status 0."),
         (fakes.run(), "Too few scenarios ran for a verdict: 0 promises kept. Exit status 4."),
@@ -142,9 +143,6 @@ def test_the_last_line_is_the_verdict_with_the_status(fakes: Fakes) -> None:
         ),
     ):
         assert printed(run, 40).splitlines()[-1] == last
-
-
-def test_a_cut_off_run_says_so_just_before_the_verdict(fakes: Fakes) -> None:
     run = fakes.run(fakes.result(), footer=None, cut_off="r.jsonl: cut off")
     *_, caution, last = printed(run, 200).splitlines()
     assert "This run was cut off" in caution
