@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pytest
 
 from conformance.known import tally
 from conformance.results import (
@@ -278,6 +277,4 @@ class Fakes:
         return written(run, path)
 
 
-@pytest.fixture
-def fakes() -> Fakes:
-    return Fakes()
+fakes: Final = Fakes()

@@ -13,7 +13,7 @@ import pytest
 
 import reports
 from reports import html
-from tests.reports.conftest import HOSTILE, Fakes
+from tests.reports.conftest import HOSTILE, fakes
 from tests.reports.screenshots import BUGS, judged
 from tests.support.browser import DESKTOP, PHONE, Browser
 
@@ -60,7 +60,7 @@ def _paeth(left: int, above: int, corner: int) -> int:
     return min((left, above, corner), key=lambda near: abs(guess - near))
 
 
-def test_nothing_in_a_hostile_stream_runs(browser: Browser, fakes: Fakes, tmp_path: Path) -> None:
+def test_nothing_in_a_hostile_stream_runs(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     html.write(fakes.hostile(), page)
     assert browser.title(page) != "owned"
@@ -71,7 +71,7 @@ def test_nothing_in_a_hostile_stream_runs(browser: Browser, fakes: Fakes, tmp_pa
 
 
 def test_the_browser_would_have_run_it_and_the_policy_alone_would_stop_it(
-    browser: Browser, fakes: Fakes, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
     """The control for the test above, and the second wall by itself."""
     policy = re.search(
@@ -85,7 +85,7 @@ def test_the_browser_would_have_run_it_and_the_policy_alone_would_stop_it(
     assert (browser.title(bare), browser.title(walled)) == ("owned", "safe")
 
 
-def test_pictures_are_in_the_page(browser: Browser, fakes: Fakes, tmp_path: Path) -> None:
+def test_pictures_are_in_the_page(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     html.write(fakes.one_of_each(), page)
     dom = browser.open(page, "--dump-dom").decode()
@@ -96,7 +96,7 @@ def test_pictures_are_in_the_page(browser: Browser, fakes: Fakes, tmp_path: Path
 
 @pytest.mark.parametrize(("scheme", "background"), [(1, b"\xff\xff\xff"), (0, b"\x0f\x14\x1a")])
 def test_the_page_is_painted_light_and_dark(
-    scheme: int, background: bytes, browser: Browser, fakes: Fakes, tmp_path: Path
+    scheme: int, background: bytes, browser: Browser, tmp_path: Path
 ) -> None:
     page, picture = tmp_path / "report.html", tmp_path / "page.png"
     html.write(fakes.one_of_each(), page)
@@ -107,9 +107,7 @@ def test_the_page_is_painted_light_and_dark(
 
 
 @pytest.mark.parametrize(("show", "shown"), [("all", 3), ("fail", 1), ("unknown", 1), ("pass", 2)])
-def test_the_filter_works_without_a_script(
-    show: str, shown: int, browser: Browser, fakes: Fakes
-) -> None:
+def test_the_filter_works_without_a_script(show: str, shown: int, browser: Browser) -> None:
     """A probe counts the rows shown."""
     probe = (
         f"document.getElementById('show-{show}').checked = true;"
@@ -174,7 +172,7 @@ def test_print_takes_a_page_for_each_cause_and_one_before_several(
 
 
 def test_print_goes_on_over_pages_where_a_cause_is_longer_than_one(
-    browser: Browser, fakes: Fakes, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
     steps = [f"apply Guaranteed pod web-{n} (app: 2 CPUs)" for n in range(200)]
@@ -182,7 +180,7 @@ def test_print_goes_on_over_pages_where_a_cause_is_longer_than_one(
     assert browser.pages(page, tmp_path / "report.pdf") > 1 + 3
 
 
-def test_search_and_copying_work_from_a_file(browser: Browser, fakes: Fakes) -> None:
+def test_search_and_copying_work_from_a_file(browser: Browser) -> None:
     """A probe uses both."""
     probe = """
 const box = document.getElementById("search");
@@ -215,7 +213,7 @@ document.title = JSON.stringify({
 }"""
 
 
-def test_the_script_unfolds_cells_and_skips(browser: Browser, fakes: Fakes) -> None:
+def test_the_script_unfolds_cells_and_skips(browser: Browser) -> None:
     """Each cell is a cell, each of one cause leads to its story; each skip says where and why."""
     verdicts = ["pass", "fail", "fail", "skip", "unknown", *["pass"] * 7, "skip"]
     machines = fakes.different(f"m{n:02}" for n in range(len(verdicts)))
@@ -275,7 +273,7 @@ requestAnimationFrame(() => setTimeout(look, 100));
 
 
 def test_of_a_matrix_of_many_columns_only_the_rows_near_the_screen_are_laid_out(
-    browser: Browser, fakes: Fakes
+    browser: Browser,
 ) -> None:
     """It stays a table: columns under their heads, names in sight, filter and roles."""
     document = html.document(fakes.nodes(70, 230, alike=False))
@@ -292,7 +290,7 @@ def test_of_a_matrix_of_many_columns_only_the_rows_near_the_screen_are_laid_out(
 
 
 def test_on_paper_a_decisive_step_is_beside_the_one_before_it(
-    browser: Browser, fakes: Fakes, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
     """Wherever a page ends; causes follow one another, so that no page is left empty."""
     failed = [

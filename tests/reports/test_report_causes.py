@@ -13,14 +13,14 @@ from conformance.results import Difference, Result
 from conformance.subjects.miniatures import miniature
 from reference import NEWEST
 from reports.causes import Cause, causes
-from tests.reports.conftest import HOSTILE, Fakes
+from tests.reports.conftest import HOSTILE, fakes
 from topologies import machine
 
 MODEL = "After the step “{}” the node is as the model of 1.36 has it"
 DIFFERS = "The node differs from the model of 1.36"
 
 
-def broken(fakes: Fakes, rule: str, *differences: Difference, **changes: object) -> Result:
+def broken(rule: str, *differences: Difference, **changes: object) -> Result:
     failure = fakes.failure(rule=rule, differences=list(differences))
     return fakes.result("fail", failure=failure, **changes)
 
@@ -38,10 +38,9 @@ def only(found: tuple[Cause, ...]) -> Cause:
     return cause
 
 
-def test_pods_cpus_steps_and_machines_make_no_other_cause(fakes: Fakes) -> None:
+def test_pods_cpus_steps_and_machines_make_no_other_cause() -> None:
     results = [
         broken(
-            fakes,
             MODEL.format(f"apply Guaranteed pod {pod} (c: {n} CPU)"),
             sets(f"exclusive CPUs {pod}/c", str(n), str(n + 1)),
             scenario=f"area/{pod}",
@@ -58,17 +57,17 @@ def test_pods_cpus_steps_and_machines_make_no_other_cause(fakes: Fakes) -> None:
     assert cause.scenarios == ("area/a", "area/b")
 
 
-def test_another_promise_another_thing_or_another_direction_is_another_cause(fakes: Fakes) -> None:
+def test_another_promise_another_thing_or_another_direction_is_another_cause() -> None:
     step = MODEL.format("start the kubelet")
     found = causes(
         [
-            broken(fakes, step, sets("shared pool", "1", "")),
-            broken(fakes, step, sets("shared pool", "", "1")),
-            broken(fakes, step, sets("shared pool", "1", "1")),
-            broken(fakes, step, sets("exclusive CPUs a/c", "1", "1")),
-            broken(fakes, "Reserved CPUs stay in the shared pool", sets("shared pool", "1", "1")),
-            broken(fakes, step, states("pod a", "running, Guaranteed", "rejected: no room")),
-            broken(fakes, step, states("pod b", "running, Guaranteed", "pending, Guaranteed")),
+            broken(step, sets("shared pool", "1", "")),
+            broken(step, sets("shared pool", "", "1")),
+            broken(step, sets("shared pool", "1", "1")),
+            broken(step, sets("exclusive CPUs a/c", "1", "1")),
+            broken("Reserved CPUs stay in the shared pool", sets("shared pool", "1", "1")),
+            broken(step, states("pod a", "running, Guaranteed", "rejected: no room")),
+            broken(step, states("pod b", "running, Guaranteed", "pending, Guaranteed")),
             fakes.result("unknown"),
         ]
     )
@@ -93,26 +92,24 @@ def test_another_promise_another_thing_or_another_direction_is_another_cause(fak
         ("down", "ended: signal 9", "The kubelet does not end as it should"),
     ],
 )  # fmt: skip
-def test_the_kubelet_itself_is_the_headline(
-    expected: str, seen: str, headline: str, fakes: Fakes
-) -> None:
+def test_the_kubelet_itself_is_the_headline(expected: str, seen: str, headline: str) -> None:
     """Whatever reason it gives."""
     results = [
-        broken(fakes, "The kubelet refuses to start", states("kubelet", f"{expected}{n}", seen))
+        broken("The kubelet refuses to start", states("kubelet", f"{expected}{n}", seen))
         for n in range(2)
     ]
     if expected in ("runs", "answers", "down"):
-        results = [broken(fakes, "any", states("kubelet", expected, seen))]
+        results = [broken("any", states("kubelet", expected, seen))]
     assert only(causes(results)).headline == headline
 
 
-def test_one_text_that_breaks_several_promises_is_one_cause(fakes: Fakes) -> None:
+def test_one_text_that_breaks_several_promises_is_one_cause() -> None:
     """A kubelet that sets no quota breaks what every scenario about quotas promises."""
     found = causes(
         [
-            broken(fakes, "The quota is the limit", states("CFS quota of a/c", "150000", "None")),
-            broken(fakes, "It has one", states("CFS quota b/c2", "200000", "None")),
-            broken(fakes, "It has another", states("CFS quota of b/c2", "200000", "100000")),
+            broken("The quota is the limit", states("CFS quota of a/c", "150000", "None")),
+            broken("It has one", states("CFS quota b/c2", "200000", "None")),
+            broken("It has another", states("CFS quota of b/c2", "200000", "100000")),
         ]
     )
     one, other = found
@@ -120,15 +117,15 @@ def test_one_text_that_breaks_several_promises_is_one_cause(fakes: Fakes) -> Non
     assert other.headline == "Broken promise: It has another"
 
 
-def test_what_was_not_waited_for_in_full_is_the_same_cause(fakes: Fakes) -> None:
+def test_what_was_not_waited_for_in_full_is_the_same_cause() -> None:
     rule = "Reserved CPUs stay in the shared pool"
     waited = " (waited 2 s: whole waits ended like this 3 times before)"
-    found = causes(broken(fakes, text) for text in (rule, rule + waited))
+    found = causes(broken(text) for text in (rule, rule + waited))
     assert only(found).headline == f"Broken promise: {rule}"
 
 
-def test_what_hits_most_comes_first(fakes: Fakes) -> None:
-    found = causes([broken(fakes, "one"), *(broken(fakes, "two") for _ in range(3))])
+def test_what_hits_most_comes_first() -> None:
+    found = causes([broken("one"), *(broken("two") for _ in range(3))])
     assert [len(cause.results) for cause in found] == [3, 1]
     assert causes([]) == ()
 
@@ -156,15 +153,15 @@ def test_one_planted_bug_is_one_cause_on_every_machine() -> None:
     assert len(cause.machines) == 3
 
 
-def test_hostile_text_is_one_bounded_line(fakes: Fakes) -> None:
+def test_hostile_text_is_one_bounded_line() -> None:
     what = states(HOSTILE, HOSTILE, HOSTILE * 100)
-    cause = only(causes([broken(fakes, HOSTILE * 100, what)]))
+    cause = only(causes([broken(HOSTILE * 100, what)]))
     for text in (cause.headline, cause.detail):
         assert len(text) <= 240
         assert text.isprintable()
 
 
-def test_the_shortest_history_shows_it_whatever_its_level(fakes: Fakes) -> None:
+def test_the_shortest_history_shows_it_whatever_its_level() -> None:
     steps = ["start the kubelet", "apply Guaranteed pod a (c: 2 CPU)"]
     long = fakes.result("fail", steps=[*steps, "delete pod a"])
     short = fakes.result("fail", steps=steps, level="extended")

@@ -11,7 +11,7 @@ from conformance.results import Shard
 from conformance.verdict import ExitStatus
 from reports import Run, comparison
 from reports.comparison import Comparison, Kind
-from tests.reports.conftest import Fakes, headed, with_subject
+from tests.reports.conftest import fakes, headed, with_subject
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from tests.reports.conftest import Fakes, headed, with_subject
         ("", "skip", None),
     ],
 )
-def test_what_became_of_a_case(was: str, now: str, kind: Kind | None, fakes: Fakes) -> None:
+def test_what_became_of_a_case(was: str, now: str, kind: Kind | None) -> None:
     def run(verdict: str) -> Run:
         results = [fakes.result(verdict)] if verdict else []
         return fakes.run(fakes.result(scenario="other"), *results)
@@ -45,7 +45,7 @@ def test_what_became_of_a_case(was: str, now: str, kind: Kind | None, fakes: Fak
     assert [one for one, changes in found.items() if changes] == ([kind] if kind else [])
 
 
-def test_only_a_regression_is_status_1(fakes: Fakes) -> None:
+def test_only_a_regression_is_status_1() -> None:
     """And a known failure is none."""
     red, green = fakes.run(fakes.result("fail")), fakes.run(fakes.result())
     assert Comparison(green, red).status is ExitStatus.NOT_CONFORMANT
@@ -58,7 +58,7 @@ def test_only_a_regression_is_status_1(fakes: Fakes) -> None:
     assert Comparison(green, cut).status is ExitStatus.COULD_NOT_TELL
 
 
-def test_runs_that_share_no_case_are_not_compared(fakes: Fakes) -> None:
+def test_runs_that_share_no_case_are_not_compared() -> None:
     """As those of two machines: that nothing broke was not seen."""
     small = fakes.machine("small", cpus=4, sockets=1)
     here, there = fakes.run(fakes.result()), fakes.run(fakes.result(machine=small))
@@ -72,15 +72,15 @@ def test_runs_that_share_no_case_are_not_compared(fakes: Fakes) -> None:
     assert Comparison(here, there).status is ExitStatus.TOO_FEW
 
 
-def _two(fakes: Fakes) -> Comparison:
+def _two() -> Comparison:
     small = fakes.machine("small", cpus=4, sockets=1)
     old = fakes.run(fakes.result(), fakes.result("fail", machine=small), fakes.result(scenario="x"))
     new = fakes.run(fakes.result("fail"), fakes.result(machine=small), fakes.result(scenario="y"))
     return Comparison(old, new)
 
 
-def test_the_text_goes_machine_by_machine_and_ends_with_the_verdict(fakes: Fakes) -> None:
-    text = comparison.text(_two(fakes))
+def test_the_text_goes_machine_by_machine_and_ends_with_the_verdict() -> None:
+    text = comparison.text(_two())
     assert "Regressions (1)\n  2s-2n-8c-smt2\n    pinning.whole-cores: pass, now fail\n" in text
     assert "      promised: a container with exclusive CPUs gets whole physical cores; " in text
     assert "      pinproof run --subject kubelet:1.36 -k pinning.whole-cores\n" in text
@@ -89,7 +89,7 @@ def test_the_text_goes_machine_by_machine_and_ends_with_the_verdict(fakes: Fakes
     assert text.splitlines()[-1] == ("1 regression: 1 fix, 1 new case, 1 case gone. Exit status 1.")
 
 
-def test_lines_fold_at_80_columns(fakes: Fakes) -> None:
+def test_lines_fold_at_80_columns() -> None:
     """But for the command, which is copied, and the last line, which logs are searched for."""
     long = " ".join(["word"] * 60)
     replay = f"pinproof run --subject kubelet:{'x' * 90} -k a"
@@ -104,7 +104,7 @@ def test_lines_fold_at_80_columns(fakes: Fakes) -> None:
     assert " ".join(" ".join(lines).split()).count(" word word") > 20
 
 
-def test_what_a_missing_shard_has_is_not_gone(fakes: Fakes) -> None:
+def test_what_a_missing_shard_has_is_not_gone() -> None:
     """Nothing can be said of it."""
     old = fakes.run(fakes.result(), fakes.result(scenario="b"))
     new = fakes.run(fakes.result())
@@ -115,8 +115,8 @@ def test_what_a_missing_shard_has_is_not_gone(fakes: Fakes) -> None:
     assert "The new run: This is a part of a run: shard 1 of 2." in Comparison(old, part).notes
 
 
-def test_markdown_and_json_say_the_same(fakes: Fakes) -> None:
-    both = _two(fakes)
+def test_markdown_and_json_say_the_same() -> None:
+    both = _two()
     found = json.loads(comparison.as_json(both))
     assert (found["exit_status"], len(found["regression"]), len(found["fix"])) == (1, 1, 1)
     assert found["regression"][0]["replay"].startswith("pinproof run")
@@ -125,7 +125,7 @@ def test_markdown_and_json_say_the_same(fakes: Fakes) -> None:
     assert "| 2s-2n-8c-smt2 | pinning.whole-cores | pass | fail | promised: a container" in text
 
 
-def test_other_scenarios_or_another_machine_are_said(fakes: Fakes) -> None:
+def test_other_scenarios_or_another_machine_are_said() -> None:
     run = fakes.run(fakes.result())
     old = headed(run, digests={"2s-2n-8c-smt2": "sha256:5a"})
     new = headed(run, digests={"2s-2n-8c-smt2": "sha256:other"}, catalogue="sha256:other")

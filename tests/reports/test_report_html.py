@@ -22,7 +22,7 @@ from reports import Run, html
 from reports import page as pages
 from reports.nodes import groups
 from reports.skips import skips
-from tests.reports.conftest import HOSTILE, Fakes, held
+from tests.reports.conftest import HOSTILE, fakes, held
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -71,14 +71,14 @@ def between(document: str, first: str, last: str) -> str:
     return begun[: begun.index(last)]
 
 
-def runs(fakes: Fakes) -> list[Run]:
+def runs() -> list[Run]:
     return [
         fakes.one_of_each(), fakes.hostile(), fakes.large(12, 5), fakes.large(12, 20), fakes.run(),
     ]  # fmt: skip
 
 
-def test_the_page_is_well_formed_and_every_link_has_its_target(fakes: Fakes) -> None:
-    for run in runs(fakes):
+def test_the_page_is_well_formed_and_every_link_has_its_target() -> None:
+    for run in runs():
         page = parsed(run)
         ids = page.all("id")
         assert [name for name, count in Counter(ids).items() if count > 1] == []
@@ -87,8 +87,8 @@ def test_the_page_is_well_formed_and_every_link_has_its_target(fakes: Fakes) -> 
         assert {href.removeprefix("#") for href in inner} <= set(ids)
 
 
-def test_nothing_is_loaded_and_nothing_runs_but_its_own_script(fakes: Fakes) -> None:
-    for run in runs(fakes):
+def test_nothing_is_loaded_and_nothing_runs_but_its_own_script() -> None:
+    for run in runs():
         page = parsed(run)
         tags = {tag for tag, _ in page.tags}
         assert not tags & {"link", "iframe", "object", "embed", "base", "form", "img"}
@@ -110,7 +110,7 @@ def test_nothing_is_loaded_and_nothing_runs_but_its_own_script(fakes: Fakes) -> 
         assert not re.search(r"url\(|@import|expression\(", document)
 
 
-def test_the_head_of_the_page_says_what_was_run_and_what_came_of_it(fakes: Fakes) -> None:
+def test_the_head_of_the_page_says_what_was_run_and_what_came_of_it() -> None:
     text = parsed(fakes.one_of_each()).text
     for part in (
         "kubelet:1.36", "release 1.36", "v1.36.3", "sha256:" + "0f" * 32,
@@ -123,7 +123,7 @@ def test_the_head_of_the_page_says_what_was_run_and_what_came_of_it(fakes: Fakes
         assert part in text
 
 
-def test_the_matrix_marks_and_links_to_causes(fakes: Fakes) -> None:
+def test_the_matrix_marks_and_links_to_causes() -> None:
     page = parsed(fakes.one_of_each())
     cells = Counter(attrs.get("class") for tag, attrs in page.tags if tag == "td")
     assert {cell: cells[cell] for cell in "pfusn"} == {"p": 2, "f": 1, "u": 1, "s": 1, "n": 1}
@@ -135,7 +135,7 @@ def test_the_matrix_marks_and_links_to_causes(fakes: Fakes) -> None:
     assert [attrs.get("class") for tag, attrs in page.tags if tag == "td"][-1] == "f", "the gravest"
 
 
-def test_a_story_has_everything_in_it(fakes: Fakes) -> None:
+def test_a_story_has_everything_in_it() -> None:
     result = fakes.result("fail", witness="the model", kubelet_errors=["E0101 allocation failed"])
     story = between(html.document(fakes.run(result)), '<details class="cause fail"', "<nav ")
     text = Parsed(f"<section>{story}").text
@@ -153,7 +153,7 @@ def test_a_story_has_everything_in_it(fakes: Fakes) -> None:
     assert story.count("<svg") == 2
 
 
-def test_pictures_of_hostile_owners_are_drawn_as_text(fakes: Fakes) -> None:
+def test_pictures_of_hostile_owners_are_drawn_as_text() -> None:
     document = html.document(fakes.hostile())
     assert document.count("<svg") == 1  # who holds what does not differ: no picture of that
     assert document.count("<script") == 1
@@ -164,7 +164,7 @@ def test_pictures_of_hostile_owners_are_drawn_as_text(fakes: Fakes) -> None:
     assert HOSTILE not in document
 
 
-def test_errors_of_passing_scenarios_are_grouped_by_scenario_and_text(fakes: Fakes) -> None:
+def test_errors_of_passing_scenarios_are_grouped_by_scenario_and_text() -> None:
     def refused(machine: str, *errors: str) -> Result:
         return fakes.result(
             scenario="state.refused", machine=fakes.machine(machine), kubelet_errors=list(errors)
@@ -184,7 +184,7 @@ def test_errors_of_passing_scenarios_are_grouped_by_scenario_and_text(fakes: Fak
     assert "not as promised" not in section
 
 
-def test_skips_are_grouped_by_reason(fakes: Fakes) -> None:
+def test_skips_are_grouped_by_reason() -> None:
     skipped = [fakes.result("skip", scenario=f"s{n}", reason="needs\nSMT") for n in range(3)]
     text = parsed(fakes.run(fakes.result(), *skipped)).text
     assert text.count("needs SMT") == 1
@@ -192,7 +192,7 @@ def test_skips_are_grouped_by_reason(fakes: Fakes) -> None:
     assert text.count("Skipped on 1 of 1 machine") == 3
 
 
-def test_each_scenario_leads_to_why_it_was_skipped(fakes: Fakes) -> None:
+def test_each_scenario_leads_to_why_it_was_skipped() -> None:
     """Machines that one reason keeps from the same scenarios are one entry."""
 
     def skipped(scenario: str, machine: str, reason: str) -> Result:
@@ -217,7 +217,7 @@ def test_each_scenario_leads_to_why_it_was_skipped(fakes: Fakes) -> None:
     assert f'Skipped on <a href="#{both[1]}">2</a> of 3 machines' in document
 
 
-def test_a_row_of_many_machines_is_a_sign_for_each(fakes: Fakes) -> None:
+def test_a_row_of_many_machines_is_a_sign_for_each() -> None:
     """Neighbours of one cause are one link; an empty place is a sign too."""
     machines = fakes.different(f"m{n:02}" for n in range(13))
     verdicts = ["pass", "fail", "fail", "skip", "unknown", *["pass"] * 7]
@@ -235,7 +235,7 @@ def test_a_row_of_many_machines_is_a_sign_for_each(fakes: Fakes) -> None:
     assert "<noscript>" not in html.document(fakes.large(12, 12))
 
 
-def test_a_cut_off_run_and_an_empty_one_say_so(fakes: Fakes) -> None:
+def test_a_cut_off_run_and_an_empty_one_say_so() -> None:
     run = fakes.run(fakes.result(), footer=None, cut_off="r.jsonl: cut off")
     text = parsed(run).text
     assert "This run was cut off; what arrived before that is shown. r.jsonl: cut off." in text
@@ -243,7 +243,7 @@ def test_a_cut_off_run_and_an_empty_one_say_so(fakes: Fakes) -> None:
     assert "Nothing ran." in parsed(fakes.run()).text
 
 
-def test_a_machine_with_cpu_511_is_drawn(fakes: Fakes) -> None:
+def test_a_machine_with_cpu_511_is_drawn() -> None:
     places = {cpu: (0, 0, cpu, 0) for cpu in (0, 511)}
     machine = MachineRecord(name="holes", shape="", digest="", cpus=places)
     failure = fakes.failure(
@@ -257,7 +257,7 @@ def test_a_machine_with_cpu_511_is_drawn(fakes: Fakes) -> None:
 
 
 @pytest.mark.parametrize("cpus", [0, 5000])
-def test_a_machine_that_cannot_be_drawn_is_told_in_words(cpus: int, fakes: Fakes) -> None:
+def test_a_machine_that_cannot_be_drawn_is_told_in_words(cpus: int) -> None:
     places = {cpu: (0, 0, cpu, 0) for cpu in range(cpus)}
     machine = MachineRecord(name="odd", shape="", digest="", cpus=places)
     document = html.document(fakes.run(fakes.result("fail", machine=machine)))
@@ -265,7 +265,7 @@ def test_a_machine_that_cannot_be_drawn_is_told_in_words(cpus: int, fakes: Fakes
     assert "cannot be drawn" in document
 
 
-def test_long_messages_are_shown_whole_and_long_evidence_is_cut(fakes: Fakes) -> None:
+def test_long_messages_are_shown_whole_and_long_evidence_is_cut() -> None:
     result = fakes.result("fail", explanation="x" * 10_000, evidence="y" * 100_000 + "END")
     document = html.document(fakes.run(result))
     assert "x" * 10_000 in document
@@ -273,14 +273,14 @@ def test_long_messages_are_shown_whole_and_long_evidence_is_cut(fakes: Fakes) ->
     assert "yyyEND" in document
 
 
-def test_the_report_of_500_nodes_is_under_15_megabytes(fakes: Fakes) -> None:
+def test_the_report_of_500_nodes_is_under_15_megabytes() -> None:
     """Even if no node is like another."""
     document = html.document(fakes.nodes(500, 230, alike=False))
     assert document.count('class="machine"') == 500
     assert len(document.encode()) < 15_000_000
 
 
-def test_each_cause_is_told_once_with_all_that_it_hits(fakes: Fakes) -> None:
+def test_each_cause_is_told_once_with_all_that_it_hits() -> None:
     cases = product(map(fakes.machine, ("m0", "m1", "m2")), ("pinning.s0", "pinning.s1"))
     run = fakes.run(*(fakes.result("fail", scenario=name, machine=one) for one, name in cases))
     document = html.document(run)
@@ -289,7 +289,7 @@ def test_each_cause_is_told_once_with_all_that_it_hits(fakes: Fakes) -> None:
     assert document.index('<details class="cause') < document.index('<section id="matrix"')
 
 
-def test_known_failures_are_shown_and_not_among_what_broke(fakes: Fakes) -> None:
+def test_known_failures_are_shown_and_not_among_what_broke() -> None:
     run = fakes.run(
         fakes.result("fail", scenario="old/one"),
         fakes.result("pass", scenario="old/two"),
@@ -309,7 +309,7 @@ def test_known_failures_are_shown_and_not_among_what_broke(fakes: Fakes) -> None
     assert "Broken promise: a container with exclusive CPUs gets whole physical cores" in text
 
 
-def test_nodes_that_are_alike_are_one_column_and_outliers_come_first(fakes: Fakes) -> None:
+def test_nodes_that_are_alike_are_one_column_and_outliers_come_first() -> None:
     page = parsed(fakes.nodes(60, 10))
     heads = [href for href in page.all("href") if href.startswith("#machine-")]
     assert heads == [f"#machine-node{number}" for number in ("007", "027", "047", "001", "000")]
@@ -321,14 +321,14 @@ def test_nodes_that_are_alike_are_one_column_and_outliers_come_first(fakes: Fake
         assert part in page.text
 
 
-def test_another_configuration_is_another_column(fakes: Fakes) -> None:
+def test_another_configuration_is_another_column() -> None:
     run = fakes.nodes(4, 3)
     own = msgspec.structs.replace(run.header.subject, facts={"policy": "none"})
     assert len(groups(run)) == 2
     assert len(groups(dataclasses.replace(run, subjects={"node002": own}))) == 3
 
 
-def test_allocation_over_time_is_shown_as_strips(fakes: Fakes) -> None:
+def test_allocation_over_time_is_shown_as_strips() -> None:
     steps = {"start": {"shared pool": "0-15"}, "apply": {"web/app": "1-2", "shared pool": "0"}}
     moments = [Moment(step=step, holdings=held(cpus)) for step, cpus in steps.items()]
     run = fakes.run(fakes.result("fail", failure=fakes.failure(moments=moments)))
@@ -339,7 +339,7 @@ def test_allocation_over_time_is_shown_as_strips(fakes: Fakes) -> None:
     assert "A web/app" in page.text
 
 
-def test_without_cpus_that_differ_there_is_no_picture(fakes: Fakes) -> None:
+def test_without_cpus_that_differ_there_is_no_picture() -> None:
     app = held({"web/app": "1"})
     same = Difference(what="pod web", expected="running", seen="running: another message")
     failure = fakes.failure(differences=[same], expected_holdings=app, seen_holdings=app)
@@ -349,8 +349,8 @@ def test_without_cpus_that_differ_there_is_no_picture(fakes: Fakes) -> None:
 @given(st.text(max_size=300))
 def test_no_text_whatever_becomes_markup(text: str) -> None:
     """Everywhere at once: names, titles, reasons, steps, replay commands, owners, log lines."""
-    plain = Parsed(html.document(Fakes().filled("x")))
-    page = Parsed(html.document(Fakes().filled(text)))
+    plain = Parsed(html.document(fakes.filled("x")))
+    page = Parsed(html.document(fakes.filled(text)))
     assert Counter(tag for tag, _ in page.tags) <= Counter(tag for tag, _ in plain.tags) + Counter(
         {"span": 3 * len(text.split(" ")) + 3, "b": 9, "a": 3, "code": 3, "br": 3}
     )
@@ -362,7 +362,6 @@ def test_no_text_whatever_becomes_markup(text: str) -> None:
 
 def moments_and_list(text: str) -> Parsed:
     """A page with this text in the moments of an allocation and in the list of known failures."""
-    fakes = Fakes()
     both = held({text: "1-2"}), held({text: "1,9"})
     failure = fakes.failure(
         expected_holdings=both[0],
@@ -389,7 +388,7 @@ def test_no_text_of_moments_or_known_failures_becomes_markup(text: str) -> None:
 
 
 def test_beyond_the_budget_pictures_and_evidence_are_left_out_and_said_to_be(
-    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pages, "EVIDENCE", 100)
     whole = html.document(fakes.run(fakes.result("fail")))
@@ -403,15 +402,13 @@ def test_beyond_the_budget_pictures_and_evidence_are_left_out_and_said_to_be(
     assert document.count("Left out to keep this file small: see result.jsonl.") == 1
 
 
-def test_the_same_results_give_the_same_page(fakes: Fakes) -> None:
+def test_the_same_results_give_the_same_page() -> None:
     run = fakes.large(6, 3)
     shuffled = dataclasses.replace(run, results=run.results[::-1])
     assert html.document(run) == html.document(shuffled)
 
 
-def test_small_machines_are_drawn_before_large_ones(
-    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_machines_are_drawn_before_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = ((one, fakes.machine(f"m{one}", cpus=one)) for one in (64, 8, 4))
     machines = [msgspec.structs.replace(made, digest=f"sha256:{one}") for one, made in sizes]
     run = fakes.run(*(fakes.result(machine=one) for one in machines))
@@ -425,9 +422,7 @@ def test_small_machines_are_drawn_before_large_ones(
     assert html.document(run).count("<svg") == 2
 
 
-def test_replay_commands_of_further_scenarios_are_bounded(
-    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_commands_of_further_scenarios_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that shows a cause always has its own."""
     monkeypatch.setattr(pages, "STORIES", 100)
     failed = [

@@ -27,7 +27,7 @@ from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUTopology
 from reports import html
 from reports.page import EVIDENCE
-from tests.reports.conftest import Fakes
+from tests.reports.conftest import fakes
 from topologies import Machine, machine, names
 
 LIMIT: Final = 1_000_000
@@ -72,7 +72,7 @@ def _judged(case: Case, subject: Subject) -> Result:
     ids=["reference", "splits-cores"],
 )
 def test_the_report_of_a_run_on_all_machines_is_under_a_megabyte(
-    subject: Subject, broken: bool, fakes: Fakes
+    subject: Subject, broken: bool
 ) -> None:
     """Also where a third of all that ran is broken, and a kubelet wrote as much evidence as is
     shown."""
