@@ -20,7 +20,7 @@ from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
 from reference.cpuset import CPUSet
-from reference.steps import KubeletConfig
+from reference.steps import KubeletConfig, Step
 from tests.support import lacking
 
 MACHINE = "2s-4n-16c-smt2"
@@ -34,6 +34,12 @@ Script = Callable[[str], Path]
 CACHED = [pytest.param(str(one.path), id=one.version) for one in cached()] or [
     pytest.param("", id="no kubelet", marks=pytest.mark.skip(lacking.reason("kubelet")))
 ]
+
+
+def do(node: KubeletNode, *steps: Step) -> None:
+    """One step after the other."""
+    for step in steps:
+        node.do(step)
 
 
 @pytest.fixture

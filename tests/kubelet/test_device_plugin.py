@@ -17,7 +17,7 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
 from conformance.subjects.kubelet.devices.plugin import DevicePlugin, DevicePlugins
 from reference.steps import Apply, Container, Device, Pod, RegisterDevices, Start, Stop
-from tests.kubelet.conftest import NodeMaker
+from tests.kubelet.conftest import NodeMaker, do
 from tests.support.until import until
 
 NIC = "pinproof.invalid/nic"
@@ -161,14 +161,11 @@ def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -
 def test_nothing_of_a_plugin_is_left(make_node: NodeMaker) -> None:
     """It ends with the kubelet, and with the node. The next kubelet gets a plugin of its own."""
     node = make_node()
-    node.do(Start())
-    node.do(RegisterDevices(NIC, DEVICES))
+    do(node, Start(), RegisterDevices(NIC, DEVICES))
     assert plugin_threads()
     node.do(Stop(kill=True))
     assert not plugin_threads()
-    node.do(Start())
-    node.do(RegisterDevices(NIC, DEVICES))
-    node.do(RegisterDevices(NIC, DEVICES[:1]))
+    do(node, Start(), RegisterDevices(NIC, DEVICES), RegisterDevices(NIC, DEVICES[:1]))
     pod = Pod("a", (Container("c", "1", "1", "64Mi", "64Mi", devices=((NIC, 1),)),))
     node.do(Apply(pod))
     assert node.settle(lambda view: bool(view.cpusets.get("a"))).assignments["a"]

@@ -22,7 +22,7 @@ from conformance.subjects.kubelet.node import KubeletNode, _with_resize
 from reference import Checkpoint, CPUSet
 from reference.steps import AddEphemeral, Apply, Delete, Resize, Start, Stop, WriteState
 from reference.view import Phase, View
-from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker, Open
+from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker, Open, do
 
 ROOT = Path(__file__).parents[2]
 IN_CLUSTER = replace(CONFIG, api_server=True)
@@ -60,8 +60,7 @@ def test_an_error_names_a_pod_by_the_uid_that_it_was_stated_with(node: KubeletNo
     node.do(Apply(pod))
     held = node.settle(runs("a")).assignments["a"]["c"]
     overlapping = Checkpoint("static", held | CPUSet([0, 16]), {pod.uid: {"c": held}})
-    for step in (Stop(), WriteState(overlapping.dumps(release="1.36")), Start()):
-        node.do(step)
+    do(node, Stop(), WriteState(overlapping.dumps(release="1.36")), Start())
     error = node.settle(lambda view: not view.running and bool(view.error)).error
     assert f'pod: {pod.uid}, container: c cpuset: "{held}" overlaps' in error
 
@@ -120,8 +119,7 @@ def test_a_server_that_dies_is_no_verdict_and_is_started_again(
         node.do(Apply(guaranteed("a", 1)))
     node.close()
     again = subject.node(machine, IN_CLUSTER)
-    again.do(Start())
-    again.do(Apply(guaranteed("a", 1)))
+    do(again, Start(), Apply(guaranteed("a", 1)))
     assert again.settle(runs("a")).pods["a"].phase is Phase.RUNNING
     subject.close()
     assert not server.running

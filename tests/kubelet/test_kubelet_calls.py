@@ -11,7 +11,7 @@ from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.releases import has
 from reference.steps import Apply, AwaitReconcile, Container, KubeletConfig, Pod, Start
-from tests.kubelet.conftest import CACHED, Open
+from tests.kubelet.conftest import CACHED, Open, do
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 OWN = Pod("own", (Container("c", "2", "2", "64Mi", "64Mi"),))
@@ -21,11 +21,9 @@ SHARED = Pod("shared", (Container("c"),))
 def _told(subject: KubeletSubject, pod: Pod) -> tuple[CPUSet, list[Call]]:
     """The pod's CPUs, and the calls for its container until two rounds have passed."""
     node = subject.node(topologies.machine("1s-1n-4c-smt2"), CONFIG)
-    for step in (Start(), Apply(pod)):
-        node.do(step)
+    do(node, Start(), Apply(pod))
     node.settle(lambda view: bool(view.cpusets.get(pod.name)))
-    node.do(AwaitReconcile())
-    node.do(AwaitReconcile())
+    do(node, AwaitReconcile(), AwaitReconcile())
     cpus = node.view().cpusets[pod.name]["c"] or CPUSet()
     return cpus, [one for one in node.runtime.recent_calls(1000) if one.container == "c"]
 

@@ -38,7 +38,7 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import Phase, View
-from tests.kubelet.conftest import CONFIG, NodeMaker, Open, Script
+from tests.kubelet.conftest import CONFIG, NodeMaker, Open, Script, do
 
 ALL = CPUSet.parse("0-31")
 #: For a machine of 8 cores.
@@ -108,8 +108,7 @@ def test_a_kubelet_finds_its_folder_shared(make_node: NodeMaker) -> None:
 
 
 def test_pods_get_their_cpus_and_give_them_back(node: KubeletNode) -> None:
-    node.do(Apply(guaranteed("one", "2")))
-    node.do(Apply(guaranteed("shared", "1500m")))
+    do(node, Apply(guaranteed("one", "2")), Apply(guaranteed("shared", "1500m")))
     view = settled(node, running("one", "shared"))
     one = view.assignments["one"]["c"]
     assert len(one) == 2
@@ -168,9 +167,7 @@ def test_a_stopped_kubelet_leaves_its_containers_and_its_file(
 
 def test_pods_come_and_go_while_the_kubelet_is_down(node: KubeletNode) -> None:
     applied(node, "old")
-    node.do(Stop(kill=True))
-    node.do(Delete("old"))
-    node.do(Apply(guaranteed("new", "4")))
+    do(node, Stop(kill=True), Delete("old"), Apply(guaranteed("new", "4")))
     assert "old" in node.view().cpusets
     node.do(Start())
     view = settled(node, lambda view: running("new")(view) and [*view.assignments] == ["new"])
@@ -193,8 +190,7 @@ def test_a_reboot_drops_containers_and_keeps_the_file(node: KubeletNode) -> None
 
 def test_a_machine_with_more_cpus_is_refused_to_the_letter(make_node: NodeMaker) -> None:
     node = make_node(machine="1s-1n-4c-smt1")
-    for step in (Configure(ONE_RESERVED), Start(), Stop(), Reboot("1s-1n-8c-smt1"), Start()):
-        node.do(step)
+    do(node, Configure(ONE_RESERVED), Start(), Stop(), Reboot("1s-1n-8c-smt1"), Start())
     view = node.view()
     assert not view.running
     assert view.exit_status == 1
@@ -202,14 +198,12 @@ def test_a_machine_with_more_cpus_is_refused_to_the_letter(make_node: NodeMaker)
         'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"'
     )
     assert "start cpu manager error" in node.evidence()
-    node.do(RemoveState())
-    node.do(Start())
+    do(node, RemoveState(), Start())
     assert node.view().shared_pool == CPUSet.parse("0-7")
 
 
 def test_a_configuration_can_be_changed_while_down(node: KubeletNode) -> None:
-    for step in (Stop(), Configure(KubeletConfig(policy="none")), Start()):
-        node.do(step)
+    do(node, Stop(), Configure(KubeletConfig(policy="none")), Start())
     view = node.view()
     assert not view.running
     assert "policy" in view.error
@@ -287,8 +281,7 @@ def test_a_sandbox_that_dies_is_no_verdict(node: KubeletNode) -> None:
 def test_nodes_run_side_by_side(make_node: NodeMaker) -> None:
     nodes = [make_node(), make_node(machine="1s-1n-8c-smt2")]
     for node in nodes:
-        node.do(Configure(ONE_RESERVED))
-        node.do(Start())
+        do(node, Configure(ONE_RESERVED), Start())
     assert [len(node.view().shared_pool) for node in nodes] == [32, 16]
 
 
@@ -311,8 +304,7 @@ def test_a_kubelet_that_hangs_in_an_allocation_is_a_view(
         policy_options={"full-pcpus-only": "true", "distribute-cpus-across-numa": "true"},
     )
     node = opened.node(topologies.machine("2s-4n-40c-smt2-interleaved"), config)
-    node.do(Start())
-    node.do(Apply(guaranteed("stuck", "70")))
+    do(node, Start(), Apply(guaranteed("stuck", "70")))
     view = node.settle(running("stuck"))
     assert view.running
     assert view.pods["stuck"].phase is Phase.PENDING
@@ -365,11 +357,9 @@ def test_a_kubelet_sees_another_boot_id_after_a_reboot_alone(
         f"os.execv({kubelet_path!r}, [{kubelet_path!r}, *sys.argv[1:]])"
     )
     node = small(wrapper)
-    for step in (Stop(), Start(), Stop()):
-        node.do(step)
+    do(node, Stop(), Start(), Stop())
     assert "another boot" not in node.evidence()
-    node.do(Reboot())
-    node.do(Start())
+    do(node, Reboot(), Start())
     assert not node.view().running
     assert "another boot" in node.evidence()
 
@@ -412,8 +402,7 @@ def test_a_kubelet_that_waits_for_its_restarted_runtime_does_not_hang(
 ) -> None:
     """It leaves its pods alone until it has looked for the runtime again."""
     node = small(kubelet_path, patience=Patience(start=60, effect=0.01))
-    node.do(RestartRuntime())
-    node.do(Apply(guaranteed("a", 1)))
+    do(node, RestartRuntime(), Apply(guaranteed("a", 1)))
     view = node.settle(running("a"))
     assert view.hangs == ""
     assert view.pods["a"].phase is Phase.RUNNING

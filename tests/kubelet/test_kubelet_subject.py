@@ -43,7 +43,7 @@ from conformance.subjects.processor import ProcessorTime, processor_time
 from pinproof.cli import main
 from reference.steps import KubeletConfig, Start, Stop
 from reference.view import View
-from tests.kubelet.conftest import Open, Script
+from tests.kubelet.conftest import Open, Script, do
 from tests.support import lacking
 
 #: Answers like a kubelet when asked for its version; ``{rest}`` is what it does otherwise.
@@ -371,8 +371,7 @@ def test_a_subject_that_hurries_waits_for_less_until_it_is_patient_again(posed: 
         opened.hurry(seconds)
         node = opened.node(MACHINE, KubeletConfig())
         opened.hurry(None)
-        node.do(Start())
-        node.do(Stop())
+        do(node, Start(), Stop())
         seen.append(node.view().hangs)
     waited = [f"not ended {seconds} s after SIGTERM" for seconds in ("0.25", "1.5", "1.5")]
     assert [text.partition(";")[0] for text in seen] == waited

@@ -19,7 +19,7 @@ from conformance.subjects.kubelet.process import Patience
 from conformance.subjects.kubelet.sandbox import Sandbox
 from reference import CPUSet
 from reference.steps import Apply, Container, KillAtRename, KubeletConfig, Pod, Start
-from tests.kubelet.conftest import CACHED, Open, Script
+from tests.kubelet.conftest import CACHED, Open, Script, do
 from tests.support import lacking
 
 #: Writes version 1 to 3 of a state file, as a kubelet does, and other files between them.
@@ -89,8 +89,7 @@ def test_a_kubelet_that_does_not_write_so_often_runs_on(path: str, open_kubelet:
     """The step returns, and the view says that it runs."""
     config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
     node = open_kubelet(path).node(topologies.machine("1s-1n-4c-smt2"), config)
-    for step in (Start(), KillAtRename(9), Apply(Pod("a", (Container("c"),)))):
-        node.do(step)
+    do(node, Start(), KillAtRename(9), Apply(Pod("a", (Container("c"),))))
     seen = node.settle(lambda view: bool(view.cpusets))
     assert (seen.running, seen.versions) == (True, ())
 
