@@ -30,21 +30,27 @@ PATIENCE = 30.0
 class Inside:
     """A sandbox, with waiting."""
 
-    def __init__(self, *, user_namespace: bool = False, own_cgroups: bool = False) -> None:
+    def __init__(self, script: Script, **how: bool) -> None:
         self.bell = Bell()
-        self.sandbox = Sandbox(self.bell, user_namespace=user_namespace, own_cgroups=own_cgroups)
+        self.sandbox = Sandbox(self.bell, **how)
         self.sandbox.await_birth()
+        self._script = script
 
-    def run(self, program: Path, *arguments: str) -> str:
+    def start(self, program: str | Path, *arguments: str) -> None:
+        """Start a program, or Python's code."""
+        path = program if isinstance(program, Path) else self._script(program)
+        self.sandbox.start([str(path), *arguments], os.environ)
+
+    def run(self, program: str, *arguments: str) -> str:
         """What a program says; it has to end by itself."""
-        self.sandbox.start([str(program), *arguments], os.environ)
+        self.start(program, *arguments)
         self.until(lambda: not self.sandbox.running)
         assert self.sandbox.log is not None
         return self.sandbox.log.excerpt(tail=400)
 
-    def begin(self, program: Path) -> None:
+    def begin(self, program: str | Path) -> None:
         """Start a program, and wait until it has written the file ``ready``."""
-        self.sandbox.start([str(program)], os.environ)
+        self.start(program)
         self.until(lambda: self.sandbox.path(f"{AREA}/ready").exists())
 
     def bind(self, machine: str, number: int) -> None:
@@ -58,10 +64,10 @@ class Inside:
 
 
 @contextmanager
-def made(**how: bool) -> Iterator[Inside]:
+def made(script: Script, **how: bool) -> Iterator[Inside]:
     """One, where it can be made."""
     try:
-        one = Inside(**how)
+        one = Inside(script, **how)
     except SubjectSetupError as error:
         lacking.skip("sandbox", error)
     yield one
@@ -69,55 +75,50 @@ def made(**how: bool) -> Iterator[Inside]:
 
 
 @pytest.fixture(params=[False, True], ids=["as-is", "user-namespace"])
-def inside(request: pytest.FixtureRequest) -> Iterator[Inside]:
-    with made(user_namespace=request.param) as one:
+def inside(request: pytest.FixtureRequest, script: Script) -> Iterator[Inside]:
+    with made(script, user_namespace=request.param) as one:
         yield one
 
 
-def test_a_program_runs_and_its_end_is_known(inside: Inside, script: Script) -> None:
-    said = inside.run(script("import sys; print('hello'); sys.exit(3)"))
+def test_a_program_runs_and_its_end_is_known(inside: Inside) -> None:
+    said = inside.run("import sys; print('hello'); sys.exit(3)")
     assert (said, inside.sandbox.exit_status) == ("hello", 3)
-    inside.run(script("import os; os.kill(os.getpid(), 9)"))
+    inside.run("import os; os.kill(os.getpid(), 9)")
     assert inside.sandbox.exit_status == -9, "a signal's number"
 
 
-def test_one_program_at_a_time(inside: Inside, script: Script, tmp_path: Path) -> None:
+def test_one_program_at_a_time(inside: Inside, tmp_path: Path) -> None:
     """And one that can be executed."""
     with pytest.raises(SubjectLostError, match="cannot be executed: No such file"):
-        inside.sandbox.start([str(tmp_path / "absent")], os.environ)
+        inside.start(tmp_path / "absent")
     assert not inside.sandbox.running
-    program = script("import signal; signal.pause()")
-    inside.sandbox.start([str(program)], os.environ)
+    inside.start("import signal; signal.pause()")
     with pytest.raises(SubjectLostError, match="a kubelet is running"):
-        inside.sandbox.start([str(program)], os.environ)
+        inside.start("import signal; signal.pause()")
 
 
-def test_nobody_on_the_host_is_written_to(inside: Inside, script: Script, tmp_path: Path) -> None:
+def test_nobody_on_the_host_is_written_to(inside: Inside, tmp_path: Path) -> None:
     places = [str(tmp_path / "x"), "/usr/x", "/etc/x", "/proc/sys/kernel/hostname"]
     said = inside.run(
-        script(
-            "import sys\n"
-            "for place in sys.argv[1:]:\n"
-            "    try: open(place, 'w').write('x')\n"
-            "    except OSError as error: print(place, error.errno)\n"
-        ),
+        "import sys\n"
+        "for place in sys.argv[1:]:\n"
+        "    try: open(place, 'w').write('x')\n"
+        "    except OSError as error: print(place, error.errno)\n",
         *places,
     )
     assert len(said.splitlines()) == len(places), said
     assert not (tmp_path / "x").exists()
 
 
-def test_kernel_settings_are_private(inside: Inside, script: Script) -> None:
+def test_kernel_settings_are_private(inside: Inside) -> None:
     names = [name for name in root.PRIVATE_SETTINGS if Path("/proc/sys", name).exists()]
     readable = [name for name in names if os.access(Path("/proc/sys", name), os.R_OK)]
     before = {name: Path("/proc/sys", name).read_text() for name in readable}
     said = inside.run(
-        script(
-            "import sys\n"
-            "for place in sys.argv[1:]:\n"
-            "    open(place, 'w').write('7')\n"
-            "    print(open(place).read())\n"
-        ),
+        "import sys\n"
+        "for place in sys.argv[1:]:\n"
+        "    open(place, 'w').write('7')\n"
+        "    print(open(place).read())\n",
         *[f"/proc/sys/{name}" for name in names],
     )
     assert said.split() == ["7"] * len(names)
@@ -126,14 +127,12 @@ def test_kernel_settings_are_private(inside: Inside, script: Script) -> None:
     assert names
 
 
-def test_the_hosts_services_are_out_of_reach(inside: Inside, script: Script) -> None:
+def test_the_hosts_services_are_out_of_reach(inside: Inside) -> None:
     said = inside.run(
-        script(
-            "import os, socket\n"
-            "print(os.listdir('/run'), sorted(os.listdir('/proc/sys/net')) != [])\n"
-            "print([name for _, name in socket.if_nameindex()])\n"
-            "socket.create_server(('127.0.0.1', 10250)).close()\n"
-        )
+        "import os, socket\n"
+        "print(os.listdir('/run'), sorted(os.listdir('/proc/sys/net')) != [])\n"
+        "print([name for _, name in socket.if_nameindex()])\n"
+        "socket.create_server(('127.0.0.1', 10250)).close()\n"
     )
     listing, devices = said.splitlines()
     assert listing == "[] True"
@@ -141,22 +140,21 @@ def test_the_hosts_services_are_out_of_reach(inside: Inside, script: Script) -> 
     assert "eth" not in devices
 
 
-def test_a_socket_of_the_sandbox_reaches_its_programs(inside: Inside, script: Script) -> None:
-    program = script(
+def test_a_socket_of_the_sandbox_reaches_its_programs(inside: Inside) -> None:
+    inside.begin(
         "import socket\n"
         "with socket.create_server(('127.0.0.1', 10255)) as server:\n"
         f"    open('{AREA}/ready', 'w').close()\n"
         "    server.accept()[0].sendall(b'hi')\n"
     )
-    inside.begin(program)
     with inside.sandbox.socket() as ours:
         ours.settimeout(PATIENCE)
         ours.connect(("127.0.0.1", 10255))
         assert ours.recv(10) == b"hi"
 
 
-def test_killing_reaches_what_a_wrapper_started(inside: Inside, script: Script) -> None:
-    program = script(
+def test_killing_reaches_what_a_wrapper_started(inside: Inside) -> None:
+    inside.begin(
         "import os, signal, sys\n"
         "if os.fork() == 0:\n"
         "    os.setsid()\n"
@@ -165,14 +163,12 @@ def test_killing_reaches_what_a_wrapper_started(inside: Inside, script: Script) 
         "    signal.pause()\n"
         "signal.pause()\n"
     )
-    inside.begin(program)
     inside.sandbox.kill()
     inside.until(lambda: not inside.sandbox.running)
     assert inside.sandbox.exit_status == -9
-    lister = script(
+    alone = inside.run(
         "import os; print(sorted(int(name) for name in os.listdir('/proc') if name.isdigit())[:2])"
     )
-    alone = inside.run(lister)
     assert alone.startswith("[1, "), alone
 
 
@@ -190,7 +186,7 @@ def test_terminating_reaches_the_child_of_a_shell(inside: Inside, tmp_path: Path
 
 
 def test_a_machine_takes_the_place_of_the_hosts(inside: Inside, script: Script) -> None:
-    program = script(
+    program = (
         "import os\n"
         "print(open('/sys/devices/system/cpu/online').read().strip(),\n"
         "      len(os.listdir('/sys/devices/system/node')) > 0,\n"
@@ -203,13 +199,13 @@ def test_a_machine_takes_the_place_of_the_hosts(inside: Inside, script: Script) 
         assert inside.run(program) == f"{online} True {cpus}"
 
 
-def test_a_writer_to_the_tmpfs_is_seen_by_the_runner(inside: Inside, script: Script) -> None:
-    inside.run(script(f"open('{STATE_DIR}/cpu_manager_state', 'w').write('text')"))
+def test_a_writer_to_the_tmpfs_is_seen_by_the_runner(inside: Inside) -> None:
+    inside.run(f"open('{STATE_DIR}/cpu_manager_state', 'w').write('text')")
     assert inside.sandbox.path(f"{STATE_DIR}/cpu_manager_state").read_text() == "text"
 
 
-def test_closing_twice_is_once(inside: Inside, script: Script) -> None:
-    inside.sandbox.start([str(script("import signal; signal.pause()"))], os.environ)
+def test_closing_twice_is_once(inside: Inside) -> None:
+    inside.start("import signal; signal.pause()")
     inside.sandbox.close()
     inside.sandbox.close()
     assert not inside.sandbox.running
@@ -217,9 +213,11 @@ def test_closing_twice_is_once(inside: Inside, script: Script) -> None:
 
 
 @pytest.mark.needs("sandbox")
-def test_a_process_that_the_kernel_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_the_kernel_does_not_end_is_told(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And nobody waits for it for ever."""
-    sandbox = Inside().sandbox
+    sandbox = Inside(script).sandbox
     process = sandbox._process
 
     class Unkillable:
@@ -239,7 +237,7 @@ def test_a_process_that_the_kernel_does_not_end_is_told(monkeypatch: pytest.Monk
 
 def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
     """What kernels without ``mount_setattr`` get; the others never come here by themselves."""
-    program = script(
+    program = (
         "import sys; sys.path.append(sys.argv[1])\n"
         "import syscalls as init\n"
         "init.mount('t', '/pinproof/tmp', 'tmpfs')\n"
@@ -250,7 +248,7 @@ def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
         "    try: open(place, 'w')\n"
         "    except OSError as error: print(error.strerror)\n"
     )
-    with made() as inside:
+    with made(script) as inside:
         said = inside.run(program, str(Path(inside_file).parent))
     assert said.splitlines() == ["Read-only file system"] * 2
 
@@ -321,7 +319,7 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
     """The calls are those that Go's library makes; Python's makes them with ``dir_fd``."""
     if not calls.can_be_heard():
         lacking.skip("seccomp")
-    program = script(
+    program = (
         "import ctypes, os, struct\n"
         "def kind(path):\n"
         "    found = ctypes.create_string_buffer(120)\n"
@@ -340,7 +338,7 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
         "print(tried(os.rmdir, pods + '/pod1'), tried(os.rmdir, pods), os.path.exists(pods))\n"
         "print(tried(os.mkdir, '/pinproof/tmp/a'), tried(os.rmdir, '/pinproof/tmp/a'))\n"
     )
-    with made(own_cgroups=True) as inside:
+    with made(script, own_cgroups=True) as inside:
         inside.bind("1s-1n-4c-smt1", 0)
         said = inside.run(program)
     assert said.splitlines() == [
