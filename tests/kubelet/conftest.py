@@ -8,24 +8,47 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 import topologies
-from conformance.kubelets import apiservers
+from conformance.kubelets import apiservers, cached
 from conformance.subject import SubjectSetupError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
 from reference.cpuset import CPUSet
-from reference.steps import KubeletConfig
+from reference.steps import KubeletConfig, Step
 from tests.support import lacking
 
 MACHINE = "2s-4n-16c-smt2"
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 16]))
 
 NodeMaker = Callable[..., KubeletNode]
+Open = Callable[..., KubeletSubject]
+Script = Callable[[str], Path]
+
+#: The paths of all real kubelets of the cache, for ``parametrize``.
+CACHED = [pytest.param(str(one.path), id=one.version) for one in cached()] or [
+    pytest.param("", id="no kubelet", marks=pytest.mark.skip(lacking.reason("kubelet")))
+]
+
+
+def do(node: KubeletNode, *steps: Step) -> None:
+    """One step after the other."""
+    for step in steps:
+        node.do(step)
+
+
+@pytest.fixture
+def open_kubelet() -> Iterator[Open]:
+    """Opens kubelets, and closes them after the test."""
+    with ExitStack() as opened:
+        yield lambda path, **how: opened.enter_context(
+            closing(KubeletSubject.open(str(path), **how))
+        )
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,10 @@ import grpc
 import pytest
 
 from conformance.subject import SubjectLostError
-from conformance.subjects.kubelet.cri.regenerate import regenerate
 from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
 from conformance.subjects.kubelet.devices.plugin import DevicePlugin, DevicePlugins
-from conformance.subjects.kubelet.node import KubeletNode
 from reference.steps import Apply, Container, Device, Pod, RegisterDevices, Start, Stop
-from tests.support import lacking
+from tests.kubelet.conftest import NodeMaker, do
 from tests.support.until import until
 
 NIC = "pinproof.invalid/nic"
@@ -107,39 +105,29 @@ def test_devices_that_the_kubelet_never_notes_down_are_lost(
     kubelet.server.stop(None).wait()
 
 
-def test_a_registration_that_is_refused_is_lost(folder: Path) -> None:
+def test_a_registration_that_nobody_takes_is_lost(folder: Path) -> None:
+    with pytest.raises(SubjectLostError, match="no device plugin"):
+        registered(folder / "missing")
+    with pytest.raises(SubjectLostError, match="did not register the device plugin of"):
+        registered(folder)
     kubelet = FakeKubelet(folder, refuses="no such name")
     with pytest.raises(SubjectLostError, match=r"did not register .*no such"):
         registered(folder)
     kubelet.server.stop(None).wait()
 
 
-def test_a_kubelet_that_is_not_there_is_lost(folder: Path) -> None:
-    with pytest.raises(SubjectLostError, match="did not register the device plugin of"):
-        registered(folder)
-
-
-def test_a_folder_that_is_not_there_is_lost(folder: Path) -> None:
-    with pytest.raises(SubjectLostError, match="no device plugin"):
-        registered(folder / "missing")
-
-
 def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -> None:
     plugin = DevicePlugin(folder, NIC, DEVICES)
     with grpc.insecure_channel(f"unix:{folder}/pinproof-invalid-nic.sock") as channel:
 
-        def ask(method: str, request: Any, answer: Any) -> Any:
-            return channel.unary_unary(
+        def ask(method: str, request: Any, answer: Any, kind: str = "unary_unary") -> Any:
+            return getattr(channel, kind)(
                 f"/v1beta1.DevicePlugin/{method}",
                 request_serializer=lambda message: message.SerializeToString(),
                 response_deserializer=answer.FromString,
             )(request, timeout=5)
 
-        stream = channel.unary_stream(
-            "/v1beta1.DevicePlugin/ListAndWatch",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=pb.ListAndWatchResponse.FromString,
-        )(pb.Empty(), timeout=5)
+        stream = ask("ListAndWatch", pb.Empty(), pb.ListAndWatchResponse, "unary_stream")
         listed = next(iter(stream)).devices
         told = {one.ID: [node.ID for node in one.topology.nodes] for one in listed}
         assert told == {"d0": [0], "d1": [1], "d2": []}
@@ -167,28 +155,17 @@ def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -
     assert not plugin_threads()
 
 
-def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
-    lacking.module("grpc_tools")
-    committed = Path(pb.__file__).parent
-    regenerate(tmp_path, committed / "device_plugin.proto")
-    for name in ("device_plugin_pb2.py", "device_plugin_pb2.pyi"):
-        assert (tmp_path / name).read_text() == (committed / name).read_text(), name
-
-
 # ---- at a real kubelet ---------------------------------------------------------------------------
 
 
-def test_nothing_of_a_plugin_is_left(make_node: Callable[[], KubeletNode]) -> None:
+def test_nothing_of_a_plugin_is_left(make_node: NodeMaker) -> None:
     """It ends with the kubelet, and with the node. The next kubelet gets a plugin of its own."""
     node = make_node()
-    node.do(Start())
-    node.do(RegisterDevices(NIC, DEVICES))
+    do(node, Start(), RegisterDevices(NIC, DEVICES))
     assert plugin_threads()
     node.do(Stop(kill=True))
     assert not plugin_threads()
-    node.do(Start())
-    node.do(RegisterDevices(NIC, DEVICES))
-    node.do(RegisterDevices(NIC, DEVICES[:1]))
+    do(node, Start(), RegisterDevices(NIC, DEVICES), RegisterDevices(NIC, DEVICES[:1]))
     pod = Pod("a", (Container("c", "1", "1", "64Mi", "64Mi", devices=((NIC, 1),)),))
     node.do(Apply(pod))
     assert node.settle(lambda view: bool(view.cpusets.get("a"))).assignments["a"]
@@ -196,16 +173,12 @@ def test_nothing_of_a_plugin_is_left(make_node: Callable[[], KubeletNode]) -> No
     assert not plugin_threads()
 
 
-def test_a_kubelet_refuses_a_resource_without_a_domain(
-    make_node: Callable[[], KubeletNode],
-) -> None:
+def test_what_a_kubelet_does_not_register_is_lost(make_node: NodeMaker) -> None:
+    """While it is down, and a resource without a domain."""
     node = make_node()
+    with pytest.raises(SubjectLostError, match="the kubelet does not run"):
+        node.do(RegisterDevices(NIC, DEVICES))
+    assert not plugin_threads()
     node.do(Start())
     with pytest.raises(SubjectLostError, match="did not register the device plugin of nic"):
         node.do(RegisterDevices("nic", DEVICES))
-
-
-def test_a_kubelet_that_is_down_gets_no_plugin(make_node: Callable[[], KubeletNode]) -> None:
-    with pytest.raises(SubjectLostError, match="the kubelet does not run"):
-        make_node().do(RegisterDevices(NIC, DEVICES))
-    assert not plugin_threads()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import grpc
@@ -14,6 +15,7 @@ from conformance.kubelets.manifests import EXIT_IMAGE, PAUSE_IMAGE
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.regenerate import regenerate
+from conformance.subjects.kubelet.devices import device_plugin_pb2
 from conformance.subjects.kubelet.runtime import FakeRuntime
 from reference.cpuset import CPUSet
 from reference.kubelet.runtime import container_id
@@ -85,6 +87,13 @@ def start(ask: Ask, container: str) -> None:
     ask("StartContainer", pb.ContainerId(container_id=container))
 
 
+def run(ask: Ask, cpuset: str = "", pod: str = "p") -> str:
+    """The sandbox of a pod whose container runs with this cpuset."""
+    sandbox = run_pod(ask, pod)
+    start(ask, create(ask, sandbox, "c", cpuset))
+    return sandbox
+
+
 def status(ask: Ask, container: str) -> pb.ContainerStatus:
     request = pb.ContainerId(container_id=container)
     answer: pb.ContainerStatusResponse = ask("ContainerStatus", request, pb.ContainerStatusResponse)
@@ -98,15 +107,10 @@ def test_it_speaks_the_version_it_is_asked_in(ask: Ask, version: str) -> None:
     assert (answer.runtime_name, answer.runtime_api_version) == ("pinproof", version)
 
 
-def test_it_is_ready(ask: Ask) -> None:
+def test_it_is_ready_and_has_every_image(ask: Ask) -> None:
     conditions = ask("Status", pb.Empty(), pb.StatusResponse).status.conditions
-    assert {each.type: each.status for each in conditions} == {
-        "RuntimeReady": True,
-        "NetworkReady": True,
-    }
-
-
-def test_every_image_is_present(ask: Ask) -> None:
+    ready = {each.type: each.status for each in conditions}
+    assert ready == {"RuntimeReady": True, "NetworkReady": True}
     request = pb.ImageRequest(image=pb.ImageSpec(image="any/thing:1"))
     answer = ask("ImageStatus", request, pb.ImageStatusResponse, "runtime.v1.ImageService")
     assert answer.image.id == "any/thing:1"
@@ -126,11 +130,8 @@ def test_a_container_has_the_cpuset_it_was_created_with(ask: Ask, runtime: FakeR
     assert runtime.cpusets() == {}
     start(ask, container)
     assert runtime.cpusets() == {"uid-p": {"c": CPUSet([2, 3])}}
-
-
-def test_a_container_without_cpuset_may_run_anywhere(ask: Ask, runtime: FakeRuntime) -> None:
-    start(ask, create(ask, run_pod(ask), "c"))
-    assert runtime.cpusets() == {"uid-p": {"c": None}}
+    run(ask, pod="anywhere")
+    assert runtime.cpusets()["uid-anywhere"] == {"c": None}
 
 
 def test_an_update_changes_what_it_names_and_nothing_else(ask: Ask, runtime: FakeRuntime) -> None:
@@ -164,10 +165,9 @@ def test_an_init_container_is_done_at_once(ask: Ask, runtime: FakeRuntime) -> No
 
 
 def test_stopping_the_sandbox_stops_its_containers(ask: Ask, runtime: FakeRuntime) -> None:
-    one, other = run_pod(ask, "one"), run_pod(ask, "other")
-    for sandbox in (one, other):
-        start(ask, create(ask, sandbox, "c", "1"))
-    ask("StopPodSandbox", pb.PodSandboxId(pod_sandbox_id=one))
+    sandbox = run(ask, "1", "one")
+    run(ask, "1", "other")
+    ask("StopPodSandbox", pb.PodSandboxId(pod_sandbox_id=sandbox))
     assert runtime.cpusets() == {"uid-other": {"c": CPUSet([1])}}
 
 
@@ -194,8 +194,7 @@ def test_lists_are_filtered(ask: Ask) -> None:
 
 
 def test_removing_is_no_error_when_repeated(ask: Ask, runtime: FakeRuntime) -> None:
-    sandbox = run_pod(ask)
-    start(ask, create(ask, sandbox, "c", "1"))
+    sandbox = run(ask, "1")
     for _ in range(2):
         ask("RemovePodSandbox", pb.PodSandboxId(pod_sandbox_id=sandbox))
     assert runtime.cpusets() == {}
@@ -217,7 +216,7 @@ def test_what_is_not_served_is_remembered(ask: Ask, runtime: FakeRuntime) -> Non
 
 
 def test_tampering_goes_unnoticed_by_the_calls(ask: Ask, runtime: FakeRuntime) -> None:
-    start(ask, create(ask, run_pod(ask), "c", "1"))
+    run(ask, "1")
     calls = runtime.recent_calls(10)
     assert runtime.set_cpuset("uid-p", "c", CPUSet([5]))
     assert runtime.cpusets() == {"uid-p": {"c": CPUSet([5])}}
@@ -226,7 +225,7 @@ def test_tampering_goes_unnoticed_by_the_calls(ask: Ask, runtime: FakeRuntime) -
 
 
 def test_a_reboot_drops_everything(ask: Ask, runtime: FakeRuntime) -> None:
-    start(ask, create(ask, run_pod(ask), "c", "1"))
+    run(ask, "1")
     runtime.drop_everything()
     assert runtime.cpusets() == {}
     assert not ask("ListPodSandbox", pb.Empty(), pb.ListPodSandboxResponse).items
@@ -239,12 +238,15 @@ def test_changes_ring_and_questions_do_not(ask: Ask, bell: Bell) -> None:
     assert bell.rings == before + 1
 
 
-def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("messages", [pb, device_plugin_pb2])
+def test_the_committed_messages_are_those_of_the_proto_file(
+    messages: ModuleType, tmp_path: Path
+) -> None:
     lacking.module("grpc_tools")
-    committed = Path(pb.__file__).parent
-    regenerate(tmp_path)
-    for name in ("cri_pb2.py", "cri_pb2.pyi"):
-        assert (tmp_path / name).read_text() == (committed / name).read_text(), name
+    committed = Path(str(messages.__file__))
+    regenerate(tmp_path, committed.with_name(committed.name.replace("_pb2.py", ".proto")))
+    for one in (committed, committed.with_suffix(".pyi")):
+        assert (tmp_path / one.name).read_text() == one.read_text(), one.name
 
 
 def test_ids_are_those_that_the_model_expects(ask: Ask, runtime: FakeRuntime) -> None:

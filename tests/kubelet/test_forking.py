@@ -14,23 +14,21 @@ import pytest
 from conformance.subject import SubjectSetupError
 from conformance.subjects.kubelet import forking
 from conformance.subjects.kubelet.bell import Bell
-from conformance.subjects.kubelet.sandbox import Sandbox, can_be_made
-from tests.support import lacking
+from conformance.subjects.kubelet.sandbox import Sandbox
 from tests.support.until import until
 
+pytestmark = pytest.mark.needs("sandbox")
 
-@pytest.fixture(scope="module", autouse=True)
-def _possible() -> None:
-    try:
-        can_be_made()
-    except SubjectSetupError as error:
-        lacking.skip("sandbox", error)
+
+def born() -> Sandbox:
+    made = Sandbox(Bell())
+    made.await_birth()
+    return made
 
 
 @pytest.fixture
 def first() -> Iterator[Sandbox]:
-    made = Sandbox(Bell())
-    made.await_birth()
+    made = born()
     yield made
     made.close()
 
@@ -43,8 +41,7 @@ def _server() -> int:
 
 def test_one_process_forks_all_and_ends_with_the_last(first: Sandbox) -> None:
     server = _server()
-    second = Sandbox(Bell())
-    second.await_birth()
+    second = born()
     assert _server() == server
     second.close()
     assert Path(f"/proc/{server}").exists()
@@ -55,9 +52,7 @@ def test_one_process_forks_all_and_ends_with_the_last(first: Sandbox) -> None:
 
 def test_a_sandbox_has_ended_when_its_process_is_reaped(first: Sandbox) -> None:
     """Not before: in a container whose first process reaps nothing it would stay for ever."""
-    second = Sandbox(Bell())
-    second.await_birth()
-    server = _server()
+    second, server = born(), _server()
     os.kill(server, signal.SIGSTOP)
     try:
         os.kill(second.pid, signal.SIGKILL)
@@ -73,8 +68,7 @@ def test_a_sandbox_has_ended_when_its_process_is_reaped(first: Sandbox) -> None:
 
 def test_one_that_was_killed_is_replaced_and_its_sandboxes_live(first: Sandbox) -> None:
     os.kill(_server(), signal.SIGKILL)
-    second = Sandbox(Bell())
-    second.await_birth()
+    second = born()
     assert first.path("/proc").is_dir()
     assert not first.lost
     second.close()
@@ -96,8 +90,7 @@ def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(first: Sandb
     forking._SERVER._asking = Interrupted(asking)  # type: ignore[assignment]
     with pytest.raises(KeyboardInterrupt):
         Sandbox(Bell())
-    second = Sandbox(Bell())
-    second.await_birth()
+    second = born()
     assert _server() != before
     assert Path(f"/proc/{second.pid}/exe").exists()
     second.close()

@@ -19,6 +19,15 @@ PLAIN = (
 OTHER = 'E1121 09:54:57.1 25 run.go:72] "command failed" err="failed to run Kubelet: no\\tway"'
 
 
+#: Up to 1.17, whose static policy panics.
+FAULT = (
+    "E1121 09:54:57.771366      25 policy_static.go:126] [cpumanager] static policy invalid "
+    "state: default cpuset cannot be empty"
+)
+PANIC = "panic: [cpumanager] - please drain node and remove policy state file"
+OTHER_CPUS = 'current set of available CPUs "0-63" doesn\'t match with CPUs in state "0-31"'
+
+
 @pytest.mark.parametrize(
     ("quoted", "text"),
     [
@@ -34,43 +43,29 @@ def test_quotes_of_go_are_undone(quoted: str, text: str) -> None:
     assert unquote(quoted) == text
 
 
-def test_the_cpu_managers_own_error_is_found_in_a_structured_line() -> None:
-    assert gave_up_because([], [STRUCTURED]) == (
-        'current set of available CPUs "0-63" doesn\'t match with CPUs in state "0-31"'
-    )
-
-
-def test_the_cpu_managers_own_error_is_found_in_a_plain_line() -> None:
-    assert gave_up_because([], [PLAIN]) == (
-        "could not initialize checkpoint manager: checkpoint is corrupted"
-    )
-
-
-def test_the_fault_before_a_panic_outranks_the_panic() -> None:
-    """Up to 1.17, whose static policy panics at a bad state (docs/facts 5.8)."""
-    fault = (
-        "E1121 09:54:57.771366      25 policy_static.go:126] [cpumanager] static policy invalid "
-        "state: default cpuset cannot be empty"
-    )
-    panic = "panic: [cpumanager] - please drain node and remove policy state file"
-    assert gave_up_because([], [fault, panic]) == "default cpuset cannot be empty"
-    assert gave_up_because([], [panic]) == panic
-
-
-def test_the_cpu_managers_error_outranks_what_was_said_after_it() -> None:
-    assert gave_up_because([], [STRUCTURED, OTHER]).startswith("current set of available CPUs")
-
-
-def test_without_it_the_last_error_line_counts() -> None:
-    assert gave_up_because(["I am last"], [OTHER]) == "failed to run Kubelet: no\tway"
-
-
-def test_without_any_error_line_the_last_line_counts() -> None:
-    assert gave_up_because(["first", "unknown flag: --pods", " "], []) == "unknown flag: --pods"
-
-
-def test_a_silent_end_has_no_reason() -> None:
-    assert gave_up_because([], []) == ""
+@pytest.mark.parametrize(
+    ("lines", "errors", "reason"),
+    [
+        ([], [STRUCTURED], OTHER_CPUS),
+        ([], [PLAIN], "could not initialize checkpoint manager: checkpoint is corrupted"),
+        ([], [FAULT, PANIC], "default cpuset cannot be empty"),
+        ([], [PANIC], PANIC),
+        ([], [STRUCTURED, OTHER], OTHER_CPUS),
+        (["I am last"], [OTHER], "failed to run Kubelet: no\tway"),
+        (["first", "unknown flag: --pods", " "], [], "unknown flag: --pods"),
+        ([], [], ""),
+    ],
+    ids=[
+        "structured", "plain", "before a panic", "a panic alone", "what was said after it",
+        "the last error", "the last line", "silence",
+    ],
+)  # fmt: skip
+def test_the_cpu_managers_own_error_outranks_all_else(
+    lines: list[str], errors: list[str], reason: str
+) -> None:
+    """Also the panic of the static policy of 1.17 at a bad state (docs/facts 5.8). Without it the
+    last error counts, and without any the last line."""
+    assert gave_up_because(lines, errors) == reason
 
 
 @pytest.mark.parametrize(
@@ -86,10 +81,7 @@ def test_a_silent_end_has_no_reason() -> None:
 )
 def test_error_lines_are_told_from_others(line: str, yes: bool) -> None:
     assert is_error(line) is yes
-
-
-def test_a_line_without_header_is_its_own_message() -> None:
-    assert message("unknown flag: --x") == "unknown flag: --x"
+    assert message("unknown flag: --x") == "unknown flag: --x", "it has no header"
 
 
 def logged(*parts: bytes) -> Log:
@@ -114,11 +106,6 @@ def test_a_log_is_bounded_but_keeps_early_errors() -> None:
     assert log.gave_up_because().startswith("current set")
 
 
-def test_what_the_harness_itself_causes_is_left_out() -> None:
-    looked = b'I1121 11:15:11.5 2 kubelet_getters.go:182] "Pod status updated" pod="default/p"\n'
-    assert logged(looked * 3, b"last\n").excerpt() == "last"
-
-
 def test_lines_of_the_cpu_manager_outlast_what_others_say() -> None:
     """A node without a network says so every second."""
     told = b'I1121 11:15:11.5 2 policy_static.go:202] "Reserved CPUs not available" reserved="0"\n'
@@ -129,12 +116,13 @@ def test_lines_of_the_cpu_manager_outlast_what_others_say() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        '"Pod status updated" pod="default/p"',
         '"Failed to set some node status fields" err="can\'t get ip address of node pinproof."',
         '"Eviction manager: failed" err="cannot find filesystem info for device"',
         '"Failed to stat container log after reopen" err="stat c/0.log"',
     ],
 )
-def test_what_a_sandbox_lacks_is_left_out(text: str) -> None:
+def test_what_the_harness_causes_and_a_sandbox_lacks_is_left_out(text: str) -> None:
     line = f"E1121 11:15:11.5 2 kubelet_node_status.go:673] {text}\n".encode()
     assert logged(line * 3, b"last\n").excerpt() == "last"
 

@@ -16,14 +16,13 @@ import topologies
 from conformance.kubelets import apiservers
 from conformance.pods import burstable, guaranteed
 from conformance.subject import Capability, SubjectLostError, SubjectSetupError
-from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.apiserver import APIServer
 from conformance.subjects.kubelet.endpoint import NOT_SEEN
 from conformance.subjects.kubelet.node import KubeletNode, _with_resize
 from reference import Checkpoint, CPUSet
 from reference.steps import AddEphemeral, Apply, Delete, Resize, Start, Stop, WriteState
 from reference.view import Phase, View
-from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker
+from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker, Open, do
 
 ROOT = Path(__file__).parents[2]
 IN_CLUSTER = replace(CONFIG, api_server=True)
@@ -61,8 +60,7 @@ def test_an_error_names_a_pod_by_the_uid_that_it_was_stated_with(node: KubeletNo
     node.do(Apply(pod))
     held = node.settle(runs("a")).assignments["a"]["c"]
     overlapping = Checkpoint("static", held | CPUSet([0, 16]), {pod.uid: {"c": held}})
-    for step in (Stop(), WriteState(overlapping.dumps(release="1.36")), Start()):
-        node.do(step)
+    do(node, Stop(), WriteState(overlapping.dumps(release="1.36")), Start())
     error = node.settle(lambda view: not view.running and bool(view.error)).error
     assert f'pod: {pod.uid}, container: c cpuset: "{held}" overlaps' in error
 
@@ -108,26 +106,22 @@ def test_manifests_are_not_resized(make_node: NodeMaker) -> None:
 
 
 def test_a_server_that_dies_is_no_verdict_and_is_started_again(
-    kubelet_path: str, needs_api_server: None
+    kubelet_path: str, needs_api_server: None, open_kubelet: Open
 ) -> None:
-    subject = KubeletSubject.open(kubelet_path)
-    machine = topologies.machine(MACHINE)
-    try:
-        node = subject.node(machine, IN_CLUSTER)
-        server = subject._api_server
-        assert server is not None
-        assert server._sandbox is not None
-        server._sandbox.kill()
-        assert server._sandbox.bell.until(lambda: not server.running, 30)
-        with pytest.raises(SubjectLostError, match="the API server does not answer"):
-            node.do(Apply(guaranteed("a", 1)))
-        node.close()
-        again = subject.node(machine, IN_CLUSTER)
-        again.do(Start())
-        again.do(Apply(guaranteed("a", 1)))
-        assert again.settle(runs("a")).pods["a"].phase is Phase.RUNNING
-    finally:
-        subject.close()
+    subject, machine = open_kubelet(kubelet_path), topologies.machine(MACHINE)
+    node = subject.node(machine, IN_CLUSTER)
+    server = subject._api_server
+    assert server is not None
+    assert server._sandbox is not None
+    server._sandbox.kill()
+    assert server._sandbox.bell.until(lambda: not server.running, 30)
+    with pytest.raises(SubjectLostError, match="the API server does not answer"):
+        node.do(Apply(guaranteed("a", 1)))
+    node.close()
+    again = subject.node(machine, IN_CLUSTER)
+    do(again, Start(), Apply(guaranteed("a", 1)))
+    assert again.settle(runs("a")).pods["a"].phase is Phase.RUNNING
+    subject.close()
     assert not server.running
 
 
@@ -151,7 +145,7 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Both at once, and how to get them."""
+    """Both at once, and how to get them. A program that is named is taken."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("PINPROOF_APISERVER", raising=False)
@@ -164,27 +158,20 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("PINPROOF_APISERVER", str(tmp_path / "none"))
     with pytest.raises(SubjectSetupError, match="/none cannot be executed"):
         apiservers.find()
-
-
-def test_a_program_that_is_named_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = programs(tmp_path, "exit 1")
-    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PINPROOF_APISERVER", str(made.apiserver))
     assert apiservers.find() == made
 
 
 def test_without_a_server_the_subject_cannot_give_one(
-    kubelet_path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kubelet_path: str, open_kubelet: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    subject = KubeletSubject.open(kubelet_path)
-    try:
-        assert Capability.API_SERVER not in subject.capabilities
-        assert "etcd is not on PATH" in subject.lacking[Capability.API_SERVER]
-        with pytest.raises(SubjectSetupError, match="there is no API server"):
-            subject.node(topologies.machine(MACHINE), IN_CLUSTER)
-    finally:
-        subject.close()
+    subject = open_kubelet(kubelet_path)
+    assert Capability.API_SERVER not in subject.capabilities
+    assert "etcd is not on PATH" in subject.lacking[Capability.API_SERVER]
+    with pytest.raises(SubjectSetupError, match="there is no API server"):
+        subject.node(topologies.machine(MACHINE), IN_CLUSTER)
 
 
 def test_a_run_says_loudly_what_it_did_not_test(kubelet_path: str, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from conformance.kubelets import build, builder, cached, golang, recipe
 from conformance.kubelets.releases import Version
 from conformance.progress import Stage, now_and_then, of_another
 from conformance.subject import SubjectSetupError, SubjectUsageError
+from tests.support.until import until
 
 #: A release's go.mod, in the forms that the releases have had.
 GO_MOD = """\
@@ -82,12 +83,12 @@ elif words[0] == "build":
 
 
 class World:
-    """A home with a cache, a ``go`` on the path, and what that one knows."""
+    """A home with a cache, a ``go`` on the path, and what that one knows: of kubelet 1.30.2."""
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.home = home
         (home / "bin").mkdir()
-        self.known: dict[str, object] = {"listed": [], "had": [], "missing": []}
+        self.known: dict[str, object] = {"listed": [], "had": ["v1.30.2"], "missing": []}
         go = home / "bin" / "go"
         go.write_text(f"#!{sys.executable} -IS\n{FAKE_GO}")
         go.chmod(0o755)
@@ -117,8 +118,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path, monkeypatch)
 
 
-def test_a_release_is_built_once_and_kept(world: World) -> None:
-    world.knows(had=["v1.30.2"])
+def test_a_release_is_built_once_and_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     stages: list[str] = []
     path = build("1.30.2", progress=stages.append)
     assert path.read_text().startswith("#!")
@@ -126,22 +126,16 @@ def test_a_release_is_built_once_and_kept(world: World) -> None:
     assert stages[0] == "looking for kubelet 1.30.2"
     assert stages[2:] == ["compiling kubelet 1.30.2: minutes, the first time"]
     before = world.log
-    assert build("1.30.2") == path
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", "")  # what is kept needs no Go
+        assert build("1.30.2") == path
     assert world.log == before
     (built,) = cached()
     assert (built.version, built.path, built.go) == ("1.30.2", path, "go1.99")
     assert sorted(each.name for each in path.parent.iterdir()) == ["kubelet", "kubelet.json"]
 
 
-def test_what_is_kept_needs_no_go(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.knows(had=["v1.30.2"])
-    path = build("1.30.2")
-    monkeypatch.setenv("PATH", "")
-    assert build("1.30.2") == path
-
-
 def test_a_kubelet_that_was_changed_is_built_anew(world: World) -> None:
-    world.knows(had=["v1.30.2"])
     path = build("1.30.2")
     whole = path.read_bytes()
     path.write_text("#!/bin/sh\necho gotcha\n")
@@ -151,7 +145,6 @@ def test_a_kubelet_that_was_changed_is_built_anew(world: World) -> None:
 
 @pytest.mark.parametrize("note", ["", "{", '{"version": 1}', "[]", "null"])
 def test_a_damaged_note_is_no_kubelet(world: World, note: str) -> None:
-    world.knows(had=["v1.30.2"])
     path = build("1.30.2")
     path.with_name("kubelet.json").write_text(note)
     assert cached() == []
@@ -159,92 +152,81 @@ def test_a_damaged_note_is_no_kubelet(world: World, note: str) -> None:
     assert len(cached()) == 1
 
 
-def test_of_a_minor_the_patch_release_known_to_build_is_taken(world: World) -> None:
-    world.knows(had=["v1.32.2", "v1.32.9"], listed=["v1.32.2", "v1.32.9"])
-    assert build("1.32").parent.name.startswith("1.32.2-")
+@pytest.mark.parametrize(
+    ("had", "listed", "missing", "asked", "taken"),
+    [
+        (["2", "9"], ["1.32.2", "1.32.9"], "", "1.32", "1.32.2"),
+        (["2", "10"], ["1.30.2", "1.30.10", "1.31.11", "1.30.11-rc.1"], "", "1.30", "1.30.10"),
+        (["2", "3"], ["1.30.2"], "", "1.30", "1.30.3"),
+        (["12", "15"], [], "k8s.io/api@v0.26.15", "1.26", "1.26.12"),
+    ],
+    ids=["known to build", "the newest", "not listed", "earlier, not listed"],
+)
+def test_of_a_minor_a_patch_release_is_taken(
+    world: World, had: list[str], listed: list[str], missing: str, asked: str, taken: str
+) -> None:
+    """The one known to build, else the newest that can be had."""
+    versions = [f"v{asked}.{patch}" for patch in had]
+    world.knows(had=versions, listed=[f"v{one}" for one in listed], missing=missing.split())
+    assert build(asked).parent.name.startswith(f"{taken}-")
 
 
-def test_of_an_unknown_minor_the_newest_is_taken(world: World) -> None:
-    world.knows(
-        had=["v1.30.2", "v1.30.10"], listed=["v1.30.2", "v1.30.10", "v1.31.11", "v1.30.11-rc.1"]
-    )
-    assert build("1.30").parent.name.startswith("1.30.10-")
-
-
-def test_a_patch_release_that_is_not_listed_is_found(world: World) -> None:
-    world.knows(had=["v1.30.2", "v1.30.3"], listed=["v1.30.2"])
-    assert build("1.30").parent.name.startswith("1.30.3-")
-
-
-def test_an_earlier_patch_release_that_is_not_listed_is_found(world: World) -> None:
-    world.knows(had=["v1.26.12", "v1.26.15"], missing=["k8s.io/api@v0.26.15"])
-    assert build("1.26").parent.name.startswith("1.26.12-")
-
-
-def test_a_minor_of_which_nothing_is_to_be_had_is_refused(world: World) -> None:
-    world.knows(had=["v1.26.15"], missing=["k8s.io/api@v0.26.15"])
+@pytest.mark.parametrize(
+    ("asked", "version", "instead"),
+    [
+        ("1.26", "1.26.15", ", nor any of 6 other patch releases"),
+        ("1.32.13", "1.32.13", "; 1.32.2 is known to build"),
+    ],
+)
+def test_a_release_with_a_missing_module_is_refused(
+    world: World, asked: str, version: str, instead: str
+) -> None:
+    module = f"v{version}".replace("v1.", "v0.")
+    world.knows(had=[f"v{version}"], missing=[f"k8s.io/api@{module}"])
     with pytest.raises(SubjectSetupError) as caught:
-        build("1.26")
+        build(asked)
     assert str(caught.value) == (
-        "kubelet 1.26 cannot be built: kubelet 1.26.15 needs k8s.io/api v0.26.15, which the module "
-        "proxy does not have, nor any of 6 other patch releases"
-    )
-
-
-def test_a_release_with_a_missing_module_gives_way_to_another(world: World) -> None:
-    world.knows(
-        had=["v1.30.2", "v1.30.3"],
-        listed=["v1.30.2", "v1.30.3"],
-        missing=["k8s.io/cri-api@v0.30.3"],
-    )
-    stages: list[str] = []
-    assert build("1.30", progress=stages.append).parent.name.startswith("1.30.2-")
-    assert (
-        "kubelet 1.30.3 needs k8s.io/cri-api v0.30.3, which the module proxy does not have"
-        in stages
-    )
-
-
-def test_a_named_release_with_a_missing_module_is_refused(world: World) -> None:
-    world.knows(had=["v1.32.13"], missing=["k8s.io/api@v0.32.13"])
-    with pytest.raises(SubjectSetupError) as caught:
-        build("1.32.13")
-    assert str(caught.value) == (
-        "kubelet 1.32.13 cannot be built: kubelet 1.32.13 needs k8s.io/api v0.32.13, which the "
-        "module proxy does not have; 1.32.2 is known to build"
+        f"kubelet {asked} cannot be built: kubelet {version} needs k8s.io/api {module}, which the "
+        f"module proxy does not have{instead}"
     )
     assert world.kept == []
 
 
-@pytest.mark.parametrize(("asked", "first"), [("1.30.77", r"v1\.30\.77"), ("1.99", r"v1\.99\.\d+")])
-def test_a_release_that_does_not_exist_is_wrong_usage(world: World, asked: str, first: str) -> None:
-    with pytest.raises(SubjectUsageError, match=f"has no k8s.io/kubernetes {first}"):
+def test_a_release_with_a_missing_module_gives_way_to_another(world: World) -> None:
+    both = ["v1.30.2", "v1.30.3"]
+    world.knows(had=both, listed=both, missing=["k8s.io/cri-api@v0.30.3"])
+    stages: list[str] = []
+    assert build("1.30", progress=stages.append).parent.name.startswith("1.30.2-")
+    lacks = "kubelet 1.30.3 needs k8s.io/cri-api v0.30.3, which the module proxy does not have"
+    assert lacks in stages
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("1.30.77", r"has no k8s.io/kubernetes v1\.30\.77"),
+        ("1.99", r"has no k8s.io/kubernetes v1\.99\.\d+"),
+        ("1.16.3", r"1\.17 is the oldest"),
+        *((word, "is not a release") for word in ("latest", "1.30.x", "", "1", "../1.30")),
+    ],
+)
+def test_a_release_that_does_not_exist_is_wrong_usage(world: World, asked: str, said: str) -> None:
+    with pytest.raises(SubjectUsageError, match=said):
         build(asked)
 
 
 def test_a_network_that_is_down_is_not_taken_for_a_missing_module(world: World) -> None:
-    world.knows(says="Get: dial tcp: lookup proxy: no such host")
+    world.knows(had=[], says="Get: dial tcp: lookup proxy: no such host")
     with pytest.raises(SubjectSetupError, match="cannot be had: Get: dial tcp") as caught:
         build("1.30.2")
     assert "no such host" in caught.value.evidence
 
 
 def test_a_network_that_goes_down_is_not_taken_for_one_either(world: World) -> None:
-    world.knows(had=["v1.30.2"], offline=True)
+    world.knows(offline=True)
     with pytest.raises(SubjectSetupError, match=r"`go mod tidy` failed: .*i/o timeout"):
         build("1.30.2")
     assert world.kept == []
-
-
-@pytest.mark.parametrize("target", ["latest", "1.30.x", "", "1", "../1.30"])
-def test_what_is_no_release_is_refused(world: World, target: str) -> None:
-    with pytest.raises(SubjectUsageError, match="is not a release"):
-        build(target)
-
-
-def test_a_release_that_is_too_old_is_refused(world: World) -> None:
-    with pytest.raises(SubjectUsageError, match=r"1\.17 is the oldest"):
-        build("1.16.3")
 
 
 def test_without_go_the_way_out_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +237,7 @@ def test_without_go_the_way_out_is_named(world: World, monkeypatch: pytest.Monke
 
 
 def test_a_build_that_fails_leaves_nothing_and_says_why(world: World) -> None:
-    world.knows(had=["v1.30.2"], broken=True)
+    world.knows(broken=True)
     with pytest.raises(SubjectSetupError, match=r"main\.go:3: it does not compile"):
         build("1.30.2")
     assert world.kept == []
@@ -275,17 +257,14 @@ build("1.30.2")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_build_is_no_kubelet(world: World, number: int) -> None:
     """A killed builder leaves its draft; the next one clears it away."""
-    world.knows(had=["v1.30.2"], hang=True)
+    world.knows(hang=True)
     process = subprocess.Popen(
         [sys.executable, "-c", BUILDER], stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2]
     )
     with process:
-        for _ in range(3000):
-            if (world.home / "building").exists() and (world.home / "building").read_text():
-                break
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(0.01)
-        go = os.pidfd_open(int((world.home / "building").read_text()))
+        building = world.home / "building"
+        assert until(lambda: building.exists() and building.read_text())
+        go = os.pidfd_open(int(building.read_text()))
         process.send_signal(number)
     assert process.returncode != 0
     assert select.select([go], [], [], 30)[0]
@@ -298,7 +277,6 @@ def test_an_interrupted_build_is_no_kubelet(world: World, number: int) -> None:
 
 
 def test_builders_of_one_release_wait_for_each_other(world: World) -> None:
-    world.knows(had=["v1.30.2"])
     stages: list[str] = []
     paths: list[Path] = []
 
@@ -309,14 +287,11 @@ def test_builders_of_one_release_wait_for_each_other(world: World) -> None:
         workers = [threading.Thread(target=work) for _ in range(2)]
         for worker in workers:
             worker.start()
-        for _ in range(3000):
-            if sum(said.startswith("waiting for another build of kubelet") for said in stages) == 2:
-                break
-            workers[0].join(0.01)
+        waiting = "waiting for another build of kubelet"
+        assert until(lambda: sum(said.startswith(waiting) for said in stages) == 2)
     for worker in workers:
         worker.join()
-    assert len(paths) == 2
-    assert len(set(paths)) == 1
+    assert paths == paths[:1] * 2
     assert sum(line.startswith("build") for line in world.log) == 1
 
 
@@ -324,7 +299,7 @@ PACKAGES = ["internal/abi", "k8s.io/api/core/v1", "golang.org/x/sys/unix"]
 
 
 def test_a_build_counts_its_packages(world: World) -> None:
-    world.knows(had=["v1.30.2"], packages=PACKAGES)
+    world.knows(packages=PACKAGES)
     stages: list[str] = []
     build("1.30.2", progress=stages.append)
     (stage, *_) = (said for said in stages if isinstance(said, Stage))
@@ -333,7 +308,7 @@ def test_a_build_counts_its_packages(world: World) -> None:
 
 
 def test_who_waits_is_told_who_builds_since_when_and_how_far(world: World) -> None:
-    world.knows(had=["v1.30.2"], packages=PACKAGES, hang=True)
+    world.knows(packages=PACKAGES, hang=True)
     code = BUILDER.replace('build("1.30.2")', 'build("1.30.2", progress=print)')
     with subprocess.Popen(
         [sys.executable, "-u", "-c", code],
@@ -370,7 +345,6 @@ def test_who_waits_is_told_who_builds_since_when_and_how_far(world: World) -> No
 
 
 def test_what_a_dead_builder_left_is_nobodys_progress(world: World) -> None:
-    world.knows(had=["v1.30.2"])
     folder = builder.WORKSHOP.cache()
     folder.mkdir(parents=True)
     (folder / ".1.30.2.lock").touch()
@@ -410,12 +384,8 @@ def test_the_users_build_settings_do_not_reach_go(monkeypatch: pytest.MonkeyPatc
 
 
 def test_staging_modules_are_told_from_others() -> None:
-    assert recipe.staged_modules(GO_MOD) == [
-        "k8s.io/api",
-        "k8s.io/cri-api",
-        "k8s.io/kubelet",
-        "k8s.io/old",
-    ]
+    modules = ["k8s.io/api", "k8s.io/cri-api", "k8s.io/kubelet", "k8s.io/old"]
+    assert recipe.staged_modules(GO_MOD) == modules
 
 
 def test_a_recipe_replaces_staging_modules_by_published_ones() -> None:
@@ -424,12 +394,9 @@ def test_a_recipe_replaces_staging_modules_by_published_ones() -> None:
     assert "require k8s.io/kubernetes v1.36.4\n" in made.go_mod
     assert "replace k8s.io/cri-api => k8s.io/cri-api v0.36.4\n" in made.go_mod
     assert "kube-openapi" not in made.go_mod
-
-
-def test_a_godebug_block_is_kept_whole() -> None:
     theirs = "module x\ngo 1.24\ngodebug (\n\tdefault=go1.24\n\twinsymlink=0\n)\n"
     made = recipe.recipe(Version(1, 34, 0), theirs)
-    assert "godebug (\n\tdefault=go1.24\n\twinsymlink=0\n)\n" in made.go_mod
+    assert "godebug (\n\tdefault=go1.24\n\twinsymlink=0\n)\n" in made.go_mod, "kept whole"
 
 
 @pytest.mark.parametrize(

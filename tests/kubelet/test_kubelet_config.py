@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,13 @@ from conformance.subjects.kubelet import inside
 from reference.cpuset import CPUSet
 from reference.steps import PRODUCTION_PERIOD, Container, Kind, KubeletConfig, Pod
 
-NEW = Minor(1, 36)
+
+def of_newest(config: KubeletConfig) -> dict[str, Any]:
+    return configuration(Minor(1, 36), config, user_namespace=False)
 
 
 def test_what_decides_cpus_arrives_unchanged() -> None:
+    """An option that a release does not know is given to it too."""
     config = KubeletConfig(
         reserved_system_cpus=CPUSet([0, 16]),
         system_reserved="500m",
@@ -24,13 +28,15 @@ def test_what_decides_cpus_arrives_unchanged() -> None:
         policy_options={"full-pcpus-only": "true"},
         feature_gates={"CPUManagerPolicyAlphaOptions": True},
     )
-    settings = configuration(NEW, config, user_namespace=False)
+    settings = of_newest(config)
     assert settings["cpuManagerPolicy"] == "static"
     assert settings["reservedSystemCPUs"] == "0,16"
     assert settings["systemReserved"] == {"cpu": "500m"}
     assert settings["kubeReserved"] == {"cpu": "1"}
     assert settings["cpuManagerPolicyOptions"] == {"full-pcpus-only": "true"}
     assert settings["featureGates"] == {"CPUManagerPolicyAlphaOptions": True}
+    old = configuration(Minor(1, 20), config, user_namespace=False)
+    assert old["cpuManagerPolicyOptions"] == {"full-pcpus-only": "true"}
 
 
 def test_memory_of_numa_nodes_is_reserved_of_the_whole_node_too() -> None:
@@ -38,7 +44,7 @@ def test_memory_of_numa_nodes_is_reserved_of_the_whole_node_too() -> None:
     config = KubeletConfig(
         system_reserved="1", memory_manager_policy="Static", reserved_memory={0: "96Mi", 1: "1Mi"}
     )
-    settings = configuration(NEW, config, user_namespace=False)
+    settings = of_newest(config)
     assert settings["memoryManagerPolicy"] == "Static"
     assert settings["reservedMemory"] == [
         {"numaNode": 0, "limits": {"memory": str(96 << 20)}},
@@ -46,15 +52,15 @@ def test_memory_of_numa_nodes_is_reserved_of_the_whole_node_too() -> None:
     ]
     assert settings["systemReserved"] == {"cpu": "1", "memory": str(96 << 20)}
     assert settings["evictionHard"] == {"memory.available": "1Mi"}
-    none = configuration(NEW, KubeletConfig(reserved_memory={0: "1Mi"}), user_namespace=False)
+    none = of_newest(KubeletConfig(reserved_memory={0: "1Mi"}))
     assert not {"memoryManagerPolicy", "reservedMemory", "systemReserved"} & none.keys()
 
 
 def test_a_sandbox_has_a_quick_reconcile_loop_unless_another_is_asked_for() -> None:
     """A real node keeps its own."""
     name, slow = "cpuManagerReconcilePeriod", KubeletConfig(reconcile_period=PRODUCTION_PERIOD)
-    assert configuration(NEW, KubeletConfig(), user_namespace=False)[name] == "100ms"
-    assert configuration(NEW, slow, user_namespace=False)[name] == "10000ms"
+    assert of_newest(KubeletConfig())[name] == "100ms"
+    assert of_newest(slow)[name] == "10000ms"
     assert name not in settings_of(KubeletConfig())
     assert settings_of(slow)[name] == "10000ms"
     assert str(slow) == "policy static, cpuManagerReconcilePeriod 10 s"
@@ -68,20 +74,17 @@ def test_a_container_requests_devices_as_it_is_limited_to_them() -> None:
 
 
 def test_what_is_not_set_is_left_out() -> None:
-    settings = configuration(NEW, KubeletConfig(policy="none"), user_namespace=False)
+    """An empty set of reserved CPUs is set."""
+    settings = of_newest(KubeletConfig(policy="none"))
     absent = {"reservedSystemCPUs", "systemReserved", "kubeReserved", "featureGates"}
-    assert not absent & settings.keys()
-    assert "cpuManagerPolicyOptions" not in settings
-
-
-def test_an_empty_set_of_reserved_cpus_is_still_set() -> None:
-    config = KubeletConfig(reserved_system_cpus=CPUSet())
-    assert configuration(NEW, config, user_namespace=False)["reservedSystemCPUs"] == ""
+    assert not (absent | {"cpuManagerPolicyOptions"}) & settings.keys()
+    assert not [name for name in settings if name.startswith("topologyManager")]
+    assert of_newest(KubeletConfig(reserved_system_cpus=CPUSet()))["reservedSystemCPUs"] == ""
 
 
 def test_a_user_namespace_takes_its_gate() -> None:
     config = KubeletConfig(feature_gates={"A": False})
-    settings = configuration(NEW, config, user_namespace=True)
+    settings = configuration(Minor(1, 36), config, user_namespace=True)
     assert settings["featureGates"] == {"A": False, "KubeletInUserNamespace": True}
 
 
@@ -121,12 +124,6 @@ def test_local_storage_is_a_gate_before_it_is_a_field() -> None:
     assert "featureGates" not in new
 
 
-def test_an_option_that_a_release_does_not_know_is_still_given_to_it() -> None:
-    config = KubeletConfig(policy_options={"full-pcpus-only": "true"})
-    settings = configuration(Minor(1, 20), config, user_namespace=False)
-    assert settings["cpuManagerPolicyOptions"] == {"full-pcpus-only": "true"}
-
-
 @pytest.mark.parametrize("text", ["1.36", "v1.36", "1.36.4", "v1.36.4"])
 def test_releases_are_read(text: str) -> None:
     assert parse(text) == (Version(1, 36, 4) if text.endswith(".4") else Minor(1, 36))
@@ -161,15 +158,12 @@ def test_a_manifest_states_the_pod() -> None:
 
 
 def test_the_topology_manager_is_set_where_it_is_asked_for() -> None:
-    """What is left at its default is left out."""
-    settings = configuration(NEW, KubeletConfig(), user_namespace=False)
-    assert not [name for name in settings if name.startswith("topologyManager")]
     config = KubeletConfig(
         topology_manager_policy="restricted",
         topology_manager_scope="pod",
         topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
     )
-    settings = configuration(NEW, config, user_namespace=False)
+    settings = of_newest(config)
     assert settings["topologyManagerPolicy"] == "restricted"
     assert settings["topologyManagerScope"] == "pod"
     assert settings["topologyManagerPolicyOptions"] == {"prefer-closest-numa-nodes": "true"}

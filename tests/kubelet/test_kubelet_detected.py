@@ -12,6 +12,7 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
 from differential.detected import detect, heard
 from differential.machine_golden import in_order, modelled
+from differential.record_golden import record_discovery, with_clock_speed
 from reference import discover
 from topologies import Machine, Tree, machine, names
 
@@ -69,10 +70,7 @@ def test_of_several_starts_the_last_counts() -> None:
         ([MACHINE.replace("NumSockets:1 ", ""), TOPOLOGY], "its machine is not understood"),
         ([MACHINE[:-120], TOPOLOGY], "its machine is not understood"),
         ([MACHINE.replace("Threads:[0 1]", "Threads:[x]"), TOPOLOGY], "invalid literal"),
-        (
-            [MACHINE.partition("Topology:")[0] + "Topology:" + "[" * 9999, TOPOLOGY],
-            "not understood",
-        ),
+        ([MACHINE.partition("Topology:")[0] + "Topology:" + "[" * 9999, TOPOLOGY], "not under"),
         ([MACHINE, TOPOLOGY[:-1]], "Expecting"),
     ],
 )
@@ -102,6 +100,20 @@ def test_a_kubelet_finds_what_the_model_finds(subject: KubeletSubject, name: str
         assert in_order(said.machine_info) == found.machine_info
     else:
         assert said.machine_info == found.machine_info
+
+
+def test_a_kubelet_finds_what_is_recorded(subject: KubeletSubject) -> None:
+    """Recording again changes nothing."""
+    outcome = record_discovery(subject, write=False)
+    assert outcome.differences == []
+    assert outcome.equal == 10
+
+
+def test_a_clock_speed_is_added_where_there_is_none() -> None:
+    bare = Tree({"proc/cpuinfo": "processor\t: 0\n"})
+    assert "cpu MHz" in with_clock_speed(bare)["proc/cpuinfo"]
+    tree = Tree({"proc/cpuinfo": "processor\t: 0\ncpu MHz\t\t: 2000.0\n"})
+    assert with_clock_speed(tree) is tree
 
 
 def test_a_machine_that_is_none_is_told_in_the_kubelets_words(subject: KubeletSubject) -> None:

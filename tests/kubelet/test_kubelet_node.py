@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,10 +38,11 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import Phase, View
+from tests.kubelet.conftest import CONFIG, NodeMaker, Open, Script, do
 
-Make = Callable[..., KubeletNode]
-RESERVED = KubeletConfig(reserved_system_cpus=CPUSet([0, 16]))
 ALL = CPUSet.parse("0-31")
+#: For a machine of 8 cores.
+ONE_RESERVED = KubeletConfig(system_reserved="1")
 
 
 def running(*names: str) -> Callable[[View], bool]:
@@ -56,13 +58,40 @@ def settled(node: KubeletNode, satisfied: Callable[[View], bool]) -> View:
     return view
 
 
-def test_a_fresh_node_is_down_and_empty(make_node: Make) -> None:
-    assert make_node().view() == View(running=False)
+def applied(node: KubeletNode, name: str, cpus: str = "2") -> View:
+    """What is seen once a pod with exclusive CPUs runs."""
+    node.do(Apply(guaranteed(name, cpus)))
+    return settled(node, running(name))
 
 
-def test_a_kubelet_starts_on_the_machine_it_is_given(make_node: Make) -> None:
+@pytest.fixture
+def node(make_node: NodeMaker) -> KubeletNode:
+    """On which the kubelet runs."""
+    made = make_node()
+    made.do(Start())
+    return made
+
+
+@pytest.fixture
+def small(open_kubelet: Open) -> NodeMaker:
+    """Opens a kubelet, and starts it on a node of 8 cores."""
+
+    def started(path: object, **how: object) -> KubeletNode:
+        made = open_kubelet(path, **how).node(topologies.machine("1s-1n-8c-smt1"), ONE_RESERVED)
+        made.do(Start())
+        return made
+
+    return started
+
+
+def test_a_kubelet_starts_on_the_machine_it_is_given(make_node: NodeMaker) -> None:
+    """A fresh node is down and empty."""
     node = make_node()
+    assert node.view() == View(running=False)
     node.do(Start())
+    log = node.sandbox.log
+    node.do(Start())
+    assert node.sandbox.log is log, "starting a running kubelet is nothing"
     view = node.view()
     assert (view.running, view.error, view.exit_status) == (True, "", None)
     assert view.shared_pool == ALL
@@ -71,26 +100,15 @@ def test_a_kubelet_starts_on_the_machine_it_is_given(make_node: Make) -> None:
     assert (view.pods, view.assignments, view.cpusets) == ({}, {}, {})
 
 
-def test_a_kubelet_finds_its_folder_shared(make_node: Make) -> None:
+def test_a_kubelet_finds_its_folder_shared(make_node: NodeMaker) -> None:
     """Else it mounts the folder on itself while it makes a socket there, and may end of that."""
     mounts = Path("/proc", str(make_node().sandbox.pid), "mountinfo").read_text().splitlines()
     (of_folder,) = (line for line in mounts if line.split()[4] == "/var/lib/kubelet")
     assert " shared:" in of_folder
 
 
-def test_starting_a_running_kubelet_is_nothing(make_node: Make) -> None:
-    node = make_node()
-    node.do(Start())
-    before = node.sandbox.log
-    node.do(Start())
-    assert node.sandbox.log is before
-
-
-def test_pods_get_their_cpus_and_give_them_back(make_node: Make) -> None:
-    node = make_node()
-    node.do(Start())
-    node.do(Apply(guaranteed("one", "2")))
-    node.do(Apply(guaranteed("shared", "1500m")))
+def test_pods_get_their_cpus_and_give_them_back(node: KubeletNode) -> None:
+    do(node, Apply(guaranteed("one", "2")), Apply(guaranteed("shared", "1500m")))
     view = settled(node, running("one", "shared"))
     one = view.assignments["one"]["c"]
     assert len(one) == 2
@@ -106,9 +124,7 @@ def test_pods_get_their_cpus_and_give_them_back(make_node: Make) -> None:
     assert node.view().cpusets["shared"] == {"c": ALL}
 
 
-def test_a_rejection_keeps_its_words(make_node: Make) -> None:
-    node = make_node()
-    node.do(Start())
+def test_a_rejection_keeps_its_words(node: KubeletNode) -> None:
     node.do(Apply(guaranteed("big", "1000")))
     view = settled(node, lambda view: view.pods["big"].phase is Phase.REJECTED)
     assert view.pods["big"].reason == "UnexpectedAdmissionError"
@@ -118,25 +134,14 @@ def test_a_rejection_keeps_its_words(make_node: Make) -> None:
     settled(node, lambda view: "big" not in view.pods)
 
 
-def test_init_containers_pass_and_sidecars_stay(make_node: Make, subject: KubeletSubject) -> None:
+def test_init_containers_pass_and_sidecars_stay(node: KubeletNode, subject: KubeletSubject) -> None:
     minor = releases.parse(subject.info.release)
     if minor is None or minor < Minor(1, 29):
         pytest.skip(f"{subject.info.release} has no sidecars (from 1.29 on)")
 
-    def container(name: str, kind: Kind) -> Container:
-        return Container(name, "2", "2", "64Mi", "64Mi", kind)
-
-    pod = Pod(
-        "mixed",
-        (
-            container("setup", Kind.INIT),
-            container("proxy", Kind.SIDECAR),
-            container("app", Kind.APP),
-        ),
-    )
-    node = make_node()
-    node.do(Start())
-    node.do(Apply(pod))
+    kinds = {"setup": Kind.INIT, "proxy": Kind.SIDECAR, "app": Kind.APP}
+    containers = (Container(one, "2", "2", "64Mi", "64Mi", kind) for one, kind in kinds.items())
+    node.do(Apply(Pod("mixed", tuple(containers))))
     view = settled(node, running("mixed"))
     assert view.cpusets["mixed"].keys() == {"proxy", "app"}
     proxy, app = view.cpusets["mixed"]["proxy"], view.cpusets["mixed"]["app"]
@@ -146,11 +151,10 @@ def test_init_containers_pass_and_sidecars_stay(make_node: Make, subject: Kubele
 
 
 @pytest.mark.parametrize("kill", [True, False])
-def test_a_stopped_kubelet_leaves_its_containers_and_its_file(make_node: Make, kill: bool) -> None:
-    node = make_node()
-    node.do(Start())
-    node.do(Apply(guaranteed("one", "4")))
-    before = settled(node, running("one"))
+def test_a_stopped_kubelet_leaves_its_containers_and_its_file(
+    node: KubeletNode, kill: bool
+) -> None:
+    before = applied(node, "one", "4")
     node.do(Stop(kill=kill))
     view = node.view()
     assert (view.running, view.error, view.exit_status, view.pods) == (False, "", None, {})
@@ -161,29 +165,21 @@ def test_a_stopped_kubelet_leaves_its_containers_and_its_file(make_node: Make, k
     assert (view.cpusets, view.assignments) == (before.cpusets, before.assignments)
 
 
-def test_pods_come_and_go_while_the_kubelet_is_down(make_node: Make) -> None:
-    node = make_node()
-    node.do(Start())
-    node.do(Apply(guaranteed("old", "2")))
-    settled(node, running("old"))
-    node.do(Stop(kill=True))
-    node.do(Delete("old"))
-    node.do(Apply(guaranteed("new", "4")))
+def test_pods_come_and_go_while_the_kubelet_is_down(node: KubeletNode) -> None:
+    applied(node, "old")
+    do(node, Stop(kill=True), Delete("old"), Apply(guaranteed("new", "4")))
     assert "old" in node.view().cpusets
     node.do(Start())
-    view = settled(
-        node, lambda view: running("new")(view) and view.assignments.keys() == {"new"}
-    )  # fmt: skip
+    view = settled(node, lambda view: running("new")(view) and [*view.assignments] == ["new"])
     assert len(view.assignments["new"]["c"]) == 4
     settled(node, lambda view: "old" not in view.cpusets)
 
 
-def test_a_reboot_drops_containers_and_keeps_the_file(make_node: Make) -> None:
-    node = make_node()
-    node.do(Start())
-    node.do(Apply(guaranteed("one", "2")))
-    before = settled(node, running("one"))
+def test_a_reboot_drops_containers_and_keeps_the_file(node: KubeletNode) -> None:
+    before = applied(node, "one")
     node.do(Stop(kill=True))
+    with pytest.raises(SubjectLostError, match="there is no machine 'nowhere'"):
+        node.do(Reboot("nowhere"))
     node.do(Reboot())
     view = node.view()
     assert view.cpusets == {}
@@ -192,13 +188,9 @@ def test_a_reboot_drops_containers_and_keeps_the_file(make_node: Make) -> None:
     assert settled(node, running("one")).assignments == before.assignments
 
 
-def test_a_machine_with_more_cpus_is_refused_to_the_letter(make_node: Make) -> None:
+def test_a_machine_with_more_cpus_is_refused_to_the_letter(make_node: NodeMaker) -> None:
     node = make_node(machine="1s-1n-4c-smt1")
-    node.do(Configure(KubeletConfig(system_reserved="1")))
-    node.do(Start())
-    node.do(Stop())
-    node.do(Reboot("1s-1n-8c-smt1"))
-    node.do(Start())
+    do(node, Configure(ONE_RESERVED), Start(), Stop(), Reboot("1s-1n-8c-smt1"), Start())
     view = node.view()
     assert not view.running
     assert view.exit_status == 1
@@ -206,17 +198,12 @@ def test_a_machine_with_more_cpus_is_refused_to_the_letter(make_node: Make) -> N
         'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"'
     )
     assert "start cpu manager error" in node.evidence()
-    node.do(RemoveState())
-    node.do(Start())
+    do(node, RemoveState(), Start())
     assert node.view().shared_pool == CPUSet.parse("0-7")
 
 
-def test_a_configuration_can_be_changed_while_down(make_node: Make) -> None:
-    node = make_node()
-    node.do(Start())
-    node.do(Stop())
-    node.do(Configure(KubeletConfig(policy="none")))
-    node.do(Start())
+def test_a_configuration_can_be_changed_while_down(node: KubeletNode) -> None:
+    do(node, Stop(), Configure(KubeletConfig(policy="none")), Start())
     view = node.view()
     assert not view.running
     assert "policy" in view.error
@@ -227,16 +214,13 @@ def test_a_configuration_can_be_changed_while_down(make_node: Make) -> None:
     [
         (KubeletConfig(), "reserv"),
         (KubeletConfig(policy="dynamic"), "dynamic"),
-        (
-            KubeletConfig(system_reserved="1", policy_options={"no-such": "true"}),
-            "no-such",
-        ),
-        (KubeletConfig(system_reserved="1", feature_gates={"NoSuchGate": True}), "NoSuchGate"),
+        (replace(ONE_RESERVED, policy_options={"no-such": "true"}), "no-such"),
+        (replace(ONE_RESERVED, feature_gates={"NoSuchGate": True}), "NoSuchGate"),
     ],
     ids=["nothing reserved", "unknown policy", "unknown option", "unknown gate"],
 )
 def test_an_impossible_configuration_ends_with_a_reason(
-    make_node: Make, config: KubeletConfig, says: str
+    make_node: NodeMaker, config: KubeletConfig, says: str
 ) -> None:
     node = make_node(config)
     node.do(Start())
@@ -246,7 +230,7 @@ def test_an_impossible_configuration_ends_with_a_reason(
     assert says in view.error
 
 
-def test_a_damaged_file_is_refused_and_names_itself(make_node: Make) -> None:
+def test_a_damaged_file_is_refused_and_names_itself(make_node: NodeMaker) -> None:
     node = make_node()
     node.do(WriteState("{"))
     assert node.view().state_file == "{"
@@ -256,89 +240,63 @@ def test_a_damaged_file_is_refused_and_names_itself(make_node: Make) -> None:
     assert STATE_FILE in view.error
 
 
-def test_policy_none_has_a_file_and_no_sets(make_node: Make) -> None:
+def test_policy_none_has_a_file_and_no_sets(make_node: NodeMaker) -> None:
     node = make_node(KubeletConfig(policy="none"))
     node.do(Start())
-    node.do(Apply(guaranteed("one", "2")))
-    view = settled(node, running("one"))
+    view = applied(node, "one")
     assert view.cpusets == {"one": {"c": None}}
     assert view.shared_pool == CPUSet()
     node.do(AwaitReconcile())
 
 
-def test_tampering_is_seen(make_node: Make) -> None:
-    node = make_node()
-    node.do(Start())
-    node.do(Apply(guaranteed("one", "2")))
-    settled(node, running("one"))
+def test_tampering_is_seen_and_evidence_shows_log_and_calls(node: KubeletNode) -> None:
+    applied(node, "one")
+    evidence = node.evidence()
+    assert "CreateContainer one-pinproof/c cpuset " in evidence
+    assert len(evidence.splitlines()) < 100
     node.do(Tamper("one", "c", CPUSet([9])))
     assert node.view().cpusets == {"one": {"c": CPUSet([9])}}
     with pytest.raises(SubjectLostError, match="no running container one/other"):
         node.do(Tamper("one", "other", CPUSet([9])))
 
 
-@pytest.mark.parametrize("step", [RemoveState(), WriteState("x"), Configure(RESERVED), Reboot()])
-def test_some_steps_need_the_kubelet_down(make_node: Make, step: Step) -> None:
-    node = make_node()
-    node.do(Start())
+@pytest.mark.parametrize("step", [RemoveState(), WriteState("x"), Configure(CONFIG), Reboot()])
+def test_some_steps_need_the_kubelet_down(node: KubeletNode, step: Step) -> None:
     with pytest.raises(SubjectLostError, match="while the kubelet runs"):
         node.do(step)
 
 
-def test_an_unknown_machine_is_no_reboot(make_node: Make) -> None:
-    with pytest.raises(SubjectLostError, match="there is no machine 'nowhere'"):
-        make_node().do(Reboot("nowhere"))
-
-
-def test_a_kubelet_that_dies_in_the_middle_is_seen(make_node: Make) -> None:
-    node = make_node()
-    node.do(Start())
+def test_a_kubelet_that_dies_in_the_middle_is_seen(node: KubeletNode) -> None:
     node.sandbox.kill()
     view = settled(node, lambda view: not view.running)
     assert view.exit_status == 128 + 9
 
 
-def test_a_sandbox_that_dies_is_no_verdict(make_node: Make) -> None:
-    node = make_node()
-    node.do(Start())
+def test_a_sandbox_that_dies_is_no_verdict(node: KubeletNode) -> None:
     node.sandbox.close()
     with pytest.raises(SubjectLostError, match="the node was lost"):
         node.view()
 
 
-def test_evidence_shows_log_and_calls(make_node: Make) -> None:
-    node = make_node()
-    node.do(Start())
-    node.do(Apply(guaranteed("one", "2")))
-    settled(node, running("one"))
-    evidence = node.evidence()
-    assert "CreateContainer one-pinproof/c cpuset " in evidence
-    assert len(evidence.splitlines()) < 100
-
-
-def test_nodes_run_side_by_side(make_node: Make) -> None:
+def test_nodes_run_side_by_side(make_node: NodeMaker) -> None:
     nodes = [make_node(), make_node(machine="1s-1n-8c-smt2")]
     for node in nodes:
-        node.do(Configure(KubeletConfig(system_reserved="1")))
-        node.do(Start())
+        do(node, Configure(ONE_RESERVED), Start())
     assert [len(node.view().shared_pool) for node in nodes] == [32, 16]
 
 
-def test_a_kubelet_runs_in_a_user_namespace(kubelet_path: str) -> None:
-    opened = KubeletSubject.open(kubelet_path, user_namespace=True)
-    node = opened.node(topologies.machine("1s-1n-8c-smt1"), KubeletConfig(system_reserved="1"))
-    node.do(Start())
-    node.do(Apply(guaranteed("one", "2")))
-    view = settled(node, running("one"))
-    opened.close()
+def test_a_kubelet_runs_in_a_user_namespace(kubelet_path: str, small: NodeMaker) -> None:
+    view = applied(small(kubelet_path, user_namespace=True), "one")
     assert view.cpusets == {"one": {"c": view.assignments["one"]["c"]}}
 
 
-def test_a_kubelet_that_hangs_in_an_allocation_is_a_view(kubelet_path: str) -> None:
+def test_a_kubelet_that_hangs_in_an_allocation_is_a_view(
+    kubelet_path: str, open_kubelet: Open
+) -> None:
     """A bug of real kubelets (its fix is pull request 140730): the CPU manager is locked for ever,
     and the processor busy. What is promised then is the scenario's business; here, nothing may
     hang with it."""
-    opened = KubeletSubject.open(kubelet_path, patience=Patience(start=60, effect=2))
+    opened = open_kubelet(kubelet_path, patience=Patience(start=60, effect=2))
     if opened.info.version not in ("v1.36.2", "v1.36.3", "v1.36.4", "v1.37.0"):
         pytest.skip(f"whether {opened.info.version} has this bug is not known")
     config = KubeletConfig(
@@ -346,8 +304,7 @@ def test_a_kubelet_that_hangs_in_an_allocation_is_a_view(kubelet_path: str) -> N
         policy_options={"full-pcpus-only": "true", "distribute-cpus-across-numa": "true"},
     )
     node = opened.node(topologies.machine("2s-4n-40c-smt2-interleaved"), config)
-    node.do(Start())
-    node.do(Apply(guaranteed("stuck", "70")))
+    do(node, Start(), Apply(guaranteed("stuck", "70")))
     view = node.settle(running("stuck"))
     assert view.running
     assert view.pods["stuck"].phase is Phase.PENDING
@@ -360,11 +317,10 @@ def test_a_kubelet_that_hangs_in_an_allocation_is_a_view(kubelet_path: str) -> N
     node.do(Stop(kill=True))
     assert not node.view().running
     assert node.view().hangs == ""
-    opened.close()
 
 
 def test_a_lying_kubelet_can_be_seen_through(
-    kubelet_path: str, script: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    kubelet_path: str, script: Script, small: NodeMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wrapper changes one assignment in the state file: file and runtime disagree."""
     liar = Path(__file__).parents[1] / "support/corrupting_kubelet.py"
@@ -373,9 +329,7 @@ def test_a_lying_kubelet_can_be_seen_through(
         "*sys.argv[1:]])"
     )
     monkeypatch.setenv("PINPROOF_REAL_KUBELET", kubelet_path)
-    opened = KubeletSubject.open(str(wrapper))
-    node = opened.node(topologies.machine("1s-1n-8c-smt1"), KubeletConfig(system_reserved="1"))
-    node.do(Start())
+    node = small(wrapper)
     node.do(Apply(guaranteed("one", "2")))
     view = settled(
         node,
@@ -386,12 +340,11 @@ def test_a_lying_kubelet_can_be_seen_through(
     node.do(Stop(kill=True))
     node.do(Start())  # the checksum holds, so the kubelet reads it back
     assert node.view().running
-    opened.close()
     assert 7 in view.assignments["one"]["c"]
 
 
 def test_a_kubelet_sees_another_boot_id_after_a_reboot_alone(
-    kubelet_path: str, script: Callable[[str], Path]
+    kubelet_path: str, script: Script, small: NodeMaker
 ) -> None:
     wrapper = script(
         "import os, sys\n"
@@ -403,21 +356,15 @@ def test_a_kubelet_sees_another_boot_id_after_a_reboot_alone(
         "    open(known, 'w').write(boot)\n"
         f"os.execv({kubelet_path!r}, [{kubelet_path!r}, *sys.argv[1:]])"
     )
-    opened = KubeletSubject.open(str(wrapper))
-    node = opened.node(topologies.machine("1s-1n-8c-smt1"), KubeletConfig(system_reserved="1"))
-    for step in (Start(), Stop(), Start(), Stop()):
-        node.do(step)
+    node = small(wrapper)
+    do(node, Stop(), Start(), Stop())
     assert "another boot" not in node.evidence()
-    node.do(Reboot())
-    node.do(Start())
-    view = node.view()
-    evidence = node.evidence()
-    opened.close()
-    assert not view.running
-    assert "another boot" in evidence
+    do(node, Reboot(), Start())
+    assert not node.view().running
+    assert "another boot" in node.evidence()
 
 
-def test_the_host_is_left_as_it_was(make_node: Make) -> None:
+def test_the_host_is_left_as_it_was(make_node: NodeMaker) -> None:
     def host() -> dict[str, object]:
         settings = {}
         for path in sorted(Path("/proc/sys").glob("[vk]*/**/*")):
@@ -443,23 +390,19 @@ def test_the_host_is_left_as_it_was(make_node: Make) -> None:
     before = host()
     node = make_node()
     node.do(Start())
-    node.do(Apply(guaranteed("one", "2")))
-    settled(node, running("one"))
+    applied(node, "one")
     assert host() == before
     node.do(Stop())
     node.close()
     assert host() == before
 
 
-def test_a_kubelet_that_waits_for_its_restarted_runtime_does_not_hang(kubelet_path: str) -> None:
+def test_a_kubelet_that_waits_for_its_restarted_runtime_does_not_hang(
+    kubelet_path: str, small: NodeMaker
+) -> None:
     """It leaves its pods alone until it has looked for the runtime again."""
-    opened = KubeletSubject.open(kubelet_path, patience=Patience(start=60, effect=0.01))
-    config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
-    node = opened.node(topologies.machine("1s-1n-4c-smt2"), config)
-    node.do(Start())
-    node.do(RestartRuntime())
-    node.do(Apply(guaranteed("a", 1)))
+    node = small(kubelet_path, patience=Patience(start=60, effect=0.01))
+    do(node, RestartRuntime(), Apply(guaranteed("a", 1)))
     view = node.settle(running("a"))
-    opened.close()
     assert view.hangs == ""
     assert view.pods["a"].phase is Phase.RUNNING

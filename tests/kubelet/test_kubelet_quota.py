@@ -8,14 +8,12 @@ from dataclasses import replace
 import pytest
 
 import topologies
-from conformance.kubelets import cached
-from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.node import KubeletNode
 from reference import CPUSet, Release
 from reference.kubelet.cpu_quota import NO_LIMIT, cfs_quota
 from reference.steps import Apply, Container, KubeletConfig, Pod, Start
 from reference.view import CFS
-from tests.support import lacking
+from tests.kubelet.conftest import CACHED, Open
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 #: Whole CPUs, and a fraction beside them; a limit without Guaranteed; less than a thousandth.
@@ -25,17 +23,6 @@ LIMITED = Container("limited", "1", "2")
 TINY = Container("tiny", "1m", "5m", "64Mi", "64Mi")
 PODS = (Pod("g", (WHOLE, FRACTION)), Pod("b", (LIMITED, TINY, Container("none"))))
 
-_CACHED = [
-    pytest.param(str(one.path), id=one.version)
-    for one in cached()
-] or [
-    pytest.param(
-        "",
-        id="no kubelet",
-        marks=pytest.mark.skip(lacking.reason("kubelet")),
-    )
-]  # fmt: skip
-
 
 def _seen(node: KubeletNode) -> dict[str, CFS]:
     node.do(Start())
@@ -43,24 +30,19 @@ def _seen(node: KubeletNode) -> dict[str, CFS]:
         node.do(Apply(pod))
     names = {one.name for pod in PODS for one in pod.containers}
 
-    def all_run(_: object) -> bool:
-        shown = node.runtime.cfs()
-        return names == {name for named in shown.values() for name in named}
+    def seen() -> dict[str, CFS]:
+        return {name: cfs for named in node.runtime.cfs().values() for name, cfs in named.items()}
 
-    node.settle(all_run)
-    return {name: cfs for named in node.runtime.cfs().values() for name, cfs in named.items()}
+    node.settle(lambda _: seen().keys() == names)
+    return seen()
 
 
-@pytest.mark.parametrize("path", _CACHED)
-def test_the_quota_of_every_container(path: str) -> None:
+@pytest.mark.parametrize("path", CACHED)
+def test_the_quota_of_every_container(path: str, open_kubelet: Open) -> None:
     """By release: none on exclusive CPUs from 1.33 on, the limit everywhere else."""
-    subject = KubeletSubject.open(path)
-    try:
-        release = subject.info.release
-        node = subject.node(topologies.machine("1s-1n-4c-smt2"), CONFIG)
-        seen = _seen(node)
-    finally:
-        subject.close()
+    subject = open_kubelet(path)
+    release = subject.info.release
+    seen = _seen(subject.node(topologies.machine("1s-1n-4c-smt2"), CONFIG))
     asked = {
         one.name: cfs_quota(one, exclusive=one is WHOLE, release=release)
         for pod in PODS

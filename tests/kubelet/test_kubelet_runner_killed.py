@@ -91,10 +91,15 @@ def leftovers() -> dict[str, object]:
     }
 
 
+def assert_nothing_is_left(mark: str, before: dict[str, object]) -> None:
+    assert list(marked(mark)) == []
+    assert leftovers() == before
+
+
 def kill_at(
     stage: str, kubelet: str, delay: float, *words: str, sign: int = signal.SIGKILL
 ) -> None:
-    mark = uuid.uuid4().hex
+    mark, before = uuid.uuid4().hex, leftovers()
     runner = subprocess.Popen(
         [sys.executable, "-X", "faulthandler", "-c", RUNNER, kubelet, *words],
         stdin=subprocess.PIPE,
@@ -119,14 +124,12 @@ def kill_at(
     assert runner.returncode in (-sign, 1)  # 1: Python's own end after Ctrl-C
     for pid in marked(mark):
         wait_for_the_end(pid)
-    assert list(marked(mark)) == []
+    assert_nothing_is_left(mark, before)
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_killed_runner_leaves_nothing(kubelet_path: str, stage: str) -> None:
-    before = leftovers()
     kill_at(stage, kubelet_path, delay=random.uniform(0, 0.12))
-    assert leftovers() == before
 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -135,26 +138,21 @@ def test_no_api_server_is_left(
     kubelet_path: str, needs_api_server: None, stage: str, sign: int
 ) -> None:
     """Neither etcd nor the API server, however early the runner ends."""
-    before = leftovers()
     kill_at(stage, kubelet_path, random.uniform(0, 1.0), "with an API server", sign=sign)
-    assert leftovers() == before
 
 
-def test_an_api_server_ends_with_an_exit_without_closing(
-    kubelet_path: str, needs_api_server: None
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [("", []), ("raise KeyboardInterrupt", []), ("", ["with an API server"])],
+    ids=["exit", "interrupt", "with an API server"],
+)
+def test_an_exit_without_closing_waits_until_nothing_is_left(
+    kubelet_path: str, end: str, words: list[str], request: pytest.FixtureRequest
 ) -> None:
-    exit_without_closing(kubelet_path, "", "with an API server")
-
-
-@pytest.mark.parametrize("end", ["", "raise KeyboardInterrupt"])
-def test_an_exit_without_closing_waits_until_nothing_is_left(kubelet_path: str, end: str) -> None:
-    exit_without_closing(kubelet_path, end)
-
-
-def exit_without_closing(kubelet_path: str, end: str, *words: str) -> None:
-    mark = uuid.uuid4().hex
+    if words:
+        request.getfixturevalue("needs_api_server")
+    mark, before = uuid.uuid4().hex, leftovers()
     program = f"{RUNNER.replace('sys.stdin.read()', '')}\n{end}"
-    before = leftovers()
     subprocess.run(
         [sys.executable, "-c", program, kubelet_path, *words],
         stdout=subprocess.DEVNULL,
@@ -163,8 +161,7 @@ def exit_without_closing(kubelet_path: str, end: str, *words: str) -> None:
         env=os.environ | {MARK: mark},
         check=False,
     )
-    assert list(marked(mark)) == []
-    assert leftovers() == before
+    assert_nothing_is_left(mark, before)
 
 
 def _verdicts(stream: Path) -> list[str]:
@@ -202,5 +199,4 @@ def test_an_interrupted_run_ends_the_scenarios_that_it_had_begun(
     ended = _verdicts(stream)
     assert len(ended) <= before_the_signal + 2
     assert set(ended) <= {"pass", "skip", "unknown"}
-    assert list(marked(mark)) == []
-    assert leftovers() == before
+    assert_nothing_is_left(mark, before)

@@ -11,8 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -26,6 +24,7 @@ from conformance.judge import Case, judge
 from conformance.kubelets import binary as binary_module
 from conformance.kubelets import builder
 from conformance.oracle import ModelOracle
+from conformance.results import Result
 from conformance.smoke import smoke
 from conformance.subject import (
     OF_REAL_NODES,
@@ -38,21 +37,24 @@ from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet import node as node_module
 from conformance.subjects.kubelet import process as process_module
 from conformance.subjects.kubelet import subject as subject_module
+from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
 from conformance.subjects.processor import ProcessorTime, processor_time
 from pinproof.cli import main
 from reference.steps import KubeletConfig, Start, Stop
-
-Script = Callable[[str], Path]
+from reference.view import View
+from tests.kubelet.conftest import Open, Script, do
+from tests.support import lacking
 
 #: Answers like a kubelet when asked for its version; ``{rest}`` is what it does otherwise.
 POSER = """
 import sys
 if sys.argv[1:] == ["--version"]:
-    print("Kubernetes v1.36.4-fork.7+dirty"); sys.exit()
+    print("Kubernetes v{version}"); sys.exit()
 {rest}
 """
-ORACLE = partial(ModelOracle, release="1.36")
+MACHINE = topologies.machine("1s-1n-4c-smt1")
+NO_REASON = "its log does not say why"
 HANG = "import signal; signal.pause()"
 #: What a kubelet logs all day, as an error and as information.
 OF_SOMETHING_ELSE = (
@@ -61,16 +63,38 @@ OF_SOMETHING_ELSE = (
 )
 
 
+def booted(opened: KubeletSubject) -> KubeletNode:
+    """A node on which it was started."""
+    node = opened.node(MACHINE, KubeletConfig())
+    node.do(Start())
+    return node
+
+
+def judged(opened: KubeletSubject) -> Result:
+    scenario = find("pool/shrinks-and-grows")
+    assert scenario is not None
+    oracle = partial(ModelOracle, release="1.36")
+    return judge(Case(scenario, MACHINE), opened, oracle=oracle, release="1.36").result
+
+
+@pytest.fixture
+def posed(script: Script, open_kubelet: Open) -> Open:
+    """Opens a program that answers like a kubelet when asked for its version, and does this
+    otherwise, in a sandbox."""
+    lacking.need("sandbox")
+
+    def opened(rest: str, version: str = "1.36.4", **how: object) -> KubeletSubject:
+        return open_kubelet(script(POSER.format(rest=rest, version=version)), **how)
+
+    return opened
+
+
 def open_refused(target: str | Path) -> str:
     with pytest.raises(SubjectUsageError) as caught:
         KubeletSubject.open(str(target))
     text = str(caught.value)
     assert "\n" not in text
     return text
-
-
-def test_an_absent_program_is_refused(tmp_path: Path) -> None:
-    assert "neither a file nor a release" in open_refused(tmp_path / "absent")
 
 
 def test_nothing_is_built_where_no_sandbox_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,21 +113,26 @@ def test_nothing_is_built_where_no_sandbox_can_be_made(monkeypatch: pytest.Monke
         KubeletSubject.open("1.36")
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    assert "neither a file nor a release" in open_refused(tmp_path / "absent")
     assert "is a folder, not a kubelet" in open_refused(tmp_path)
 
 
-def test_a_file_that_may_not_be_executed_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        (b"#!/bin/sh\n", 0o644, "is not executable"),
+        (b"\x7fELF, not quite", 0o755, "cannot be executed"),
+        (b"#!/no/such/interpreter\n", 0o755, "cannot be executed"),
+    ],
+)
+def test_a_file_that_is_no_program_is_refused(
+    tmp_path: Path, content: bytes, mode: int, said: str
+) -> None:
     path = tmp_path / "kubelet"
-    path.write_text("#!/bin/sh\n")
-    assert "is not executable" in open_refused(path)
-
-
-def test_a_file_that_cannot_be_executed_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "kubelet"
-    path.write_bytes(b"\x7fELF, not quite")
-    path.chmod(0o755)
-    assert "cannot be executed" in open_refused(path)
+    path.write_bytes(content)
+    path.chmod(mode)
+    assert said in open_refused(path)
 
 
 @pytest.mark.parametrize(
@@ -123,52 +152,36 @@ def test_a_kubelet_of_another_architecture_says_so(
     )
 
 
-def test_a_missing_interpreter_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "kubelet"
-    path.write_text("#!/no/such/interpreter\n")
-    path.chmod(0o755)
-    assert "cannot be executed" in open_refused(path)
-
-
-def test_a_program_that_says_nothing_is_no_kubelet(script: Script) -> None:
-    said = open_refused(script(""))
-    assert "is not a kubelet: asked for --version it said nothing" in said
-
-
-def test_another_program_is_no_kubelet() -> None:
-    assert "/bin/true is not a kubelet" in open_refused("/bin/true")
-
-
-def test_a_program_that_says_something_else_is_no_kubelet(script: Script) -> None:
-    text = open_refused(script("print('nonsense ' * 100)"))
-    assert "it answered 'nonsense nonsense" in text
-    assert len(text) < 300
-
-
-def test_a_program_that_does_not_answer_is_no_kubelet(
-    script: Script, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("", "is not a kubelet: asked for --version it said nothing"),
+        ("print('nonsense ' * 100)", "it answered 'nonsense nonsense"),
+        ("while True: print('flood ' * 1000)", "it answered 'flood flood"),
+        (HANG, "no answer to --version in 0.5 s"),
+        ("print('Kubernetes v1.16.3')", "1.17 is the oldest that can be driven"),
+    ],
+    ids=["says nothing", "says something else", "floods", "does not answer", "too old"],
+)
+def test_a_program_that_is_no_kubelet_is_refused(
+    script: Script, body: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(binary_module, "_VERSION_PATIENCE", 0.5)
-    assert "no answer to --version in 0.5 s" in open_refused(script(HANG))
-
-
-def test_a_program_that_floods_its_answer_is_no_kubelet(script: Script) -> None:
     """Its answer is read as far as a version may be long, and it is ended."""
+    if body == HANG:
+        monkeypatch.setattr(binary_module, "_VERSION_PATIENCE", 0.5)
     began = time.monotonic()
-    said = open_refused(script("while True: print('flood ' * 1000)"))
-    assert "it answered 'flood flood" in said
+    text = open_refused(script(body))
+    assert said in text
+    assert len(text) < 300
     assert time.monotonic() - began < 10
-    assert len(said) < 300
 
 
-def test_a_release_older_than_the_oldest_is_refused(script: Script) -> None:
-    text = open_refused(script("print('Kubernetes v1.16.3')"))
-    assert "1.17 is the oldest that can be driven" in text
-
-
-def test_a_kubelet_is_described(script: Script) -> None:
-    path = script(POSER.format(rest=""))
-    opened = KubeletSubject.open(str(path))
+def test_a_kubelet_is_described(
+    script: Script, open_kubelet: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its path may be relative."""
+    path = script(POSER.format(rest="", version="1.36.4-fork.7+dirty"))
+    opened = open_kubelet(path)
     assert opened.info.name == f"kubelet:{path}"
     assert opened.info.release == "1.36"
     assert opened.info.version == "v1.36.4-fork.7+dirty"
@@ -176,35 +189,13 @@ def test_a_kubelet_is_described(script: Script) -> None:
     without = opened.lacking.keys()
     assert without <= {Capability.API_SERVER}  # where there is no API server
     assert opened.capabilities == frozenset(Capability) - OF_REAL_NODES - without
-
-
-def test_a_path_may_be_relative(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = script(POSER.format(rest=""))
     monkeypatch.chdir(path.parent)
-    assert KubeletSubject.open(path.name).info.facts["path"] == str(path)
+    assert open_kubelet(path.name).info.facts["path"] == str(path)
 
 
-def started(path: Path, patience: Patience) -> None:
-    opened = KubeletSubject.open(str(path), patience=patience)
-    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
-    try:
-        node.do(Start())
-    finally:
-        node.close()
-
-
-@pytest.mark.needs("sandbox")
-def test_a_kubelet_that_gives_up_at_once_is_a_view(script: Script, impatient: Patience) -> None:
-    path = script(POSER.format(rest="sys.exit('unknown flag: --config')"))
-    opened = KubeletSubject.open(str(path), patience=Patience(start=30, effect=1))
-    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
-    node.do(Start())
-    seen = node.view()
-    opened.close()
-    assert not seen.running
-    assert (seen.error, seen.exit_status) == ("unknown flag: --config", 1)
-    assert seen.state_file is None
-    assert seen.pods == {}
+def test_a_kubelet_that_gives_up_at_once_is_a_view(posed: Open) -> None:
+    seen = booted(posed("sys.exit('unknown flag: --config')")).view()
+    assert seen == View(running=False, error="unknown flag: --config", exit_status=1)
 
 
 #: A gigabyte of long lines, and one of one line without an end.
@@ -216,18 +207,12 @@ for _ in range((1 << 30) >> 16):
 """
 
 
-@pytest.mark.needs("sandbox")
 @pytest.mark.parametrize("end", ["[:-1] + bytes([10])", ""], ids=["lines", "one line"])
-def test_a_kubelet_that_floods_its_log_is_read_to_its_end(script: Script, end: str) -> None:
+def test_a_kubelet_that_floods_its_log_is_read_to_its_end(posed: Open, end: str) -> None:
     """A gigabyte, of which the last lines are kept; why it gave up is known all the same."""
-    rest = FLOOD.format(end=end) + "sys.exit('\\nunknown flag: --config')"
-    opened = KubeletSubject.open(str(script(POSER.format(rest=rest))))
+    opened = posed(FLOOD.format(end=end) + "sys.exit('\\nunknown flag: --config')")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    scenario = find("pool/shrinks-and-grows")
-    assert scenario is not None
-    case = Case(scenario, topologies.machine("1s-1n-4c-smt1"))
-    result = judge(case, opened, oracle=ORACLE, release="1.36").result
-    opened.close()
+    result = judged(opened)
     assert result.verdict == "fail"
     assert "gave up with exit status 1: unknown flag: --config" in result.explanation
     assert len(result.explanation) < 20_000
@@ -235,16 +220,10 @@ def test_a_kubelet_that_floods_its_log_is_read_to_its_end(script: Script, end: s
     assert grown < 100_000
 
 
-@pytest.mark.needs("sandbox")
-def test_a_kubelet_that_dies_in_the_middle_of_its_start_fails(script: Script) -> None:
+def test_a_kubelet_that_dies_in_the_middle_of_its_start_fails(posed: Open) -> None:
     """With the signal, and with the last lines of its log."""
     rest = 'import os; print("about to die", file=sys.stderr, flush=True); os.kill(os.getpid(), 11)'
-    opened = KubeletSubject.open(str(script(POSER.format(rest=rest))))
-    scenario = find("pool/shrinks-and-grows")
-    assert scenario is not None
-    case = Case(scenario, topologies.machine("1s-1n-4c-smt1"))
-    result = judge(case, opened, oracle=ORACLE, release="1.36").result
-    opened.close()
+    result = judged(posed(rest))
     assert result.verdict == "fail"
     assert "killed by SIGSEGV" in " ".join(result.explanation.split())
     assert "about to die" in result.explanation
@@ -271,82 +250,62 @@ sys.exit("that is all")
 """
 
 
-@pytest.mark.needs("sandbox")
 @pytest.mark.parametrize(
     ("release", "there"),
     [("1.18", False), ("1.19", True), ("1.20", True), ("1.23", True), ("1.24", False)],
 )
 def test_a_kubelet_that_asks_for_docker_has_an_answer(
-    script: Script, release: str, *, there: bool
+    posed: Open, release: str, *, there: bool
 ) -> None:
     """Without one it would wait for five seconds."""
-    path = script(POSER.format(rest=ASKS_FOR_DOCKER).replace("1.36.4", f"{release}.9"))
-    opened = KubeletSubject.open(str(path))
+    opened = posed(ASKS_FOR_DOCKER, f"{release}.9")
     threads = set(threading.enumerate())
-    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
-    node.do(Start())
+    node = booted(opened)
     assert node.view().error == ("that is all" if there else "there is no Docker")
     assert node.sandbox.log is not None
     said = [json.loads(line) for line in node.sandbox.log.lines() if line.startswith("[")]
-    answers = [
-        [200, {}],
-        [200, {"DockerRootDir": "/var/lib/docker"}],
-        [200, {"ApiVersion": "1.40"}],
-        [404, None],
-    ]
+    info, version = {"DockerRootDir": "/var/lib/docker"}, {"ApiVersion": "1.40"}
+    answers = [[200, {}], [200, info], [200, version], [404, None]]
     assert said == ([answers] if there else [])
     opened.close()
     assert set(threading.enumerate()) <= threads
 
 
-@pytest.mark.needs("sandbox")
 def test_a_docker_that_cannot_answer_is_no_node(
-    script: Script, monkeypatch: pytest.MonkeyPatch
+    posed: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Path) -> None:
         raise OSError("no more sockets")
 
     monkeypatch.setattr(node_module, "FakeDocker", refuse)
-    opened = KubeletSubject.open(str(script(POSER.format(rest="").replace("1.36.4", "1.20.9"))))
+    opened = posed("", "1.20.9")
     threads = set(threading.enumerate())
     with pytest.raises(SubjectSetupError, match="no Docker: no more sockets"):
-        opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
+        booted(opened)
     assert set(threading.enumerate()) <= threads
 
 
-@pytest.mark.needs("sandbox")
-def test_a_kubelet_that_dies_of_a_signal_has_a_shells_status(script: Script) -> None:
-    """And the signal is its reason, whatever the last error line of its log is about."""
-    noise = f"print({OF_SOMETHING_ELSE!r}, flush=True)"
-    path = script(POSER.format(rest=f"{noise}; import os; os.kill(os.getpid(), 11)"))
-    opened = KubeletSubject.open(str(path))
-    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
-    node.do(Start())
-    view = node.view()
-    opened.close()
-    assert (view.exit_status, view.error) == (128 + 11, "killed by SIGSEGV")
-    assert kubelet_text(view) == "ended: killed by SIGSEGV"
+@pytest.mark.parametrize(
+    ("end", "status", "error", "told"),
+    [
+        ("os.kill(os.getpid(), 11)", 139, "killed by SIGSEGV", "ended: killed by SIGSEGV"),
+        ("sys.exit(3)", 3, NO_REASON, f"gave up with exit status 3: {NO_REASON}"),
+    ],
+)
+def test_a_reason_is_not_what_the_last_error_line_happens_to_be_about(
+    posed: Open, end: str, status: int, error: str, told: str
+) -> None:
+    """A kubelet that dies of a signal has a shell's status, and the signal is its reason; of one
+    that ends without any, only the status is known."""
+    view = booted(posed(f"import os; print({OF_SOMETHING_ELSE!r}, flush=True); {end}")).view()
+    assert (view.exit_status, view.error) == (status, error)
+    assert kubelet_text(view) == told
 
 
-@pytest.mark.needs("sandbox")
-def test_a_kubelet_that_ends_without_a_reason_is_not_given_one(script: Script) -> None:
-    """Only its status is known: no line of its log says why."""
-    noise = f"print({OF_SOMETHING_ELSE!r}, flush=True)"
-    opened = KubeletSubject.open(str(script(POSER.format(rest=f"{noise}; sys.exit(3)"))))
-    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
-    node.do(Start())
-    view = node.view()
-    opened.close()
-    assert kubelet_text(view) == "gave up with exit status 3: its log does not say why"
-
-
-@pytest.mark.needs("sandbox")
-def test_a_kubelet_that_does_not_come_up_hangs(script: Script, impatient: Patience) -> None:
+def test_a_kubelet_that_does_not_come_up_hangs(posed: Open, impatient: Patience) -> None:
     """That is a view, with its last words as evidence; nothing of it is left afterwards."""
-    path = script(POSER.format(rest="print('last words', flush=True)\n" + HANG))
-    opened = KubeletSubject.open(str(path), patience=impatient)
-    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
-    node.do(Start())
+    opened = posed(f"print('last words', flush=True)\n{HANG}", patience=impatient)
+    node = booted(opened)
     seen = node.settle(lambda view: False)
     assert seen.running
     assert seen.hangs.startswith("not up after 0.7 s: it never called the container runtime; ")
@@ -358,51 +317,41 @@ def test_a_kubelet_that_does_not_come_up_hangs(script: Script, impatient: Patien
         os.kill(node.sandbox.pid, 0)
 
 
-@pytest.mark.needs("sandbox")
 def test_a_kubelet_that_was_given_no_processor_does_not_hang(
-    script: Script, impatient: Patience, monkeypatch: pytest.MonkeyPatch
+    posed: Open, impatient: Patience, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then nothing can be told of it."""
     times = iter([ProcessorTime(0.0, 1.0), ProcessorTime(0.01, 1.6)])
     monkeypatch.setattr(process_module, "processor_time", lambda pid: next(times))
     with pytest.raises(SubjectLostError, match=r"this host is too busy: in 0\.7 s the kubelet had"):
-        started(script(POSER.format(rest=HANG)), impatient)
+        booted(posed(HANG, patience=impatient))
 
 
-@pytest.mark.needs("sandbox")
-def test_a_smoke_test_tells_of_a_kubelet_that_hangs(script: Script, impatient: Patience) -> None:
-    opened = KubeletSubject.open(str(script(POSER.format(rest=HANG))), patience=impatient)
-    with pytest.raises(
-        SubjectSetupError, match=r"hangs on the simplest machine.*not up after 0\.7"
-    ):
+def test_a_smoke_test_tells_of_a_kubelet_that_hangs(posed: Open, impatient: Patience) -> None:
+    opened = posed(HANG, patience=impatient)
+    with pytest.raises(SubjectSetupError, match=r"hangs on the simplest .*not up after 0\.7"):
         smoke(opened)
-    opened.close()
 
 
-def _deaf() -> str:
-    """The script of a kubelet that ignores SIGTERM."""
-    sock = "/var/lib/kubelet/device-plugins/kubelet.sock"
-    rest = f"""
+#: A kubelet that ignores SIGTERM.
+DEAF = """
 import http.server, os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-os.makedirs(os.path.dirname({sock!r})); open({sock!r}, "w").close()
+os.makedirs("/var/lib/kubelet/device-plugins")
+open("/var/lib/kubelet/device-plugins/kubelet.sock", "w").close()
 os.makedirs("/pinproof/certificates")
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200); self.end_headers(); self.wfile.write(b'{{"items": []}}')
+        self.send_response(200); self.end_headers(); self.wfile.write(b'{"items": []}')
     def log_message(self, *words): pass
 http.server.HTTPServer(("127.0.0.1", 10255), Handler).serve_forever()
 """
-    return POSER.format(rest=rest)
 
 
-@pytest.mark.needs("sandbox")
-def test_a_kubelet_that_ignores_sigterm_hangs(script: Script, impatient: Patience) -> None:
+def test_a_kubelet_that_ignores_sigterm_hangs(posed: Open) -> None:
     """Nothing of it is left afterwards all the same."""
-    opened = KubeletSubject.open(str(script(_deaf())), patience=Patience(start=30, effect=0.5))
-    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
-    node.do(Start())
-    outer = os.pidfd_open(node.sandbox.pid)
+    opened = posed(DEAF, patience=Patience(start=30, effect=0.5))
+    node = booted(opened)
     node.do(Stop())
     seen = node.view()
     assert not seen.running
@@ -411,24 +360,19 @@ def test_a_kubelet_that_ignores_sigterm_hangs(script: Script, impatient: Patienc
     opened.close()
     with pytest.raises(ProcessLookupError):
         os.kill(node.sandbox.pid, 0)
-    os.close(outer)
     with pytest.raises(SubjectLostError, match="the node is closed"):
         node.view()
 
 
-@pytest.mark.needs("sandbox")
-def test_a_subject_that_hurries_waits_for_less_until_it_is_patient_again(script: Script) -> None:
+def test_a_subject_that_hurries_waits_for_less_until_it_is_patient_again(posed: Open) -> None:
     """Nodes that were made before go on as they were."""
-    patience = Patience(start=30, effect=1.5)
-    with closing(KubeletSubject.open(str(script(_deaf())), patience=patience)) as opened:
-        seen = []
-        for seconds in (0.25, None, 9):
-            opened.hurry(seconds)
-            node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
-            opened.hurry(None)
-            node.do(Start())
-            node.do(Stop())
-            seen.append(node.view().hangs)
+    opened, seen = posed(DEAF, patience=Patience(start=30, effect=1.5)), []
+    for seconds in (0.25, None, 9):
+        opened.hurry(seconds)
+        node = opened.node(MACHINE, KubeletConfig())
+        opened.hurry(None)
+        do(node, Start(), Stop())
+        seen.append(node.view().hangs)
     waited = [f"not ended {seconds} s after SIGTERM" for seconds in ("0.25", "1.5", "1.5")]
     assert [text.partition(";")[0] for text in seen] == waited
 
@@ -448,34 +392,28 @@ def test_processor_time_counts_what_a_process_started() -> None:
 
 
 @pytest.mark.parametrize(
-    ("used", "waited", "starved"),
-    [(0.1, 14.0, True), (5.0, 10.0, False), (0.1, 0.2, False)],
-    ids=["never ran", "spins beside others", "sleeps"],
+    ("used", "waited", "starved", "hindered"),
+    [
+        (0.1, 14.0, True, True),
+        (5.0, 10.0, False, True),
+        (0.1, 0.2, False, False),
+        (15.0, 40.0, False, False),
+    ],
+    ids=["never ran", "works beside others", "sleeps", "has worked long enough"],
 )
-def test_a_program_is_starved_that_wanted_to_run_and_did_not(
-    used: float, waited: float, starved: bool
+def test_a_program_is_starved_or_hindered_that_wanted_to_run_and_others_did(
+    used: float, waited: float, starved: bool, hindered: bool
 ) -> None:
-    before = ProcessorTime(1.0, 1.0)
-    assert ProcessorTime(1.0 + used, 1.0 + waited).since(before).is_starved(15.0) is starved
-
-
-@pytest.mark.parametrize(
-    ("used", "waited", "hindered"),
-    [(2.0, 12.0, True), (15.0, 40.0, False), (2.0, 1.0, False)],
-    ids=["works beside others", "has worked long enough", "sleeps"],
-)
-def test_a_program_is_hindered_that_works_beside_others(
-    used: float, waited: float, hindered: bool
-) -> None:
-    assert ProcessorTime(used, waited).is_hindered(15.0) is hindered
+    came = ProcessorTime(1.0 + used, 1.0 + waited).since(ProcessorTime(1.0, 1.0))
+    assert (came.is_starved(15.0), came.is_hindered(15.0)) == (starved, hindered)
 
 
 @pytest.mark.parametrize("waits", [1, 3])
 def test_a_kubelet_that_others_keep_from_its_work_is_waited_for_longer(
-    kubelet_path: str, monkeypatch: pytest.MonkeyPatch, waits: int
+    kubelet_path: str, open_kubelet: Open, monkeypatch: pytest.MonkeyPatch, waits: int
 ) -> None:
     """Up to 1.22 a kubelet computes for seconds over devices of two kinds on eight NUMA nodes."""
-    opened = KubeletSubject.open(kubelet_path, patience=Patience(start=60, effect=0.5))
+    opened = open_kubelet(kubelet_path, patience=Patience(start=60, effect=0.5))
     node = opened.node(topologies.machine("1s-1n-4c-smt2"), KubeletConfig(system_reserved="1"))
     node.do(Start())
     times = iter([True] * (waits - 1) + [False])
@@ -484,16 +422,14 @@ def test_a_kubelet_that_others_keep_from_its_work_is_waited_for_longer(
     node.settle(lambda view: False)
     assert 0.5 * waits <= time.monotonic() - began
     assert next(times, None) is None
-    opened.close()
 
 
-@pytest.mark.needs("sandbox")
 def test_what_a_kubelet_says_reaches_a_terminal_without_its_commands(
-    script: Script, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    posed: Open, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Set-up errors quote its log."""
-    path = script(POSER.format(rest=r"sys.exit('\x1b]0;owned\x07\x1b[31mno way\x1b[0m')"))
-    monkeypatch.setattr(sys, "argv", ["pinproof", "run", "--subject", f"kubelet:{path}"])
+    opened = posed(r"sys.exit('\x1b]0;owned\x07\x1b[31mno way\x1b[0m')")
+    monkeypatch.setattr(sys, "argv", ["pinproof", "run", "--subject", opened.info.name])
     with pytest.raises(SystemExit) as caught:
         main()
     said = capsys.readouterr().err

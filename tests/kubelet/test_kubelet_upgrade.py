@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +22,8 @@ from reference import CPUSet
 from reference.cpumanager.policy_options import FULL_PCPUS
 from reference.cpumanager.state.checkpoint import Layout
 from reference.steps import KubeletConfig, Start
+from tests.kubelet.conftest import Open, Script
 from tests.support import lacking
-
-Script = Callable[[str], Path]
 
 MACHINE = topologies.machine("1s-1n-4c-smt2")
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
@@ -61,54 +59,41 @@ def newer() -> Iterator[KubeletSubject]:
 
 
 @pytest.fixture
-def hurried(kubelet_path: str) -> Iterator[KubeletSubject]:
+def hurried(kubelet_path: str, open_kubelet: Open) -> KubeletSubject:
     """For what never becomes right."""
-    opened = KubeletSubject.open(kubelet_path, patience=Patience(effect=4.0))
-    yield opened
-    opened.close()
+    return open_kubelet(kubelet_path, patience=Patience(effect=4.0))
 
 
 @pytest.fixture
-def wrapped(script: Script, kubelet_path: str) -> Iterator[Callable[[str], KubeletSubject]]:
+def wrapped(script: Script, kubelet_path: str, open_kubelet: Open) -> Open:
     """Makes a subject of the real kubelet, before whose start something is done."""
-    made: list[KubeletSubject] = []
-
-    def make(before: str) -> KubeletSubject:
-        text = WRAPPED.replace("KUBELET", kubelet_path).replace("BEFORE", before)
-        made.append(KubeletSubject.open(str(script(text))))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    text = WRAPPED.replace("KUBELET", kubelet_path)
+    return lambda before: open_kubelet(script(text.replace("BEFORE", before)))
 
 
-def _rehearsed(
-    old: KubeletSubject, new: KubeletSubject, config: KubeletConfig = CONFIG
-) -> Rehearsed:
-    return rehearse(old, new, Plan(MACHINE, config, PODS, LATER, ("gone",)))
+def _rehearsed(old: KubeletSubject, new: KubeletSubject, **more: Any) -> Rehearsed:
+    return rehearse(old, new, Plan(MACHINE, CONFIG, PODS, LATER, ("gone",), **more))
 
 
-def _held(found: Rehearsed) -> list[dict[str, str]]:
-    return [
+def _assert_all_kept(found: Rehearsed) -> None:
+    assert (found.broken, found.notes) == ((), ())
+    held = [
         {pod: str(cpus["c"]) for pod, cpus in sorted(one.view.assignments.items())}
         for one in found.stages
     ]
+    assert held == HELD
+
+
+def _broken(found: Rehearsed) -> list[tuple[str, Leg]]:
+    return [(one.rule, one.leg) for one in found.broken]
 
 
 def test_the_same_release_takes_over(subject: KubeletSubject) -> None:
-    found = _rehearsed(subject, subject)
-    assert found.broken == ()
-    assert found.notes == ()
-    assert _held(found) == HELD
+    _assert_all_kept(_rehearsed(subject, subject))
 
 
 def test_pods_run_again_over_a_reboot(subject: KubeletSubject) -> None:
-    plan = Plan(MACHINE, CONFIG, PODS, LATER, ("gone",), going=Going.REBOOT)
-    found = rehearse(subject, subject, plan)
-    assert found.broken == ()
-    assert found.notes == ()
-    assert _held(found) == HELD
+    _assert_all_kept(_rehearsed(subject, subject, going=Going.REBOOT))
 
 
 def test_another_release_takes_over_and_gives_back(
@@ -116,9 +101,7 @@ def test_another_release_takes_over_and_gives_back(
 ) -> None:
     """It writes its own form of the state file, which the old one reads."""
     found = _rehearsed(subject, newer)
-    assert found.broken == ()
-    assert found.notes == ()
-    assert _held(found) == HELD
+    _assert_all_kept(found)
     forms = [layout_of(one.files[STATE].left or "") for one in found.stages]
     assert forms == [Layout.V2, Layout.V4, Layout.V2, Layout.V2]
     assert [one.restarted for one in found.stages] == [()] * 4
@@ -145,18 +128,14 @@ def test_pods_that_the_way_back_stops_are_seen(
     subject: KubeletSubject, newer: KubeletSubject
 ) -> None:
     """1.36 refuses pods that run where too few cores are free (kubernetes/kubernetes#129078)."""
-    config = KubeletConfig(
-        reserved_system_cpus=CPUSet([0, 4]), policy_options={"full-pcpus-only": "true"}
-    )
+    config = replace(CONFIG, policy_options={FULL_PCPUS: "true"})
     plan = Plan(MACHINE, config, (guaranteed("a", 4),), LATER)
     found = rehearse(subject, newer, plan)
-    assert [(one.rule, one.leg) for one in found.broken] == [(GOES_ON, BACK)]
+    assert _broken(found) == [(GOES_ON, BACK)]
     assert "SMTAlignmentError" in found.broken[0].differences[0].seen
 
 
-def test_a_kubelet_that_moves_pods_is_seen(
-    hurried: KubeletSubject, wrapped: Callable[[str], KubeletSubject]
-) -> None:
+def test_a_kubelet_that_moves_pods_is_seen(hurried: KubeletSubject, wrapped: Open) -> None:
     found = _rehearsed(hurried, wrapped("os.unlink('/var/lib/kubelet/cpu_manager_state')"))
     first, *others = found.broken
     assert (first.rule, first.leg) == (KEEPS_CPUS, THERE)
@@ -167,17 +146,12 @@ def test_a_kubelet_that_moves_pods_is_seen(
 
 
 def test_a_kubelet_that_refuses_the_state_file_is_seen(
-    subject: KubeletSubject, wrapped: Callable[[str], KubeletSubject]
+    subject: KubeletSubject, wrapped: Open
 ) -> None:
     """On the way back too: the file stays as it is."""
-    found = _rehearsed(
-        subject, wrapped("open('/var/lib/kubelet/cpu_manager_state', 'w').write('{')")
-    )
-    assert [(one.rule, one.leg) for one in found.broken] == [
-        (STARTS_AGAIN, THERE),
-        (STARTS_AGAIN, BACK),
-        (STARTS_AGAIN, AGAIN),
-    ]
+    new = wrapped("open('/var/lib/kubelet/cpu_manager_state', 'w').write('{')")
+    found = _rehearsed(subject, new)
+    assert _broken(found) == [(STARTS_AGAIN, leg) for leg in Leg]
     for one in found.broken:
         assert "could not restore state from checkpoint" in one.differences[0].seen
 
@@ -194,7 +168,7 @@ def test_containers_that_are_started_again_are_seen(
 
     monkeypatch.setattr(subject, "__class__", Ending)
     found = _rehearsed(subject, subject)
-    assert [(one.rule, one.leg) for one in found.broken] == [(GOES_ON, leg) for leg in Leg]
+    assert _broken(found) == [(GOES_ON, leg) for leg in Leg]
     assert [row.what for row in found.broken[0].differences] == ["container a/c", "container b/c"]
 
 
@@ -232,13 +206,7 @@ def test_kubelets_and_models_do_not_take_over_from_one_another(subject: KubeletS
         ("1s-1n-4c-smt2", {"to_config": KubeletConfig(reserved_system_cpus=CPUSet([2, 6]))}),
         ("1s-1n-4c-smt2", {"to_config": replace(CONFIG, policy_options={"no-such": "true"})}),
     ],
-    ids=[
-        "another machine",
-        "an option",
-        "another policy",
-        "reserved CPUs in use",
-        "a wrong option",
-    ],
+    ids=["another machine", "an option", "another policy", "reserved in use", "a wrong option"],
 )
 def test_a_real_kubelet_does_with_a_change_what_its_model_does(
     before: str, to: Mapping[str, Any], subject: KubeletSubject
@@ -251,21 +219,18 @@ def test_a_real_kubelet_does_with_a_change_what_its_model_does(
     plan = Plan(machine, config, pods, SMALL_LATER, **to)
     model = ReferenceSubject("model", release=subject.info.release)
     seen, expected = rehearse(subject, subject, plan), rehearse(model, model, plan)
-    facts = [
+    facts, expected_facts = (
         [(one.leg, one.ended, one.refusal, one.recovered) for one in found.turns]
         for found in (seen, expected)
-    ]
-    assert facts[0] == facts[1]
-    assert facts[0][0][1]
-    rules = [[(one.rule, one.leg) for one in found.broken] for found in (seen, expected)]
-    assert rules[0] == rules[1]
+    )
+    assert facts == expected_facts
+    assert facts[0][1]
+    assert _broken(seen) == _broken(expected)
 
 
 def test_a_change_does_not_hide_a_kubelet_that_moves_pods(
-    hurried: KubeletSubject, wrapped: Callable[[str], KubeletSubject]
+    hurried: KubeletSubject, wrapped: Open
 ) -> None:
     config = replace(CONFIG, topology_manager_policy="restricted")
-    plan = Plan(MACHINE, CONFIG, PODS, LATER, ("gone",), to_config=config)
     new = wrapped("os.unlink('/var/lib/kubelet/cpu_manager_state')")
-    found = rehearse(hurried, new, plan)
-    assert [(one.rule, one.leg) for one in found.broken] == [(KEEPS_CPUS, THERE)]
+    assert _broken(_rehearsed(hurried, new, to_config=config)) == [(KEEPS_CPUS, THERE)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,19 +12,15 @@ import pytest
 import topologies
 from conformance.catalogue import find
 from conformance.judge import Case, judge
-from conformance.kubelets import cached
 from conformance.oracle import ModelOracle
-from conformance.subject import SubjectSetupError
-from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.inside import STATE_FILE, calls
 from conformance.subjects.kubelet.process import Patience
 from conformance.subjects.kubelet.sandbox import Sandbox
 from reference import CPUSet
 from reference.steps import Apply, Container, KillAtRename, KubeletConfig, Pod, Start
+from tests.kubelet.conftest import CACHED, Open, Script, do
 from tests.support import lacking
-
-Script = Callable[[str], Path]
 
 #: Writes version 1 to 3 of a state file, as a kubelet does, and other files between them.
 WRITER = (
@@ -39,13 +35,11 @@ WRITER = (
 
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
+    lacking.need("sandbox")
     if not calls.can_be_heard():
         lacking.skip("seccomp")
     made = Sandbox(Bell())
-    try:
-        made.await_birth()
-    except SubjectSetupError as error:
-        lacking.skip("sandbox", error)
+    made.await_birth()
     yield made
     made.close()
 
@@ -80,9 +74,7 @@ def test_it_is_killed_there(
     assert (state.read_text() if state.exists() else None) == (kept[-1] if kept else None)
 
 
-def test_a_rename_that_never_comes_is_waited_for_by_nobody(
-    sandbox: Sandbox, script: Script
-) -> None:
+def test_nobody_waits_for_a_rename_that_never_comes(sandbox: Sandbox, script: Script) -> None:
     """The program ends by itself, and the next one is not killed."""
     sandbox.kill_at_rename(4, after=False)
     for before in (0, 3):
@@ -92,47 +84,28 @@ def test_a_rename_that_never_comes_is_waited_for_by_nobody(
         assert sandbox.versions(before) == ["1", "2", "3"]
 
 
-_CACHED = [pytest.param(str(one.path), id=one.version) for one in cached()[:1]] or [
-    pytest.param(
-        "",
-        id="no kubelet",
-        marks=pytest.mark.skip(lacking.reason("kubelet")),
-    )
-]
-
-
-@pytest.mark.parametrize("path", _CACHED)
-def test_a_kubelet_that_does_not_write_so_often_runs_on(path: str) -> None:
+@pytest.mark.parametrize("path", CACHED[:1])
+def test_a_kubelet_that_does_not_write_so_often_runs_on(path: str, open_kubelet: Open) -> None:
     """The step returns, and the view says that it runs."""
-    subject = KubeletSubject.open(path)
-    try:
-        config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
-        node = subject.node(topologies.machine("1s-1n-4c-smt2"), config)
-        for step in (Start(), KillAtRename(9), Apply(Pod("a", (Container("c"),)))):
-            node.do(step)
-        seen = node.settle(lambda view: bool(view.cpusets))
-        assert seen.running
-        assert seen.versions == ()
-    finally:
-        subject.close()
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+    node = open_kubelet(path).node(topologies.machine("1s-1n-4c-smt2"), config)
+    do(node, Start(), KillAtRename(9), Apply(Pod("a", (Container("c"),))))
+    seen = node.settle(lambda view: bool(view.cpusets))
+    assert (seen.running, seen.versions) == (True, ())
 
 
-@pytest.mark.parametrize("path", _CACHED)
+@pytest.mark.parametrize("path", CACHED[:1])
 def test_a_scenario_fails_where_nothing_is_written(
-    path: str, monkeypatch: pytest.MonkeyPatch
+    path: str, open_kubelet: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The verdict says that the kubelet runs where it should have been killed."""
-    subject = KubeletSubject.open(path, patience=Patience(effect=4.0))
+    subject = open_kubelet(path, patience=Patience(effect=4.0))
     monkeypatch.setattr(Sandbox, "kill_at_rename", lambda *_, **__: None)
     scenario = find("crash/before-a-pod-takes-cpus")
     assert scenario is not None
-    try:
-        case = Case(scenario, topologies.machine("1s-1n-4c-smt2"))
-        release = subject.info.release
-        oracle = partial(ModelOracle, release=release)
-        result = judge(case, subject, oracle=oracle, release=release).result
-    finally:
-        subject.close()
+    case, release = Case(scenario, topologies.machine("1s-1n-4c-smt2")), subject.info.release
+    oracle = partial(ModelOracle, release=release)
+    result = judge(case, subject, oracle=oracle, release=release).result
     assert result.verdict == "fail", result.explanation
     assert result.failure is not None
     first = result.failure.differences[0]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from errno import EINVAL, EPERM
 from pathlib import Path
 from typing import IO, Any
@@ -20,91 +21,104 @@ from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.inside import __file__ as inside_file
 from conformance.subjects.kubelet.inside import calls, namespaces, root
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
+from tests.kubelet.conftest import Script
 from tests.support import lacking
 
 PATIENCE = 30.0
-Script = Callable[[str], Path]
 
 
 class Inside:
     """A sandbox, with waiting."""
 
-    def __init__(self, *, user_namespace: bool = False, own_cgroups: bool = False) -> None:
+    def __init__(self, script: Script, **how: bool) -> None:
         self.bell = Bell()
-        self.sandbox = Sandbox(self.bell, user_namespace=user_namespace, own_cgroups=own_cgroups)
+        self.sandbox = Sandbox(self.bell, **how)
         self.sandbox.await_birth()
+        self._script = script
 
-    def run(self, program: Path, *arguments: str) -> str:
+    def start(self, program: str | Path, *arguments: str) -> None:
+        """Start a program, or Python's code."""
+        path = program if isinstance(program, Path) else self._script(program)
+        self.sandbox.start([str(path), *arguments], os.environ)
+
+    def run(self, program: str, *arguments: str) -> str:
         """What a program says; it has to end by itself."""
-        self.sandbox.start([str(program), *arguments], os.environ)
+        self.start(program, *arguments)
         self.until(lambda: not self.sandbox.running)
         assert self.sandbox.log is not None
         return self.sandbox.log.excerpt(tail=400)
+
+    def begin(self, program: str | Path) -> None:
+        """Start a program, and wait until it has written the file ``ready``."""
+        self.start(program)
+        self.until(lambda: self.sandbox.path(f"{AREA}/ready").exists())
+
+    def bind(self, machine: str, number: int) -> None:
+        """Show this machine, the first or another one, to what is run from now on."""
+        folder = f"{AREA}/machines/{number}"
+        topologies.write(topologies.machine(machine).tree, self.sandbox.path(folder))
+        self.sandbox.bind_machine(folder)
 
     def until(self, condition: Callable[[], bool]) -> None:
         assert self.bell.until(condition, 30), "it did not come to pass"
 
 
-@pytest.fixture(params=[False, True], ids=["as-is", "user-namespace"])
-def inside(request: pytest.FixtureRequest) -> Iterator[Inside]:
+@contextmanager
+def made(script: Script, **how: bool) -> Iterator[Inside]:
+    """One, where it can be made."""
     try:
-        made = Inside(user_namespace=request.param)
+        one = Inside(script, **how)
     except SubjectSetupError as error:
         lacking.skip("sandbox", error)
-    yield made
-    made.sandbox.close()
+    yield one
+    one.sandbox.close()
 
 
-def test_a_program_runs_and_its_end_is_known(inside: Inside, script: Script) -> None:
-    said = inside.run(script("import sys; print('hello'); sys.exit(3)"))
-    assert said == "hello"
-    assert inside.sandbox.exit_status == 3
+@pytest.fixture(params=[False, True], ids=["as-is", "user-namespace"])
+def inside(request: pytest.FixtureRequest, script: Script) -> Iterator[Inside]:
+    with made(script, user_namespace=request.param) as one:
+        yield one
 
 
-def test_a_signals_number_is_its_negative_status(inside: Inside, script: Script) -> None:
-    inside.run(script("import os; os.kill(os.getpid(), 9)"))
-    assert inside.sandbox.exit_status == -9
+def test_a_program_runs_and_its_end_is_known(inside: Inside) -> None:
+    said = inside.run("import sys; print('hello'); sys.exit(3)")
+    assert (said, inside.sandbox.exit_status) == ("hello", 3)
+    inside.run("import os; os.kill(os.getpid(), 9)")
+    assert inside.sandbox.exit_status == -9, "a signal's number"
 
 
-def test_one_program_at_a_time(inside: Inside, script: Script) -> None:
-    program = script("import signal; signal.pause()")
-    inside.sandbox.start([str(program)], os.environ)
-    with pytest.raises(SubjectLostError, match="a kubelet is running"):
-        inside.sandbox.start([str(program)], os.environ)
-
-
-def test_what_cannot_be_executed_is_said(inside: Inside, tmp_path: Path) -> None:
+def test_one_program_at_a_time(inside: Inside, tmp_path: Path) -> None:
+    """And one that can be executed."""
     with pytest.raises(SubjectLostError, match="cannot be executed: No such file"):
-        inside.sandbox.start([str(tmp_path / "absent")], os.environ)
+        inside.start(tmp_path / "absent")
     assert not inside.sandbox.running
+    inside.start("import signal; signal.pause()")
+    with pytest.raises(SubjectLostError, match="a kubelet is running"):
+        inside.start("import signal; signal.pause()")
 
 
-def test_nobody_on_the_host_is_written_to(inside: Inside, script: Script, tmp_path: Path) -> None:
+def test_nobody_on_the_host_is_written_to(inside: Inside, tmp_path: Path) -> None:
     places = [str(tmp_path / "x"), "/usr/x", "/etc/x", "/proc/sys/kernel/hostname"]
     said = inside.run(
-        script(
-            "import sys\n"
-            "for place in sys.argv[1:]:\n"
-            "    try: open(place, 'w').write('x')\n"
-            "    except OSError as error: print(place, error.errno)\n"
-        ),
+        "import sys\n"
+        "for place in sys.argv[1:]:\n"
+        "    try: open(place, 'w').write('x')\n"
+        "    except OSError as error: print(place, error.errno)\n",
         *places,
     )
     assert len(said.splitlines()) == len(places), said
     assert not (tmp_path / "x").exists()
 
 
-def test_kernel_settings_are_private(inside: Inside, script: Script) -> None:
+def test_kernel_settings_are_private(inside: Inside) -> None:
     names = [name for name in root.PRIVATE_SETTINGS if Path("/proc/sys", name).exists()]
     readable = [name for name in names if os.access(Path("/proc/sys", name), os.R_OK)]
     before = {name: Path("/proc/sys", name).read_text() for name in readable}
     said = inside.run(
-        script(
-            "import sys\n"
-            "for place in sys.argv[1:]:\n"
-            "    open(place, 'w').write('7')\n"
-            "    print(open(place).read())\n"
-        ),
+        "import sys\n"
+        "for place in sys.argv[1:]:\n"
+        "    open(place, 'w').write('7')\n"
+        "    print(open(place).read())\n",
         *[f"/proc/sys/{name}" for name in names],
     )
     assert said.split() == ["7"] * len(names)
@@ -113,14 +127,12 @@ def test_kernel_settings_are_private(inside: Inside, script: Script) -> None:
     assert names
 
 
-def test_the_hosts_services_are_out_of_reach(inside: Inside, script: Script) -> None:
+def test_the_hosts_services_are_out_of_reach(inside: Inside) -> None:
     said = inside.run(
-        script(
-            "import os, socket\n"
-            "print(os.listdir('/run'), sorted(os.listdir('/proc/sys/net')) != [])\n"
-            "print([name for _, name in socket.if_nameindex()])\n"
-            "socket.create_server(('127.0.0.1', 10250)).close()\n"
-        )
+        "import os, socket\n"
+        "print(os.listdir('/run'), sorted(os.listdir('/proc/sys/net')) != [])\n"
+        "print([name for _, name in socket.if_nameindex()])\n"
+        "socket.create_server(('127.0.0.1', 10250)).close()\n"
     )
     listing, devices = said.splitlines()
     assert listing == "[] True"
@@ -128,23 +140,21 @@ def test_the_hosts_services_are_out_of_reach(inside: Inside, script: Script) -> 
     assert "eth" not in devices
 
 
-def test_a_socket_of_the_sandbox_reaches_its_programs(inside: Inside, script: Script) -> None:
-    program = script(
+def test_a_socket_of_the_sandbox_reaches_its_programs(inside: Inside) -> None:
+    inside.begin(
         "import socket\n"
         "with socket.create_server(('127.0.0.1', 10255)) as server:\n"
         f"    open('{AREA}/ready', 'w').close()\n"
         "    server.accept()[0].sendall(b'hi')\n"
     )
-    inside.sandbox.start([str(program)], os.environ)
-    inside.until(lambda: inside.sandbox.path(f"{AREA}/ready").exists())
     with inside.sandbox.socket() as ours:
         ours.settimeout(PATIENCE)
         ours.connect(("127.0.0.1", 10255))
         assert ours.recv(10) == b"hi"
 
 
-def test_killing_reaches_what_a_wrapper_started(inside: Inside, script: Script) -> None:
-    program = script(
+def test_killing_reaches_what_a_wrapper_started(inside: Inside) -> None:
+    inside.begin(
         "import os, signal, sys\n"
         "if os.fork() == 0:\n"
         "    os.setsid()\n"
@@ -153,54 +163,49 @@ def test_killing_reaches_what_a_wrapper_started(inside: Inside, script: Script) 
         "    signal.pause()\n"
         "signal.pause()\n"
     )
-    inside.sandbox.start([str(program)], os.environ)
-    inside.until(lambda: inside.sandbox.path(f"{AREA}/ready").exists())
     inside.sandbox.kill()
     inside.until(lambda: not inside.sandbox.running)
     assert inside.sandbox.exit_status == -9
-    lister = script(
+    alone = inside.run(
         "import os; print(sorted(int(name) for name in os.listdir('/proc') if name.isdigit())[:2])"
     )
-    alone = inside.run(lister)
     assert alone.startswith("[1, "), alone
 
 
 def test_terminating_reaches_the_child_of_a_shell(inside: Inside, tmp_path: Path) -> None:
     program = tmp_path / "wrapper.sh"
     program.write_text(
-        f"#!/bin/sh\n(trap 'echo bye; exit' TERM; : >{AREA}/up; read x </{AREA}/p)\n"
+        f"#!/bin/sh\n(trap 'echo bye; exit' TERM; : >{AREA}/ready; read x </{AREA}/p)\n"
     )
     program.chmod(0o755)
     os.mkfifo(inside.sandbox.path(f"{AREA}/p"))
-    inside.sandbox.start([str(program)], os.environ)
-    inside.until(lambda: inside.sandbox.path(f"{AREA}/up").exists())
+    inside.begin(program)
     inside.sandbox.terminate()
     inside.until(lambda: not inside.sandbox.running)
     assert inside.sandbox.log is not None
 
 
 def test_a_machine_takes_the_place_of_the_hosts(inside: Inside, script: Script) -> None:
-    program = script(
+    program = (
         "import os\n"
         "print(open('/sys/devices/system/cpu/online').read().strip(),\n"
         "      len(os.listdir('/sys/devices/system/node')) > 0,\n"
         "      open('/proc/cpuinfo').read().count('processor\t'))\n"
     )
-    for number, spec in enumerate(["1s-1n-4c-smt1", "2s-2n-8c-smt2"]):
-        folder = f"{AREA}/machines/{number}"
-        topologies.write(topologies.machine(spec).tree, inside.sandbox.path(folder))
-        inside.sandbox.bind_machine(folder)
-        online = ["0-3", "0-15"][number]
-        assert inside.run(program) == f"{online} True {[4, 16][number]}"
+    for number, (spec, online, cpus) in enumerate(
+        [("1s-1n-4c-smt1", "0-3", 4), ("2s-2n-8c-smt2", "0-15", 16)]
+    ):
+        inside.bind(spec, number)
+        assert inside.run(program) == f"{online} True {cpus}"
 
 
-def test_a_writer_to_the_tmpfs_is_seen_by_the_runner(inside: Inside, script: Script) -> None:
-    inside.run(script(f"open('{STATE_DIR}/cpu_manager_state', 'w').write('text')"))
+def test_a_writer_to_the_tmpfs_is_seen_by_the_runner(inside: Inside) -> None:
+    inside.run(f"open('{STATE_DIR}/cpu_manager_state', 'w').write('text')")
     assert inside.sandbox.path(f"{STATE_DIR}/cpu_manager_state").read_text() == "text"
 
 
-def test_closing_twice_is_once(inside: Inside, script: Script) -> None:
-    inside.sandbox.start([str(script("import signal; signal.pause()"))], os.environ)
+def test_closing_twice_is_once(inside: Inside) -> None:
+    inside.start("import signal; signal.pause()")
     inside.sandbox.close()
     inside.sandbox.close()
     assert not inside.sandbox.running
@@ -208,10 +213,12 @@ def test_closing_twice_is_once(inside: Inside, script: Script) -> None:
 
 
 @pytest.mark.needs("sandbox")
-def test_a_process_that_the_kernel_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_the_kernel_does_not_end_is_told(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And nobody waits for it for ever."""
-    made = Inside(user_namespace=False).sandbox
-    process = made._process
+    sandbox = Inside(script).sandbox
+    process = sandbox._process
 
     class Unkillable:
         pid = process.pid
@@ -222,15 +229,15 @@ def test_a_process_that_the_kernel_does_not_end_is_told(monkeypatch: pytest.Monk
         def kill(self) -> None:
             """As if it were waiting in the kernel."""
 
-    monkeypatch.setattr(made, "_process", Unkillable())
+    monkeypatch.setattr(sandbox, "_process", Unkillable())
     with pytest.raises(OSError, match=f"process {process.pid} is there 30 s after SIGKILL"):
-        made.close()
+        sandbox.close()
     assert process.ends_within(30)
 
 
 def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
     """What kernels without ``mount_setattr`` get; the others never come here by themselves."""
-    program = script(
+    program = (
         "import sys; sys.path.append(sys.argv[1])\n"
         "import syscalls as init\n"
         "init.mount('t', '/pinproof/tmp', 'tmpfs')\n"
@@ -241,12 +248,8 @@ def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
         "    try: open(place, 'w')\n"
         "    except OSError as error: print(error.strerror)\n"
     )
-    try:
-        made = Inside()
-    except SubjectSetupError as error:
-        lacking.skip("sandbox", error)
-    said = made.run(program, str(Path(inside_file).parent))
-    made.sandbox.close()
+    with made(script) as inside:
+        said = inside.run(program, str(Path(inside_file).parent))
     assert said.splitlines() == ["Read-only file system"] * 2
 
 
@@ -294,11 +297,7 @@ def test_a_setting_that_forbids_namespaces_is_named_with_what_permits_them(
     ],
 )
 def test_what_is_to_be_done_where_namespaces_are_refused(
-    in_container: bool,
-    mounted_at: str,
-    says: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    in_container: bool, mounted_at: str, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "self").mkdir()
     line = f"36 35 98:0 / {mounted_at} rw,noatime shared:1 - ext4 /dev/vda rw\n"
@@ -320,7 +319,7 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
     """The calls are those that Go's library makes; Python's makes them with ``dir_fd``."""
     if not calls.can_be_heard():
         lacking.skip("seccomp")
-    program = script(
+    program = (
         "import ctypes, os, struct\n"
         "def kind(path):\n"
         "    found = ctypes.create_string_buffer(120)\n"
@@ -339,15 +338,9 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
         "print(tried(os.rmdir, pods + '/pod1'), tried(os.rmdir, pods), os.path.exists(pods))\n"
         "print(tried(os.mkdir, '/pinproof/tmp/a'), tried(os.rmdir, '/pinproof/tmp/a'))\n"
     )
-    try:
-        made = Inside(own_cgroups=True)
-    except SubjectSetupError as error:
-        lacking.skip("sandbox", error)
-    folder = f"{AREA}/machines/0"
-    topologies.write(topologies.machine("1s-1n-4c-smt1").tree, made.sandbox.path(folder))
-    made.sandbox.bind_machine(folder)
-    said = made.run(program)
-    made.sandbox.close()
+    with made(script, own_cgroups=True) as inside:
+        inside.bind("1s-1n-4c-smt1", 0)
+        said = inside.run(program)
     assert said.splitlines() == [
         "0x63677270 True ''",
         "None File exists No such file or directory",
@@ -371,12 +364,6 @@ while not sandbox.path("/pinproof/ready").exists():
 print(sandbox.pid, flush=True)
 sys.stdin.read()
 """
-
-
-def gone(pidfd: int) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(PATIENCE * 1000))
 
 
 def test_a_program_that_ends_while_its_call_is_read_is_an_error(
@@ -417,7 +404,7 @@ def test_a_killed_runner_leaves_nothing(inside: Inside, script: Script) -> None:
         outer = os.pidfd_open(int(runner.stdout.readline()))
         try:
             runner.send_signal(signal.SIGKILL)
-            assert gone(outer)
+            assert select.select([outer], [], [], PATIENCE)[0]
         finally:
             os.close(outer)
     assert Path("/proc/self/mountinfo").read_text() == before

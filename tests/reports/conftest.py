@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-import pytest
 
 from conformance.known import tally
-from conformance.lines import Writer
 from conformance.results import (
     SCHEMA,
     Difference,
@@ -21,13 +19,12 @@ from conformance.results import (
     Holding,
     KnownFailure,
     MachineRecord,
-    Record,
     Result,
     SubjectRecord,
 )
-from conformance.verdict import Verdict, exit_status
+from conformance.verdict import exit_status
 from reports import Run
-from reports.run import verdict_of
+from tests.support.certificates import written
 
 #: One of everything that must not get through.
 HOSTILE: Final = (
@@ -35,6 +32,28 @@ HOSTILE: Final = (
     "[bold red]markup[/] [link=file:///etc]x[/link] \x1b[31mred\x1b[0m \x1b]0;owned\x07 \x9b2J"
     " ]]> <!-- --> </pre></style></svg> {{ 7*7 }} {% raw %} \x00\x08\x7f \u202egnp\u2066 &amp; '\""
 )
+
+
+def held(cpus: Mapping[str, str]) -> list[Holding]:
+    """Who holds what."""
+    return [Holding(owner=owner, cpus=listed) for owner, listed in cpus.items()]
+
+
+def headed(run: Run, **facts: object) -> Run:
+    """The run with other facts in its header."""
+    return dataclasses.replace(run, header=msgspec.structs.replace(run.header, **facts))
+
+
+def with_subject(run: Run, **facts: object) -> Run:
+    """The run of a subject of which other facts are known."""
+    return headed(run, subject=msgspec.structs.replace(run.header.subject, **facts))
+
+
+def footer(counts: dict[str, int], status: int, **more: Any) -> Footer:
+    """The end of a stream, as its writer may claim it."""
+    return Footer(
+        counts=counts, exit_status=status, finished="2026-03-01T10:00:41Z", seconds=1, **more
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,16 +92,10 @@ class Fakes:
                     unexpected="2",
                 )
             ],
-            "expected_holdings": [
-                Holding(owner="web/app", cpus="1,9"),
-                Holding(owner="reserved", cpus="0"),
-                Holding(owner="shared pool", cpus="2-8,10-15"),
-            ],
-            "seen_holdings": [
-                Holding(owner="web/app", cpus="1-2"),
-                Holding(owner="reserved", cpus="0"),
-                Holding(owner="shared pool", cpus="3-15"),
-            ],
+            "expected_holdings": held(
+                {"web/app": "1,9", "reserved": "0", "shared pool": "2-8,10-15"}
+            ),
+            "seen_holdings": held({"web/app": "1-2", "reserved": "0", "shared pool": "3-15"}),
         }
         return Failure(**(facts | changes))  # type: ignore[arg-type]
 
@@ -118,7 +131,7 @@ class Fakes:
             del facts["steps"], facts["replay"]  # as a stream has it
         return Result(**(facts | changes))  # type: ignore[arg-type]
 
-    def run(self, *given: Result, floor: int = 1, **changes: object) -> Run:
+    def run(self, *given: Result, **changes: object) -> Run:
         """A whole run of these results; ``changes`` are made to the :class:`Run`."""
         header = Header(
             schema=SCHEMA,
@@ -135,25 +148,26 @@ class Fakes:
             environment={"kernel": "6.12.0"},
         )
         run = Run(header, given, None)
-        counts = run.counts
-        footer = Footer(
-            counts={verdict.value: count for verdict, count in counts.items()},
-            exit_status=exit_status(counts, floor=floor),
+        end = Footer(
+            counts={verdict.value: count for verdict, count in run.counts.items()},
+            exit_status=exit_status(run.counts),
             finished="2026-03-01T12:00:41+02:00",
             seconds=41.24,
         )
-        return dataclasses.replace(run, **({"footer": footer} | changes))  # type: ignore[arg-type]
+        return dataclasses.replace(run, **({"footer": end} | changes))  # type: ignore[arg-type]
 
-    def known(self, run: Run, *entries: KnownFailure, floor: int = 1) -> Run:
+    def known(self, run: Run, *entries: KnownFailure) -> Run:
         """The run, had these failures been known before it."""
-        header = msgspec.structs.replace(run.header, known=list(entries))
-        again = dataclasses.replace(run, header=header)
-        assert run.footer is not None
+        again = headed(run, known=list(entries))
         met = tally(map(again.known.standing, run.results))
-        footer = msgspec.structs.replace(
-            run.footer, exit_status=int(again.known.status(met, floor=floor))
+        return self.ended(again, int(again.known.status(met)))
+
+    def ended(self, run: Run, status: int) -> Run:
+        """The run, had it ended with this exit status."""
+        assert run.footer is not None
+        return dataclasses.replace(
+            run, footer=msgspec.structs.replace(run.footer, exit_status=status)
         )
-        return dataclasses.replace(again, footer=footer)
 
     def entry(self, **changes: str) -> KnownFailure:
         facts = {
@@ -256,26 +270,11 @@ class Fakes:
                 for scenario in range(scenarios)
             )
         )
-        subject = msgspec.structs.replace(run.header.subject, name=f"node:{nodes} nodes")
-        return dataclasses.replace(run, header=msgspec.structs.replace(run.header, subject=subject))
+        return with_subject(run, name=f"node:{nodes} nodes")
 
     def write(self, run: Run, path: Path) -> Path:
         """The run as a stream file."""
-        records: Iterable[Record] = (run.header, *run.results, *filter(None, [run.footer]))
-        writer = Writer()
-        lines = [line for record in records for line in writer.lines(record)]
-        path.write_bytes(b"".join(line + b"\n" for line in lines))
-        return path
-
-    def verdicts(self, run: Run) -> set[Verdict]:
-        return {verdict_of(result) for result in run.results}
+        return written(run, path)
 
 
-@pytest.fixture
-def fakes() -> Fakes:
-    return Fakes()
-
-
-@pytest.fixture
-def hostile_text() -> str:
-    return HOSTILE
+fakes: Final = Fakes()

@@ -3,68 +3,33 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from conformance.results import Result
 from reports.certificate import Statement, html
 from reports.certificate.document import Configuration, Firmware, System
-from tests.support import lacking
+from tests.support.browser import Browser
 from tests.support.certificates import certificate, result, run
-
-if TYPE_CHECKING:
-    from conformance.results import Result
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), "")
-#: No window, no GPU, no sandbox (containers forbid it), and not a word to any network.
-QUIET = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
-    *("--disable-quic", "--disable-background-networking", "--disable-component-update"),
-    *("--disable-sync", "--no-pdf-header-footer"),
-)
-Browse = Callable[..., bytes]
 
 pytestmark = pytest.mark.needs("chromium")
 
 
-@pytest.fixture
-def browse(tmp_path: Path) -> Browse:
-    """Open a page with these options; what the browser prints."""
-
-    def opened(page: str, *options: str) -> bytes:
-        file = tmp_path / "certificate.html"
-        file.write_text(page, encoding="utf-8")
-        words = [*QUIET, f"--user-data-dir={tmp_path / 'profile'}", *options, file.as_uri()]
-        done = subprocess.run([CHROMIUM, *words], capture_output=True, timeout=180, check=True)
-        return done.stdout
-
-    return opened
-
-
-def sheets(browse: Browse, statement: Statement, folder: Path) -> list[str]:
+def sheets(statement: Statement, folder: Path) -> list[str]:
     """The text of each page on paper, without blanks: lines break where there is room."""
-    pypdf = lacking.module("pypdf")
-    paper = folder / "certificate.pdf"
-    browse(html(statement), f"--print-to-pdf={paper}")
-    return [re.sub(r"\s", "", page.extract_text()) for page in pypdf.PdfReader(paper).pages]
+    page = folder / "certificate.html"
+    page.write_text(html(statement), encoding="utf-8")
+    texts = Browser(folder).texts(page, folder / "certificate.pdf")
+    return [re.sub(r"\s", "", text) for text in texts]
 
 
 def crowded() -> list[Result]:
     """A run of which much is missing, each for another reason at length."""
     why = "needs --max-risk cpu-offline and a service manager, which this run was not allowed to "
-    return [
-        result("pass"),
-        *(
-            result(
-                "skip", unable=True, scenario=f"area/s{at}", reason=f"{why * 3}{at}", title="A" * 90
-            )
-            for at in range(40)
-        ),
-    ]
+    facts = [{"scenario": f"area/s{at}", "reason": f"{why * 3}{at}"} for at in range(40)]
+    return [result("pass"), *(result("skip", unable=True, title="A" * 90, **one) for one in facts)]
 
 
 def long(**changes: Any) -> dict[str, Any]:
@@ -121,14 +86,12 @@ def expected(statement: Statement) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["plain", "crowded"])
-def test_the_face_is_one_sheet_with_everything_on_it(
-    kind: str, browse: Browse, tmp_path: Path
-) -> None:
+def test_the_face_is_one_sheet_with_everything_on_it(kind: str, tmp_path: Path) -> None:
     if kind == "plain":
         statement = certificate(run(result("pass")), tmp_path)
     else:
         statement = certificate(run(*crowded()), tmp_path, **long())
-    first, second, *_ = sheets(browse, statement, tmp_path)
+    first, second, *_ = sheets(statement, tmp_path)
     assert [one for one in expected(statement) if re.sub(r"\s", "", one) not in first] == []
     assert second.upper().startswith("ANNEX")
     if kind == "crowded":
@@ -136,25 +99,21 @@ def test_the_face_is_one_sheet_with_everything_on_it(
         assert "36morereasons:seetheannex" in first
 
 
-def test_a_pre_certificate_says_so_on_its_face(browse: Browse, tmp_path: Path) -> None:
+def test_a_pre_certificate_says_so_on_its_face(tmp_path: Path) -> None:
     statement = certificate(
         run(result("pass")), tmp_path, pre=True, firmware=Firmware(), system=System()
     )
-    first, *_ = sheets(browse, statement, tmp_path)
+    first, *_ = sheets(statement, tmp_path)
     assert "PRE-CERTIFICATE,notacertificateofanode" in first
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_is_cut_off_on_a_screen(width: int, browse: Browse, tmp_path: Path) -> None:
-    """On a phone and on a desk. A probe in a copy of the page, without its policy, measures it."""
+def test_nothing_is_cut_off_on_a_screen(width: int, tmp_path: Path) -> None:
+    """On a phone and on a desk. A probe measures it."""
     page = html(certificate(run(*crowded()), tmp_path, **long()))
-    page = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", page)
+    framed = page.replace("<html", f'<html style="width:{width}px"')
     probe = (
-        "<script>document.title = [...document.querySelectorAll('.face *')]"
-        f".filter(one => one.getBoundingClientRect().right > {width} + 1).length</script>"
+        "document.title = [...document.querySelectorAll('.face *')]"
+        f".filter(one => one.getBoundingClientRect().right > {width} + 1).length"
     )
-    framed = page.replace("</body>", f"{probe}</body>").replace(
-        "<html", f'<html style="width:{width}px"'
-    )
-    dom = browse(framed, "--dump-dom", f"--window-size={width},900").decode()
-    assert re.search("<title>(.*?)</title>", dom, re.DOTALL)[1] == "0"  # type: ignore[index]
+    assert Browser(tmp_path).probed(framed, probe, f"--window-size={width},900") == "0"

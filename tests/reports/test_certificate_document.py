@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from conformance.records import KnownFailure
 from conformance.results import Result
 from reports.certificate import document, encode, html
 from reports.certificate.schema import schema
+from tests.reports.conftest import HOSTILE, headed
 from tests.support import lacking
 from tests.support.certificates import certificate, promise, result, run
 
@@ -101,7 +100,10 @@ def test_a_part_of_the_scenarios_is_no_certificate(tmp_path: Path) -> None:
     assert facts.words == "No promise is broken, but not everything was asked."
 
 
-def test_a_run_that_was_cut_off_has_no_expiry(tmp_path: Path) -> None:
+def test_it_expires_unless_the_run_was_cut_off(tmp_path: Path) -> None:
+    facts = certificate(run(result("pass")), tmp_path).facts
+    assert facts.finished == "2026-11-21T16:10:00+00:00"
+    assert facts.expires == "2027-11-21T16:10:00+00:00"
     facts = certificate(run(result("pass"), ended=False), tmp_path).facts
     assert (facts.verdict, facts.exit_status, facts.expires) == ("partial", 3, "")
     assert "cut off" in facts.words
@@ -118,8 +120,7 @@ def test_a_failure_that_is_known_is_a_failure(tmp_path: Path) -> None:
     """A list of known failures lets a run pass; it cannot buy a certificate."""
     made = run(result("pass"), result("fail"), status=0)
     known = KnownFailure(scenario="area/fail-core-false", reason="known", expires="2027-01-01")
-    header = msgspec.structs.replace(made.header, known=[known])
-    facts = certificate(dataclasses.replace(made, header=header), tmp_path).facts
+    facts = certificate(headed(made, known=[known]), tmp_path).facts
     assert (facts.verdict, facts.exit_status) == ("failure", 1)
 
 
@@ -172,35 +173,19 @@ def test_it_is_an_in_toto_statement(tmp_path: Path) -> None:
     predicate = made["predicate"]
     assert predicate["result"] == "PASSED"
     assert predicate["passedTests"] == ["area/pass-core-false"]
-    assert [one["name"] for one in predicate["configuration"]] == [
-        "KubeletConfiguration",
-        "pinproof 0.1.0 catalogue",
-        "result.jsonl",
-    ]
+    named = [one["name"] for one in predicate["configuration"]]
+    assert named == ["KubeletConfiguration", "pinproof 0.1.0 catalogue", "result.jsonl"]
 
 
-def test_it_expires(tmp_path: Path) -> None:
-    facts = certificate(run(result("pass")), tmp_path).facts
-    assert facts.finished == "2026-11-21T16:10:00+00:00"
-    assert facts.expires == "2027-11-21T16:10:00+00:00"
-
-
-def test_nothing_of_a_node_reaches_the_page_unescaped(tmp_path: Path, hostile_text: str) -> None:
+def test_nothing_of_a_node_reaches_the_page_unescaped(tmp_path: Path) -> None:
     """Names, facts, reasons, lint: a node chose all of it."""
-    made = run(
-        result("fail", reason=hostile_text, title=hostile_text, source_url=hostile_text), status=1
-    )
-    statement = certificate(
-        made,
-        tmp_path,
-        title=hostile_text,
-        lint=[hostile_text],
-        facts={hostile_text: hostile_text},
-        narrowed=hostile_text,
-    )
+    bad = HOSTILE
+    made = run(result("fail", reason=bad, title=bad, source_url=bad), status=1)
+    told = {"title": bad, "lint": [bad], "facts": {bad: bad}, "narrowed": bad}
+    statement = certificate(made, tmp_path, **told)
     page = html(statement)
-    for bad in ("<script", "<img", "\x1b", "\u202e", "{% raw %}{%"):
-        assert bad not in page
+    for part in ("<script", "<img", "\x1b", "\u202e", "{% raw %}{%"):
+        assert part not in page
     assert "&lt;script&gt;" in page
     assert "\\u001b" not in encode(statement).decode()
 
@@ -216,15 +201,13 @@ def test_a_certificate_is_what_its_schema_says(tmp_path: Path) -> None:
     shape = json.loads(SCHEMA.read_text())
     jsonschema.Draft202012Validator.check_schema(shape)
     validator = jsonschema.Draft202012Validator(shape)
-    made = json.loads(
-        encode(certificate(run(result("pass"), result("fail"), result("skip")), tmp_path))
-    )
+    results = [result("pass"), result("fail"), result("skip")]
+    made = json.loads(encode(certificate(run(*results), tmp_path)))
     validator.validate(made)
     for field, wrong in (("verdict", "splendid"), ("digest", "md5:1"), ("exit_status", 6)):
-        facts = {**made["predicate"]["pinproof"], field: wrong}
-        assert not validator.is_valid(
-            {**made, "predicate": {**made["predicate"], "pinproof": facts}}
-        )
+        other = json.loads(json.dumps(made))
+        other["predicate"]["pinproof"][field] = wrong
+        assert not validator.is_valid(other)
     assert not validator.is_valid({**made, "more": 1})
     assert not validator.is_valid({name: made[name] for name in made if name != "subject"})
 

@@ -6,20 +6,16 @@ import json
 import re
 import struct
 import zlib
-from html import escape, unescape
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import reports
 from reports import html
+from tests.reports.conftest import HOSTILE, fakes
 from tests.reports.screenshots import BUGS, judged
-from tests.support import lacking
 from tests.support.browser import DESKTOP, PHONE, Browser
-
-if TYPE_CHECKING:
-    from tests.reports.conftest import Fakes
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -27,11 +23,6 @@ pytestmark = pytest.mark.needs("chromium")
 @pytest.fixture
 def browser(tmp_path: Path) -> Browser:
     return Browser(tmp_path)
-
-
-def title(dom: bytes) -> str:
-    found = re.search(r"<title>(.*?)</title>", dom.decode(), re.S)
-    return found[1] if found else ""
 
 
 def pixels(png: bytes) -> set[bytes]:
@@ -69,33 +60,32 @@ def _paeth(left: int, above: int, corner: int) -> int:
     return min((left, above, corner), key=lambda near: abs(guess - near))
 
 
-def test_nothing_in_a_hostile_stream_runs(browser: Browser, fakes: Fakes, tmp_path: Path) -> None:
+def test_nothing_in_a_hostile_stream_runs(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     html.write(fakes.hostile(), page)
+    assert browser.title(page) != "owned"
     dom = browser.open(page, "--dump-dom")
-    assert title(dom) != "owned"
     assert b"What failed" in dom
     assert dom.count(b"<script") == 1
     assert b"<img" not in dom
 
 
 def test_the_browser_would_have_run_it_and_the_policy_alone_would_stop_it(
-    browser: Browser, hostile_text: str, fakes: Fakes, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
     """The control for the test above, and the second wall by itself."""
     policy = re.search(
         r'<meta http-equiv="Content-Security-Policy".*?>', html.document(fakes.run())
     )
     assert policy
-    raw = hostile_text.encode("utf-8", "replace").decode()
+    raw = HOSTILE.encode("utf-8", "replace").decode()
     bare, walled = tmp_path / "bare.html", tmp_path / "walled.html"
     bare.write_text(f"<meta charset=utf-8><title>safe</title>{raw}")
     walled.write_text(f"<meta charset=utf-8>{policy[0]}<title>safe</title>{raw}")
-    assert title(browser.open(bare, "--dump-dom")) == "owned"
-    assert title(browser.open(walled, "--dump-dom")) == "safe"
+    assert (browser.title(bare), browser.title(walled)) == ("owned", "safe")
 
 
-def test_pictures_are_in_the_page(browser: Browser, fakes: Fakes, tmp_path: Path) -> None:
+def test_pictures_are_in_the_page(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     html.write(fakes.one_of_each(), page)
     dom = browser.open(page, "--dump-dom").decode()
@@ -106,7 +96,7 @@ def test_pictures_are_in_the_page(browser: Browser, fakes: Fakes, tmp_path: Path
 
 @pytest.mark.parametrize(("scheme", "background"), [(1, b"\xff\xff\xff"), (0, b"\x0f\x14\x1a")])
 def test_the_page_is_painted_light_and_dark(
-    scheme: int, background: bytes, browser: Browser, fakes: Fakes, tmp_path: Path
+    scheme: int, background: bytes, browser: Browser, tmp_path: Path
 ) -> None:
     page, picture = tmp_path / "report.html", tmp_path / "page.png"
     html.write(fakes.one_of_each(), page)
@@ -117,20 +107,14 @@ def test_the_page_is_painted_light_and_dark(
 
 
 @pytest.mark.parametrize(("show", "shown"), [("all", 3), ("fail", 1), ("unknown", 1), ("pass", 2)])
-def test_the_filter_works_without_a_script(
-    show: str, shown: int, browser: Browser, fakes: Fakes, tmp_path: Path
-) -> None:
-    """A probe that is added to a copy of the page, without its policy, counts the rows shown."""
-    document = html.document(fakes.one_of_each())
-    document = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", document)
+def test_the_filter_works_without_a_script(show: str, shown: int, browser: Browser) -> None:
+    """A probe counts the rows shown."""
     probe = (
-        f"<script>document.getElementById('show-{show}').checked = true;"
+        f"document.getElementById('show-{show}').checked = true;"
         "document.title = [...document.querySelectorAll('tr.row')]"
-        ".filter(row => row.getClientRects().length).length</script>"
+        ".filter(row => row.getClientRects().length).length"
     )
-    page = tmp_path / "probed.html"
-    page.write_text(document.replace("</body>", f"{probe}</body>"))
-    assert title(browser.open(page, "--dump-dom")) == str(shown)
+    assert browser.probed(html.document(fakes.one_of_each()), probe) == str(shown)
 
 
 #: What of the first cause is seen without scrolling: its headline and its replay command.
@@ -171,7 +155,7 @@ def test_the_first_screen_names_cause_and_replay_command(
         page = tmp_path / "framed.html"
         frame = f'<iframe width={size[0]} height={size[1]} srcdoc="{escape(html.document(run))}">'
         page.write_text(f"<!DOCTYPE html><title>-</title>{frame}</iframe>{FIRST_SCREEN}")
-        seen = json.loads(unescape(title(browser.open(page, "--dump-dom"))))
+        seen = json.loads(browser.title(page))
         assert seen["headline"] == headlines[bug]
         assert seen["replay"].startswith(f"pinproof run --subject miniature:{bug} --machine ")
         assert seen["verdict"]
@@ -188,7 +172,7 @@ def test_print_takes_a_page_for_each_cause_and_one_before_several(
 
 
 def test_print_goes_on_over_pages_where_a_cause_is_longer_than_one(
-    browser: Browser, fakes: Fakes, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
     steps = [f"apply Guaranteed pod web-{n} (app: 2 CPUs)" for n in range(200)]
@@ -196,13 +180,9 @@ def test_print_goes_on_over_pages_where_a_cause_is_longer_than_one(
     assert browser.pages(page, tmp_path / "report.pdf") > 1 + 3
 
 
-def test_search_and_copying_work_from_a_file(
-    browser: Browser, fakes: Fakes, tmp_path: Path
-) -> None:
-    """A probe that is added to a copy of the page, without its policy, uses both."""
-    document = html.document(fakes.one_of_each())
-    document = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", document)
-    probe = """<script>
+def test_search_and_copying_work_from_a_file(browser: Browser) -> None:
+    """A probe uses both."""
+    probe = """
 const box = document.getElementById("search");
 box.value = "REFUSED state"; box.dispatchEvent(new Event("input"));
 const rows = [...document.querySelectorAll("tr.row")].filter((row) => row.getClientRects().length);
@@ -211,16 +191,13 @@ document.title = [
   rows.length, rows[0].cells[0].textContent, document.getElementById("found").textContent,
   document.activeElement.id, document.querySelector("button.copy").hidden,
 ].join("; ");
-</script>"""
-    page = tmp_path / "probed.html"
-    page.write_text(document.replace("</body>", f"{probe}</body>"))
-    assert title(browser.open(page, "--dump-dom")) == (
-        "1; state.refused; 3 of 10 entries; search; false"
-    )
+"""
+    said = browser.probed(html.document(fakes.one_of_each()), probe)
+    assert said == "1; state.refused; 3 of 10 entries; search; false"
 
 
 #: Every cell of the matrix: what a reader, a style sheet and a link have of it; and what cards say.
-UNFOLDED = """<script>onload = () => {
+UNFOLDED = """onload = () => {
 const of = (cell) => [cell.className, cell.textContent, cell.querySelector("a")?.hash ?? ""];
 const text = (one) => one.textContent.trim().replace(/\\s+/g, " ");
 document.title = JSON.stringify({
@@ -233,10 +210,10 @@ document.title = JSON.stringify({
     return document.getElementById("found").textContent;
   })(),
 });
-}</script>"""
+}"""
 
 
-def test_the_script_unfolds_cells_and_skips(browser: Browser, fakes: Fakes, tmp_path: Path) -> None:
+def test_the_script_unfolds_cells_and_skips(browser: Browser) -> None:
     """Each cell is a cell, each of one cause leads to its story; each skip says where and why."""
     verdicts = ["pass", "fail", "fail", "skip", "unknown", *["pass"] * 7, "skip"]
     machines = fakes.different(f"m{n:02}" for n in range(len(verdicts)))
@@ -248,10 +225,7 @@ def test_the_script_unfolds_cells_and_skips(browser: Browser, fakes: Fakes, tmp_
         ),
         fakes.result("skip", scenario="pinning.zero", machine=machines[0], reason="needs NUMA"),
     )
-    document = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", html.document(run))
-    page = tmp_path / "probed.html"
-    page.write_text(document.replace("</body>", f"{UNFOLDED}</body>"))
-    found = json.loads(unescape(title(browser.open(page, "--dump-dom"))))
+    found = json.loads(browser.probed(html.document(run), UNFOLDED))
     story, lost = "#fail-pinning.whole-cores-m01", "#unknown-pinning.whole-cores-m04"
     kept, skipped, empty = ["p", "✓", ""], ["s", "\N{EN DASH}", ""], ["n", "", ""]
     broken, unknown = ["f", "✗", story], ["u", "?", lost]
@@ -270,7 +244,7 @@ def test_the_script_unfolds_cells_and_skips(browser: Browser, fakes: Fakes, tmp_
 
 
 #: What a matrix of many columns is in a browser: scrolled aside, filtered, and to a screen reader.
-MATRIX = """<script>onload = () => {
+MATRIX = """onload = () => {
 const box = document.querySelector(".matrix"), [table] = box.querySelectorAll("table");
 box.scrollIntoView();
 box.scrollLeft = 500;
@@ -295,20 +269,17 @@ const look = () => {
   document.title = JSON.stringify(found);
 };
 requestAnimationFrame(() => setTimeout(look, 100));
-}</script>"""
+}"""
 
 
 def test_of_a_matrix_of_many_columns_only_the_rows_near_the_screen_are_laid_out(
-    browser: Browser, fakes: Fakes, tmp_path: Path
+    browser: Browser,
 ) -> None:
     """It stays a table: columns under their heads, names in sight, filter and roles."""
     document = html.document(fakes.nodes(70, 230, alike=False))
-    document = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", document)
-    page = tmp_path / "probed.html"
-    page.write_text(document.replace("</body>", f"{MATRIX}</body>"))
     blink = "--enable-blink-features=ComputedAccessibilityInfo"
-    dom = browser.open(page, "--dump-dom", "--virtual-time-budget=5000", blink)
-    assert json.loads(unescape(title(dom))) == {
+    found = browser.probed(document, MATRIX, "--virtual-time-budget=5000", blink)
+    assert json.loads(found) == {
         "all": 230,
         "skewed": 0,
         "name": 0,
@@ -319,10 +290,9 @@ def test_of_a_matrix_of_many_columns_only_the_rows_near_the_screen_are_laid_out(
 
 
 def test_on_paper_a_decisive_step_is_beside_the_one_before_it(
-    browser: Browser, fakes: Fakes, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
     """Wherever a page ends; causes follow one another, so that no page is left empty."""
-    pypdf = lacking.module("pypdf")
     failed = [
         fakes.result(
             "fail",
@@ -332,10 +302,9 @@ def test_on_paper_a_decisive_step_is_beside_the_one_before_it(
         )
         for number in range(15)
     ]
-    page, paper = tmp_path / "report.html", tmp_path / "report.pdf"
+    page = tmp_path / "report.html"
     html.write(fakes.run(*failed), page)
-    browser.open(page, f"--print-to-pdf={paper}")
-    texts = [one.extract_text() for one in pypdf.PdfReader(paper).pages]
+    texts = browser.texts(page, tmp_path / "report.pdf")
     for number in range(15):
         last = 8 + number
         (place,) = [text for text in texts if f"p{number}n{last}e" in text]

@@ -8,7 +8,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,23 +21,21 @@ from reports import Run, comparison, terminal
 from reports.comparison import Comparison
 from reports.formats import FORMATS, formatted
 from reports.text import markdown
+from tests.reports.conftest import fakes
 from tests.support import lacking
-
-if TYPE_CHECKING:
-    from tests.reports.conftest import Fakes
 
 _SCHEMA = Path(__file__).with_name("sarif-schema-2.1.0.json")
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def listed(fakes: Fakes) -> Run:
+def listed() -> Run:
     """One of each verdict; the failure is known, and so is one that passes."""
     other = fakes.entry(scenario="state.refused")
     return fakes.known(fakes.one_of_each(), fakes.entry(machine="2s-*"), other)
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_hostile_text_commands_nothing(name: str, fakes: Fakes) -> None:
+def test_hostile_text_commands_nothing(name: str) -> None:
     text = formatted(fakes.hostile(), name)
     shown = text if name != "json" else text.encode().decode("ascii")
     assert not CONTROL.search(shown.replace("\n", "").replace("\t", ""))
@@ -66,11 +64,8 @@ def assert_well_formed(name: str, text: str) -> None:
 
 def _arbitrary(record: Any, text: st.SearchStrategy[str], draw: Any) -> Any:
     """The record with every text in it replaced."""
-    values = {}
-    for field in msgspec.structs.fields(record):
-        value = record.__getattribute__(field.name)
-        values[field.name] = _other(value, text, draw)
-    return type(record)(**values)
+    values = msgspec.structs.asdict(record).items()
+    return type(record)(**{name: _other(value, text, draw) for name, value in values})
 
 
 def _other(value: Any, text: st.SearchStrategy[str], draw: Any) -> Any:
@@ -88,15 +83,11 @@ _ANY = st.text(st.characters(codec=None), max_size=40) | st.sampled_from(
 )
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_any_text_anywhere_leaves_every_form_well_formed(data: st.DataObject, fakes: Fakes) -> None:
+def test_any_text_anywhere_leaves_every_form_well_formed(data: st.DataObject) -> None:
     """The verdicts stay, so that every part of a report is made."""
-    run = listed(fakes)
+    run = listed()
     results = tuple(
         msgspec.structs.replace(_arbitrary(one, _ANY, data.draw), verdict=one.verdict)
         for one in run.results
@@ -108,6 +99,10 @@ def test_any_text_anywhere_leaves_every_form_well_formed(data: st.DataObject, fa
     assert_well_compared(Comparison(run, broken))
     assert_well_compared(Comparison(broken, run))
     assert_harmless(_printed(broken))
+
+
+def test_hostile_text_is_compared() -> None:
+    assert_well_compared(Comparison(fakes.run(), fakes.hostile()))
 
 
 def assert_well_compared(both: Comparison) -> None:
@@ -135,35 +130,33 @@ def _printed(run: Run) -> str:
 
 
 @pytest.mark.parametrize("name", ["one of each", "hostile", "nothing"])
-def test_sarif_is_as_its_schema_says(name: str, fakes: Fakes) -> None:
+def test_sarif_is_as_its_schema_says(name: str) -> None:
     """The schema of 2.1.0, Errata 01, as published by OASIS (NOTICE has its origin)."""
     jsonschema = lacking.module("jsonschema")
     schema = json.loads(_SCHEMA.read_text(encoding="utf-8"))
     assert "errata01" in schema["id"]
     validator = jsonschema.Draft4Validator(schema)
-    runs = {"one of each": listed(fakes), "hostile": fakes.hostile(), "nothing": fakes.run()}
+    runs = {"one of each": listed(), "hostile": fakes.hostile(), "nothing": fakes.run()}
     written = json.loads(formatted(runs[name], "sarif"))
     assert not [one.message for one in validator.iter_errors(written)]
     del written["runs"][0]["tool"]
     assert list(validator.iter_errors(written))  # it does look
 
 
-def test_github_gets_one_annotation_a_cause_and_the_verdict(fakes: Fakes) -> None:
+def test_github_gets_one_annotation_a_cause_and_the_verdict() -> None:
+    """And never more errors than it shows."""
     many = [fakes.result("fail", machine=fakes.machine(f"m{number}")) for number in range(30)]
     first, last = formatted(fakes.run(*many), "github").splitlines()
     assert first.startswith("::error title=pinning.whole-cores on m0 and 29 more::promised: ")
     assert "%0A" in first
     assert last.startswith("::error title=pinproof::Not conformant: 0 promises kept, 30 broken.")
-
-
-def test_github_never_gets_more_errors_than_it_shows(fakes: Fakes) -> None:
     many = [fakes.result("fail", failure=fakes.failure(rule="x" * n)) for n in range(1, 30)]
     lines = formatted(fakes.run(*many), "github").splitlines()
     assert sum(one.startswith("::error") for one in lines) == 10
     assert "Not conformant" in lines[-1]
 
 
-def test_no_finding_is_placed_in_a_file_of_pinproof(fakes: Fakes) -> None:
+def test_no_finding_is_placed_in_a_file_of_pinproof() -> None:
     """The reader's repository does not have it."""
     run = fakes.run(fakes.result("fail", file="conformance/scenarios/qos.py"))
     for form in ("github", "gitlab", "sarif"):
@@ -172,7 +165,7 @@ def test_no_finding_is_placed_in_a_file_of_pinproof(fakes: Fakes) -> None:
     assert one["location"] == {"path": "result.jsonl", "lines": {"begin": 1}}
 
 
-def test_title_and_body_are_about_the_same_scenario(fakes: Fakes) -> None:
+def test_title_and_body_are_about_the_same_scenario() -> None:
     """About the one of the shortest history, whichever came first."""
     long = fakes.result("fail", scenario="a/long", steps=["one", "two", "three"])
     short = fakes.result("fail", scenario="b/short", steps=["one"], explanation="story of b/short")
@@ -181,7 +174,7 @@ def test_title_and_body_are_about_the_same_scenario(fakes: Fakes) -> None:
     assert "story of b/short" in annotation
 
 
-def test_a_fingerprint_is_the_same_on_other_cpus_and_machines(fakes: Fakes) -> None:
+def test_a_fingerprint_is_the_same_on_other_cpus_and_machines() -> None:
     def fingerprint(machine: str, seen: str) -> str:
         (difference,) = fakes.failure().differences
         other = fakes.failure(differences=[msgspec.structs.replace(difference, seen=seen)])
@@ -191,9 +184,9 @@ def test_a_fingerprint_is_the_same_on_other_cpus_and_machines(fakes: Fakes) -> N
     assert fingerprint("a", "1-2") == fingerprint("b", "5-6")
 
 
-def test_known_failures_are_in_every_form(fakes: Fakes) -> None:
+def test_known_failures_are_in_every_form() -> None:
     """With their reason; what passes against the list is an error."""
-    run = listed(fakes)
+    run = listed()
     assert [one for one, found in run.standings.items() if not found] == [Standing.FAIL]
     for name in ("markdown", "github", "gitlab", "sarif", "junit"):
         text = formatted(run, name)
@@ -214,14 +207,14 @@ def test_markdown_shows_text_as_it_is() -> None:
     )
 
 
-def test_a_story_cannot_leave_its_block(fakes: Fakes) -> None:
+def test_a_story_cannot_leave_its_block() -> None:
     run = fakes.run(fakes.result("fail", explanation="before\n```\n# heading\n````\nafter"))
     text = formatted(run, "markdown")
     assert "`````text\n" in text
     assert "after\n" in text.split("`````text\n")[1].split("`````")[0]
 
 
-def test_metrics_count_by_machine_and_name_each_broken_promise(fakes: Fakes) -> None:
+def test_metrics_count_by_machine_and_name_each_broken_promise() -> None:
     text = formatted(fakes.one_of_each(), "prometheus")
     who = 'subject="kubelet:1.36"'
     assert f'pinproof_results{{{who},machine="2s-2n-8c-smt2",verdict="fail"}} 1\n' in text
@@ -232,9 +225,8 @@ def test_metrics_count_by_machine_and_name_each_broken_promise(fakes: Fakes) -> 
     assert len(re.findall("^# TYPE", text, re.MULTILINE)) == 6
 
 
-def test_a_badge_says_what_the_run_says(fakes: Fakes) -> None:
-    assert "<title>CPU pinning 1.36: conformant</title>" in formatted(
-        fakes.run(fakes.result()), "badge"
-    )
+def test_a_badge_says_what_the_run_says() -> None:
+    green = formatted(fakes.run(fakes.result()), "badge")
+    assert "<title>CPU pinning 1.36: conformant</title>" in green
     assert "not conformant</title>" in formatted(fakes.one_of_each(), "badge")
     assert "could not tell</title>" in formatted(fakes.run(), "badge")

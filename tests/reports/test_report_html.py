@@ -9,6 +9,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -16,12 +17,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conformance.results import Difference, Holding, KnownFailure, MachineRecord, Moment, Result
+from conformance.results import Difference, MachineRecord, Moment, Result
 from reports import Run, html
 from reports import page as pages
 from reports.nodes import groups
 from reports.skips import skips
-from tests.reports.conftest import HOSTILE, Fakes
+from tests.reports.conftest import HOSTILE, fakes, held
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -64,14 +65,20 @@ def parsed(run: Run) -> Parsed:
     return Parsed(html.document(run))
 
 
-def runs(fakes: Fakes) -> list[Run]:
+def between(document: str, first: str, last: str) -> str:
+    """From the first text up to the one after it."""
+    begun = document[document.index(first) :]
+    return begun[: begun.index(last)]
+
+
+def runs() -> list[Run]:
     return [
         fakes.one_of_each(), fakes.hostile(), fakes.large(12, 5), fakes.large(12, 20), fakes.run(),
     ]  # fmt: skip
 
 
-def test_the_page_is_well_formed_and_every_link_has_its_target(fakes: Fakes) -> None:
-    for run in runs(fakes):
+def test_the_page_is_well_formed_and_every_link_has_its_target() -> None:
+    for run in runs():
         page = parsed(run)
         ids = page.all("id")
         assert [name for name, count in Counter(ids).items() if count > 1] == []
@@ -80,8 +87,8 @@ def test_the_page_is_well_formed_and_every_link_has_its_target(fakes: Fakes) -> 
         assert {href.removeprefix("#") for href in inner} <= set(ids)
 
 
-def test_nothing_is_loaded_and_nothing_runs_but_its_own_script(fakes: Fakes) -> None:
-    for run in runs(fakes):
+def test_nothing_is_loaded_and_nothing_runs_but_its_own_script() -> None:
+    for run in runs():
         page = parsed(run)
         tags = {tag for tag, _ in page.tags}
         assert not tags & {"link", "iframe", "object", "embed", "base", "form", "img"}
@@ -103,7 +110,7 @@ def test_nothing_is_loaded_and_nothing_runs_but_its_own_script(fakes: Fakes) -> 
         assert not re.search(r"url\(|@import|expression\(", document)
 
 
-def test_the_head_of_the_page_says_what_was_run_and_what_came_of_it(fakes: Fakes) -> None:
+def test_the_head_of_the_page_says_what_was_run_and_what_came_of_it() -> None:
     text = parsed(fakes.one_of_each()).text
     for part in (
         "kubelet:1.36", "release 1.36", "v1.36.3", "sha256:" + "0f" * 32,
@@ -116,28 +123,21 @@ def test_the_head_of_the_page_says_what_was_run_and_what_came_of_it(fakes: Fakes
         assert part in text
 
 
-def test_the_matrix_marks_and_links_to_causes(fakes: Fakes) -> None:
+def test_the_matrix_marks_and_links_to_causes() -> None:
     page = parsed(fakes.one_of_each())
-    cells = [attrs["class"] for tag, attrs in page.tags if tag == "td" and "class" in attrs]
-    assert Counter(cell for cell in cells if cell not in {"missing", "unexpected"}) == {
-        "p": 2, "f": 1, "u": 1, "s": 1, "n": 1,
-    }  # fmt: skip
+    cells = Counter(attrs.get("class") for tag, attrs in page.tags if tag == "td")
+    assert {cell: cells[cell] for cell in "pfusn"} == {"p": 2, "f": 1, "u": 1, "s": 1, "n": 1}
     document = html.document(fakes.one_of_each())
     assert '<td class="f"><a href="#fail-pinning.whole-cores-2s-2n-8c-smt2">✗</a></td>' in document
     assert '<td class="u"><a href="#unknown-restart.keeps-2s-2n-8c-smt2">?</a></td>' in document
     assert '<td class="p">✓</td>' in document
-
-
-def test_a_repeated_scenario_shows_its_gravest_result(fakes: Fakes) -> None:
     page = parsed(fakes.run(fakes.result(), fakes.result("fail"), fakes.result()))
-    assert [attrs.get("class") for tag, attrs in page.tags if tag == "td"][-1] == "f"
+    assert [attrs.get("class") for tag, attrs in page.tags if tag == "td"][-1] == "f", "the gravest"
 
 
-def test_a_story_has_everything_in_it(fakes: Fakes) -> None:
+def test_a_story_has_everything_in_it() -> None:
     result = fakes.result("fail", witness="the model", kubelet_errors=["E0101 allocation failed"])
-    document = html.document(fakes.run(result))
-    story = document[document.index('<details class="cause fail"') :]
-    story = story[: story.index("<nav ")]
+    story = between(html.document(fakes.run(result)), '<details class="cause fail"', "<nav ")
     text = Parsed(f"<section>{story}").text
     for part in (
         result.title, "Broken promise: a container with exclusive CPUs gets whole physical cores",
@@ -153,7 +153,7 @@ def test_a_story_has_everything_in_it(fakes: Fakes) -> None:
     assert story.count("<svg") == 2
 
 
-def test_pictures_of_hostile_owners_are_drawn_as_text(fakes: Fakes, hostile_text: str) -> None:
+def test_pictures_of_hostile_owners_are_drawn_as_text() -> None:
     document = html.document(fakes.hostile())
     assert document.count("<svg") == 1  # who holds what does not differ: no picture of that
     assert document.count("<script") == 1
@@ -161,10 +161,10 @@ def test_pictures_of_hostile_owners_are_drawn_as_text(fakes: Fakes, hostile_text
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202e\u2066]", document)
     assert "{{ 7*7 }}" in document
     assert "javascript:" not in document
-    assert hostile_text not in document
+    assert HOSTILE not in document
 
 
-def test_errors_of_passing_scenarios_are_grouped_by_scenario_and_text(fakes: Fakes) -> None:
+def test_errors_of_passing_scenarios_are_grouped_by_scenario_and_text() -> None:
     def refused(machine: str, *errors: str) -> Result:
         return fakes.result(
             scenario="state.refused", machine=fakes.machine(machine), kubelet_errors=list(errors)
@@ -177,27 +177,22 @@ def test_errors_of_passing_scenarios_are_grouped_by_scenario_and_text(fakes: Fak
         *(refused(f"many{n}", "common error") for n in range(9)),
         fakes.result("fail", kubelet_errors=["not as promised"]),
     )
-    document = html.document(run)
-    section = document[document.index('<section id="refusals"') :]
-    section = section[: section.index("</section>") + len("</section>")]
-    text = Parsed(section).text
+    section = between(html.document(run), '<section id="refusals"', "</section>")
+    text = Parsed(f"{section}</section>").text
     assert section.count('class="card"') == 1
     assert "on 9 machines common error on n0, n1 other error (2 times) and 2 more texts" in text
     assert "not as promised" not in section
 
 
-def test_skips_are_grouped_by_reason(fakes: Fakes) -> None:
-    run = fakes.run(
-        fakes.result(),
-        *(fakes.result("skip", scenario=f"s{n}", reason="needs\nSMT") for n in range(3)),
-    )
-    text = parsed(run).text
+def test_skips_are_grouped_by_reason() -> None:
+    skipped = [fakes.result("skip", scenario=f"s{n}", reason="needs\nSMT") for n in range(3)]
+    text = parsed(fakes.run(fakes.result(), *skipped)).text
     assert text.count("needs SMT") == 1
     assert "3 \N{MULTIPLICATION SIGN} needs SMT 3 scenarios on 2s-2n-8c-smt2" in text
     assert text.count("Skipped on 1 of 1 machine") == 3
 
 
-def test_each_scenario_leads_to_why_it_was_skipped(fakes: Fakes) -> None:
+def test_each_scenario_leads_to_why_it_was_skipped() -> None:
     """Machines that one reason keeps from the same scenarios are one entry."""
 
     def skipped(scenario: str, machine: str, reason: str) -> Result:
@@ -211,10 +206,8 @@ def test_each_scenario_leads_to_why_it_was_skipped(fakes: Fakes) -> None:
         fakes.result(scenario="s1", machine=fakes.machine("m2")),
     )
     document = html.document(run)
-    assert [(skip.reason, skip.count) for skip in skips(run)] == [
-        ("needs SMT", 4),
-        ("needs NUMA", 1),
-    ]
+    counted = [(skip.reason, skip.count) for skip in skips(run)]
+    assert counted == [("needs SMT", 4), ("needs NUMA", 1)]
     assert Parsed(document).text.count("on m0, m1") == 1
     both, alone = (re.search(f'<li id="(skip-.)">{count}', document) for count in "21")
     assert both
@@ -224,7 +217,7 @@ def test_each_scenario_leads_to_why_it_was_skipped(fakes: Fakes) -> None:
     assert f'Skipped on <a href="#{both[1]}">2</a> of 3 machines' in document
 
 
-def test_a_row_of_many_machines_is_a_sign_for_each(fakes: Fakes) -> None:
+def test_a_row_of_many_machines_is_a_sign_for_each() -> None:
     """Neighbours of one cause are one link; an empty place is a sign too."""
     machines = fakes.different(f"m{n:02}" for n in range(13))
     verdicts = ["pass", "fail", "fail", "skip", "unknown", *["pass"] * 7]
@@ -233,17 +226,16 @@ def test_a_row_of_many_machines_is_a_sign_for_each(fakes: Fakes) -> None:
         fakes.result(scenario="other", machine=machines[-1]),
     )
     document = html.document(run)
-    signs = (
+    assert re.findall(r'<td colspan="13">(.*?)</td>', document) == [
         "............+",
         '+<a href="#cause-1">xx</a>-<a href="#cause-2">?</a>+++++++.',
-    )
-    assert re.findall(r'<td colspan="13">(.*?)</td>', document) == list(signs)
+    ]
     assert "<noscript>" in document
     assert "+ kept, x failed, ? could not tell, - skipped, . did not run" in parsed(run).text
     assert "<noscript>" not in html.document(fakes.large(12, 12))
 
 
-def test_a_cut_off_run_and_an_empty_one_say_so(fakes: Fakes) -> None:
+def test_a_cut_off_run_and_an_empty_one_say_so() -> None:
     run = fakes.run(fakes.result(), footer=None, cut_off="r.jsonl: cut off")
     text = parsed(run).text
     assert "This run was cut off; what arrived before that is shown. r.jsonl: cut off." in text
@@ -251,12 +243,11 @@ def test_a_cut_off_run_and_an_empty_one_say_so(fakes: Fakes) -> None:
     assert "Nothing ran." in parsed(fakes.run()).text
 
 
-def test_a_machine_with_cpu_511_is_drawn(fakes: Fakes) -> None:
+def test_a_machine_with_cpu_511_is_drawn() -> None:
     places = {cpu: (0, 0, cpu, 0) for cpu in (0, 511)}
     machine = MachineRecord(name="holes", shape="", digest="", cpus=places)
     failure = fakes.failure(
-        expected_holdings=[Holding(owner="a/b", cpus="511")],
-        seen_holdings=[Holding(owner="a/b", cpus="0")],
+        expected_holdings=held({"a/b": "511"}), seen_holdings=held({"a/b": "0"})
     )
     run = fakes.run(fakes.result("fail", machine=machine, failure=failure))
     figures = html.document(run).split("<figure>")[1:]
@@ -266,7 +257,7 @@ def test_a_machine_with_cpu_511_is_drawn(fakes: Fakes) -> None:
 
 
 @pytest.mark.parametrize("cpus", [0, 5000])
-def test_a_machine_that_cannot_be_drawn_is_told_in_words(cpus: int, fakes: Fakes) -> None:
+def test_a_machine_that_cannot_be_drawn_is_told_in_words(cpus: int) -> None:
     places = {cpu: (0, 0, cpu, 0) for cpu in range(cpus)}
     machine = MachineRecord(name="odd", shape="", digest="", cpus=places)
     document = html.document(fakes.run(fakes.result("fail", machine=machine)))
@@ -274,7 +265,7 @@ def test_a_machine_that_cannot_be_drawn_is_told_in_words(cpus: int, fakes: Fakes
     assert "cannot be drawn" in document
 
 
-def test_long_messages_are_shown_whole_and_long_evidence_is_cut(fakes: Fakes) -> None:
+def test_long_messages_are_shown_whole_and_long_evidence_is_cut() -> None:
     result = fakes.result("fail", explanation="x" * 10_000, evidence="y" * 100_000 + "END")
     document = html.document(fakes.run(result))
     assert "x" * 10_000 in document
@@ -282,44 +273,34 @@ def test_long_messages_are_shown_whole_and_long_evidence_is_cut(fakes: Fakes) ->
     assert "yyyEND" in document
 
 
-def test_the_report_of_500_nodes_is_under_15_megabytes(fakes: Fakes) -> None:
+def test_the_report_of_500_nodes_is_under_15_megabytes() -> None:
     """Even if no node is like another."""
     document = html.document(fakes.nodes(500, 230, alike=False))
     assert document.count('class="machine"') == 500
     assert len(document.encode()) < 15_000_000
 
 
-def test_each_cause_is_told_once_with_all_that_it_hits(fakes: Fakes) -> None:
-    machines = [fakes.machine(f"m{n}") for n in range(3)]
-    run = fakes.run(
-        *(
-            fakes.result("fail", scenario=f"pinning.s{n}", machine=machine)
-            for machine in machines
-            for n in range(2)
-        )
-    )
+def test_each_cause_is_told_once_with_all_that_it_hits() -> None:
+    cases = product(map(fakes.machine, ("m0", "m1", "m2")), ("pinning.s0", "pinning.s1"))
+    run = fakes.run(*(fakes.result("fail", scenario=name, machine=one) for one, name in cases))
     document = html.document(run)
     assert document.count('<details class="cause') == 1
     assert "6 results: 2 scenarios on m0, m1, m2" in parsed(run).text
     assert document.index('<details class="cause') < document.index('<section id="matrix"')
 
 
-def test_known_failures_are_shown_and_not_among_what_broke(fakes: Fakes) -> None:
+def test_known_failures_are_shown_and_not_among_what_broke() -> None:
     run = fakes.run(
         fakes.result("fail", scenario="old/one"),
         fakes.result("pass", scenario="old/two"),
         fakes.result("fail", scenario="new/one"),
     )
-    entries = [
-        KnownFailure(scenario=one, reason="being mended", expires="2999-12-31")
-        for one in ("old/one", "old/two")
-    ]
-    header = msgspec.structs.replace(run.header, known=entries)
-    document = html.document(dataclasses.replace(run, header=header))
-    broken = document[
-        document.index('<section id="broken"') : document.index('<section id="known"')
-    ]
-    known = document[document.index('<section id="known"') : document.index("<nav ")]
+    mended = {"reason": "being mended", "expires": "2999-12-31", "link": ""}
+    entries = (fakes.entry(scenario=one, **mended) for one in ("old/one", "old/two"))
+    run = fakes.known(run, *entries)
+    document = html.document(run)
+    broken = between(document, '<section id="broken"', '<section id="known"')
+    known = between(document, '<section id="known"', "<nav ")
     assert "new/one" in broken
     assert "old/one" not in broken
     text = Parsed(known).text
@@ -328,18 +309,10 @@ def test_known_failures_are_shown_and_not_among_what_broke(fakes: Fakes) -> None
     assert "Broken promise: a container with exclusive CPUs gets whole physical cores" in text
 
 
-def test_nodes_that_are_alike_are_one_column_and_outliers_come_first(fakes: Fakes) -> None:
+def test_nodes_that_are_alike_are_one_column_and_outliers_come_first() -> None:
     page = parsed(fakes.nodes(60, 10))
-    heads = [
-        attrs["href"] for _, attrs in page.tags if attrs.get("href", "").startswith("#machine-")
-    ]
-    assert heads == [
-        "#machine-node007",
-        "#machine-node027",
-        "#machine-node047",
-        "#machine-node001",
-        "#machine-node000",
-    ]
+    heads = [href for href in page.all("href") if href.startswith("#machine-")]
+    assert heads == [f"#machine-node{number}" for number in ("007", "027", "047", "001", "000")]
     for part in (
         "60 nodes , 3 of them with failures · 5 groups of equal machine",
         "node001 and 26 more",
@@ -348,21 +321,16 @@ def test_nodes_that_are_alike_are_one_column_and_outliers_come_first(fakes: Fake
         assert part in page.text
 
 
-def test_another_configuration_is_another_column(fakes: Fakes) -> None:
+def test_another_configuration_is_another_column() -> None:
     run = fakes.nodes(4, 3)
     own = msgspec.structs.replace(run.header.subject, facts={"policy": "none"})
     assert len(groups(run)) == 2
     assert len(groups(dataclasses.replace(run, subjects={"node002": own}))) == 3
 
 
-def test_allocation_over_time_is_shown_as_strips(fakes: Fakes) -> None:
-    moments = [
-        Moment(step="start", holdings=[Holding(owner="shared pool", cpus="0-15")]),
-        Moment(
-            step="apply",
-            holdings=[Holding(owner="web/app", cpus="1-2"), Holding(owner="shared pool", cpus="0")],
-        ),
-    ]
+def test_allocation_over_time_is_shown_as_strips() -> None:
+    steps = {"start": {"shared pool": "0-15"}, "apply": {"web/app": "1-2", "shared pool": "0"}}
+    moments = [Moment(step=step, holdings=held(cpus)) for step, cpus in steps.items()]
     run = fakes.run(fakes.result("fail", failure=fakes.failure(moments=moments)))
     page = parsed(run)
     labels = page.all("aria-label")
@@ -371,18 +339,18 @@ def test_allocation_over_time_is_shown_as_strips(fakes: Fakes) -> None:
     assert "A web/app" in page.text
 
 
-def test_without_cpus_that_differ_there_is_no_picture(fakes: Fakes) -> None:
-    held = [Holding(owner="web/app", cpus="1")]
+def test_without_cpus_that_differ_there_is_no_picture() -> None:
+    app = held({"web/app": "1"})
     same = Difference(what="pod web", expected="running", seen="running: another message")
-    failure = fakes.failure(differences=[same], expected_holdings=held, seen_holdings=held)
+    failure = fakes.failure(differences=[same], expected_holdings=app, seen_holdings=app)
     assert "<figure>" not in html.document(fakes.run(fakes.result("fail", failure=failure)))
 
 
 @given(st.text(max_size=300))
 def test_no_text_whatever_becomes_markup(text: str) -> None:
     """Everywhere at once: names, titles, reasons, steps, replay commands, owners, log lines."""
-    plain = Parsed(html.document(Fakes().filled("x")))
-    page = Parsed(html.document(Fakes().filled(text)))
+    plain = Parsed(html.document(fakes.filled("x")))
+    page = Parsed(html.document(fakes.filled(text)))
     assert Counter(tag for tag, _ in page.tags) <= Counter(tag for tag, _ in plain.tags) + Counter(
         {"span": 3 * len(text.split(" ")) + 3, "b": 9, "a": 3, "code": 3, "br": 3}
     )
@@ -394,12 +362,11 @@ def test_no_text_whatever_becomes_markup(text: str) -> None:
 
 def moments_and_list(text: str) -> Parsed:
     """A page with this text in the moments of an allocation and in the list of known failures."""
-    fakes = Fakes()
-    held = [Holding(owner=text, cpus="1-2")], [Holding(owner=text, cpus="1,9")]
+    both = held({text: "1-2"}), held({text: "1,9"})
     failure = fakes.failure(
-        expected_holdings=held[0],
-        seen_holdings=held[1],
-        moments=[Moment(step=text, holdings=holdings) for holdings in held],
+        expected_holdings=both[0],
+        seen_holdings=both[1],
+        moments=[Moment(step=text, holdings=holdings) for holdings in both],
     )
     broken = fakes.result("fail", failure=failure)
     mended = fakes.result(scenario="mended")
@@ -421,37 +388,29 @@ def test_no_text_of_moments_or_known_failures_becomes_markup(text: str) -> None:
 
 
 def test_beyond_the_budget_pictures_and_evidence_are_left_out_and_said_to_be(
-    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pages, "EVIDENCE", 100)
     whole = html.document(fakes.run(fakes.result("fail")))
     [expected, seen, machine] = re.findall(r"<svg.*?</svg>\n", whole, re.S)
     monkeypatch.setattr(pages, "PICTURES", len(expected) + len(seen) + len(machine) - 1)
-    run = fakes.run(
-        *(
-            fakes.result("fail", scenario=f"s{n}", failure=fakes.failure(rule="abc"[n]))
-            for n in range(3)
-        )
-    )
+    failures = [fakes.failure(rule=rule) for rule in "abc"]
+    run = fakes.run(*(fakes.result("fail", scenario=one.rule, failure=one) for one in failures))
     document = html.document(run)
     assert document.count("<svg") == 2
     assert document.count("The picture was left out to keep this file small.") == 2 + 1
     assert document.count("Left out to keep this file small: see result.jsonl.") == 1
 
 
-def test_the_same_results_give_the_same_page(fakes: Fakes) -> None:
+def test_the_same_results_give_the_same_page() -> None:
     run = fakes.large(6, 3)
     shuffled = dataclasses.replace(run, results=run.results[::-1])
     assert html.document(run) == html.document(shuffled)
 
 
-def test_small_machines_are_drawn_before_large_ones(
-    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machines = [
-        msgspec.structs.replace(fakes.machine(f"m{cpus}", cpus=cpus), digest=f"sha256:{cpus}")
-        for cpus in (64, 8, 4)
-    ]
+def test_small_machines_are_drawn_before_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = ((one, fakes.machine(f"m{one}", cpus=one)) for one in (64, 8, 4))
+    machines = [msgspec.structs.replace(made, digest=f"sha256:{one}") for one, made in sizes]
     run = fakes.run(*(fakes.result(machine=one) for one in machines))
     pictures = re.findall(r"<svg.*?</svg>\n", html.document(run), re.S)
     monkeypatch.setattr(pages, "PICTURES", sum(map(len, pictures[1:])))
@@ -463,15 +422,11 @@ def test_small_machines_are_drawn_before_large_ones(
     assert html.document(run).count("<svg") == 2
 
 
-def test_replay_commands_of_further_scenarios_are_bounded(
-    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_commands_of_further_scenarios_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that shows a cause always has its own."""
     monkeypatch.setattr(pages, "STORIES", 100)
-    run = fakes.run(
-        *(
-            fakes.result("fail", scenario=f"s{n}", replay=f"again s{n} {'x' * 50}", explanation="")
-            for n in range(4)
-        )
-    )
-    assert parsed(run).text.count("again s") == 1 + 1
+    failed = [
+        fakes.result("fail", scenario=f"s{n}", replay=f"again s{n} {'x' * 50}", explanation="")
+        for n in range(4)
+    ]
+    assert parsed(fakes.run(*failed)).text.count("again s") == 1 + 1

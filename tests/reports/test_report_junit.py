@@ -6,19 +6,15 @@ import dataclasses
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import junitparser
-import msgspec
 import pytest
 import xmlschema
 
-from conformance.results import Footer
 from conformance.verdict import ExitStatus
 from reports import Run, junit
-
-if TYPE_CHECKING:
-    from tests.reports.conftest import Fakes
+from tests.reports.conftest import fakes, footer, headed
 
 Read = Callable[[Run], Any]
 
@@ -47,7 +43,7 @@ def only_case(parsed: Any) -> Any:
     return case
 
 
-def test_counts_are_what_a_ci_system_shows(read: Read, fakes: Fakes) -> None:
+def test_counts_are_what_a_ci_system_shows(read: Read) -> None:
     parsed = read(fakes.one_of_each())
     assert (parsed.tests, parsed.failures, parsed.errors) == (5, 1, 1)
     by_suite = {suite.name: (suite.tests, suite.failures, suite.errors, suite.skipped)
@@ -59,7 +55,7 @@ def test_counts_are_what_a_ci_system_shows(read: Read, fakes: Fakes) -> None:
     }
 
 
-def test_a_broken_promise_is_a_failure_with_message_and_story(read: Read, fakes: Fakes) -> None:
+def test_a_broken_promise_is_a_failure_with_message_and_story(read: Read) -> None:
     case = only_case(read(fakes.run(fakes.result("fail"))))
     assert case.name == "pinning.whole-cores [2s-2n-8c-smt2]"
     assert case.classname == "conformance.pinning"
@@ -75,7 +71,7 @@ def test_a_broken_promise_is_a_failure_with_message_and_story(read: Read, fakes:
     assert case.system_err == "I0101 static policy: Allocate exclusive CPUs"
 
 
-def test_what_could_not_be_told_is_an_error_with_its_reason(read: Read, fakes: Fakes) -> None:
+def test_what_could_not_be_told_is_an_error_with_its_reason(read: Read) -> None:
     [error] = only_case(read(fakes.run(fakes.result("unknown")))).result
     assert isinstance(error, junitparser.Error)
     assert error.message == "the kubelet did not answer within 60 s"
@@ -83,7 +79,7 @@ def test_what_could_not_be_told_is_an_error_with_its_reason(read: Read, fakes: F
     assert "Replay: pinproof run" in error.text
 
 
-def test_a_skip_says_what_is_missing(read: Read, fakes: Fakes) -> None:
+def test_a_skip_says_what_is_missing(read: Read) -> None:
     run = fakes.run(fakes.result(), fakes.result("skip", scenario="s"))
     [suite] = read(run)
     [skipped] = next(case for case in suite if case.name.startswith("s ")).result
@@ -91,13 +87,13 @@ def test_a_skip_says_what_is_missing(read: Read, fakes: Fakes) -> None:
     assert skipped.message == "needs release 1.22 or later"
 
 
-def test_what_the_kubelet_said_stands_in_system_out_of_a_pass_too(read: Read, fakes: Fakes) -> None:
+def test_what_the_kubelet_said_stands_in_system_out_of_a_pass_too(read: Read) -> None:
     case = only_case(read(fakes.run(fakes.result(kubelet_errors=["start failed", "again"]))))
     assert case.is_passed
     assert case.system_out == "start failed\nagain"
 
 
-def test_a_verdict_without_any_words_is_still_no_pass(read: Read, fakes: Fakes) -> None:
+def test_a_verdict_without_any_words_is_still_no_pass(read: Read) -> None:
     """junit-xml leaves out a failure whose message and text are empty."""
     for verdict in ("unknown", "skip", "fail"):
         bare = fakes.result(verdict, reason="", explanation="", failure=None, title="")
@@ -105,7 +101,7 @@ def test_a_verdict_without_any_words_is_still_no_pass(read: Read, fakes: Fakes) 
         assert [case.is_passed for case in next(iter(parsed))].count(True) == 1
 
 
-def test_suites_carry_what_was_run_where(read: Read, fakes: Fakes) -> None:
+def test_suites_carry_what_was_run_where(read: Read) -> None:
     [suite] = read(fakes.run(fakes.result()))
     assert {prop.name: prop.value for prop in suite.properties()} == {
         "subject": "kubelet:1.36",
@@ -118,9 +114,11 @@ def test_suites_carry_what_was_run_where(read: Read, fakes: Fakes) -> None:
         "environment.kernel": "6.12.0",
     }
     assert suite.timestamp == "2026-03-01T10:00:00+00:00"
+    [suite] = read(headed(fakes.run(fakes.result()), started="noon"))
+    assert suite.timestamp is None, "a time that is none is left out"
 
 
-def test_hostile_text_is_text(read: Read, fakes: Fakes) -> None:
+def test_hostile_text_is_text(read: Read) -> None:
     parsed = read(fakes.hostile())
     [suite] = parsed
     assert parsed.tests == 5
@@ -130,7 +128,7 @@ def test_hostile_text_is_text(read: Read, fakes: Fakes) -> None:
     assert "[31m" not in junit.document(fakes.hostile())
 
 
-def test_names_are_unique_and_the_same_in_every_run(read: Read, fakes: Fakes) -> None:
+def test_names_are_unique_and_the_same_in_every_run(read: Read) -> None:
     twice = [fakes.result(), fakes.result(), fakes.result("fail")]
     names = [case.name for case in next(iter(read(fakes.run(*twice))))]
     assert names == [
@@ -144,7 +142,7 @@ def test_names_are_unique_and_the_same_in_every_run(read: Read, fakes: Fakes) ->
     assert sorted(junit.document(run).split("\n")) == sorted(junit.document(shuffled).split("\n"))
 
 
-def test_long_texts_are_cut_and_say_so(read: Read, fakes: Fakes) -> None:
+def test_long_texts_are_cut_and_say_so(read: Read) -> None:
     long = fakes.result("unknown", reason="r" * 10_000, explanation="e" * 1_000_000,
                         evidence="v" * 1_000_000)  # fmt: skip
     case = only_case(read(fakes.run(long)))
@@ -154,11 +152,8 @@ def test_long_texts_are_cut_and_say_so(read: Read, fakes: Fakes) -> None:
 
 
 @pytest.mark.parametrize("status", [s for s in ExitStatus if s is not ExitStatus.CONFORMANT])
-def test_a_run_that_is_not_conformant_never_reads_as_green(
-    status: ExitStatus, read: Read, fakes: Fakes
-) -> None:
-    end = Footer(counts={"pass": 1}, exit_status=status, finished="", seconds=1)
-    run = fakes.run(fakes.result(), footer=end)
+def test_a_run_that_is_not_conformant_never_reads_as_green(status: ExitStatus, read: Read) -> None:
+    run = fakes.run(fakes.result(), footer=footer({"pass": 1}, status))
     parsed = read(run)
     assert (parsed.tests, parsed.failures + parsed.errors) == (2, 1)
     [case] = list(parsed)[-1]
@@ -166,22 +161,15 @@ def test_a_run_that_is_not_conformant_never_reads_as_green(
     assert case.result[0].message == run.verdict
 
 
-def test_an_empty_or_cut_off_run_is_an_error(read: Read, fakes: Fakes) -> None:
+def test_an_empty_or_cut_off_run_is_an_error(read: Read) -> None:
     assert read(fakes.run()).errors == 1
     cut = read(fakes.run(fakes.result("fail"), footer=None, cut_off="x:3: cut off"))
     assert (cut.failures, cut.errors) == (1, 1)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-7, 123456.789, float("inf"), -1.0])
-def test_any_duration_is_plain_digits(seconds: float, read: Read, fakes: Fakes) -> None:
+def test_any_duration_is_plain_digits(seconds: float, read: Read) -> None:
     assert only_case(read(fakes.run(fakes.result(seconds=seconds)))).time >= 0
-
-
-def test_a_time_that_is_none_is_left_out(read: Read, fakes: Fakes) -> None:
-    run = fakes.run(fakes.result())
-    header = msgspec.structs.replace(run.header, started="noon")
-    [suite] = read(dataclasses.replace(run, header=header))
-    assert suite.timestamp is None
 
 
 @pytest.mark.parametrize(
@@ -194,7 +182,7 @@ def test_a_time_that_is_none_is_left_out(read: Read, fakes: Fakes) -> None:
     ],
 )
 def test_the_schema_refuses_what_readers_would(
-    break_it: Callable[[ET.Element], object], schema: xmlschema.XMLSchema, fakes: Fakes
+    break_it: Callable[[ET.Element], object], schema: xmlschema.XMLSchema
 ) -> None:
     root = ET.fromstring(junit.document(fakes.run(fakes.result("fail"))).encode())
     schema.validate(root)
@@ -202,7 +190,7 @@ def test_the_schema_refuses_what_readers_would(
     assert not schema.is_valid(root)
 
 
-def test_a_suite_is_an_area_with_the_file_of_its_scenarios(read: Read, fakes: Fakes) -> None:
+def test_a_suite_is_an_area_with_the_file_of_its_scenarios(read: Read) -> None:
     """Two suites where two files have them: a reader takes a suite's file for all its cases."""
     one, two = "conformance/scenarios/qos.py", "conformance/scenarios/more.py"
     results = [
@@ -220,7 +208,7 @@ def test_a_suite_is_an_area_with_the_file_of_its_scenarios(read: Read, fakes: Fa
     }
 
 
-def test_a_known_failure_is_skipped_and_one_that_passes_fails(read: Read, fakes: Fakes) -> None:
+def test_a_known_failure_is_skipped_and_one_that_passes_fails(read: Read) -> None:
     """With the reason; the story stays."""
     bad, good = fakes.run(fakes.result("fail"), fakes.result(scenario="x")), fakes.result()
     case = next(one for one in next(iter(read(fakes.known(bad, fakes.entry())))) if one.result)
@@ -233,14 +221,14 @@ def test_a_known_failure_is_skipped_and_one_that_passes_fails(read: Read, fakes:
     assert failure.type == "known failure that passes"
 
 
-def test_an_entry_past_its_date_is_no_green_run(read: Read, fakes: Fakes) -> None:
+def test_an_entry_past_its_date_is_no_green_run(read: Read) -> None:
     run = fakes.known(fakes.run(fakes.result()), fakes.entry(scenario="y", expires="2026-02-28"))
     parsed = read(run)
     assert (parsed.failures, parsed.errors) == (0, 1)
     assert "past the date in the list of known failures (y)" in run.verdict
 
 
-def test_what_is_not_green_names_the_page(fakes: Fakes) -> None:
+def test_what_is_not_green_names_the_page() -> None:
     run = fakes.run(fakes.result("fail"), fakes.result(scenario="x"))
     text = junit.document(run, attached=Path("/out/report.html"))
     assert text.count("[[ATTACHMENT|/out/report.html]]") == 1

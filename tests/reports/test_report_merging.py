@@ -2,74 +2,61 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 import reports
-from conformance.results import Footer, ResultsError, Shard, SubjectRecord
+from conformance.results import ResultsError, Shard, SubjectRecord
 from conformance.verdict import ExitStatus
 from reports import Run
 from reports.merging import as_stream
 from reports.nodes import groups
-
-if TYPE_CHECKING:
-    from tests.reports.conftest import Fakes
+from tests.reports.conftest import fakes, footer, headed, with_subject
 
 
-def _load(fakes: Fakes, tmp_path: Path, *runs: Run) -> Run:
+def _load(tmp_path: Path, *runs: Run) -> Run:
     paths = [fakes.write(run, tmp_path / f"{number}.jsonl") for number, run in enumerate(runs)]
     return reports.load(*paths)
 
 
 def _of(run: Run, name: str, release: str = "1.36") -> Run:
     subject = SubjectRecord(name=name, release=release, version="v1", digest="sha256:1")
-    return dataclasses.replace(run, header=msgspec.structs.replace(run.header, subject=subject))
+    return headed(run, subject=subject)
 
 
-def test_shards_are_one_run(fakes: Fakes, tmp_path: Path) -> None:
+def test_shards_are_one_run(tmp_path: Path) -> None:
     first = fakes.run(fakes.result(), fakes.result("fail", scenario="b"))
     second = fakes.run(fakes.result(scenario="c", machine=fakes.machine("other")))
-    run = _load(fakes, tmp_path, first, second)
+    run = _load(tmp_path, first, second)
     assert run.verdict == "Not conformant: 2 promises kept, 1 broken."
     assert (run.status, run.caution) == (ExitStatus.NOT_CONFORMANT, "")
     assert run.machines == ("2s-2n-8c-smt2", "other")
     assert run.header.subject.name == "kubelet:1.36"
 
 
-def test_a_shard_in_which_nothing_applied_is_no_fault(fakes: Fakes, tmp_path: Path) -> None:
-    empty = fakes.run(fakes.result("skip", scenario="b"))
-    idle = Footer(
-        counts={"skip": 1},
-        exit_status=4,
-        finished="",
-        seconds=1.0,
-        idle=["2s-2n-8c-smt2"],
-    )
-    shard = dataclasses.replace(empty, footer=idle)
-    assert _load(fakes, tmp_path, shard).status is ExitStatus.TOO_FEW
-    run = _load(fakes, tmp_path, shard, fakes.run(fakes.result()))
+def test_a_shard_in_which_nothing_applied_is_no_fault(tmp_path: Path) -> None:
+    idle = footer({"skip": 1}, 4, idle=["2s-2n-8c-smt2"])
+    shard = fakes.run(fakes.result("skip", scenario="b"), footer=idle)
+    assert _load(tmp_path, shard).status is ExitStatus.TOO_FEW
+    run = _load(tmp_path, shard, fakes.run(fakes.result()))
     assert (run.status, run.idle) == (ExitStatus.CONFORMANT, ())
 
 
 def _shard(run: Run, *parts: int, of: int = 3, **about: object) -> Run:
-    shard = Shard(of=of, parts=list(parts))
-    header = msgspec.structs.replace(run.header, shard=shard, **about)
-    return dataclasses.replace(run, header=header)
+    return headed(run, shard=Shard(of=of, parts=list(parts)), **about)
 
 
-def test_all_shards_are_a_whole_run_that_says_so(fakes: Fakes, tmp_path: Path) -> None:
+def test_all_shards_are_a_whole_run_that_says_so(tmp_path: Path) -> None:
     runs = [fakes.run(fakes.result(scenario=name)) for name in "abc"]
     shards = [_shard(run, number) for number, run in enumerate(runs, 1)]
-    assert _load(fakes, tmp_path, shards[1]).caution == "This is a part of a run: shard 2 of 3."
-    assert _load(fakes, tmp_path, shards[1]).verdict.startswith("Conformant in shard 2 of 3: 1 ")
-    two = _load(fakes, tmp_path, shards[2], shards[0])
+    assert _load(tmp_path, shards[1]).caution == "This is a part of a run: shard 2 of 3."
+    assert _load(tmp_path, shards[1]).verdict.startswith("Conformant in shard 2 of 3: 1 ")
+    two = _load(tmp_path, shards[2], shards[0])
     assert (two.status, two.part) == (ExitStatus.COULD_NOT_TELL, "shards 1, 3 of 3")
     assert two.caution == "This is a part of a run: shards 1, 3 of 3."
-    run = _load(fakes, tmp_path, *reversed(shards))
+    run = _load(tmp_path, *reversed(shards))
     assert (run.status, run.part, run.caution) == (ExitStatus.CONFORMANT, "", "")
     assert str(run.header.shard) == "3 shards, whole"
     path = tmp_path / "whole.jsonl"
@@ -80,109 +67,96 @@ def test_all_shards_are_a_whole_run_that_says_so(fakes: Fakes, tmp_path: Path) -
         as_stream(two)
 
 
-def test_a_joined_stream_may_not_claim_what_one_shard_may(fakes: Fakes, tmp_path: Path) -> None:
+def test_a_joined_stream_may_not_claim_what_one_shard_may(tmp_path: Path) -> None:
     """An empty shard says nothing against itself; an empty run contradicts itself."""
-    empty = fakes.run(fakes.result("skip"))
-    assert empty.footer is not None
-    green = dataclasses.replace(
-        empty, footer=msgspec.structs.replace(empty.footer, exit_status=int(ExitStatus.CONFORMANT))
-    )
-    assert _load(fakes, tmp_path, _shard(green, 2)).contradiction == ""
-    assert _load(fakes, tmp_path, _shard(green, 1, 2, 3)).contradiction.startswith("its footer")
-    assert _load(fakes, tmp_path, green).status is ExitStatus.COULD_NOT_TELL
+    green = fakes.ended(fakes.run(fakes.result("skip")), ExitStatus.CONFORMANT)
+    assert _load(tmp_path, _shard(green, 2)).contradiction == ""
+    assert _load(tmp_path, _shard(green, 1, 2, 3)).contradiction.startswith("its footer")
+    assert _load(tmp_path, green).status is ExitStatus.COULD_NOT_TELL
 
 
-def test_a_floor_is_for_all_shards_together(fakes: Fakes, tmp_path: Path) -> None:
+def test_a_floor_is_for_all_shards_together(tmp_path: Path) -> None:
     def shard(number: int, floor: int) -> Run:
         run = fakes.run(fakes.result(scenario=str(number)))
         return _shard(run, number, of=2, configuration={"floor": str(floor)})
 
-    assert _load(fakes, tmp_path, shard(1, 2), shard(2, 2)).status is ExitStatus.CONFORMANT
-    assert _load(fakes, tmp_path, shard(1, 3), shard(2, 3)).status is ExitStatus.TOO_FEW
+    assert _load(tmp_path, shard(1, 2), shard(2, 2)).status is ExitStatus.CONFORMANT
+    assert _load(tmp_path, shard(1, 3), shard(2, 3)).status is ExitStatus.TOO_FEW
 
 
-def test_shards_of_many_nodes_are_whole_where_each_node_is(fakes: Fakes, tmp_path: Path) -> None:
+def test_shards_of_many_nodes_are_whole_where_each_node_is(tmp_path: Path) -> None:
     def node(name: str, part: int) -> Run:
         run = fakes.run(fakes.result(scenario=str(part), machine=fakes.machine(name)))
         return _shard(_of(run, f"node:{name}"), part, of=2)
 
     runs = [node("a", 1), node("a", 2), node("b", 1)]
-    assert _load(fakes, tmp_path, *runs).part == "shard 1 of 2"
-    whole = _load(fakes, tmp_path, *runs, node("b", 2))
+    assert _load(tmp_path, *runs).part == "shard 1 of 2"
+    whole = _load(tmp_path, *runs, node("b", 2))
     assert (whole.part, whole.status) == ("", ExitStatus.CONFORMANT)
     with pytest.raises(ResultsError, match="several nodes cannot have one result stream"):
         as_stream(whole)
 
 
-def test_shards_of_other_runs_are_refused(fakes: Fakes, tmp_path: Path) -> None:
+def test_shards_of_other_runs_are_refused(tmp_path: Path) -> None:
     one = _shard(fakes.run(fakes.result()), 1)
     other = fakes.run(fakes.result(scenario="b"))
     with pytest.raises(ResultsError, match=r"of 4 shards, .*0\.jsonl is of 3 shards"):
-        _load(fakes, tmp_path, one, _shard(other, 2, of=4))
+        _load(tmp_path, one, _shard(other, 2, of=4))
     with pytest.raises(ResultsError, match=r"of no shards, .* is of 3 shards"):
-        _load(fakes, tmp_path, one, other)
+        _load(tmp_path, one, other)
     with pytest.raises(ResultsError, match="of a run with other options"):
-        _load(fakes, tmp_path, one, _shard(other, 2, configuration={"level": "core"}))
+        _load(tmp_path, one, _shard(other, 2, configuration={"level": "core"}))
 
 
 @pytest.mark.parametrize("status", [ExitStatus.NOT_RESTORED, ExitStatus.COULD_NOT_TELL])
-def test_what_one_shard_says_of_itself_stays_said(
-    status: ExitStatus, fakes: Fakes, tmp_path: Path
-) -> None:
+def test_what_one_shard_says_of_itself_stays_said(status: ExitStatus, tmp_path: Path) -> None:
     """It shows in no result."""
-    run = fakes.run(fakes.result())
-    assert run.footer is not None
-    bad = dataclasses.replace(run, footer=msgspec.structs.replace(run.footer, exit_status=status))
-    assert _load(fakes, tmp_path, bad, fakes.run(fakes.result(scenario="b"))).status is status
+    bad = fakes.ended(fakes.run(fakes.result()), status)
+    assert _load(tmp_path, bad, fakes.run(fakes.result(scenario="b"))).status is status
 
 
-def test_a_shard_that_was_cut_off_cuts_the_whole_off(fakes: Fakes, tmp_path: Path) -> None:
-    cut = dataclasses.replace(fakes.run(fakes.result()), footer=None)
-    run = _load(fakes, tmp_path, fakes.run(fakes.result(scenario="b")), cut)
+def test_a_shard_that_was_cut_off_cuts_the_whole_off(tmp_path: Path) -> None:
+    cut = fakes.run(fakes.result(), footer=None)
+    run = _load(tmp_path, fakes.run(fakes.result(scenario="b")), cut)
     assert run.status is ExitStatus.COULD_NOT_TELL
     assert "0.jsonl" not in run.cut_off
     assert "1.jsonl: cut off" in run.cut_off
 
 
-def test_nodes_are_one_run(fakes: Fakes, tmp_path: Path) -> None:
+def test_nodes_are_one_run(tmp_path: Path) -> None:
     runs = [
         _of(fakes.run(fakes.result(machine=fakes.machine(f"node{n}"))), f"node:ssh://node{n}", one)
         for n, one in enumerate(("1.36", "1.37"))
     ]
-    run = _load(fakes, tmp_path, *runs)
+    run = _load(tmp_path, *runs)
     assert run.header.subject.name == "2 nodes: node:ssh://node0, node:ssh://node1"
     assert run.header.subject.release == "1.36, 1.37"
     assert run.verdict == "Conformant: 2 promises kept."
 
 
-def test_nodes_keep_what_tells_their_kubelets_apart(fakes: Fakes, tmp_path: Path) -> None:
+def test_nodes_keep_what_tells_their_kubelets_apart(tmp_path: Path) -> None:
     """Those of equal machine and kubelet are one column of the report, the others are not."""
     runs = []
     for number, release in enumerate(("1.36", "1.36", "1.37")):
         result = fakes.result(machine=fakes.machine(f"node{number}"))
         run = _of(fakes.run(result), f"node:ssh://node{number}", release)
-        subject = msgspec.structs.replace(run.header.subject, facts={"runtime": "containerd"})
-        header = msgspec.structs.replace(run.header, subject=subject)
-        runs.append(dataclasses.replace(run, header=header))
-    run = _load(fakes, tmp_path, *runs)
+        runs.append(with_subject(run, facts={"runtime": "containerd"}))
+    run = _load(tmp_path, *runs)
     assert run.subjects["node2"].release == "1.37"
-    assert [[node.name for node in group.nodes] for group in groups(run)] == [
-        ["node2"],
-        ["node0", "node1"],
-    ]
+    columns = [[node.name for node in group.nodes] for group in groups(run)]
+    assert columns == [["node2"], ["node0", "node1"]]
 
 
-def test_what_does_not_belong_together_is_refused_in_one_line(fakes: Fakes, tmp_path: Path) -> None:
+def test_what_does_not_belong_together_is_refused_in_one_line(tmp_path: Path) -> None:
     first, other = fakes.run(fakes.result()), fakes.run(fakes.result(scenario="b"))
-    renamed = msgspec.structs.replace(other.header, catalogue="sha256:other")
     machine = msgspec.structs.replace(fakes.machine(), digest="sha256:other")
     for run, error in (
         (_of(other, "kubelet:1.37"), "of another subject than .*0.jsonl: kubelet:1.37"),
-        (dataclasses.replace(other, header=renamed), "other pinproof version or scenarios"),
+        (headed(other, catalogue="sha256:other"), "other pinproof version or scenarios"),
         (fakes.run(fakes.result(scenario="b", machine=machine)), "another machine has the name"),
         (first, "pinning.whole-cores on 2s-2n-8c-smt2 is in another stream as well"),
     ):
         with pytest.raises(ResultsError, match=error) as caught:
-            _load(fakes, tmp_path, first, run)
+            _load(tmp_path, first, run)
         assert "\n" not in str(caught.value)
         assert "1.jsonl: " in str(caught.value)

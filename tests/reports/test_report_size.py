@@ -7,7 +7,8 @@ on all of them takes most of a minute; why a scenario does not apply is asked on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -24,10 +25,9 @@ from conformance.subject import Subject
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUTopology
-from reference.steps import KubeletConfig
 from reports import html
 from reports.page import EVIDENCE
-from tests.reports.conftest import Fakes
+from tests.reports.conftest import fakes
 from topologies import Machine, machine, names
 
 LIMIT: Final = 1_000_000
@@ -61,14 +61,9 @@ def _topology(one: Machine, subject: Subject) -> CPUTopology:
 
 def _judged(case: Case, subject: Subject) -> Result:
     itself = isinstance(subject, ReferenceSubject)
-    oracle = recorded_oracle(case.scenario.id, case.machine, NEWEST) if itself else _model
+    model = partial(ModelOracle, release=NEWEST)
+    oracle = recorded_oracle(case.scenario.id, case.machine, NEWEST) if itself else model
     return judge(case, subject, oracle=oracle, release=NEWEST).result
-
-
-def _model(
-    machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-) -> ModelOracle:
-    return ModelOracle(machine, config, machines=machines, release=NEWEST)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +72,7 @@ def _model(
     ids=["reference", "splits-cores"],
 )
 def test_the_report_of_a_run_on_all_machines_is_under_a_megabyte(
-    subject: Subject, broken: bool, fakes: Fakes
+    subject: Subject, broken: bool
 ) -> None:
     """Also where a third of all that ran is broken, and a kubelet wrote as much evidence as is
     shown."""

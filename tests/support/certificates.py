@@ -144,13 +144,18 @@ def findings(made: Run, **changes: Any) -> Findings:
     return Findings(**(FACTS | facts | changes))
 
 
-def certificate(made: Run, folder: Path, **changes: Any) -> Statement:
-    """The certificate of a run whose stream is written to ``folder``."""
-    stream = folder / "result.jsonl"
-    records: list[Record] = [made.header, *made.results, *([made.footer] if made.footer else [])]
+def written(made: Run, path: Path) -> Path:
+    """The stream of a run, as a file."""
+    records: list[Record] = [made.header, *made.results, *filter(None, [made.footer])]
     writer = Writer()
     lines = [line for record in records for line in writer.lines(record)]
-    stream.write_bytes(b"".join(line + b"\n" for line in lines))
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return path
+
+
+def certificate(made: Run, folder: Path, **changes: Any) -> Statement:
+    """The certificate of a run whose stream is written to ``folder``."""
+    stream = written(made, folder / "result.jsonl")
     return make(made, findings(made, **changes), stream)
 
 

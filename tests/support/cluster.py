@@ -285,21 +285,11 @@ class Cluster:
 
 
 #: What the API wants a node to say of itself.
-_NODE_INFO: Final = dict.fromkeys(
-    (
-        "architecture",
-        "bootID",
-        "containerRuntimeVersion",
-        "kernelVersion",
-        "kubeProxyVersion",
-        "kubeletVersion",
-        "machineID",
-        "operatingSystem",
-        "osImage",
-        "systemUUID",
-    ),
-    "",
-)
+_NODE_INFO: Final = {
+    "architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "",
+    "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "operatingSystem": "",
+    "osImage": "", "systemUUID": "",
+}  # fmt: skip
 
 
 def _items(answer: Any) -> list[dict[str, Any]]:

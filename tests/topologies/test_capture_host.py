@@ -30,10 +30,23 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def wanted(spec: str) -> dict[str, str]:
-    """Of a described tree, what a capture holds."""
-    tree = topologies.load(spec)
-    return {path: text for path, text in tree.items() if is_file(path) or is_link(path)}
+#: What a capture holds of the described tree.
+WANTED = {
+    path: text for path, text in topologies.load(SPEC).items() if is_file(path) or is_link(path)
+}
+
+
+def ran(folder: Path, *shell: str, path: str = os.environ["PATH"], check: bool = True) -> bytes:
+    """What the script prints of a folder, run by this shell."""
+    done = subprocess.run(
+        [*(shell or ["/bin/sh"]), "-s", str(folder)],
+        input=script().encode(),
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        check=check,
+    )
+    assert done.stderr == b""
+    return done.stdout
 
 
 def test_this_host_is_a_machine() -> None:
@@ -67,8 +80,11 @@ def test_nothing_tells_this_host_from_its_twins() -> None:
 
 
 def test_a_folder_is_captured_to_the_byte(folder: Path) -> None:
+    """And nothing is written in it."""
+    before = sorted(folder.rglob("*"))
     made = capture_host(folder)
-    assert dict(made.tree) == wanted(SPEC)
+    assert sorted(folder.rglob("*")) == before
+    assert dict(made.tree) == WANTED
     assert (made.warnings, made.kernel) == ((), "unknown")
     assert made.left_out == ()
     assert not Path("pwned").exists()
@@ -78,11 +94,7 @@ def test_a_folder_is_captured_to_the_byte(folder: Path) -> None:
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
 def test_every_shell_prints_the_same(shell: list[str], folder: Path) -> None:
     lacking.program(shell[0])
-    done = subprocess.run(
-        [*shell, "-s", str(folder)], input=script().encode(), capture_output=True, check=False
-    )
-    assert done.stderr == b""
-    assert read_stream(done.stdout).entries == wanted(SPEC)
+    assert read_stream(ran(folder, *shell)).entries == WANTED
 
 
 @pytest.mark.parametrize("awk", ["mawk", "gawk", "busybox"])
@@ -91,31 +103,12 @@ def test_every_awk_reads_the_same(awk: str, folder: Path, tmp_path: Path) -> Non
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "awk").symlink_to(found)
-    done = subprocess.run(
-        ["/bin/sh", "-s", str(folder)],
-        input=script().encode(),
-        env={"PATH": f"{programs}:{os.environ['PATH']}"},
-        capture_output=True,
-        check=True,
-    )
-    assert read_stream(done.stdout).entries == wanted(SPEC)
+    printed = ran(folder, path=f"{programs}:{os.environ['PATH']}")
+    assert read_stream(printed).entries == WANTED
 
 
 def test_a_node_without_awk_is_told_from_one_without_cpus(folder: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["/bin/sh", "-s", str(folder)],
-        input=script().encode(),
-        env={"PATH": str(tmp_path)},
-        capture_output=True,
-        check=False,
-    )
-    assert b"E it has no awk" in done.stdout
-
-
-def test_nothing_is_written_where_it_runs(folder: Path) -> None:
-    before = sorted(folder.rglob("*"))
-    capture_host(folder)
-    assert sorted(folder.rglob("*")) == before
+    assert b"E it has no awk" in ran(folder, path=str(tmp_path), check=False)
 
 
 def test_what_may_not_be_read_is_named(open_folder: Path) -> None:
@@ -126,13 +119,7 @@ def test_what_may_not_be_read_is_named(open_folder: Path) -> None:
     place = open_folder / "root"
     topologies.write(topologies.load("1s-1n-2c-smt1"), place)
     (place / CPU / "possible").chmod(0)
-    done = subprocess.run(
-        [*as_user, "/bin/sh", "-s", str(place)],
-        input=script().encode(),
-        capture_output=True,
-        check=True,
-    )
-    received = read_stream(done.stdout)
+    received = read_stream(ran(place, *as_user, "/bin/sh"))
     assert received.unreadable == [f"{CPU}/possible"]
     assert f"{CPU}/present" in received.entries
 

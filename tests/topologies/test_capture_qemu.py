@@ -23,6 +23,8 @@ from topologies.capturing.scope import is_file, is_link
 
 CPU = "sys/devices/system/cpu"
 SPEC = "1s-1n-2c-smt1"
+#: What a guest says before its data, in a shell's words.
+HEAD = "echo up; echo in; echo data"
 
 
 # --- a false QEMU ----------------------------------------------------------------------------
@@ -30,11 +32,12 @@ SPEC = "1s-1n-2c-smt1"
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder on PATH, and a cache with a kernel to boot."""
-    parts_of = tmp_path / "cache/pinproof/kernels/linux-image-1"
-    parts_of.mkdir(parents=True)
-    for name in ("vmlinuz", "busybox"):
-        (parts_of / name).write_bytes(b"none")
+    """A folder on PATH, and a cache with kernels to boot."""
+    for architecture in ("", "arm64"):
+        parts_of = tmp_path / "cache/pinproof/kernels" / architecture / "linux-image-1"
+        parts_of.mkdir(parents=True)
+        for name in ("vmlinuz", "busybox"):
+            (parts_of / name).write_bytes(b"none")
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -42,8 +45,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def pretend(programs: Path, body: str) -> None:
-    program = programs / "qemu-system-x86_64"
+def pretend(programs: Path, body: str, name: str = "qemu-system-x86_64") -> None:
+    program = programs / name
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
 
@@ -60,26 +63,27 @@ def stream(spec: str, arch: str = "x86_64") -> bytes:
     return "\n".join([*lines, "L", *links, "end", ""]).encode()
 
 
-def answering(programs: Path, tmp_path: Path, spec: str) -> None:
-    (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(spec)))
-    pretend(programs, f"cat {tmp_path}/sent; exec sleep 600")
+def answering(programs: Path, spec: str = SPEC, body: str = "SEND; exec sleep 600") -> None:
+    """A false QEMU that does this; ``SEND`` is a whole answer of a guest of this description."""
+    sent = programs.with_name("sent")
+    sent.write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(spec)))
+    pretend(programs, body.replace("SEND", f"cat {sent}"))
 
 
-def test_a_capture_ends_with_the_data_not_with_qemu(programs: Path, tmp_path: Path) -> None:
-    answering(programs, tmp_path, SPEC)
+def test_a_capture_ends_with_the_data_not_with_qemu(programs: Path) -> None:
+    answering(programs)
     made = capture_qemu(SPEC, accel="tcg")
-    assert made.warnings == ()
-    assert made.shape == SPEC
+    assert (made.warnings, made.shape) == ((), SPEC)
     assert made.source == f"captured with QEMU ({SPEC}), Linux 6.1.0, x86_64"
 
 
-def test_another_machine_than_described_is_one_warning(programs: Path, tmp_path: Path) -> None:
-    answering(programs, tmp_path, "1s-2n-2c-smt1")
+def test_another_machine_than_described_is_one_warning(programs: Path) -> None:
+    answering(programs, "1s-2n-2c-smt1")
     assert capture_qemu(SPEC, accel="tcg").warnings == (
         f"the kernel shows another machine than {SPEC}: NUMA nodes are 0-1, described 0 "
         "(and 3 more differences)",
     )
-    answering(programs, tmp_path, "1s-1n-4c-smt1")
+    answering(programs, "1s-1n-4c-smt1")
     assert capture_qemu(SPEC, accel="tcg").warnings == (
         f"the kernel shows another machine than {SPEC}: CPUs 0-3 are online, described 0-1",
     )
@@ -92,16 +96,10 @@ def test_another_machine_than_described_is_one_warning(programs: Path, tmp_path:
         ("echo 'qemu-system-x86_64: warning: odd' >&2", "QEMU ended without a message"),
         ("printf '\\033[2Jhello\\n'", r"the guest said b'\x1b[2Jhello' instead of up"),
         ("yes | tr -d '\\n'", "instead of up"),
-        ("echo up; echo in; echo data; echo garbage", "the guest's data is damaged"),
+        (f"{HEAD}; echo garbage", "the guest's data is damaged"),
         ("echo up", "QEMU ended without a message"),
-        (
-            "echo up; echo in; echo data; echo hello | gzip",
-            "it sent something other than a capture: 'hello'",
-        ),
-        (
-            "echo up; echo in; echo data; head -c 200000000 /dev/zero | gzip -1",
-            "it sent more than 128 MiB",
-        ),
+        (f"{HEAD}; echo hello | gzip", "it sent something other than a capture: 'hello'"),
+        (f"{HEAD}; head -c 200000000 /dev/zero | gzip -1", "it sent more than 128 MiB"),
     ],
     ids=["refusal", "silence", "greeting", "endless", "no gzip", "cut off", "no capture", "bomb"],
 )
@@ -115,15 +113,11 @@ def test_what_goes_wrong_is_one_line(body: str, said: str, programs: Path) -> No
 
 
 def test_a_guest_that_never_comes_up_is_tried_in_one_thread(
-    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topologies.capturing.qemu._PATIENCE", 0.2)
     monkeypatch.setattr("topologies.capturing.qemu._PATIENCE_PER_CPU", 0.0)
-    (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(SPEC)))
-    pretend(
-        programs,
-        f'case "$*" in *thread=single*) cat {tmp_path}/sent ;; esac; exec sleep 600',
-    )
+    answering(programs, body='case "$*" in *thread=single*) SEND ;; esac; exec sleep 600')
     said: list[str] = []
     assert capture_qemu(SPEC, accel="tcg", say=said.append).warnings == ()
     assert said[:2] == ["booting 2 CPUs (emulation)", "booting 2 CPUs (emulation in one thread)"]
@@ -140,40 +134,24 @@ def test_cpus_that_are_plugged_out_have_threads_of_their_own(
         capture_qemu("2s-2n-2c-smt1-cpustep2", accel="tcg", deadline=0.5)
 
 
+@pytest.mark.parametrize("fails", ["echo KVM internal error >&2; exit 1", "exec sleep 600"])
 def test_kvm_that_does_not_work_gives_way_to_the_emulator(
-    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fails: str, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topologies.capturing.qemu.has_kvm", lambda: True)
-    monkeypatch.setattr("topologies.capturing.qemu._given_up", set())
-    (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(SPEC)))
-    pretend(
-        programs,
-        f'case "$*" in *"-accel kvm"*) echo KVM internal error >&2; exit 1 ;; esac; '
-        f"cat {tmp_path}/sent",
-    )
-    said: list[str] = []
-    capture_qemu(SPEC, say=said.append)
-    assert said[:2] == ["booting 2 CPUs (KVM)", "booting 2 CPUs (emulation)"]
-    capture_qemu(SPEC, say=said.append)
-    assert "booting 2 CPUs (KVM)" not in said[2:], "it is not tried twice in one process"
-    with pytest.raises(CaptureError, match="KVM internal error"):
-        capture_qemu(SPEC, accel="kvm")
-
-
-def test_kvm_that_hangs_gives_way_to_the_emulator(
-    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where a hypervisor passes the device through and not what stands behind it."""
+    """Also where it hangs, as where a hypervisor passes the device through and not what stands
+    behind it. It is not tried twice in one process."""
     monkeypatch.setattr("topologies.capturing.qemu.has_kvm", lambda: True)
     monkeypatch.setattr("topologies.capturing.qemu._given_up", set())
     monkeypatch.setattr("topologies.capturing.qemu._PATIENCE_KVM", 0.2)
-    (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(SPEC)))
-    pretend(programs, f'case "$*" in *"-accel kvm"*) exec sleep 600 ;; esac; cat {tmp_path}/sent')
+    answering(programs, body=f'case "$*" in *"-accel kvm"*) {fails} ;; esac; SEND')
     said: list[str] = []
     assert capture_qemu(SPEC, say=said.append).warnings == ()
     assert said[:2] == ["booting 2 CPUs (KVM)", "booting 2 CPUs (emulation)"]
     assert capture_qemu(SPEC, say=said.append).warnings == ()
     assert said.count("booting 2 CPUs (KVM)") == 1
+    if "error" in fails:
+        with pytest.raises(CaptureError, match="KVM internal error"):
+            capture_qemu(SPEC, accel="kvm")
 
 
 def test_a_deadline_ends_it(programs: Path) -> None:
@@ -203,14 +181,9 @@ def test_qemu_dies_with_a_runner_that_is_killed(programs: Path, tmp_path: Path) 
     pipe = tmp_path / "told"
     os.mkfifo(pipe)
     pretend(programs, f"echo $$ >{pipe}; exec sleep 600")
-    runner = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from topologies.capturing import capture_qemu; "
-            f"capture_qemu({SPEC!r}, accel='tcg', deadline=600)",
-        ]
-    )
+    capturing = f"capture_qemu({SPEC!r}, accel='tcg', deadline=600)"
+    code = f"from topologies.capturing import capture_qemu; {capturing}"
+    runner = subprocess.Popen([sys.executable, "-c", code])
     with pipe.open() as stream:
         qemu = os.pidfd_open(int(stream.readline()))
     runner.send_signal(signal.SIGKILL)
@@ -234,32 +207,24 @@ def test_differences_are_told_by_what_a_kubelet_sees() -> None:
 ARM = "arm64 -smp 4,cores=4"
 
 
-def arm(programs: Path, tmp_path: Path, sent: bytes) -> None:
-    """A false QEMU for ARM, with a kernel in its part of the cache."""
-    parts_of = tmp_path / "cache/pinproof/kernels/arm64/linux-image-1"
-    parts_of.mkdir(parents=True)
-    for name in ("vmlinuz", "busybox"):
-        (parts_of / name).write_bytes(b"none")
-    (tmp_path / "sent").write_bytes(sent)
-    program = programs / "qemu-system-aarch64"
-    program.write_text(f"#!/bin/sh\ncat {tmp_path}/sent; exec sleep 600\n")
-    program.chmod(0o755)
+def arm(programs: Path, sent: bytes) -> None:
+    """A false QEMU for ARM, which sends this."""
+    programs.with_name("sent").write_bytes(sent)
+    pretend(programs, f"cat {programs.parent}/sent; exec sleep 600", "qemu-system-aarch64")
 
 
 @pytest.mark.parametrize("preamble", [b"", b"SLOF\r\nC0123\rup to date\nDebian 6.", b"x" * 300_000])
-def test_what_firmware_says_on_the_one_line_is_passed_over(
-    programs: Path, tmp_path: Path, preamble: bytes
-) -> None:
+def test_what_firmware_says_on_the_one_line_is_passed_over(programs: Path, preamble: bytes) -> None:
     data = gzip.compress(stream("1s-1n-4c-smt1-arm64", "aarch64"))
-    arm(programs, tmp_path, preamble + b"\nup\nin\ndata\n" + data)
+    arm(programs, preamble + b"\nup\nin\ndata\n" + data)
     made = capture_qemu(ARM)
     assert (made.arch, made.warnings) == ("aarch64", ())
     assert made.source == f"captured with QEMU ({ARM}), Linux 6.1.0, aarch64"
     assert made.tree[f"{CPU}/online"] == "0-3\n"
 
 
-def test_firmware_that_never_ends_is_given_up(programs: Path, tmp_path: Path) -> None:
-    arm(programs, tmp_path, b"x" * (1 << 21))
+def test_firmware_that_never_ends_is_given_up(programs: Path) -> None:
+    arm(programs, b"x" * (1 << 21))
     with pytest.raises(CaptureError, match="the guest did not say up"):
         capture_qemu(ARM)
 

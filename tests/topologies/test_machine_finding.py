@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -27,6 +28,7 @@ from topologies import entries as entries_module
 from topologies.capturing import Capture, scope, write_capture
 from topologies.entries import CATALOGUE, Change, Pair, catalogue_entry, pairs
 from topologies.importing import NoteKind, complete
+from topologies.paths import CPU
 from topologies.spec import parse
 
 ENTRIES = sorted(path.stem for path in CATALOGUE.glob("*.toml"))
@@ -42,18 +44,15 @@ def test_the_catalogue_is_there() -> None:
     assert names()[0] == "qemu-1s-1n-1c-smt1"
     sizes = [parse(shape).present.bit_count() for name in names() if (shape := machine(name).shape)]
     assert sizes == sorted(sizes)
+    whys = {machine(name).why for name in names()}
+    assert len(whys) == len(ENTRIES), "no two are here for the same reason"
 
 
-def test_the_catalogue_is_small() -> None:
-    assert sum(path.stat().st_size for path in CATALOGUE.iterdir()) < 3_000_000
-
-
-def test_every_file_of_the_catalogue_belongs_to_an_entry() -> None:
-    for path in CATALOGUE.iterdir():
-        name = path.name
-        for suffix in (".toml", ".tar.xz", ".golden.json.xz"):
-            name = name.removesuffix(suffix)
-        assert name in ENTRIES, path.name
+def test_the_catalogue_is_small_and_every_file_of_it_belongs_to_an_entry() -> None:
+    files = [*CATALOGUE.iterdir()]
+    assert sum(path.stat().st_size for path in files) < 3_000_000
+    named = {re.sub(r"\.(toml|tar\.xz|golden\.json\.xz)$", "", path.name) for path in files}
+    assert named == {*ENTRIES}
 
 
 @pytest.mark.parametrize("name", [one for one in OURS if (CATALOGUE / f"{one}.tar.xz").exists()])
@@ -89,45 +88,48 @@ def test_whose_the_imported_machines_are_is_said_with_their_licence() -> None:
     assert "Redistributions in binary form must reproduce the above copyright" in notice
 
 
+TEXTS = 'shape = ""\nwhy = "x"\nsource = "x"\ndigest = "x"\n'
+ORIGIN = r"\[imported\] has the keys origin, licence and file"
+PAIR = "a pair has the keys after, change, both texts"
+
+
 @pytest.mark.parametrize(
-    "imported",
+    ("text", "said"),
     [
-        'imported = "hwloc"',
-        '[imported]\norigin = "x"\nlicence = "x"\nfile = "x"',
-        '[imported]\norigin = "x"\nlicence = "x"\nfile = "x"\nnotes = "x"',
-        '[imported]\norigin = "x"\nlicence = "x"\nfile = 1\nnotes = []',
+        ('shape = "1s-1n-1c-smt1"', "its keys are not digest, shape, source, why"),
+        (f'{TEXTS}imported = "hwloc"', ORIGIN),
+        (f'{TEXTS}[imported]\norigin = "x"\nlicence = "x"\nfile = "x"', ORIGIN),
+        (f'{TEXTS}[imported]\norigin = "x"\nlicence = "x"\nfile = "x"\nnotes = "x"', ORIGIN),
+        (f'{TEXTS}[imported]\norigin = "x"\nlicence = "x"\nfile = 1\nnotes = []', ORIGIN),
+        (f'{TEXTS}[[pair]]\nafter = "1s-1n-4c-smt1"', PAIR),
+        (f'{TEXTS}[[pair]]\nafter = "1s-1n-4c-smt1"\nchange = 1', PAIR),
+        (f'{TEXTS}[[pair]]\nafter = "nothing"\nchange = "smt-off"', "which is not an entry"),
+        (f'{TEXTS}[[pair]]\nafter = "1s-1n-4c-smt1"\nchange = "more"', "one of cpus-added, "),
     ],
 )
-def test_a_faulty_origin_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: str
+def test_a_faulty_entry_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
 ) -> None:
+    known = entries_module.entry_names()
     monkeypatch.setattr(entries_module, "CATALOGUE", tmp_path)
-    texts = 'shape = ""\nwhy = "x"\nsource = "x"\ndigest = "x"\n'
-    (tmp_path / "foreign.toml").write_text(f"{texts}{imported}\n")
-    with pytest.raises(BrokenMachine, match=r"\[imported\] has the keys origin, licence and file"):
-        catalogue_entry.__wrapped__("foreign")
+    monkeypatch.setattr(entries_module, "entry_names", lambda: known)
+    (tmp_path / "faulty.toml").write_text(f"{text}\n")
+    with pytest.raises(BrokenMachine, match=said):
+        catalogue_entry.__wrapped__("faulty")
 
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_an_entry_says_what_it_is_and_is_what_it_says(name: str) -> None:
+    """Described or captured; a captured one also says what its kernel and a kubelet make of it."""
     entry = catalogue_entry(name)
     found = machine(name)
     assert found.name == entry.name == name
-    assert found.shape == entry.shape
+    assert (found.shape, found.why, found.source) == (entry.shape, entry.why, entry.source)
+    assert found.digest == entry.digest, f'the tree changed: digest = "{found.digest}"'
     if entry.shape:
         assert str(parse(entry.shape)) == entry.shape, "shapes are canonical"
-    assert found.why == entry.why
     assert entry.why.endswith(".")
     assert len(entry.why) > 30
-    assert found.source == entry.source
-    assert found.source
-    assert found.digest == entry.digest, f'the tree changed: digest = "{found.digest}"'
-
-
-@pytest.mark.parametrize("name", ENTRIES)
-def test_an_entry_is_described_or_captured_and_says_which(name: str) -> None:
-    """A captured one also says what its kernel and a kubelet make of it."""
-    entry = catalogue_entry(name)
     if not (CATALOGUE / f"{name}.tar.xz").exists():
         assert entry.source.startswith("described ")
         assert entry.shape == name, "a described machine is called what it is"
@@ -153,16 +155,6 @@ def test_some_hardware_contradicts_itself() -> None:
     }
 
 
-def test_no_two_machines_are_here_for_the_same_reason() -> None:
-    assert len({machine(name).why for name in names()}) == len(names())
-
-
-def test_the_pair_of_the_incident_is_4_then_8_cpus() -> None:
-    before, after = machine("1s-1n-4c-smt1").tree, machine("1s-1n-4c-smt2").tree
-    assert before["sys/devices/system/cpu/online"] == "0-3\n"
-    assert after["sys/devices/system/cpu/online"] == "0-7\n"
-
-
 def test_a_spec_needs_no_entry() -> None:
     assert "3s-3n-9c-smt1" not in names()
     assert machine("3s-3n-9c-smt1").source == "described by its spec"
@@ -170,25 +162,25 @@ def test_a_spec_needs_no_entry() -> None:
 
 
 def test_find_takes_names_globs_all_specs_and_paths(tmp_path: Path) -> None:
-    assert [found.name for found in find("all")] == names()
-    assert [found.name for found in find("1s-1n-4c-smt?")] == ["1s-1n-4c-smt1", "1s-1n-4c-smt2"]
-    assert [found.name for found in find("1s-1n-4c-smt2-off7")] == ["1s-1n-4c-smt2-off7"]
-    assert [found.name for found in find("1s-1n-3c-smt1")] == ["1s-1n-3c-smt1"]
+    def found(given: str | Path) -> list[str]:
+        return [one.name for one in find(given)]
+
+    assert found("all") == names()
+    assert found("1s-1n-4c-smt?") == ["1s-1n-4c-smt1", "1s-1n-4c-smt2"]
+    for spec in ("1s-1n-4c-smt2-off7", "1s-1n-3c-smt1"):
+        assert found(spec) == [spec]
     write(describe("1s-1n-1c-smt1").tree, tmp_path / "node7")
-    (found,) = find(tmp_path / "node7")
-    assert (found.name, found.shape) == ("node7", "")
+    assert found(tmp_path / "node7") == ["node7"]
+    assert machine(tmp_path / "node7").shape == ""
 
 
-def test_an_unknown_name_is_told_with_names_like_it() -> None:
+def test_an_unknown_name_is_told_with_names_like_it_and_a_faulty_spec_with_its_fault() -> None:
     with pytest.raises(UnknownMachine) as raised:
         machine("2s-2n-16c-smt")
     assert "2s-2n-16c-smt2" in raised.value.near
     assert str(raised.value).startswith("there is no machine '2s-2n-16c-smt': did you mean ")
     with pytest.raises(UnknownMachine, match="`pinproof machines` lists them"):
         find("nothing-*")
-
-
-def test_a_faulty_spec_is_told_its_fault() -> None:
     with pytest.raises(BadSpec, match="3 NUMA nodes do not spread evenly"):
         machine("2s-3n-6c-smt1")
 
@@ -226,11 +218,8 @@ def test_a_capture_in_a_private_folder_brings_what_was_said_of_it(private: Path)
     made = Capture(tree=tree, source="captured here", shape="2s-2n-4c-smt2")
     write_capture(made, private / "lab8", why="It is in the lab.")
     found = machine("lab8")
-    assert (found.why, found.source, found.shape) == (
-        "It is in the lab.",
-        "captured here",
-        "2s-2n-4c-smt2",
-    )
+    said = ("It is in the lab.", "captured here", "2s-2n-4c-smt2")
+    assert (found.why, found.source, found.shape) == said
     assert found.digest == describe("2s-2n-4c-smt2").digest
     assert offline(found, [3]).shape == "2s-2n-4c-smt2-off3"
     (private / "lab8.toml").write_text("shape = 4\n")
@@ -254,7 +243,7 @@ def test_a_machine_may_be_any_of_these(private: Path, tmp_path: Path) -> None:
 
 def test_private_machines_never_hide_the_catalogue(private: Path) -> None:
     write(describe("1s-1n-2c-smt1").tree, private / "1s-1n-4c-smt1")
-    assert machine("1s-1n-4c-smt1").tree["sys/devices/system/cpu/online"] == "0-3\n"
+    assert machine("1s-1n-4c-smt1").tree[f"{CPU}/online"] == "0-3\n"
     assert names().count("1s-1n-4c-smt1") == 1
 
 
@@ -272,39 +261,12 @@ def test_a_private_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyP
         names()
 
 
-def test_an_entry_without_a_reason_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(entries_module, "CATALOGUE", tmp_path)
-    (tmp_path / "bare.toml").write_text('shape = "1s-1n-1c-smt1"\n')
-    with pytest.raises(BrokenMachine, match="its keys are not digest, shape, source, why"):
-        catalogue_entry("bare")
-
-
-@pytest.mark.parametrize(
-    ("pair", "said"),
-    [
-        ('after = "1s-1n-4c-smt1"', "a pair has the keys after, change, both texts"),
-        ('after = "1s-1n-4c-smt1"\nchange = 1', "a pair has the keys after, change, both texts"),
-        ('after = "nothing"\nchange = "smt-off"', "'nothing', which is not an entry"),
-        ('after = "1s-1n-4c-smt1"\nchange = "more"', "'more': it is one of cpus-added, "),
-    ],
-)
-def test_a_faulty_pair_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: str, said: str
-) -> None:
-    known = entries_module.entry_names()
-    monkeypatch.setattr(entries_module, "CATALOGUE", tmp_path)
-    monkeypatch.setattr(entries_module, "entry_names", lambda: known)
-    texts = 'shape = ""\nwhy = "x"\nsource = "x"\ndigest = "x"\n'
-    (tmp_path / "paired.toml").write_text(f"{texts}[[pair]]\n{pair}\n")
-    with pytest.raises(BrokenMachine, match=said):
-        catalogue_entry.__wrapped__("paired")
-
-
 def test_every_kind_of_change_has_a_pair() -> None:
     assert {pair.change for pair in pairs()} == set(Change)
-    assert Pair("1s-1n-4c-smt1", "1s-1n-4c-smt2", Change.CPUS_ADDED) in pairs(), "the incident"
+    incident = Pair("1s-1n-4c-smt1", "1s-1n-4c-smt2", Change.CPUS_ADDED)
+    assert incident in pairs()
+    online = [machine(name).tree[f"{CPU}/online"] for name in (incident.before, incident.after)]
+    assert online == ["0-3\n", "0-7\n"]
 
 
 @pytest.mark.parametrize("pair", pairs(), ids=lambda pair: f"{pair.before}->{pair.after}")
@@ -328,16 +290,12 @@ def test_a_pair_differs_as_it_says(pair: Pair) -> None:
         assert one.details != other.details
 
 
-def test_the_example_in_the_manual_is_an_entry() -> None:
+def test_the_manuals_entry_is_one_and_its_python_runs(tmp_path: Path) -> None:
     manual = (Path(__file__).parents[2] / "docs" / "machines.md").read_text()
     example = tomllib.loads(manual.split("```toml\n")[1].split("```")[0])
     real = catalogue_entry(example["shape"])
     for key, said in example.items():
         assert key == "digest" or getattr(real, key) == said
-
-
-def test_the_python_in_the_manual_runs(tmp_path: Path) -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "machines.md").read_text()
     code = manual.split("```python\n")[1].split("```")[0].replace("/tmp/machine", f"{tmp_path}/m")
     exec(compile(code, "machines.md", "exec"), {})
     assert (tmp_path / "m/sys/devices/system/cpu/online").exists()

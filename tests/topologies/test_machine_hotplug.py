@@ -10,6 +10,7 @@ import pytest
 from topologies import (
     BrokenMachine,
     Link,
+    Machine,
     MachineError,
     Tree,
     describe,
@@ -18,9 +19,8 @@ from topologies import (
     offline,
     without_cpus,
 )
+from topologies.paths import CPU, NODE
 
-CPU = "sys/devices/system/cpu"
-NODE = "sys/devices/system/node"
 CAPTURES = Path(__file__).parents[1] / "golden" / "captures"
 
 
@@ -33,6 +33,7 @@ def cpuinfo(tree: Tree) -> dict[int, dict[str, str]]:
 
 
 def test_one_thread_goes() -> None:
+    """With its topology and caches; its links stay."""
     tree = without_cpus(describe("2s-2n-8c-smt2").tree, [11])
     assert tree[f"{CPU}/online"] == "0-10,12-15\n"
     assert tree[f"{CPU}/offline"] == "11\n"
@@ -48,23 +49,16 @@ def test_one_thread_goes() -> None:
     assert cpuinfo(tree)[4]["siblings"] == "8"
     assert 11 not in cpuinfo(tree)
     assert lint(tree) == []
-
-
-def test_topology_and_caches_go_and_links_stay() -> None:
-    tree = without_cpus(describe("2s-2n-8c-smt2").tree, [11])
     left = {path.removeprefix(f"{CPU}/cpu11/") for path in tree if f"{CPU}/cpu11/" in path}
     assert left == {"online", "node0"}
     assert tree[f"{NODE}/node0/cpu11"] == Link("../../cpu/cpu11")
 
 
 def test_a_whole_core_goes() -> None:
-    tree = without_cpus(describe("2s-2n-8c-smt2").tree, [3, 11])
-    assert cpuinfo(tree)[0]["siblings"] == "6"
-    assert cpuinfo(tree)[0]["cpu cores"] == "3"
-
-
-def test_step_by_step_is_at_once() -> None:
+    """Step by step is at once."""
     tree = describe("2s-2n-8c-smt2").tree
+    core = cpuinfo(without_cpus(tree, [3, 11]))[0]
+    assert (core["siblings"], core["cpu cores"]) == ("6", "3")
     stepwise = without_cpus(without_cpus(tree, [3]), [11, 4])
     assert dict(stepwise) == dict(without_cpus(tree, [4, 11, 3]))
     assert dict(stepwise) == dict(describe("2s-2n-8c-smt2-off3,4,11").tree)
@@ -83,8 +77,10 @@ def test_cpu_0_shows_a_switch_where_a_kernel_could_take_it_offline() -> None:
     assert tree[f"{CPU}/online"] == "1\n"
 
 
-def test_nothing_to_do_is_the_same_tree() -> None:
+def test_nothing_to_do_is_the_same_tree_and_one_cpu_stays() -> None:
     machine = describe("1s-1n-4c-smt1-off3")
+    with pytest.raises(MachineError, match="no CPU would be left online"):
+        without_cpus(machine.tree, [0, 1, 2])
     assert without_cpus(machine.tree, [3]) is machine.tree
     assert offline(machine, []) is machine
 
@@ -93,11 +89,6 @@ def test_nothing_to_do_is_the_same_tree() -> None:
 def test_a_cpu_that_is_not_there_is_named(cpus: list[int]) -> None:
     with pytest.raises(MachineError, match=f"no CPU {cpus[-1]} to take offline"):
         without_cpus(describe("1s-1n-4c-smt1").tree, cpus)
-
-
-def test_one_cpu_stays() -> None:
-    with pytest.raises(MachineError, match="no CPU would be left online"):
-        without_cpus(describe("1s-1n-4c-smt1-off3").tree, [0, 1, 2])
 
 
 @pytest.mark.parametrize("entries", [{}, {f"{CPU}/online": "x"}])
@@ -148,8 +139,6 @@ def test_captured_machines_stay_tidy(name: str) -> None:
 
 
 def test_a_captured_machine_is_named_for_what_it_lost(tmp_path: Path) -> None:
-    from topologies import Machine
-
     machine = Machine(name="node7", tree=describe("1s-1n-4c-smt1").tree, source="read from x")
     smaller = offline(machine, [2, 3])
     assert (smaller.name, smaller.shape) == ("node7-off2-3", "")

@@ -13,10 +13,9 @@ import pytest
 from reference import discover
 from tests.support import lacking
 from topologies import BrokenMachine, Link, NoteKind, Tree, complete, describe, lint, load, names
+from topologies.paths import CPU, NODE
 from topologies.reading import read_tree
 
-CPU = "sys/devices/system/cpu"
-NODE = "sys/devices/system/node"
 CAPTURES = Path(__file__).parents[1] / "golden" / "captures"
 WHOLE = describe("2s-4n-8c-smt2-mem1-off3,11").tree
 
@@ -48,9 +47,7 @@ def test_a_whole_tree_comes_back_as_it_was(name: str) -> None:
     ],
 )  # fmt: skip
 def test_a_file_that_follows_from_others_is_made_again_to_the_byte(name: str) -> None:
-    lacking = without(WHOLE, lambda path: path.endswith(name))
-    assert len(lacking) < len(WHOLE)
-    done = complete(lacking)
+    done = complete(without(WHOLE, lambda path: path.endswith(name)))
     assert dict(done.tree) == dict(WHOLE)
     assert [note.kind for note in done.notes] == [NoteKind.COMPLETED]
     assert name.rpartition("/")[2] in done.notes[0].what
@@ -101,9 +98,8 @@ def test_links_that_lead_nowhere_are_mended() -> None:
 
 def test_what_disagrees_stays_as_it_is() -> None:
     """A CPU in two nodes, a list that is not its mask: facts of a machine, for the lint."""
-    odd = Tree(
-        {**WHOLE, f"{NODE}/node1/cpu0": Link("../../cpu/cpu0"), f"{NODE}/node0/cpulist": "\n"}
-    )
+    twice = {f"{NODE}/node1/cpu0": Link("../../cpu/cpu0")}
+    odd = Tree({**WHOLE, **twice, f"{NODE}/node0/cpulist": "\n"})
     done = complete(odd)
     assert dict(done.tree) == dict(odd)
     assert lint(done.tree) == lint(odd) != []
@@ -229,21 +225,19 @@ def test_an_archive_of_hwloc_of_old(tmp_path: Path) -> None:
 def test_a_dump_for_lscpu_of_old(tmp_path: Path) -> None:
     """``mk-input.sh`` of 2008: topology and caches of CPU 0 alone, and the masks of nodes."""
     whole = describe("2s-2n-4c-smt2").tree
-    kept = {
-        "proc/cpuinfo": whole["proc/cpuinfo"],
-        "proc/bus/pci/devices": "",
-        f"{CPU}/cpu0/topology/thread_siblings": whole[f"{CPU}/cpu0/topology/thread_siblings"],
-        f"{CPU}/cpu0/topology/core_siblings": whole[f"{CPU}/cpu0/topology/core_siblings"],
-        f"{NODE}/node0/cpumap": whole[f"{NODE}/node0/cpumap"],
-        f"{NODE}/node1/cpumap": whole[f"{NODE}/node1/cpumap"],
-    }
+    paths = (
+        "proc/cpuinfo",
+        f"{CPU}/cpu0/topology/thread_siblings",
+        f"{CPU}/cpu0/topology/core_siblings",
+        f"{NODE}/node0/cpumap",
+        f"{NODE}/node1/cpumap",
+    )
+    kept = {"proc/bus/pci/devices": "", **{path: whole[path] for path in paths}}
     done = complete(read_tree(archive(tmp_path / "dump.tar.gz", "x86_64-old", kept)))
     assert done.tree[f"{CPU}/online"] == "0-7\n"
-    found = discover(done.tree).cpu_topology()
-    wanted = discover(whole).cpu_topology()
-    assert {cpu: place[:3] for cpu, place in found.details.items()} == {
-        cpu: place[:3] for cpu, place in wanted.details.items()
-    }
+    found, wanted = (discover(tree).cpu_topology() for tree in (done.tree, whole))
+    places = [{cpu: place[:3] for cpu, place in one.details.items()} for one in (found, wanted)]
+    assert places[0] == places[1]
     assert (found.num_cpus, found.num_cores, found.num_sockets) == (8, 4, 2)
 
 

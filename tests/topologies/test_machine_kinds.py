@@ -12,9 +12,8 @@ from reference import CPUTopology, MachineInfo, discover
 from topologies import Tree, machine, names
 from topologies.cpulist import ids, parse_list
 from topologies.entries import CATALOGUE, catalogue_entry
+from topologies.paths import CPU, NODE
 
-CPU = "sys/devices/system/cpu"
-NODE = "sys/devices/system/node"
 ARCHIVES = sorted(path.name.removesuffix(".tar.xz") for path in CATALOGUE.glob("*.tar.xz"))
 #: By us, from x86: the kinds below are told by files that others lack.
 CAPTURED = [
@@ -64,13 +63,8 @@ class Facts:
 
     def caches(self, node: int) -> int:
         """L3 caches of a NUMA node."""
-        return len(
-            {
-                self.tree[f"{CPU}/cpu{cpu}/cache/index3/shared_cpu_list"]
-                for cpu, place in self.topology.details.items()
-                if place.numa == node
-            }
-        )
+        cpus = (cpu for cpu, place in self.topology.details.items() if place.numa == node)
+        return len({self.tree[f"{CPU}/cpu{cpu}/cache/index3/shared_cpu_list"] for cpu in cpus})
 
 
 def facts(name: str) -> Facts:
@@ -162,13 +156,9 @@ def captured() -> dict[str, Facts]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_there_from_a_real_kernel(kind: str, captured: dict[str, Facts]) -> None:
-    assert [name for name, one in captured.items() if KINDS[kind](one)]
-
-
-def test_no_kind_is_every_machine(captured: dict[str, Facts]) -> None:
-    """Or the test above would say nothing."""
-    for kind, is_one in KINDS.items():
-        assert not all(map(is_one, captured.values())), kind
+    """And is not every machine, or that would say nothing."""
+    found = [name for name, one in captured.items() if KINDS[kind](one)]
+    assert 0 < len(found) < len(captured)
 
 
 @pytest.mark.parametrize("architecture", ["x86_64", "aarch64", "ppc64", "s390x"])

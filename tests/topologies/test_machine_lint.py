@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from topologies import Link, Tree, describe, lint, load
+from topologies.paths import CPU, NODE
 
-CPU = "sys/devices/system/cpu"
-NODE = "sys/devices/system/node"
 CAPTURES = Path(__file__).parents[1] / "golden" / "captures"
 TIDY = dict(describe("2s-2n-4c-smt2-off7").tree)
 
@@ -69,14 +68,12 @@ def test_every_rule_finds_its_fault(path: str, text: str | None, finding: str) -
     assert finding in "\n".join(map(str, lint(tree)))
 
 
-def test_a_core_in_two_nodes_is_found() -> None:
+def test_a_core_in_two_nodes_is_found_and_nothing_in_an_empty_tree() -> None:
+    """But that its list of online CPUs is missing."""
     entries = {**TIDY, f"{NODE}/node1/cpu4": Link("../../cpu/cpu4")}
     del entries[f"{NODE}/node0/cpu4"]
     said = [str(finding) for finding in lint(Tree(entries))]
     assert f"{CPU}/cpu0/topology/thread_siblings: 0,4 are one core in several NUMA nodes" in said
-
-
-def test_an_empty_tree_lacks_its_online_cpus_only() -> None:
     assert [finding.path for finding in lint(Tree({}))] == [f"{CPU}/online"]
 
 

@@ -14,8 +14,9 @@ from conformance.discovered import topology_of
 from conformance.lockstep import machine_record
 from reference import NEWEST
 from tests.support import lacking
-from topologies import BrokenMachine, Machine, NoteKind, Tree, complete, describe, machine, write
+from topologies import BrokenMachine, Machine, Tree, complete, describe, machine, write
 from topologies.exporting import readable
+from topologies.importing import Note, NoteKind
 from topologies.importing.printed import read_printed
 
 ENVIRONMENT: Final = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
@@ -48,12 +49,16 @@ def found(tree: Tree) -> list[list[int]]:
     ]
 
 
-def imported(text: str, folder: Path) -> Tree:
+def read(text: str, folder: Path) -> tuple[Tree, tuple[Note, ...]]:
     path = folder / "printed"
     path.write_text(text)
-    read = read_printed(path)
-    assert read is not None
-    return complete(read[0]).tree
+    found = read_printed(path)
+    assert found is not None
+    return found
+
+
+def imported(text: str, folder: Path) -> Tree:
+    return complete(read(text, folder)[0]).tree
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -100,12 +105,9 @@ def test_older_dialects_are_read(tmp_path: Path) -> None:
 
 
 def test_what_the_output_lacks_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "printed"
-    path.write_text(TABLE)
-    read = read_printed(path)
-    assert read is not None
-    assert {note.kind for note in read[1]} == {NoteKind.COMPLETED, NoteKind.LACKING}
-    assert "lscpu prints no memory and no distances" in " ".join(map(str, read[1]))
+    _, notes = read(TABLE, tmp_path)
+    assert {note.kind for note in notes} == {NoteKind.COMPLETED, NoteKind.LACKING}
+    assert "lscpu prints no memory and no distances" in " ".join(map(str, notes))
 
 
 @pytest.mark.parametrize(
@@ -134,10 +136,8 @@ def test_what_the_output_lacks_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_torn_and_hostile_output_is_one_line(text: str, words: str, tmp_path: Path) -> None:
-    path = tmp_path / "printed"
-    path.write_text(text)
     with pytest.raises(BrokenMachine) as caught:
-        read_printed(path)
+        read(text, tmp_path)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -9,14 +9,11 @@ from topologies.cpulist import bits
 from topologies.spec import parse
 
 
-def test_totals() -> None:
+def test_totals_and_every_suffix_at_once() -> None:
     spec = parse("2s-4n-64c-smt2")
     assert (spec.sockets, spec.nodes, spec.cores, spec.threads) == (2, 4, 64, 2)
     assert spec.present == bits(range(128))
     assert str(spec) == "2s-4n-64c-smt2"
-
-
-def test_every_suffix_at_once() -> None:
     text = "2s-4n-16c-smt2-near-interleaved-l3x2-cpustep2-pkgstep3-nodestep8-mem1-off2,4-6,20"
     spec = parse(text.replace("off2,4-6,20", "off2,4,6,20"))
     assert (spec.near, spec.interleaved, spec.caches) == (True, True, 2)
