@@ -17,7 +17,7 @@ class Verdict(Enum):
 
 
 class ExitStatus(IntEnum):
-    """What a command's exit status says (docs/architecture.md)."""
+    """What a command's exit status says (README.md)."""
 
     CONFORMANT = 0
     NOT_CONFORMANT = 1
