@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -37,22 +38,25 @@ def _true() -> str:
     return found
 
 
-def test_a_wrong_machine_is_wrong_usage() -> None:
-    done = _lab("up", "nonsense", "--kubelet", _true())
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nonsense", "--kubelet", "TRUE"], "no machine: .*"),
+        (
+            ["1s-1n-4c-smt1", "--kubelet", "/nonexistent/kubelet"],
+            "no kubelet: /nonexistent/kubelet: there is no such file",
+        ),
+        (
+            ["1s-1n-4c-smt1", "--kubelet", "TRUE", "--cgroup", "v3"],
+            "cgroup is v1 or v2, not 'v3'",
+        ),
+    ],
+    ids=["machine", "kubelet", "cgroup"],
+)
+def test_a_node_that_cannot_be_is_wrong_usage(words: list[str], said: str) -> None:
+    done = _lab("up", *(_true() if one == "TRUE" else one for one in words))
     assert done.returncode == ExitStatus.USAGE
-    assert _one_line(done).startswith("no machine: ")
-
-
-def test_a_wrong_kubelet_is_wrong_usage() -> None:
-    done = _lab("up", "1s-1n-4c-smt1", "--kubelet", "/nonexistent/kubelet")
-    assert done.returncode == ExitStatus.USAGE
-    assert _one_line(done) == "no kubelet: /nonexistent/kubelet: there is no such file"
-
-
-def test_a_wrong_cgroup_version_is_wrong_usage() -> None:
-    done = _lab("up", "1s-1n-4c-smt1", "--kubelet", _true(), "--cgroup", "v3")
-    assert done.returncode == ExitStatus.USAGE
-    assert _one_line(done) == "cgroup is v1 or v2, not 'v3'"
+    assert re.fullmatch(said, _one_line(done))
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "1: 2"])
@@ -74,14 +78,19 @@ def test_without_qemu_nobody_could_tell(
     assert _one_line(done) == ("the lab needs qemu-system-x86_64: apt-get install qemu-system-x86")
 
 
+def _apt(folder: Path, script: str) -> Path:
+    """A folder with nothing but an apt-get that does this."""
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "apt-get").write_text(f"#!/bin/sh\n{script}\n")
+    (programs / "apt-get").chmod(0o755)
+    return programs
+
+
 def test_without_mmdebstrap_there_is_no_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    apt = programs / "apt-get"
-    apt.write_text("#!/bin/sh\necho deb http://mirror.example/debian bookworm main\n")
-    apt.chmod(0o755)
+    programs = _apt(tmp_path, "echo deb http://mirror.example/debian bookworm main")
     monkeypatch.setenv("PATH", f"{programs}:{tmp_path}")
     if shutil.which("mmdebstrap", path="/usr/sbin:/sbin"):
         pytest.skip("NOT TESTED: mmdebstrap is where it is always looked for")
@@ -93,12 +102,7 @@ def test_without_mmdebstrap_there_is_no_image(
 def test_an_apt_that_knows_no_debian_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    apt = programs / "apt-get"
-    apt.write_text("#!/bin/sh\n")
-    apt.chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("PATH", str(_apt(tmp_path, ":")))
     done = _lab("image")
     assert done.returncode == ExitStatus.COULD_NOT_TELL
     assert "knows no Debian archive" in _one_line(done)
