@@ -22,6 +22,8 @@ jump = "ssh://me@bastion"
 sudo = true
 accept_new = true
 kubeconfig = "admin.conf"
+context = "Lab x"
+namespace = "pinproof-a"
 node = "node7.example"
 distribution = "k3s"
 lab = "2s-2n-8c-smt2"
@@ -59,6 +61,7 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
     assert first.sudo
     assert first.accept_new
     assert first.kubeconfig == tmp_path / "admin.conf"
+    assert (first.context, first.namespace) == ("Lab x", "pinproof-a")
     assert (first.node, first.distribution, first.lab) == ("node7.example", "k3s", "2s-2n-8c-smt2")
     assert first.allow == {Allow.REBOOT, Allow.STATIC_PODS}
     assert first.kubelet == KubeletPaths(root_dir="/data/kubelet")
@@ -92,6 +95,14 @@ def test_an_address_alone_is_a_node() -> None:
             '[[node]]\nurl = "ssh://a"\n[node.kubelet]\nconfig = "c"\n',
             ":4: config: 'c' is not an abs",
         ),
+        (
+            '[[node]]\nurl = "ssh://a"\nnamespace = "Upper"\n',
+            ":3: namespace: 'Upper' is not a valid name in Kubernetes",
+        ),
+        ('[[node]]\nurl = "ssh://a"\nnamespace = "a.b"\n', ":3: namespace: 'a.b' is not a"),
+        (f'[[node]]\nurl = "ssh://a"\nnamespace = "{"a" * 64}"\n', ":3: namespace: "),
+        ('[[node]]\nurl = "ssh://a"\nnode = "n7/../x"\n', ":3: node: 'n7/../x' is not a"),
+        ('[[node]]\nurl = "ssh://a"\ncontext = 3\n', ":3: context: 3 is not a text"),
         ('[[nodes]]\nurl = "ssh://a"\n', ":1: nodes: unknown key"),
         ('[node]\nurl = "ssh://a"\n', ":1: node: nodes are [[node]] tables"),
         ("", "it names no node"),
