@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from pinproof.certify import _targets
 from pinproof.cli import app
 from pinproof.parallel import Job, run_each
 from reports.certificate import Findings, encode, html, read
+from tests.cli.running import pinproof
 from tests.support.certificates import certificate, result, run
 from tests.support.fakenode import FakeNode
 from tests.support.until import until
@@ -307,14 +307,7 @@ def test_several_nodes_that_are_not_there_end_with_the_gravest_status(
     path = Path(inventory)
     path.write_text(re.sub(r"10\.0\.0\.\d", "127.0.0.1:1", path.read_text()))
     report = tmp_path / "out"
-    done = subprocess.run(
-        [sys.executable, "-m", "pinproof", "certify", inventory, "--report", str(report)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 3, done.stderr
+    done = pinproof("certify", inventory, "--report", str(report), status=3)
     first, *rest = done.stderr.splitlines()
     assert first == f"pinproof: 2 certificates; what is done goes to {report}/*/certify.log"
     assert sorted(line.partition(":")[0] for line in rest) == ["node1", "node2"]

@@ -233,6 +233,11 @@ UP: Final = Observation(
     boot="b00t",
     files={CONFIG: "17 420 1000", SOCKET: "23 0 900"},
 )
+STATE_GONE: Final = replace(UP, state_file=None)
+OFFLINE: Final = replace(UP, online=CPUSet.parse("0-2"))
+RUNTIME_RESTARTED: Final = replace(UP, files={**UP.files, SOCKET: "24 0 1100"})
+CONFIG_CHANGED: Final = replace(UP, files={**UP.files, CONFIG: "17 421 1100"})
+CONFIG_GONE: Final = replace(UP, files={SOCKET: UP.files[SOCKET]})
 
 
 def others() -> Others:
@@ -246,29 +251,23 @@ def others() -> Others:
     ("seen", "said"),
     [
         (
-            replace(UP, state_file=None),
+            STATE_GONE,
             "the state file was removed by another hand: the kubelet runs on as process 812, and a "
             "kubelet does not remove it",
         ),
-        (
-            replace(UP, online=CPUSet.parse("0-2")),
-            "CPU 3 was taken offline by another hand: 0-2 are online",
-        ),
+        (OFFLINE, "CPU 3 was taken offline by another hand: 0-2 are online"),
         (replace(UP, online=CPUSet.parse("0-5")), "CPUs 4-5 were brought online by another hand"),
         (replace(UP, boot="an0ther"), "the node was booted by another hand: it has a new boot id"),
         (
-            replace(UP, files={**UP.files, SOCKET: "24 0 1100"}),
+            RUNTIME_RESTARTED,
             f"the container runtime was restarted by another hand: {SOCKET} is another one",
         ),
         (
             replace(UP, files={CONFIG: UP.files[CONFIG]}),
             f"the container runtime was stopped by another hand: {SOCKET} is gone",
         ),
-        (
-            replace(UP, files={**UP.files, CONFIG: "17 421 1100"}),
-            f"{CONFIG} was changed by another hand",
-        ),
-        (replace(UP, files={SOCKET: UP.files[SOCKET]}), f"{CONFIG} was removed by another hand"),
+        (CONFIG_CHANGED, f"{CONFIG} was changed by another hand"),
+        (CONFIG_GONE, f"{CONFIG} was removed by another hand"),
     ],
 )
 def test_a_deed_of_another_hand_is_named(seen: Observation, said: str) -> None:
@@ -278,13 +277,10 @@ def test_a_deed_of_another_hand_is_named(seen: Observation, said: str) -> None:
 @pytest.mark.parametrize(
     ("own", "seen"),
     [
-        (lambda one: one.will([SetOnline(3, False)]), replace(UP, online=CPUSet.parse("0-2"))),
-        (
-            lambda one: one.will([WriteFile(CONFIG, b"")]),
-            replace(UP, files={**UP.files, CONFIG: "18 1 1100"}),
-        ),
-        (lambda one: one.will([RemoveFile(CONFIG)]), replace(UP, files={SOCKET: UP.files[SOCKET]})),
-        (lambda one: one.restarts_runtime(), replace(UP, files={**UP.files, SOCKET: "24 0 1100"})),
+        (lambda one: one.will([SetOnline(3, False)]), OFFLINE),
+        (lambda one: one.will([WriteFile(CONFIG, b"")]), CONFIG_CHANGED),
+        (lambda one: one.will([RemoveFile(CONFIG)]), CONFIG_GONE),
+        (lambda one: one.restarts_runtime(), RUNTIME_RESTARTED),
         (
             lambda one: one.boots(),
             replace(UP, boot="next", online=CPUSet.parse("0-7"), files={SOCKET: "1 0 1"}),
@@ -311,11 +307,8 @@ def test_a_kubelet_that_starts_without_a_state_file_is_judged(service: ServiceSt
 
 def test_what_lasts_is_named_each_time_and_a_restart_once() -> None:
     made = others()
-    gone = replace(UP, state_file=None)
-    assert made.deed(gone) == made.deed(gone) != ""
-    offline = replace(UP, online=CPUSet.parse("0-2"))
-    assert made.deed(offline) == made.deed(offline) != ""
+    assert made.deed(STATE_GONE) == made.deed(STATE_GONE) != ""
+    assert made.deed(OFFLINE) == made.deed(OFFLINE) != ""
     assert made.deed(UP) == ""
-    restarted = replace(UP, files={**UP.files, SOCKET: "24 0 1100"})
-    assert made.deed(restarted) != ""
-    assert made.deed(restarted) == ""
+    assert made.deed(RUNTIME_RESTARTED) != ""
+    assert made.deed(RUNTIME_RESTARTED) == ""

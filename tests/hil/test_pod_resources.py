@@ -356,41 +356,38 @@ def pod_with(**fields: object) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("given", "why"),
     [
         ("", "the kubelet sent no answer"),
         ("not base64!", "the node's answer is not base64"),
         ("Zm9vé", "the node's answer is not base64"),
-        (encoded(b"!\x1b[31mred"), "\\x1b[31mred"),
+        (b"!\x1b[31mred", "\\x1b[31mred"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is not HTTP/2: it begins with b'HTTP/1.1 '"),
+        (response(b"", status="404"), "the kubelet's answer is said to have 0 bytes"),
         (
-            encoded(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
-            "is not HTTP/2: it begins with b'HTTP/1.1 '",
-        ),
-        (encoded(response(b"", status="404")), "the kubelet's answer is said to have 0 bytes"),
-        (
-            encoded(response(b"", status="503", trailers={"grpc-status": "14"})),
+            response(b"", status="503", trailers={"grpc-status": "14"}),
             "the kubelet refuses: grpc-status 14, HTTP 503: ",
         ),
         (
-            encoded(response(b"", trailers={"x": "y"})),
+            response(b"", trailers={"x": "y"}),
             "the kubelet refuses: grpc-status missing, HTTP 200: ",
         ),
-        (encoded(response(b"\1\0\0\0\0")), "the kubelet's answer is compressed"),
-        (encoded(response(b"\0\0\0\0\2a")), "is said to have 2 bytes after its first 5, and has 6"),
-        (encoded(response(framed(b"\xff\xff"))), "is not a list of pod resources"),
+        (response(b"\1\0\0\0\0"), "the kubelet's answer is compressed"),
+        (response(b"\0\0\0\0\2a"), "is said to have 2 bytes after its first 5, and has 6"),
+        (response(framed(b"\xff\xff")), "is not a list of pod resources"),
         (
-            encoded(response(framed(b"\x0a\x03\x0a\x01\xff"))),
+            response(framed(b"\x0a\x03\x0a\x01\xff")),
             "the kubelet's answer is not a list of pod resources",
         ),
-        (encoded(response(pod_with(name="c", cpu_ids=[-1]))), "the kubelet reports a CPU -1"),
+        (response(pod_with(name="c", cpu_ids=[-1])), "the kubelet reports a CPU -1"),
         (
-            encoded(response(pod_with(name="c", cpu_ids=[3, 1 << 62]))),
+            response(pod_with(name="c", cpu_ids=[3, 1 << 62])),
             "the kubelet reports a CPU 4611686018427387904",
         ),
     ],
 )
-def test_what_cannot_be_read_says_why(text: str, why: str) -> None:
-    found = read_pod_resources(text)
+def test_what_cannot_be_read_says_why(given: str | bytes, why: str) -> None:
+    found = read_pod_resources(given if isinstance(given, str) else encoded(given))
     assert why in found.why
     assert found.why.isprintable()
     assert not found.pods

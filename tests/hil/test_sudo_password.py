@@ -21,6 +21,7 @@ from hil.shell import NodeTimeout, NodeUnfit
 from hil.transport import NodeAddress, connect, connected
 from hil.transport.inventory import SUDO_PASSWORD
 from hil.transport.supervised import Sudo, Supervised
+from tests.cli.running import python
 from tests.hil.test_access_shells import address_of
 from tests.support.sshd import Operator, OwnSshd, own_sshd
 from tests.support.until import until
@@ -152,10 +153,7 @@ def test_processes_of_a_run_get_it_through_their_pipe(tmp_path: Path) -> None:
         "sys.exit(pytest.main(['-n1', '-q', '-p', 'no:cacheprovider']))"
     )
     (tmp_path / "main.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "main.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
+    done = python("main.py", cwd=tmp_path, status=0)
     assert "1 passed" in done.stdout
 
 
