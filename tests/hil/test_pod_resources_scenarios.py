@@ -16,14 +16,9 @@ from conformance.promises import Situation, violations
 from conformance.subject import Capability
 from hil.inspection import NodeFacts
 from hil.observation import (
-    NotAnObservation,
     Observation,
     PodResources,
-    look,
-    marker,
-    read_observation,
 )
-from hil.observation.places import Places
 from hil.safety import Risk, risk_of
 from hil.session.node_session import Patience
 from hil.session.scripts import Act
@@ -327,45 +322,3 @@ def test_entries_are_found_by_namespace_and_name() -> None:
         "b": {"c\\x1b": cpus("4")},
     }
     assert cpus_by_pod(answer, {}, [a, b]) == {}
-
-
-def test_the_answer_has_its_own_section_of_a_look() -> None:
-    """And is no part of what tells that something has changed."""
-    places = Places("u", "/s", "/var/lib/kubelet", "/m", 2, "/c", "/c", (), "")
-    mark = marker()
-    plain, asking = look(places, mark), look(places, mark, ask=True)
-    assert "kubelet.sock" not in plain
-    assert asking.index("pin_s answer") < asking.index("/var/lib/kubelet/pod-resources")
-    assert asking.index("/var/lib/kubelet/pod-resources") < asking.rindex("pin_look")
-    sections = f"\n{mark} online\n0-3\n{mark} service\n\n{mark} names\n"
-    whole = read_observation(f"{sections}\n{mark} answer\nIW5v\n\n{mark} end\n", mark)
-    assert whole.pod_resources == PodResources(why="no")
-    assert read_observation(f"{sections}\n{mark} end\n", mark).pod_resources is None
-    with pytest.raises(NotAnObservation, match="cut off"):
-        read_observation(f"{sections}\n{mark} answer\nIW5v\n", mark)
-
-
-NAMES: Final = """\
-/t/1/config.json:"io.kubernetes.cri.container-name":"c"
-/t/1/config.json:"io.kubernetes.cri.sandbox-name":"pinproof-a-lab"
-/t/1/config.json:"io.kubernetes.cri.sandbox-namespace":"default"
-/t/2/userdata/config.json:"io.kubernetes.container.name":"c"
-/t/2/userdata/config.json:"io.kubernetes.pod.name":"pinproof-b-lab"
-"""
-
-
-def test_a_container_knows_what_its_pod_is_called() -> None:
-    """From containerd's annotations, and from CRI-O's."""
-    mark = marker()
-    sections = "".join(
-        f"\n{mark} container {pid} {folder}\ncpuset /pod/{pid}\ncpu /pod/{pid}"
-        for pid, folder in ((7, "/t/1"), (8, "/t/2/userdata"))
-    )
-    seen = read_observation(
-        f"\n{mark} online\n0-3\n{mark} service\n\n{mark} names\n{NAMES}{sections}\n{mark} end\n",
-        mark,
-    )
-    assert [(one.namespace, one.pod) for one in seen.containers] == [
-        ("default", "pinproof-a-lab"),
-        ("", "pinproof-b-lab"),
-    ]
