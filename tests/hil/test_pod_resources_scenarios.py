@@ -1,6 +1,7 @@
 """The pod-resources socket as a witness: kubelets that tell the truth there, and such as lie.
 
-The node is the neighbour's, whose kubelet is the model; what it tells is made of what it holds.
+The node is that of ``test_subject_scenarios.py``, whose kubelet is the model; what it tells is made
+of what it holds.
 """
 
 from __future__ import annotations

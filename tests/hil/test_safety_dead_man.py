@@ -1,7 +1,7 @@
 """What a run leaves on a node wherever it dies: the dead-man timer takes all of it away, itself
 too; and a step never meets somebody else who restores the node.
 
-The service manager is a stand-in: :meth:`Timer.fires` runs what the unit's file names. A booted
+The service manager is a stand-in: :meth:`Node.fires` runs what the unit's file names. A booted
 node has the real one (``test_lab_reload.py``).
 """
 

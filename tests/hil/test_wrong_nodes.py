@@ -1,8 +1,8 @@
 """Made-up nodes that are wrong in one way each: every scenario of area ``node`` fails on one, and
 none waits for longer than its step's own deadline.
 
-The node is the neighbour's, whose kubelet is the model. Its runtime, kernel or service manager do
-what the scenario says they must not, or its kubelet is a miniature.
+The node is that of ``test_subject_scenarios.py``, whose kubelet is the model. Its runtime, kernel
+or service manager do what the scenario says they must not, or its kubelet is a miniature.
 """
 
 from __future__ import annotations
