@@ -1,13 +1,22 @@
-"""What tests of nodes share: a node made of files, and a shell on it."""
+"""What tests of nodes share: a node made of files, a booted one, and an API server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from hil.inspection import NodeFacts, gather
+from hil.lab import Node, Wish, all_nodes, down, up
+from hil.safety import restore_node
+from hil.transport import NodeAddress, nodes
+from hil.transport.local import LocalShell
+from pinproof.cli import main
 from tests.support import lacking
 from tests.support.cluster import Cluster, NoCluster
 from tests.support.fakenode import FakeNode
@@ -21,6 +30,69 @@ def fake(tmp_path: Path) -> FakeNode:
 @pytest.fixture
 def facts(fake: FakeNode) -> NodeFacts:
     return gather(fake.shell(), root=str(fake.root))
+
+
+@pytest.fixture
+def reachable(fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
+    """The node made of files, which is behind every address."""
+
+    @contextmanager
+    def connected(address: NodeAddress) -> Iterator[LocalShell]:
+        yield fake.shell(address.name)
+
+    root = str(fake.root)
+    for module in ("collect", "probe", "restore"):
+        monkeypatch.setattr(f"pinproof.{module}.connected", connected)
+        monkeypatch.setattr(f"pinproof.{module}.gather", partial(gather, root=root))
+    monkeypatch.setattr("pinproof.restore.restore_node", partial(restore_node, root=root))
+    monkeypatch.setattr("hil.subject.connect", lambda address: fake.shell(address.name))
+    monkeypatch.setattr("hil.subject.gather", partial(gather, root=root))
+    return fake
+
+
+@pytest.fixture
+def says(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs ``pinproof`` with these words: exit status, stdout, stderr."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["pinproof", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def node(request: pytest.FixtureRequest, kubelet_path: str) -> Iterator[Node]:
+    """A lab node that is booted for the tests of one file: with the file's ``NAME``, and with what
+    its ``WISH`` says beside that."""
+    name = request.module.NAME
+    if name in [left.name for left in all_nodes()]:
+        down([name])
+    wish = {"specs": ["1s-1n-4c-smt1"], **getattr(request.module, "WISH", {})}
+    _, (made,) = up(Wish(kubelet=Path(kubelet_path), name=name, **wish))
+    yield made
+    down([name])
+    assert name not in [left.name for left in all_nodes()]
+
+
+@pytest.fixture(scope="module")
+def inventory(request: pytest.FixtureRequest) -> str:
+    """Of the booted node that ``PINPROOF_LAB_NODE`` names the inventory of; without one, of a
+    :func:`node` of the file's own."""
+    if booted := os.environ.get("PINPROOF_LAB_NODE"):
+        return booted
+    made: Node = request.getfixturevalue("node")
+    return str(made.folder / "lab.toml")
+
+
+@pytest.fixture(scope="module")
+def address(inventory: str) -> NodeAddress:
+    return nodes(inventory)[0]
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,8 @@ jump = "ssh://me@bastion"
 sudo = true
 accept_new = true
 kubeconfig = "admin.conf"
+context = "Lab x"
+namespace = "pinproof-a"
 node = "node7.example"
 distribution = "k3s"
 lab = "2s-2n-8c-smt2"
@@ -59,6 +61,7 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
     assert first.sudo
     assert first.accept_new
     assert first.kubeconfig == tmp_path / "admin.conf"
+    assert (first.context, first.namespace) == ("Lab x", "pinproof-a")
     assert (first.node, first.distribution, first.lab) == ("node7.example", "k3s", "2s-2n-8c-smt2")
     assert first.allow == {Allow.REBOOT, Allow.STATIC_PODS}
     assert first.kubelet == KubeletPaths(root_dir="/data/kubelet")
@@ -72,31 +75,39 @@ def test_an_address_alone_is_a_node() -> None:
     assert here.name == "this-host"
 
 
+NODE = '[[node]]\nurl = "ssh://a"\n'
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('[[node]]\nurl = "ssh://a"\nhots = 1\n', ":3: hots: unknown key"),
+        (NODE + "hots = 1\n", ":3: hots: unknown key"),
         ('[[node]]\nname = "a"\n', ":1: url: missing"),
         ('[[node]]\nurl = "http://a"\n', ":2: url: 'http://a' is neither"),
         ('[[node]]\nurl = "ssh://a:x"\n', ":2: url: "),
-        ('[[node]]\nurl = "ssh://a"\nsudo = "yes"\n', ":3: sudo: 'yes' is neither true nor"),
-        ('[[node]]\nurl = "ssh://a"\nallow = ["all"]\n', ":3: allow: 'all': it is one of"),
-        ('[[node]]\nurl = "ssh://a"\nidentity = 3\n', ":3: identity: 3 is neither"),
-        ('[[node]]\nurl = "ssh://a"\n[[node]]\nurl = "ssh://a"\n', ":3: name: 'a' is there twice"),
-        ('[[node]]\nurl = "ssh://a"\nname = "a b"\n', ":3: name: 'a b' is not a name"),
+        (NODE + 'sudo = "yes"\n', ":3: sudo: 'yes' is neither true nor"),
+        (NODE + 'allow = ["all"]\n', ":3: allow: 'all': it is one of"),
+        (NODE + "identity = 3\n", ":3: identity: 3 is neither"),
+        (NODE + NODE, ":3: name: 'a' is there twice"),
+        (NODE + 'name = "a b"\n', ":3: name: 'a b' is not a name"),
+        (NODE + 'name = "a\\u001b[1m"\n', ":3: name: 'a\\x1b[1m' is no"),
+        (NODE + '[node.kubelet]\nunti = "k"\n', ":4: unti: unknown key in kubelet"),
+        (NODE + '[node.kubelet]\nconfig = "c"\n', ":4: config: 'c' is not an abs"),
         (
-            '[[node]]\nurl = "ssh://a"\n[node.kubelet]\nunti = "k"\n',
-            ":4: unti: unknown key in kubelet",
+            NODE + 'namespace = "Upper"\n',
+            ":3: namespace: 'Upper' is not a valid name in Kubernetes",
         ),
-        (
-            '[[node]]\nurl = "ssh://a"\n[node.kubelet]\nconfig = "c"\n',
-            ":4: config: 'c' is not an abs",
-        ),
+        (NODE + 'namespace = "a.b"\n', ":3: namespace: 'a.b' is not a"),
+        (NODE + f'namespace = "{"a" * 64}"\n', ":3: namespace: "),
+        (NODE + 'node = "n7/../x"\n', ":3: node: 'n7/../x' is not a"),
+        (NODE + "context = 3\n", ":3: context: 3 is not a text"),
         ('[[nodes]]\nurl = "ssh://a"\n', ":1: nodes: unknown key"),
         ('[node]\nurl = "ssh://a"\n', ":1: node: nodes are [[node]] tables"),
         ("", "it names no node"),
         ("a = = b", "line 1"),
-        ('[[node]]\nurl = "ssh://a"\nname = "a\\u001b[1m"\n', ":3: name: 'a\\x1b[1m' is no"),
+        ('[defaults]\nurl = "ssh://node1"\n' + NODE, ":2: url: it cannot be a default"),
+        ('[defaults]\nname = "node1"\n' + NODE, ":2: name: it cannot be a default"),
+        ("[defaults]\nwrong = 1\n" + NODE, ":2: wrong: it cannot be a default"),
     ],
 )
 def test_a_mistake_is_told_with_key_and_line(tmp_path: Path, text: str, expected: str) -> None:
@@ -142,26 +153,18 @@ def test_defaults_are_of_every_node_that_does_not_say_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "admin.conf"))
-    path = tmp_path / "lab.toml"
-    path.write_text(
+    path = write(
+        tmp_path,
         '[defaults]\nsudo = true\nidentity = "key"\nkubeconfig = "$KUBECONFIG"\n'
-        '[[node]]\nurl = "ssh://node1"\n[[node]]\nurl = "ssh://node2"\nsudo = false\n'
+        '[[node]]\nurl = "ssh://node1"\n[[node]]\nurl = "ssh://node2"\nsudo = false\n',
     )
-    first, second = nodes(str(path))
+    first, second = nodes(path)
     assert (first.sudo, second.sudo) == (True, False)
     assert first.identity == second.identity == (tmp_path / "key",)
     assert first.kubeconfig == tmp_path / "admin.conf"
     monkeypatch.delenv("KUBECONFIG")
     with pytest.raises(NodeUsageError, match=r"there is no environment variable \$KUBECONFIG"):
-        nodes(str(path))
-
-
-@pytest.mark.parametrize("key", ['url = "ssh://node1"', 'name = "node1"', "wrong = 1"])
-def test_a_default_that_cannot_be_one_is_refused_with_its_line(tmp_path: Path, key: str) -> None:
-    path = tmp_path / "lab.toml"
-    path.write_text(f'[defaults]\n{key}\n[[node]]\nurl = "ssh://node2"\n')
-    with pytest.raises(NodeUsageError, match=r"lab\.toml:2: \w+: it cannot be a default"):
-        nodes(str(path))
+        nodes(path)
 
 
 def test_an_inventory_that_is_no_text_is_refused_in_plain_words(tmp_path: Path) -> None:

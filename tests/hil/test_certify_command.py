@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import signal
 import subprocess
-import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,14 @@ from typer.testing import CliRunner
 
 import topologies
 from conformance.subject import SubjectInfo, SubjectUsageError
-from hil.inspection import gather
+from hil.inspection import NodeFacts, gather
 from hil.shell import NodeUnfit
 from pinproof import certifiable, certify, parallel
 from pinproof.certify import _targets
 from pinproof.cli import app
 from pinproof.parallel import Job, run_each
-from reports.certificate import encode, html, read
+from reports.certificate import Findings, encode, html, read
+from tests.cli.running import pinproof
 from tests.support.certificates import certificate, result, run
 from tests.support.fakenode import FakeNode
 from tests.support.until import until
@@ -93,12 +93,16 @@ def test_a_key_that_is_not_there_is_said_before_anything_runs(tmp_path: Path) ->
     assert str(done.exception) == f"{tmp_path}/key: there is no such key"
 
 
+def certified(fake: FakeNode) -> Findings:
+    return certifiable.of_node(gather(fake.shell(), root=str(fake.root)))
+
+
 def test_a_certificate_names_the_node(fake: FakeNode) -> None:
     """Processor, firmware, system, kubelet and configuration, as they were found."""
     for name, text in (("sys_vendor", "QEMU"), ("bios_vendor", "SeaBIOS"), ("bios_date", "2014")):
         fake.file(f"/sys/class/dmi/id/{name}", text)
     fake.file("/etc/os-release", 'PRETTY_NAME="Debian GNU/Linux 12"\n')
-    found = certifiable.of_node(gather(fake.shell(), root=str(fake.root)))
+    found = certified(fake)
     machine = found.machine
     assert machine.processor == "Described x86-64 processor"
     assert (machine.sockets, machine.numa_nodes, machine.cores, machine.cpus) == (2, 2, 16, 32)
@@ -112,13 +116,10 @@ def test_a_certificate_names_the_node(fake: FakeNode) -> None:
     assert "staticPodPath" not in found.configuration.settings
 
 
-def test_a_kubelet_that_does_not_say_its_release_is_not_certified(fake: FakeNode) -> None:
+def test_a_kubelet_that_does_not_say_its_release_is_not_certified(facts: NodeFacts) -> None:
     """A busy node may not have had the time."""
-    facts = gather(fake.shell(), root=str(fake.root))
     assert facts.kubelet is not None
-    mute = dataclasses.replace(
-        facts, kubelet=dataclasses.replace(facts.kubelet, release="", version="")
-    )
+    mute = replace(facts, kubelet=replace(facts.kubelet, release="", version=""))
     with pytest.raises(NodeUnfit, match="its kubelet does not say which release it is"):
         certifiable.of_node(mute)
 
@@ -128,7 +129,7 @@ def test_what_nobody_gave_of_a_described_machine_is_not_certified(described: boo
     """Its files name a processor and memory, because a kubelet and lscpu look for them."""
     machine = topologies.machine("1s-1n-4c-smt2")
     if not described:
-        machine = dataclasses.replace(machine, tree=Tree({**machine.tree, "proc/version": "6.1"}))
+        machine = replace(machine, tree=Tree({**machine.tree, "proc/version": "6.1"}))
     info = SubjectInfo(name="kubelet:x", release="1.36")
     found = certifiable.of_machine(machine, info).machine
     assert found.described == described
@@ -147,7 +148,7 @@ def test_what_a_node_says_need_not_be_text(fake: FakeNode, tmp_path: Path) -> No
     fake.file("/etc/os-release", "").write_bytes(b'PRETTY_NAME="' + evil + b'"\n')
     cpuinfo = fake.root / "proc/cpuinfo"
     cpuinfo.write_bytes(cpuinfo.read_bytes().replace(b"Described", evil))
-    found = certifiable.of_node(gather(fake.shell(), root=str(fake.root)))
+    found = certified(fake)
     statement = certificate(
         run(result("pass")),
         tmp_path,
@@ -165,10 +166,12 @@ def test_what_a_node_says_need_not_be_text(fake: FakeNode, tmp_path: Path) -> No
 
 def test_a_certificate_lists_what_could_be_required(fake: FakeNode) -> None:
     """Every scenario of the catalogue that is not about another machine; those that do not apply
-    with the reason."""
-    found = certifiable.of_node(gather(fake.shell(), root=str(fake.root)))
+    with the reason. No container of a real node's pods ends: what runs there sleeps until it is
+    killed."""
+    found = certified(fake)
     against = {one.id: one.against for one in found.promises}
-    assert against["qos/fraction-shares"] == ""
+    assert against["qos/fraction-shares"] == against["qos/whole-cpus-are-exclusive"] == ""
+    assert "exit with a code of its own" in against["containers/ended-pod-returns-its-cpus"]
     assert any(reason.startswith("needs 4 NUMA nodes") for reason in against.values())
     assert "machine/cpu-upgrade-incident" not in against  # it is about a machine of its own
     assert {one.level for one in found.promises} == {"core", "extended"}
@@ -191,12 +194,12 @@ def test_every_setting_is_in_the_configurations_digest() -> None:
 
 def test_two_certificates_of_one_node_have_equal_hardware_digests(fake: FakeNode) -> None:
     """Whatever memory is free by then, and however many pages a boot left."""
-    before = certifiable.of_node(gather(fake.shell(), root=str(fake.root)))
+    before = certified(fake)
     path = fake.root / "sys/devices/system/node/node0/meminfo"
     path.write_text("Node 0 MemTotal: 16383992 kB\nNode 0 MemFree: 1 kB\n")
     cpuinfo = fake.root / "proc/cpuinfo"
     cpuinfo.write_text(cpuinfo.read_text().replace("2000.000", "3500.123"))
-    after = certifiable.of_node(gather(fake.shell(), root=str(fake.root)))
+    after = certified(fake)
     assert after.machine.hardware_digest == before.machine.hardware_digest
     assert after.machine.digest != before.machine.digest
     assert after.machine.memory != before.machine.memory
@@ -278,12 +281,6 @@ def test_an_interrupt_while_a_job_is_started_ends_that_job(
             process.wait()
 
 
-def test_a_job_is_pinproof_itself(tmp_path: Path) -> None:
-    job = Job("a", ["--version"], tmp_path / "a" / "certify.log")
-    assert run_each([job], 1, lambda one, status: None) == [0]
-    assert job.log.read_text().startswith("pinproof ")
-
-
 def test_a_line_for_each_that_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its certificate's, or why there is none."""
     folder = tmp_path / "node1"
@@ -310,24 +307,9 @@ def test_several_nodes_that_are_not_there_end_with_the_gravest_status(
     path = Path(inventory)
     path.write_text(re.sub(r"10\.0\.0\.\d", "127.0.0.1:1", path.read_text()))
     report = tmp_path / "out"
-    done = subprocess.run(
-        [sys.executable, "-m", "pinproof", "certify", inventory, "--report", str(report)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 3, done.stderr
+    done = pinproof("certify", inventory, "--report", str(report), status=3)
     first, *rest = done.stderr.splitlines()
     assert first == f"pinproof: 2 certificates; what is done goes to {report}/*/certify.log"
     assert sorted(line.partition(":")[0] for line in rest) == ["node1", "node2"]
     assert all("no certificate" in line for line in rest)
     assert (report / "node1/certify.log").stat().st_size
-
-
-def test_what_no_real_node_can_show_is_not_required_of_one(fake: FakeNode) -> None:
-    """A pod's container that ends: what runs in pods of a node sleeps until it is killed."""
-    found = certifiable.of_node(gather(fake.shell(), root=str(fake.root)))
-    against = {one.id: one.against for one in found.promises}
-    assert "exit with a code of its own" in against["containers/ended-pod-returns-its-cpus"]
-    assert against["qos/whole-cpus-are-exclusive"] == ""

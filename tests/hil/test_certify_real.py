@@ -6,26 +6,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hil.lab import Node, Wish, all_nodes, down, up
+from hil.lab import Node
 from reports.certificate import Statement, read
 
 pytestmark = pytest.mark.needs("lab")
 
 NAME = "test-certify"
-
-
-@pytest.fixture(scope="module")
-def node(kubelet_path: str) -> Iterator[Node]:
-    if NAME in [left.name for left in all_nodes()]:
-        down([NAME])
-    _, (made,) = up(Wish(specs=["1s-1n-4c-smt1"], kubelet=Path(kubelet_path), name=NAME))
-    yield made
-    down([NAME])
 
 
 def pinproof(*words: object, status: int) -> str:

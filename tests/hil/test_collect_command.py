@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 import tarfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
-import hil.inspection
-import pinproof.collect
 import topologies
-from hil.transport import NodeAddress
-from hil.transport.local import LocalShell
-from pinproof.cli import main
 from tests.support.fakenode import PINNED, FakeNode
 
 Says: TypeAlias = Callable[..., tuple[int, str, str]]
@@ -48,36 +41,11 @@ items:
 HIDDEN = ("LABEL", "ANNOTATION", "VOLUME", "IMAGE", "ARGUMENT", "ENVIRONMENT", "THE-NODE")
 
 
-@pytest.fixture
-def says(
-    fake: FakeNode,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Says:
-    """Runs a command, where every node is the one made of files."""
-
-    @contextmanager
-    def connected(address: NodeAddress) -> Iterator[LocalShell]:
-        yield fake.shell(address.name)
-
-    root = str(fake.root)
-    state = fake.root / "var/lib/kubelet/cpu_manager_state"
+@pytest.fixture(autouse=True)
+def _here(reachable: FakeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = reachable.root / "var/lib/kubelet/cpu_manager_state"
     state.write_text(state.read_text().replace('"checksum": 1', '"checksum": 0'))  # not checked
-    monkeypatch.setattr(pinproof.collect, "connected", connected)
-    monkeypatch.setattr(
-        pinproof.collect, "gather", lambda shell, **_: hil.inspection.gather(shell, root=root)
-    )
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["pinproof", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return run
 
 
 def _collected(says: Says, *words: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -27,8 +29,9 @@ from hil.pods import Image
 from hil.safety import Allow, Guarded, Risk
 from hil.session.executor import GuardedExecutor
 from hil.session.leasing import LeasedNode
-from hil.shell import DEADLINE, LIMIT, Done, Shell
+from hil.shell import Done, Shell
 from hil.transport import NodeAddress
+from hil.transport.local import LocalShell
 from pinproof.cli import app
 from pinproof.dry_run import dry_run
 from pinproof.pytest_arguments import SUITE
@@ -39,19 +42,11 @@ CONFIG_PATH = "/var/lib/kubelet/config.yaml"
 OPTIONS = hil_subject.Options(Risk.REBOOT, Image("busybox"))
 
 
-class NoShell:
+class NoShell(LocalShell):
     """Nothing may be sent through it."""
 
-    name = "fake"
-    trips = 0
-
-    def run(
-        self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
-    ) -> Done:
+    def run(self, script: str, **_: object) -> Done:
         raise AssertionError(f"sent: {script}")
-
-    def close(self) -> None:
-        return
 
 
 @pytest.fixture(autouse=True)
@@ -60,25 +55,19 @@ def _salt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hil_subject, "salt", lambda: "salt")
 
 
-def dry(facts: NodeFacts, ledger: Ledger, options: hil_subject.Options = OPTIONS) -> DryRunSubject:
-    reached = hil_subject._Reached(ADDRESS, NoShell(), facts)
-    made = DryRunSubject("fake", [reached], options)
-    made.ledger = ledger
-    return made
-
-
 def cases(subject: DryRunSubject, *ids: str) -> list[Case]:
     chosen = [find(one) for one in ids] if ids else catalogue()
     (machine,) = subject.machines
     return [Case(one, machine) for one in chosen if one is not None and not one.machine]
 
 
-def walked(
-    facts: NodeFacts, *ids: str, options: hil_subject.Options = OPTIONS
-) -> tuple[Ledger, list[str]]:
+def walked(facts: NodeFacts, *ids: str, address: NodeAddress = ADDRESS) -> tuple[Ledger, list[str]]:
     lines: list[str] = []
     ledger = Ledger(lines.append)
-    subject = dry(facts, ledger, options)
+    subject = DryRunSubject(
+        "fake", [hil_subject._Reached(address, NoShell("fake"), facts)], OPTIONS
+    )
+    subject.ledger = ledger
     walk(cases(subject, *ids), subject, ledger)
     subject.close()
     return ledger, lines
@@ -91,31 +80,22 @@ def facts(fake: FakeNode) -> NodeFacts:
     return gather(fake.shell(), root=str(fake.root))
 
 
-class RecordingShell:
+class RecordingShell(LocalShell):
     """On a fake node: what guards it is run, so that its files do change and come back; what would
     act on a kubelet, a runtime and cgroups is only recorded."""
 
-    name = "fake"
-
     def __init__(self, fake: FakeNode) -> None:
-        self._inner = fake.shell()
-        self.trips = 0
+        super().__init__("fake", environment=fake.environment)
         self.sent: list[tuple[str, bytes]] = []
 
-    def run(
-        self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
-    ) -> Done:
-        self.trips += 1
+    def run(self, script: str, *, stdin: bytes = b"", **bounds: Any) -> Done:
         # What the thread that renews the lease sends is not in a dry run.
         if threading.current_thread() is threading.main_thread():
             self.sent.append((script, stdin))
         guard = script.partition("exec </dev/null\n")[0]
         if "node.sh" not in guard:
             return Done(0, b"", b"")
-        return self._inner.run(guard, stdin=stdin, deadline=deadline, limit=limit)
-
-    def close(self) -> None:
-        self._inner.close()
+        return super().run(guard, stdin=stdin, **bounds)
 
 
 class WetSubject(DryRunSubject):
@@ -172,7 +152,7 @@ def test_every_command_of_a_run_was_in_the_dry_run(fake: FakeNode, facts: NodeFa
     before, starts = fake.content(), fake.starts
     ledger, _ = walked(facts, *SOME)
     assert (fake.content(), fake.starts) == (before, starts)
-    wet = WetSubject("fake", [hil_subject._Reached(ADDRESS, NoShell(), facts)], OPTIONS)
+    wet = WetSubject("fake", [hil_subject._Reached(ADDRESS, NoShell("fake"), facts)], OPTIONS)
     wet.shell = RecordingShell(fake)
     seen: list[dict[str, tuple[int, bytes]]] = []
     for case in cases(wet, *SOME):
@@ -212,14 +192,6 @@ def test_each_command_has_its_scenario_and_risk(facts: NodeFacts) -> None:
     assert ledger.commands[0].step == "lease the node: lease, journal, dead-man timer"
     assert ledger.commands[-1].step == "restore the node and end the lease"
     assert {one.node for one in ledger.commands} == {"fake"}
-
-
-@pytest.fixture
-def reachable(fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
-    """``node:local:`` is the fake node."""
-    monkeypatch.setattr(hil_subject, "connect", lambda address: fake.shell())
-    monkeypatch.setattr(hil_subject, "gather", partial(gather, root=str(fake.root)))
-    return fake
 
 
 def arguments(*words: str) -> list[str]:
@@ -326,3 +298,18 @@ def test_a_broken_assumption_is_told(facts: NodeFacts, monkeypatch: pytest.Monke
     monkeypatch.setattr(Assumed, "_container", wrong)
     _, lines = walked(facts, "pool/shrinks-and-grows", "qos/whole-cpus-are-exclusive")
     assert sum("not simulated to its end: " in line for line in lines) == 2
+
+
+def test_requests_are_told_beside_commands(facts: NodeFacts) -> None:
+    """Where pods come through an API server: every scenario is walked to its end, nobody asks the
+    server, and no manifest is written on the node."""
+    ledger, lines = walked(facts, address=replace(ADDRESS, kubeconfig=Path("/absent"), node="n7"))
+    assert len({one.scenario for one in ledger.commands}) > 30
+    scripts = [one.script for one in ledger.commands]
+    requests = [one for one in scripts if one.startswith("# beside the runner, to the API server:")]
+    assert requests[0].endswith("read node n7; remove namespaces labelled pinproof/node=n7")
+    assert requests[-1].endswith("remove namespace pinproof-MADE-UP with everything in it")
+    assert any('create pod {"apiVersion"' in one and '"nodeName":"n7"' in one for one in requests)
+    assert any(one.endswith("with grace 0") for one in requests)
+    assert not any("/etc/kubernetes/manifests" in line for line in lines if "change:" in line)
+    assert not any("not simulated to its end" in line for line in lines)

@@ -18,7 +18,8 @@ from hil.inspection.kubelet import document, environment_of, expanded, flags_of,
 from hil.inspection.paths import KubeletPaths
 from hil.inspection.script import NoRecords, first_question, second_question
 from hil.safety import WriteFile
-from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit, NodeUsageError
+from hil.shell import Done, NodeUnfit, NodeUsageError
+from hil.transport.local import LocalShell
 from reference import CPUSet
 from reference.steps import KubeletConfig
 from tests.support.fakenode import CONFIG, PINNED, FakeNode
@@ -148,11 +149,10 @@ def test_whether_the_state_survived_is_seen(
 
 
 def test_a_unit_that_deletes_the_state_is_seen(fake: FakeNode) -> None:
-    unit = fake.root / "etc/systemd/system/kubelet.service"
-    unit.write_text("[Service]\nExecStartPre=/bin/rm -f /var/lib/kubelet/cpu_manager_state\n")
+    remove = "ExecStartPre=/bin/rm -f /var/lib/kubelet/cpu_manager_state"
+    fake.file("/etc/systemd/system/kubelet.service", f"[Service]\n{remove}\n")
     facts = gathered(fake)
-    assert facts.survives_restart is Survival.NO
-    assert facts.survives_reboot is Survival.NO
+    assert facts.survives_restart is facts.survives_reboot is Survival.NO
 
 
 def test_oddities_are_told_and_do_not_stop(fake: FakeNode) -> None:
@@ -182,30 +182,16 @@ def test_what_the_user_says_goes_before_what_is_found(fake: FakeNode) -> None:
     assert (kubelet.manifests, facts.runtime.endpoint) == ("/m", "unix:///x")
 
 
-class Canned:
-    """A node that answers as it is told to."""
-
-    name = "node1"
-    trips = 0
-
-    def __init__(self, answer: bytes) -> None:
-        self._answer = answer
-
-    def run(
-        self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
-    ) -> Done:
-        return Done(0, self._answer, b"noise")
-
-    def close(self) -> None:
-        pass
-
-
 @pytest.mark.parametrize("answer", [b"", b"\x00\xff garbage\x1b[2J", b"\npinproof-x text a\n"])
 def test_garbage_is_one_clear_line(answer: bytes) -> None:
+    class Garbled(LocalShell):
+        def run(self, script: str, **_: object) -> Done:
+            return Done(0, answer, b"noise")
+
     with pytest.raises(
         NodeUnfit, match=r"node1: its answer cannot be read: it does not start with"
     ) as caught:
-        gather(Canned(answer))
+        gather(Garbled("node1"))
     assert str(caught.value).isprintable()
 
 
@@ -271,6 +257,12 @@ def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFac
     assert distribution_of(gathered(fake)).name == "openshift"
 
 
+def systemctl_knows(fake: FakeNode, unit: str) -> None:
+    """The kubelet's unit has this name there."""
+    systemctl = fake.root / "fake/bin/systemctl"
+    systemctl.write_text(systemctl.read_text().replace("kubelet.service", unit))
+
+
 @pytest.mark.parametrize(
     ("unit", "name"),
     [
@@ -281,8 +273,7 @@ def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFac
     ],
 )
 def test_distributions_with_units_of_their_own(fake: FakeNode, unit: str, name: str) -> None:
-    systemctl = fake.root / "fake/bin/systemctl"
-    systemctl.write_text(systemctl.read_text().replace("kubelet.service", unit))
+    systemctl_knows(fake, unit)
     facts = gathered(fake)
     distribution = distribution_of(facts)
     assert distribution.name == name
@@ -292,8 +283,7 @@ def test_distributions_with_units_of_their_own(fake: FakeNode, unit: str, name: 
 
 
 def test_k3s_takes_flags_from_its_own_files(fake: FakeNode) -> None:
-    systemctl = fake.root / "fake/bin/systemctl"
-    systemctl.write_text(systemctl.read_text().replace("kubelet.service", "k3s.service"))
+    systemctl_knows(fake, "k3s.service")
     fake.file("/etc/rancher/k3s/config.yaml", "kubelet-arg:\n- cpu-manager-policy=static\n")
     fake.file("/etc/rancher/k3s/config.yaml.d/a.yaml", "kubelet-arg+: [reserved-cpus=0]\n")
     facts = gathered(fake)
@@ -341,18 +331,20 @@ def test_a_kubelet_that_is_started_again_is_another(fake: FakeNode, facts: NodeF
     assert first != shell.run(distribution.identity(facts)).text != ""
 
 
+def firmware(fake: FakeNode, **texts: str) -> None:
+    for name, text in texts.items():
+        fake.file(f"/sys/class/dmi/id/{name}", f"{text}\n")
+
+
 def test_firmware_and_distribution_are_known(fake: FakeNode) -> None:
     """As a certificate names them; serial numbers are not asked for."""
-    for name, text in {
-        "sys_vendor": "Dell Inc.",
-        "product_name": "PowerEdge R760",
-        "board_name": "0VRV9X",
-        "bios_vendor": "Dell Inc.",
-        "bios_version": "2.3.5",
-        "bios_date": "09/10/2024",
-        "product_serial": "SECRET7",
-    }.items():
-        fake.file(f"/sys/class/dmi/id/{name}", f"{text}\n")
+    firmware(
+        fake,
+        product_name="PowerEdge R760",
+        bios_version="2.3.5",
+        bios_date="09/10/2024",
+        product_serial="SECRET7",
+    )
     fake.file("/etc/os-release", 'NAME=x\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
     facts = gathered(fake)
     assert facts.os_release == "Debian GNU/Linux 12 (bookworm)"
@@ -384,8 +376,7 @@ def test_an_emulated_node_is_known_as_such(
     fake: FakeNode, vendor: str, product: str, said: str, emulated: str
 ) -> None:
     """By firmware, or by systemd where the firmware shows nothing."""
-    fake.file("/sys/class/dmi/id/sys_vendor", f"{vendor}\n")
-    fake.file("/sys/class/dmi/id/product_name", f"{product}\n")
+    firmware(fake, sys_vendor=vendor, product_name=product)
     (fake.root / "fake/bin/systemd-detect-virt").write_text(f"#!/bin/sh\necho {said}\n")
     assert gathered(fake).emulated == emulated
 

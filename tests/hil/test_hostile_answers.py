@@ -19,7 +19,8 @@ from hil.isolation.latency import read_latency
 from hil.isolation.noise import NotMeasured, read_noise
 from hil.observation import NotAnObservation, read_observation
 from hil.pods.statuses import NoList, read_pods
-from hil.shell import DEADLINE, LIMIT, Done, NodeError, NodeUnfit
+from hil.shell import Done, NodeError, NodeUnfit
+from hil.transport.local import LocalShell
 from reference import CPUSet
 from tests.hil.test_truth_looks import ID, MARK, SLICE, TASKS, answer, section, v2
 from tests.support.fakenode import FakeNode
@@ -87,26 +88,19 @@ def test_any_text_is_read_or_refused(name: str, text: str) -> None:
         assert "\n" not in refusal(reader, one, error)
 
 
-class LyingShell:
-    """A shell whose first and second answers have a number replaced."""
+class LyingShell(LocalShell):
+    """Each of its answers has a number replaced."""
 
     def __init__(self, fake: FakeNode, number: int, nonsense: str) -> None:
-        self._shell = fake.shell()
+        super().__init__("fake", environment=fake.environment)
         self._number, self._nonsense = number, nonsense
-        self.name, self.trips = self._shell.name, 0
 
-    def run(
-        self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
-    ) -> Done:
-        done = self._shell.run(script, stdin=stdin, deadline=deadline, limit=limit)
-        self.trips += 1
+    def run(self, script: str, **bounds: Any) -> Done:
+        done = super().run(script, **bounds)
         found = list(re.finditer(rb"\d+", done.stdout))
         begin, end = found[self._number % len(found)].span()
         false = done.stdout[:begin] + self._nonsense.encode() + done.stdout[end:]
         return Done(done.status, false, done.stderr)
-
-    def close(self) -> None:
-        self._shell.close()
 
 
 def gathered(shell: LyingShell, root: str) -> object:
@@ -119,35 +113,25 @@ def test_a_node_that_lies_about_a_number_is_described_or_refused(
 ) -> None:
     for number in range(0, 4000, 173):
         read = partial(gathered, LyingShell(fake, number, nonsense))
-        said = refusal(read, str(fake.root), NodeError)
-        assert "\n" not in said
+        assert "\n" not in refusal(read, str(fake.root), NodeError)
 
 
-class Replayed:
-    """A shell that gives kept answers again, under the tokens of the questions, with numbers of the
-    first replaced: by place among its numbers, what stands there instead."""
-
-    name = "node1"
+class Replayed(LocalShell):
+    """Gives kept answers again, under the tokens of the questions, with numbers of the first
+    replaced: by place among its numbers, what stands there instead."""
 
     def __init__(self, kept: list[bytes], false: dict[int, str] | None = None) -> None:
-        self._kept, self._false = kept, false or {}
-        self.trips = 0
+        super().__init__("node1")
+        self._kept, self._false = iter(kept), false or {}
 
-    def run(
-        self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
-    ) -> Done:
+    def run(self, script: str, **_: object) -> Done:
         token = re.findall(TOKEN, script.encode())[0]
-        data = self._kept[self.trips]
-        if self.trips == 0:
-            number = itertools.count()
-            data = NUMBER.sub(
-                lambda found: self._false.get(next(number), found[0].decode()).encode(), data
-            )
-        self.trips += 1
+        number, false = itertools.count(), self._false
+        data = NUMBER.sub(
+            lambda found: false.get(next(number), found[0].decode()).encode(), next(self._kept)
+        )
+        self._false = {}
         return Done(0, re.sub(TOKEN, token, data), b"")
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 TOKEN = rb"pinproof-[0-9a-f]{32}"
@@ -159,15 +143,15 @@ PLAUSIBLE = st.one_of(st.integers(0, 300).map(str), st.sampled_from(NONSENSE))
 def kept(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     """Both answers of a sound node."""
     fake = FakeNode(tmp_path_factory.mktemp("kept") / "node")
-    shell, answers = fake.shell(), []
+    answers = []
 
-    class Keeping(LyingShell):
-        def run(self, *args: Any, **kwargs: Any) -> Done:
-            done = shell.run(*args, **kwargs)
+    class Keeping(LocalShell):
+        def run(self, script: str, **bounds: Any) -> Done:
+            done = super().run(script, **bounds)
             answers.append(done.stdout)
             return done
 
-    gather(Keeping(fake, 0, ""), root=str(fake.root))
+    gather(Keeping("fake", environment=fake.environment), root=str(fake.root))
     return answers
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,14 +14,10 @@ import paramiko
 import pytest
 
 from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable
-from hil.transport.route import route
-from hil.transport.ssh import SSHShell
-from pinproof.cli import main
+from tests.hil.test_access_shells import opened
 from tests.support import hostile_ssh as hostile
 from tests.support.hostile_ssh import BANNER, plain, ssh
 from tests.support.silent_server import Serve, served
-
-PATIENCE: Final = 2.0
 
 _CLOSED: Final = "the host closed the connection before an SSH server named itself"
 _NO_ANSWER: Final = "no SSH server answered within \\d s"
@@ -38,22 +34,10 @@ SERVERS: Final[dict[str, tuple[Serve, str]]] = {
         plain(partial(hostile.silent, said=BANNER)),
         "the SSH server did not exchange keys within \\d s",
     ),
-    "closes at once": (
-        plain(hostile.closes),
-        _CLOSED,
-    ),
-    "closes after the banner": (
-        plain(partial(hostile.closes, said=BANNER)),
-        _NO_KEYS,
-    ),
-    "half closes after the banner": (
-        plain(hostile.half_closes),
-        _NO_KEYS,
-    ),
-    "a web server": (
-        plain(hostile.http),
-        _CLOSED,
-    ),
+    "closes at once": (plain(hostile.closes), _CLOSED),
+    "closes after the banner": (plain(partial(hostile.closes, said=BANNER)), _NO_KEYS),
+    "half closes after the banner": (plain(hostile.half_closes), _NO_KEYS),
+    "a web server": (plain(hostile.http), _CLOSED),
     "another protocol": (
         plain(partial(hostile.silent, said=b"220 mail ESMTP\r\n")),
         f"{_NO_ANSWER}: .* another service may have this port",
@@ -69,14 +53,8 @@ SERVERS: Final[dict[str, tuple[Serve, str]]] = {
     ),
     "a banner by the byte": (plain(hostile.drips), _NO_ANSWER),
     "random bytes": (plain(hostile.noise), "the SSH server's messages cannot be read"),
-    "algorithms that are cut off": (
-        plain(hostile.strange),
-        _NO_ALGORITHM,
-    ),
-    "an old key exchange": (
-        ssh(kex="diffie-hellman-group1-sha1"),
-        _NO_ALGORITHM,
-    ),
+    "algorithms that are cut off": (plain(hostile.strange), _NO_ALGORITHM),
+    "an old key exchange": (ssh(kex="diffie-hellman-group1-sha1"), _NO_ALGORITHM),
     "another host key": (ssh(other_key=True), "its host key .* is another than the one in"),
     "denies the login": (
         ssh(denies="login"),
@@ -102,19 +80,10 @@ SERVERS: Final[dict[str, tuple[Serve, str]]] = {
         "the SSH server did not begin a command in 2.5 s",
     ),
     "output without end": (ssh(command=hostile.floods), _TOO_MUCH),
-    "messages without end": (
-        ssh(command=hostile.floods_aside),
-        _TOO_MUCH,
-    ),
+    "messages without end": (ssh(command=hostile.floods_aside), _TOO_MUCH),
     "output by the byte": (ssh(command=hostile.drips_output), "a command took longer than 3 s"),
-    "no exit status": (
-        ssh(command=hostile.says(b"", None)),
-        _NO_STATUS,
-    ),
-    "a command that is killed": (
-        ssh(command=hostile.killed),
-        _NO_STATUS,
-    ),
+    "no exit status": (ssh(command=hostile.says(b"", None)), _NO_STATUS),
+    "a command that is killed": (ssh(command=hostile.killed), _NO_STATUS),
     # What they decrypt to may be the length of a packet that never comes.
     "random bytes in a command": (
         ssh(command=hostile.garbles),
@@ -149,13 +118,11 @@ def test_a_hostile_server_is_told_in_one_line(tmp_path: Path, name: str) -> None
     serve, said = SERVERS[name]
     began = time.monotonic()
     with served(tmp_path, serve) as address:
-        hops = route(address.url, identity=address.identity, known_hosts=address.known_hosts)
-        shell = SSHShell("node1", hops, patience=PATIENCE)
-        try:
-            with pytest.raises((NodeUnreachable, NodeTimeout, NodeUnfit)) as raised:
-                shell.run("true", deadline=3.0, limit=1 << 16)
-        finally:
-            shell.close()
+        with (
+            opened(address, patience=2.0) as shell,
+            pytest.raises((NodeUnreachable, NodeTimeout, NodeUnfit)) as raised,
+        ):
+            shell.run("true", deadline=3.0, limit=1 << 16)
         assert re.match(rf"node1( \(ssh://root@127\.0\.0\.1:\d+\))?: ({said})", str(raised.value))
         assert str(raised.value).isprintable()
         for one in connections():
@@ -168,20 +135,13 @@ def test_a_hostile_server_is_told_in_one_line(tmp_path: Path, name: str) -> None
     "name", ["a web server", "denies the login", "denies a command", "nologin"]
 )
 def test_a_hostile_server_is_no_verdict(
-    tmp_path: Path,
-    name: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, name: str, says: Callable[..., tuple[int, str, str]]
 ) -> None:
     """Exit status 3, and the same line."""
     serve, said = SERVERS[name]
     with served(tmp_path, serve) as address:
         known, key = str(address.known_hosts), str(address.identity[0])
-        words = ["probe", address.url, "--known-hosts", known, "--key", key]
-        monkeypatch.setattr(sys, "argv", ["pinproof", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    assert ended.value.code == 3
-    error = capsys.readouterr().err
+        status, _, error = says("probe", address.url, "--known-hosts", known, "--key", key)
+    assert status == 3
     assert len(re.findall(said, error)) == 1
     assert "Traceback" not in error

@@ -21,7 +21,7 @@ import pytest
 
 from conformance.results import Result
 from conformance.results import read as read_stream
-from hil.lab import Node, Wish, all_nodes, down, up
+from hil.lab import Node
 from hil.lab import keys as keyring
 from hil.lab.names import NODE_NAME
 from hil.lab.recipe import tar
@@ -32,7 +32,6 @@ from tests.support.cluster import Cluster
 pytestmark = pytest.mark.needs("lab")
 
 NAME: Final = "test-cluster"
-SPEC: Final = "1s-1n-4c-smt1"
 #: Pinned tasks; a pod that is rejected; pods that are deleted while the kubelet is down.
 SCENARIOS: Final = (
     "node/tasks-run-where-they-are-pinned",
@@ -48,15 +47,6 @@ printf '[Service]\\nExecStart=\\nExecStart=%s --kubeconfig=/{FOLDER}/kubeconfig\
 tar -xf - -C /
 systemctl daemon-reload && systemctl restart kubelet
 """
-
-
-@pytest.fixture(scope="module")
-def node(kubelet_path: str) -> Iterator[Node]:
-    if NAME in [left.name for left in all_nodes()]:
-        down([NAME])
-    _, (made,) = up(Wish(specs=[SPEC], kubelet=Path(kubelet_path), name=NAME))
-    yield made
-    down([NAME])
 
 
 @contextmanager

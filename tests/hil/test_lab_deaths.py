@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from hil.lab import Node, Wish, all_nodes, down, named, up
+from hil.lab import Node, named
 from hil.transport import NodeAddress, connected
-from hil.transport import nodes as read_inventory
 from tests.support.deaths import ROOT, UPGRADE, killed, look, undone
 from tests.support.meddling import CPUSETS, EXCLUSIVE, meddled, pinproof
 from tests.support.node_snapshot import different, snapshot
@@ -72,22 +69,9 @@ PLANTED: Final = (
 
 
 @pytest.fixture(scope="module")
-def node(kubelet_path: str) -> Iterator[Node]:
-    if NAME in [left.name for left in all_nodes()]:
-        down([NAME])
-    _, (made,) = up(Wish(specs=[SPEC], kubelet=Path(kubelet_path), name=NAME))
-    yield made
-    down([NAME])
-
-
-@pytest.fixture(scope="module")
 def inventory(node: Node) -> str:
+    """Not of a node that is booted already: the lab has to boot it as another machine."""
     return str(node.folder / "lab.toml")
-
-
-@pytest.fixture(scope="module")
-def address(inventory: str) -> NodeAddress:
-    return read_inventory(inventory)[0]
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,8 @@ and a forgery whose digests all fit is found.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,6 @@ from typer.testing import Result as Ended
 
 from conformance.results import Result, read, written
 from hil.inspection import marks
-from hil.lab import Wish, down, up
 from hil.transport import connected
 from hil.transport import nodes as addresses
 from pinproof.cli import app
@@ -30,24 +28,12 @@ from reports.certificate import read as read_certificate
 from reports.certificate.document import digest_of, sealed
 from reports.certificate.making import RESULTS, listed, profile_of, verdict_from, words
 
-BOOTED: Final = "PINPROOF_LAB_NODE"
 NAME: Final = "test-evidence"
 #: One promise of each kind that only a real node can keep or break.
 SMOKE: Final = "qos/whole or pool/shrinks or restart/stop-keeps or pod-resources or recovery"
 STREAM: Final = "result.jsonl"
 
 pytestmark = pytest.mark.needs("booted node")
-
-
-@pytest.fixture(scope="module")
-def inventory(request: pytest.FixtureRequest) -> Iterator[str]:
-    if booted := os.environ.get(BOOTED):
-        yield booted
-        return
-    kubelet = Path(request.getfixturevalue("kubelet_path"))
-    _, (made,) = up(Wish(specs=["1s-1n-4c-smt1"], kubelet=kubelet, name=NAME))
-    yield str(made.folder / "lab.toml")
-    down([NAME])
 
 
 @pytest.fixture(scope="module")

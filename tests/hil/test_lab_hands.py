@@ -5,39 +5,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from hil.lab import Wish, down, up
 from hil.transport import NodeAddress
-from hil.transport import nodes as read_inventory
 from tests.support.deaths import look, undone
 from tests.support.meddling import meddled
 
-BOOTED: Final = "PINPROOF_LAB_NODE"
 NAME: Final = "test-hands"
 
 pytestmark = pytest.mark.needs("booted node")
-
-
-@pytest.fixture(scope="module")
-def inventory(request: pytest.FixtureRequest) -> Iterator[str]:
-    if booted := os.environ.get(BOOTED):
-        yield booted
-        return
-    kubelet = Path(request.getfixturevalue("kubelet_path"))
-    _, (made,) = up(Wish(specs=["1s-1n-4c-smt1"], kubelet=kubelet, name=NAME))
-    yield str(made.folder / "lab.toml")
-    down([NAME])
-
-
-@pytest.fixture(scope="module")
-def address(inventory: str) -> NodeAddress:
-    return read_inventory(inventory)[0]
 
 
 def _later(seconds: int, script: str) -> str:

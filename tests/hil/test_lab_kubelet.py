@@ -20,33 +20,30 @@ def test_a_real_one_says_its_release(kubelet_path: str) -> None:
     assert len(found.digest) == 64
 
 
-def test_what_is_not_there_is_no_kubelet(tmp_path: Path) -> None:
-    with pytest.raises(LabUsageError, match="there is no such file"):
-        kubelets.kubelet(tmp_path / "kubelet")
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        (None, 0, "there is no such file"),
+        (b"\x7fELF", 0o644, "not executable: chmod"),
+        # It would be asked for its version here, and run elsewhere.
+        (b"#!/bin/sh\necho Kubernetes v1.36.4\n", 0o755, "is not a Linux program"),
+    ],
+    ids=["nothing", "may not run", "a script"],
+)
+def test_what_is_no_kubelet_is_refused(
+    tmp_path: Path, content: bytes | None, mode: int, said: str
+) -> None:
+    place = tmp_path / "kubelet"
+    if content is not None:
+        place.write_bytes(content)
+        place.chmod(mode)
+    with pytest.raises(LabUsageError, match=said):
+        kubelets.kubelet(place)
 
 
-def test_a_folder_is_no_kubelet(tmp_path: Path) -> None:
+def test_a_folder_or_another_program_is_no_kubelet(tmp_path: Path) -> None:
     with pytest.raises(LabUsageError, match="is not a file"):
         kubelets.kubelet(tmp_path)
-
-
-def test_a_file_that_may_not_run_is_no_kubelet(tmp_path: Path) -> None:
-    place = tmp_path / "kubelet"
-    place.write_bytes(b"\x7fELF")
-    with pytest.raises(LabUsageError, match="not executable: chmod"):
-        kubelets.kubelet(place)
-
-
-def test_a_script_is_no_kubelet(tmp_path: Path) -> None:
-    """It would be asked for its version here, and run elsewhere."""
-    place = tmp_path / "kubelet"
-    place.write_text("#!/bin/sh\necho Kubernetes v1.36.4\n")
-    place.chmod(0o755)
-    with pytest.raises(LabUsageError, match="is not a Linux program"):
-        kubelets.kubelet(place)
-
-
-def test_another_program_is_no_kubelet(tmp_path: Path) -> None:
     true = shutil.which("true")
     assert true is not None
     with pytest.raises(LabUsageError, match="is not a kubelet: asked for --version it"):

@@ -16,7 +16,7 @@ import pytest
 
 from conformance.results import Result
 from conformance.results import read as read_stream
-from hil.lab import Node, State, Wish, all_nodes, down, named, reboot, up
+from hil.lab import Node, State, Wish, down, named, reboot, up
 from hil.lab.kubelet import MANIFESTS, STATE
 from hil.lab.recipe import WORKLOAD_IMAGE
 from hil.shell import Shell
@@ -55,16 +55,6 @@ mv {MANIFESTS}/.pod {MANIFESTS}/pod.json
 until pid=$(pgrep -of '^/bin/sh {PAUSE}'); do sleep 0.2; done
 cat /sys/fs/cgroup"$(sed -n 's/^0:://p' "/proc/$pid/cgroup")"/cpuset.cpus
 """
-
-
-@pytest.fixture(scope="module")
-def node(kubelet_path: str) -> Iterator[Node]:
-    if NAME in [left.name for left in all_nodes()]:
-        down([NAME])
-    _, (made,) = up(Wish(specs=[SMALL], kubelet=Path(kubelet_path), name=NAME))
-    yield made
-    down([NAME])
-    assert NAME not in [left.name for left in all_nodes()]
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,6 +46,9 @@ WELL = """\
 for stage in kernel disk ssh workload; do echo "pinproof-lab: $stage" >>console.log; done
 exec sleep 600
 """
+HANGS = "echo pinproof-lab: kernel >>console.log; exec sleep 600"
+#: The image is in already, and nobody says so again.
+AGAIN = "for s in kernel disk ssh; do echo pinproof-lab: $s >>console.log; done; exec sleep 600"
 QEMU_IMG = """\
 #!/bin/sh
 for last; do :; done
@@ -94,11 +98,6 @@ def _kubelet(path: Path) -> Kubelet:
     return Kubelet(path, "v1.36.4", Minor(1, 36), "0" * 64)
 
 
-class _Shell:
-    def close(self) -> None:
-        pass
-
-
 @pytest.fixture
 def wish(
     does: Callable[[str], None], image: Image, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -107,17 +106,12 @@ def wish(
     lacking.program("ssh-keygen")
     (tmp_path / "kubelet").write_bytes(b"a kubelet")
     monkeypatch.setattr(kubelets, "kubelet", _kubelet)
-    monkeypatch.setattr(guest, "connect", lambda _: _Shell())
+    monkeypatch.setattr(guest, "connect", lambda _: SimpleNamespace(close=lambda: None))
     monkeypatch.setattr(guest, "refusal", lambda *_: "")
     monkeypatch.setattr(guest, "difference", lambda *_: "")
     return Wish(
         specs=["1s-1n-4c-smt1"], kubelet=tmp_path / "kubelet", fresh=True, accel="tcg", deadline=60
     )
-
-
-def _with(wish: Wish, **changes: Any) -> Wish:
-    values = {name: getattr(wish, name) for name in wish.__slots__}
-    return Wish(**{**values, **changes})
 
 
 def _running() -> list[str]:
@@ -138,7 +132,7 @@ def test_a_node_is_up_and_its_inventory_names_it(wish: Wish) -> None:
 
 
 def test_several_nodes_share_an_inventory(wish: Wish) -> None:
-    path, made = lab.up(_with(wish, specs=["1s-1n-4c-smt1", "1s-1n-2c-smt1"]))
+    path, made = lab.up(replace(wish, specs=["1s-1n-4c-smt1", "1s-1n-2c-smt1"]))
     assert [node.name for node in made] == ["node1", "node2"]
     assert [one.lab for one in read_inventory(str(path))] == ["1s-1n-4c-smt1", "1s-1n-2c-smt1"]
     lab.down(["node2"])
@@ -159,7 +153,7 @@ def test_several_nodes_share_an_inventory(wish: Wish) -> None:
             "Kernel panic",
         ),
         ("echo broken option >&2; exit 1", "broken option"),
-        ("echo pinproof-lab: kernel >>console.log; exec sleep 600", "in time"),
+        (HANGS, "in time"),
     ],
     ids=["ends", "no disk", "panic", "refuses", "hangs"],
 )
@@ -169,7 +163,7 @@ def test_of_a_node_that_does_not_boot_nothing_is_left(
     """And the reason is one line."""
     does(script)
     with pytest.raises(LabError, match=said) as caught:
-        lab.up(_with(wish, deadline=1.5 if "in time" in said else 60))
+        lab.up(replace(wish, deadline=1.5 if "in time" in said else 60))
     assert str(caught.value).isprintable()
     assert nodes.all_nodes() == []
 
@@ -200,7 +194,7 @@ def test_one_that_fails_takes_the_others_along(wish: Wish, monkeypatch: pytest.M
 
     monkeypatch.setattr(guest, "difference", difference)
     with pytest.raises(LabError, match="node2: odd"):
-        lab.up(_with(wish, specs=["1s-1n-4c-smt1"] * 3))
+        lab.up(replace(wish, specs=["1s-1n-4c-smt1"] * 3))
     assert nodes.all_nodes() == []
 
 
@@ -217,14 +211,14 @@ fi
 
 def test_ctrl_c_leaves_nothing(wish: Wish, does: Callable[[str], None]) -> None:
     """In the middle of a boot, of two nodes."""
-    does("echo pinproof-lab: kernel >>console.log; exec sleep 600")
+    does(HANGS)
 
     def say(who: str, stage: str) -> None:
         if (who, stage) == ("node2", "the kernel runs"):
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        lab.up(_with(wish, specs=["1s-1n-4c-smt1"] * 2), say)
+        lab.up(replace(wish, specs=["1s-1n-4c-smt1"] * 2), say)
     assert nodes.all_nodes() == []
 
 
@@ -232,7 +226,7 @@ def test_what_a_killed_run_left_is_seen_and_removed(
     wish: Wish, does: Callable[[str], None], tmp_path: Path
 ) -> None:
     """SIGKILL in the middle of a boot: QEMU goes on, and is found."""
-    does("echo pinproof-lab: kernel >>console.log; exec sleep 600")
+    does(HANGS)
     script = (
         "import os, signal, sys; from pathlib import Path; from hil.lab import image as images, "
         "lab, kubelet as kubelets; images.ready_image = lambda *_, **__: images.kept('one'); "
@@ -258,8 +252,7 @@ def test_a_reboot_as_another_machine_is_the_upgrade(
     path, (node,) = lab.up(wish)
     before = (node.folder / "known_hosts").read_text()
     (node.folder / "overlay.qcow2").write_text("written by the guest")
-    # The image is in already, and nobody says so again.
-    does("for s in kernel disk ssh; do echo pinproof-lab: $s >>console.log; done; exec sleep 600")
+    does(AGAIN)
     monkeypatch.setattr(guest, "refusal", lambda *_: 'available CPUs "0-7" do not match')
     done = lab.reboot("node1", spec="1s-1n-8c-smt1", hard=True, deadline=60)
     assert done.refusal == 'available CPUs "0-7" do not match'
@@ -294,7 +287,7 @@ def test_a_scenario_that_boots_a_node_waits_for_no_kubelet(
     """It stops the kubelet next, and one that refuses its state file takes the longest to settle.
     Another machine than before is looked at all the same."""
     path, _ = lab.up(wish)
-    does("for s in kernel disk ssh; do echo pinproof-lab: $s >>console.log; done; exec sleep 600")
+    does(AGAIN)
     asked: list[str] = []
 
     def refusal(*_: object) -> str:
@@ -325,7 +318,7 @@ def test_a_node_remembers_the_machine_that_it_was(
 ) -> None:
     """A run that is killed during a CPU upgrade, or while the node is off."""
     path, _ = lab.up(wish)
-    does("for s in kernel disk ssh; do echo pinproof-lab: $s >>console.log; done; exec sleep 600")
+    does(AGAIN)
     monkeypatch.setattr(guest, "power_off", lambda _: process.end(nodes.named("node1").folder))
     held = iter(["held somebody-1 90\n", "free\n"])
     monkeypatch.setattr(booting, "connected", lambda _: nullcontext(_Says(held)))
@@ -369,7 +362,7 @@ class _Says(LocalShell):
 def test_a_node_that_is_reset_is_as_new(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own machine, disk, settings and keys; its name and inventory stay."""
     settings = {"cpuManagerReconcilePeriod": "5s"}
-    path, (node,) = lab.up(_with(wish, settings=settings, name="mine"))
+    path, (node,) = lab.up(replace(wish, settings=settings, name="mine"))
     furnished = (node.folder / "payload.tar").read_bytes()
     lab.reboot("mine", spec="1s-1n-8c-smt1", hard=True)
     (node.folder / "overlay.qcow2").write_text("written by a run")
@@ -423,7 +416,7 @@ def test_wrong_usage_makes_nothing(wish: Wish) -> None:
     )
     for changes in wrong:
         with pytest.raises(LabUsageError):
-            lab.up(_with(wish, **changes))
+            lab.up(replace(wish, **changes))
     assert nodes.all_nodes() == []
 
 
@@ -445,7 +438,7 @@ def test_a_snapshot_that_does_not_load_is_made_again(
     monkeypatch.setattr(snapshots, "_wake", wake)
     monkeypatch.setattr(guest, "prepare_to_sleep", lambda _: None)
     heard: list[str] = []
-    _, (node,) = lab.up(_with(wish, fresh=False), lambda _, stage: heard.append(stage))
+    _, (node,) = lab.up(replace(wish, fresh=False), lambda _, stage: heard.append(stage))
     assert made == ["snapshot", "snapshot"]
     assert any("made again: node1: unknown section" in stage for stage in heard)
     assert node.state is State.UP
@@ -462,7 +455,7 @@ def test_a_second_node_of_a_kind_boots_nothing(wish: Wish, monkeypatch: pytest.M
     monkeypatch.setattr(snapshots, "_save", save)
     monkeypatch.setattr(snapshots, "_wake", lambda *_: None)
     monkeypatch.setattr(guest, "prepare_to_sleep", lambda _: None)
-    quick = _with(wish, fresh=False)
+    quick = replace(wish, fresh=False)
     lab.up(quick)
     heard: list[str] = []
     lab.up(quick, lambda _, stage: heard.append(stage))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from typer.testing import CliRunner
 
 from hil.inspection import Marks, gather, marks
 from hil.shell import Done, NodeUnfit, Shell
+from hil.transport.local import LocalShell
 from pinproof import certifiable
 from pinproof import verify as verifying
 from pinproof.cli import app
@@ -82,7 +83,7 @@ def test_what_may_not_be_read_is_said(node: FakeNode) -> None:
     (node.root / DMI.lstrip("/") / "product_serial").chmod(0)
     shell: Shell = node.shell()
     if os.geteuid() == 0:
-        shell = _AsNobody(shell)
+        shell = _AsNobody("fake", environment=node.environment)
         for folder in [node.root, *node.root.parents][:-2]:
             folder.chmod(folder.stat().st_mode | 0o055)
     found = marks(shell, root=str(node.root))
@@ -90,30 +91,19 @@ def test_what_may_not_be_read_is_said(node: FakeNode) -> None:
     assert found.values["machine id"] == MACHINE_ID
 
 
-class _AsNobody:
-    def __init__(self, shell: Shell) -> None:
-        self._shell, self.name, self.trips = shell, shell.name, 0
-
-    def run(
-        self, script: str, *, stdin: bytes = b"", deadline: float = 20, limit: int = 1 << 20
-    ) -> Done:
+class _AsNobody(LocalShell):
+    def run(self, script: str, **bounds: Any) -> Done:
         drop = "exec setpriv --reuid=65534 --regid=65534 --clear-groups sh"
-        return self._shell.run(drop, stdin=script.encode(), deadline=deadline, limit=limit)
-
-    def close(self) -> None:
-        self._shell.close()
+        return super().run(drop, **{**bounds, "stdin": script.encode()})
 
 
 def test_an_answer_that_was_cut_off_is_one_line(node: FakeNode) -> None:
-    class Cut(_AsNobody):
-        def run(
-            self, script: str, *, stdin: bytes = b"", deadline: float = 20, limit: int = 1 << 20
-        ) -> Done:
-            done = self._shell.run(script)
-            return Done(0, done.stdout[:-8], b"")
+    class Cut(LocalShell):
+        def run(self, script: str, **bounds: Any) -> Done:
+            return Done(0, super().run(script, **bounds).stdout[:-8], b"")
 
     with pytest.raises(NodeUnfit, match=r"its answer cannot be read: it was cut off$"):
-        marks(Cut(node.shell()), root=str(node.root))
+        marks(Cut("fake", environment=node.environment), root=str(node.root))
 
 
 def test_two_certificates_of_one_node_have_no_digest_in_common(node: FakeNode) -> None:

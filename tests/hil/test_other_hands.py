@@ -1,4 +1,4 @@
-"""What somebody else does to a node's kubelet while a scenario runs is no verdict on the kubelet.
+"""What somebody else does to a node while a scenario runs is no verdict on its kubelet.
 
 The node is a made-up one, whose kubelet is the model (``test_subject_scenarios.py``); its service
 manager shows what systemd shows (``systemctl show``, seen on a booted node).
@@ -8,28 +8,29 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import pytest
 
-from conformance.catalogue import find
 from conformance.pods import guaranteed
 from conformance.results import Result
 from conformance.subject import SubjectLostError
 from hil.observation import Observation, ServiceState
+from hil.safety import RemoveFile, SetOnline, WriteFile
 from hil.session import booting
 from hil.session.node import RealNode
 from hil.session.node_session import NodeSession, Patience
+from hil.session.others import Others
 from hil.session.scripts import Act
 from hil.session.views import without_image
 from hil.session.waiting import Waiting
 from hil.shell import Done, NodeTimeout, NodeUnreachable
 from reference import CPUSet
 from reference.steps import KubeletConfig, Start
-from tests.hil.test_wrong_nodes import NODE
+from tests.hil.test_subject_scenarios import ModelMember, NoHands, run
 
 #: A line that kubelets write whatever ends them.
 NOISE: Final = (
@@ -37,7 +38,7 @@ NOISE: Final = (
 )
 
 
-class Meddled(NODE.ModelMember):  # type: ignore[name-defined, misc]
+class Meddled(ModelMember):
     """A node on which the unit looks like this from the moment when pod ``a`` is there."""
 
     def __init__(self, **shown: object) -> None:
@@ -45,19 +46,15 @@ class Meddled(NODE.ModelMember):  # type: ignore[name-defined, misc]
         self._shown = shown
 
     def _look(self, *, spin: bool) -> Observation:
-        seen: Observation = super()._look(spin=spin)
+        seen = super()._look(spin=spin)
         if not any(pod.name.startswith("a-") for pod in self._pods.values()):
             return seen
         shown: Mapping[str, Any] = self._shown
         return replace(seen, service=replace(seen.service, **shown), log=NOISE)
 
 
-def judged(session: Any) -> Result:
-    session.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
-    scenario = find("qos/whole-cpus-are-exclusive")
-    assert scenario is not None
-    result: Result = NODE.run(scenario, session)
-    return result
+def judged(session: ModelMember) -> Result:
+    return run("qos/whole-cpus-are-exclusive", session)
 
 
 @pytest.mark.parametrize(
@@ -137,16 +134,17 @@ def test_a_node_says_what_it_is_waited_for() -> None:
     """Every step of a scenario, through the one door to the node."""
     said: list[str] = []
 
-    class Slow(NODE.NoHands):  # type: ignore[name-defined, misc]
+    class Slow(NoHands):
         def act(self, script: str, *changes: Any, deadline: float, reads: bool = False) -> Any:
             time.sleep(0.2)
             raise NodeTimeout("it is slow")
 
-    session = NODE.ModelMember()
+    session = ModelMember()
+    session.patience = Patience()
     session.waiting = Waiting("fake", said.append, first=0.05)
     session._executor = Slow()
     node = RealNode(session, KubeletConfig(), None)
-    session.act = partial(NodeSession.act, session)
+    session.act = partial(NodeSession.act, session)  # type: ignore[method-assign]
     with pytest.raises(SubjectLostError):
         node.do(Start())
     assert said == ["fake: waiting for “start the kubelet”: 0 s, at most 200 s"]
@@ -170,7 +168,7 @@ def test_a_connection_that_broke_may_be_a_boot(
     monkeypatch.setattr(booting, "_PAUSE", 0.01)
     asked: list[str] = []
 
-    class Cut(NODE.NoHands):  # type: ignore[name-defined, misc]
+    class Cut(NoHands):
         def act(self, script: str, *changes: Any, deadline: float, reads: bool = False) -> Any:
             if script.startswith("cat /proc/sys/kernel/random/boot_id;"):
                 asked.append(answers[len(asked)])
@@ -178,7 +176,7 @@ def test_a_connection_that_broke_may_be_a_boot(
                     return Done(0, asked[-1].encode(), b"")
             raise NodeUnreachable("the connection broke")
 
-    session = NODE.ModelMember()
+    session = ModelMember()
     session.patience = replace(session.patience, cut=0.3)
     session._executor = Cut()
     session.others.deed(Observation(CPUSet(), ServiceState(), None, boot="old"))
@@ -222,3 +220,95 @@ def test_a_scenario_whose_pod_has_no_image_has_no_verdict() -> None:
     result = judged(Imageless())
     assert result.verdict == "unknown", result.explanation
     assert "the image of its container c cannot be had on the node (ErrImagePull)" in result.reason
+
+
+# ---- each deed by itself ------------------------------------------------------------------------
+
+SOCKET: Final = "/run/containerd/containerd.sock"
+CONFIG: Final = "/var/lib/kubelet/config.yaml"
+UP: Final = Observation(
+    online=CPUSet.parse("0-3"),
+    service=ServiceState(active="active", pid=812, invocation="first"),
+    state_file="{}",
+    boot="b00t",
+    files={CONFIG: "17 420 1000", SOCKET: "23 0 900"},
+)
+STATE_GONE: Final = replace(UP, state_file=None)
+OFFLINE: Final = replace(UP, online=CPUSet.parse("0-2"))
+RUNTIME_RESTARTED: Final = replace(UP, files={**UP.files, SOCKET: "24 0 1100"})
+CONFIG_CHANGED: Final = replace(UP, files={**UP.files, CONFIG: "17 421 1100"})
+CONFIG_GONE: Final = replace(UP, files={SOCKET: UP.files[SOCKET]})
+
+
+def others() -> Others:
+    made = Others(SOCKET)
+    assert made.deed(UP) == ""
+    assert made.deed(UP) == ""
+    return made
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (
+            STATE_GONE,
+            "the state file was removed by another hand: the kubelet runs on as process 812, and a "
+            "kubelet does not remove it",
+        ),
+        (OFFLINE, "CPU 3 was taken offline by another hand: 0-2 are online"),
+        (replace(UP, online=CPUSet.parse("0-5")), "CPUs 4-5 were brought online by another hand"),
+        (replace(UP, boot="an0ther"), "the node was booted by another hand: it has a new boot id"),
+        (
+            RUNTIME_RESTARTED,
+            f"the container runtime was restarted by another hand: {SOCKET} is another one",
+        ),
+        (
+            replace(UP, files={CONFIG: UP.files[CONFIG]}),
+            f"the container runtime was stopped by another hand: {SOCKET} is gone",
+        ),
+        (CONFIG_CHANGED, f"{CONFIG} was changed by another hand"),
+        (CONFIG_GONE, f"{CONFIG} was removed by another hand"),
+    ],
+)
+def test_a_deed_of_another_hand_is_named(seen: Observation, said: str) -> None:
+    assert others().deed(seen) == said
+
+
+@pytest.mark.parametrize(
+    ("own", "seen"),
+    [
+        (lambda one: one.will([SetOnline(3, False)]), OFFLINE),
+        (lambda one: one.will([WriteFile(CONFIG, b"")]), CONFIG_CHANGED),
+        (lambda one: one.will([RemoveFile(CONFIG)]), CONFIG_GONE),
+        (lambda one: one.restarts_runtime(), RUNTIME_RESTARTED),
+        (
+            lambda one: one.boots(),
+            replace(UP, boot="next", online=CPUSet.parse("0-7"), files={SOCKET: "1 0 1"}),
+        ),
+    ],
+)
+def test_what_this_run_does_is_no_deed_of_another(
+    own: Callable[[Others], None], seen: Observation
+) -> None:
+    made = others()
+    own(made)
+    assert made.deed(seen) == ""
+    assert made.deed(seen) == ""
+
+
+@pytest.mark.parametrize(
+    "service",
+    [ServiceState(active="inactive"), ServiceState(active="active", pid=900, invocation="second")],
+)
+def test_a_kubelet_that_starts_without_a_state_file_is_judged(service: ServiceState) -> None:
+    """A run removes the file while the kubelet is down; and one that ends is the scenario's."""
+    assert others().deed(replace(UP, service=service, state_file=None)) == ""
+
+
+def test_what_lasts_is_named_each_time_and_a_restart_once() -> None:
+    made = others()
+    assert made.deed(STATE_GONE) == made.deed(STATE_GONE) != ""
+    assert made.deed(OFFLINE) == made.deed(OFFLINE) != ""
+    assert made.deed(UP) == ""
+    assert made.deed(RUNTIME_RESTARTED) != ""
+    assert made.deed(RUNTIME_RESTARTED) == ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -153,10 +153,7 @@ def test_the_promises_are_kept_by_a_kubelet(subject: KubeletSubject, scenario: s
     release = subject.info.release
     found = find(scenario)
     assert found is not None
-
-    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
-        return ModelOracle(*args, release=release, **kwargs)
-
+    oracle = partial(ModelOracle, release=release)
     case = Case(found, topologies.machine(MACHINE))
     result = judge(case, AskedSubject(subject), oracle=oracle, release=release).result
     of_pool = Release.parse(release).minor < 23

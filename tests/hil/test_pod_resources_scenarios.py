@@ -1,35 +1,25 @@
 """The pod-resources socket as a witness: kubelets that tell the truth there, and such as lie.
 
-The node is the neighbour's, whose kubelet is the model; what it tells is made of what it holds.
+The node is that of ``test_subject_scenarios.py``, whose kubelet is the model; what it tells is made
+of what it holds.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import pytest
 
-from conformance.catalogue import find
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.promises import Situation, violations
-from conformance.results import Result
 from conformance.subject import Capability
 from hil.inspection import NodeFacts
 from hil.observation import (
-    NotAnObservation,
     Observation,
     PodResources,
-    look,
-    marker,
-    read_observation,
 )
-from hil.observation.places import Places
 from hil.safety import Risk, risk_of
 from hil.session.node_session import Patience
 from hil.session.scripts import Act
@@ -37,6 +27,9 @@ from hil.session.views import cpus_by_pod
 from reference import CPUSet
 from reference.steps import Kind, KubeletConfig
 from reference.view import Phase, PodView, View
+from tests.hil import test_subject_scenarios as made_up
+from tests.hil.test_dry_run import walked
+from tests.hil.test_subject_scenarios import ModelMember, run
 
 Entries = dict[tuple[str, str], dict[str, CPUSet]]
 
@@ -44,26 +37,11 @@ SAME: Final = "node/pod-resources-report-exclusive-cpus"
 POOL: Final = "node/pod-resources-report-the-shared-pool"
 
 
-def _neighbour(name: str, called: str) -> ModuleType:
-    path = Path(__file__).with_name(name)
-    spec = importlib.util.spec_from_file_location(called, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-NODE: Final = _neighbour("test_subject_scenarios.py", "a_node_that_tells")
-DRY: Final = _neighbour("test_dry_run.py", "a_dry_run_that_asks")
-
-
 def truth(entries: Entries, gone: Entries, view: View) -> Entries:
     return entries
 
 
-class Telling(NODE.ModelMember):  # type: ignore[name-defined, misc]
+class Telling(ModelMember):
     """A node whose kubelet tells what ``tale`` makes of the truth, of the entries of pods that are
     gone, and of what there is. Pods are called there as static pods are."""
 
@@ -77,7 +55,7 @@ class Telling(NODE.ModelMember):  # type: ignore[name-defined, misc]
         self._before: Entries = {}
 
     def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
-        seen: Observation = super().act(act, spin=spin, log=log)
+        seen = super().act(act, spin=spin, log=log)
         named = [replace(one, pod=self._called(one.uid)) for one in seen.containers]
         seen = replace(seen, containers=tuple(named))
         if not act.ask:
@@ -104,25 +82,10 @@ class Telling(NODE.ModelMember):  # type: ignore[name-defined, misc]
         return f"pinproof-{name}-{uid[:8]}-fake"
 
 
-def run(
-    session: Telling,
-    monkeypatch: pytest.MonkeyPatch,
-    scenario: str = SAME,
-    *,
-    patience: Patience | None = None,
-) -> Result:
-    NODE._impatient(monkeypatch, session)
-    session.patience = patience or session.patience
-    found = find(scenario)
-    assert found is not None
-    result: Result = NODE.run(found, session)
-    return result
-
-
-def test_a_kubelet_that_tells_what_it_holds_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kubelet_that_tells_what_it_holds_passes() -> None:
     """It is asked three times, and nothing of others' pods matters."""
     session = Telling()
-    result = run(session, monkeypatch)
+    result = run(SAME, session)
     assert result.verdict == "pass", result.explanation
     assert session.asked == 3
     assert "ask the kubelet at its pod-resources socket" in result.steps
@@ -132,62 +95,75 @@ def _of(entries: Entries, pod: str) -> tuple[str, str]:
     return next((key for key in entries if key[1].startswith(f"pinproof-{pod}-")), ("", ""))
 
 
+_ITS_FILE: Final = "The kubelet reports the exclusive CPUs of its state file"
+
+
 def _with(entries: Entries, pod: str, cpus: CPUSet) -> Entries:
     key = _of(entries, pod)
     return {**entries, key: {"c": cpus}} if key in entries else entries
 
 
-TALES: Final[dict[str, Callable[[Entries, Entries, View], Entries]]] = {
-    "other CPUs": lambda entries, _, view: _with(entries, "a", CPUSet([15])),
-    "a CPU too few": lambda entries, _, view: {
-        key: {name: CPUSet(sorted(cpus)[1:]) for name, cpus in containers.items()}
-        for key, containers in entries.items()
-    },
-    "all CPUs": lambda entries, _, view: _with(entries, "a", CPUSet.parse("0-15")),
-    "nothing of a pod": lambda entries, _, view: {
-        key: one for key, one in entries.items() if key != _of(entries, "a")
-    },
-    "nothing of a container": lambda entries, _, view: {
-        key: ({} if key == _of(entries, "a") else one) for key, one in entries.items()
-    },
-    "the shared pool, as up to 1.22": lambda entries, _, view: _with(
-        entries, "shared", view.shared_pool
-    ),
-    "nothing of who shares": lambda entries, _, view: {
-        key: one for key, one in entries.items() if key != _of(entries, "shared")
-    },
-    "nothing at all": lambda entries, _, view: {},
-    "pods that are gone": lambda entries, gone, view: {**entries, **gone},
-    "names of pods that are gone": lambda entries, gone, view: {
-        **entries,
-        **{key: {name: CPUSet() for name in one} for key, one in gone.items()},
-    },
-    "one pod's CPUs as another's": lambda entries, _, view: _with(
-        entries, "b", entries.get(_of(entries, "a"), {}).get("c", CPUSet())
-    ),
-}
+def _without(entries: Entries, pod: str) -> Entries:
+    return {key: one for key, one in entries.items() if key != _of(entries, pod)}
 
-WORDS: Final = {
-    "other CPUs": "The kubelet reports the exclusive CPUs of its state file",
-    "a CPU too few": "The kubelet reports the exclusive CPUs of its state file",
-    "all CPUs": "The kubelet reports the exclusive CPUs of its state file",
-    "nothing of a pod": "CPUs that the kubelet reports for a/c",
-    "nothing of a container": "(no entry)",
-    "the shared pool, as up to 1.22": "CPUs that the kubelet reports for shared/c",
-    "nothing of who shares": "CPUs that the kubelet reports for shared/c",
-    "nothing at all": "The kubelet reports the exclusive CPUs of its state file",
-    "pods that are gone": "The kubelet reports no pod that is gone",
-    "names of pods that are gone": "an entry (c: (none))",
-    "one pod's CPUs as another's": "CPUs that the kubelet reports for b/c",
+
+#: What a kubelet may tell instead of the truth, and words by which it is told.
+TALES: Final[dict[str, tuple[Callable[[Entries, Entries, View], Entries], str]]] = {
+    "other CPUs": (lambda entries, _, view: _with(entries, "a", CPUSet([15])), _ITS_FILE),
+    "a CPU too few": (
+        lambda entries, _, view: {
+            key: {name: CPUSet(sorted(cpus)[1:]) for name, cpus in containers.items()}
+            for key, containers in entries.items()
+        },
+        _ITS_FILE,
+    ),
+    "all CPUs": (lambda entries, _, view: _with(entries, "a", CPUSet.parse("0-15")), _ITS_FILE),
+    "nothing of a pod": (
+        lambda entries, _, view: _without(entries, "a"),
+        "CPUs that the kubelet reports for a/c",
+    ),
+    "nothing of a container": (
+        lambda entries, _, view: {
+            key: ({} if key == _of(entries, "a") else one) for key, one in entries.items()
+        },
+        "(no entry)",
+    ),
+    "the shared pool, as up to 1.22": (
+        lambda entries, _, view: _with(entries, "shared", view.shared_pool),
+        "CPUs that the kubelet reports for shared/c",
+    ),
+    "nothing of who shares": (
+        lambda entries, _, view: _without(entries, "shared"),
+        "CPUs that the kubelet reports for shared/c",
+    ),
+    "nothing at all": (lambda entries, _, view: {}, _ITS_FILE),
+    "pods that are gone": (
+        lambda entries, gone, view: {**entries, **gone},
+        "The kubelet reports no pod that is gone",
+    ),
+    "names of pods that are gone": (
+        lambda entries, gone, view: {
+            **entries,
+            **{key: {name: CPUSet() for name in one} for key, one in gone.items()},
+        },
+        "an entry (c: (none))",
+    ),
+    "one pod's CPUs as another's": (
+        lambda entries, _, view: _with(
+            entries, "b", entries.get(_of(entries, "a"), {}).get("c", CPUSet())
+        ),
+        "CPUs that the kubelet reports for b/c",
+    ),
 }
 
 
 @pytest.mark.parametrize("tale", TALES)
-def test_a_kubelet_that_lies_is_caught(tale: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kubelet_that_lies_is_caught(tale: str) -> None:
     """Its state file and its cgroups are right all the while; the story says what it told."""
-    result = run(Telling(TALES[tale]), monkeypatch)
+    lie, said = TALES[tale]
+    result = run(SAME, Telling(lie))
     assert result.verdict == "fail", result.explanation
-    assert WORDS[tale] in result.explanation
+    assert said in result.explanation
 
 
 def _without_the_models_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,12 +177,12 @@ def test_the_scenario_catches_it_without_the_invariants(
     """It states its promise in words, which counts without the model's answer, too."""
     monkeypatch.setattr("conformance.lockstep.comparison.violations", lambda view, situation: [])
     _without_the_models_answer(monkeypatch)
-    result = run(Telling(TALES[tale]), monkeypatch)
+    result = run(SAME, Telling(TALES[tale][0]))
     assert result.verdict == "fail", result.explanation
     assert result.reason == "It reports the exclusive CPUs"
 
 
-def test_an_entry_that_goes_a_little_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_that_goes_a_little_later_is_waited_for() -> None:
     """The kubelet is asked again."""
     late_by = [1]
 
@@ -217,7 +193,8 @@ def test_an_entry_that_goes_a_little_later_is_waited_for(monkeypatch: pytest.Mon
         return entries
 
     session = Telling(late)
-    result = run(session, monkeypatch, patience=Patience())
+    session.patience = Patience()
+    result = run(SAME, session)
     assert result.verdict == "pass", result.explanation
     assert session.asked == 4
     again = [act for act in session.acts if act.ask and act.script]
@@ -227,12 +204,10 @@ def test_an_entry_that_goes_a_little_later_is_waited_for(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "why", ["there is no socket /var/lib/kubelet/pod-resources/kubelet.sock", "cut off"]
 )
-def test_a_socket_that_cannot_be_read_skips_with_its_reason(
-    why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_socket_that_cannot_be_read_skips_with_its_reason(why: str) -> None:
     """Before any pod was brought; and it is something that a certificate lacks."""
     session = Telling(why=why)
-    result = run(session, monkeypatch)
+    result = run(SAME, session)
     assert result.verdict == "skip", result.explanation
     assert result.reason == f"the kubelet's pod-resources socket cannot be read: {why}"
     assert result.unable
@@ -243,12 +218,12 @@ def test_a_socket_that_cannot_be_read_skips_with_its_reason(
 def test_up_to_1_22_the_pool_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """And later that is not promised."""
     _without_the_models_answer(monkeypatch)
-    result = run(Telling(), monkeypatch, POOL)
+    result = run(POOL, Telling())
     assert (result.verdict, result.reason) == ("skip", "promised up to 1.22, this is 1.36")
-    monkeypatch.setattr(NODE, "RELEASE", "1.22")
-    result = run(Telling(TALES["the shared pool, as up to 1.22"]), monkeypatch, POOL)
+    monkeypatch.setattr(made_up, "RELEASE", "1.22")
+    result = run(POOL, Telling(TALES["the shared pool, as up to 1.22"][0]))
     assert result.verdict == "pass", result.explanation
-    result = run(Telling(), monkeypatch, POOL)
+    result = run(POOL, Telling())
     assert (result.verdict, result.reason) == ("fail", "It reports the shared pool")
 
 
@@ -261,7 +236,7 @@ def test_a_dry_run_tells_how_it_would_ask(scenario: str, release: str, facts: No
     """To the scenario's end, whatever the release tells; asking only looks."""
     assert facts.kubelet is not None
     facts = replace(facts, kubelet=replace(facts.kubelet, release=release))
-    ledger, lines = DRY.walked(facts, scenario)
+    ledger, lines = walked(facts, scenario)
     assert not [line for line in lines if "not walked" in line or "not run" in line]
     asks = [
         one for one in ledger.commands if one.step == "ask the kubelet at its pod-resources socket"
@@ -348,45 +323,3 @@ def test_entries_are_found_by_namespace_and_name() -> None:
         "b": {"c\\x1b": cpus("4")},
     }
     assert cpus_by_pod(answer, {}, [a, b]) == {}
-
-
-def test_the_answer_has_its_own_section_of_a_look() -> None:
-    """And is no part of what tells that something has changed."""
-    places = Places("u", "/s", "/var/lib/kubelet", "/m", 2, "/c", "/c", (), "")
-    mark = marker()
-    plain, asking = look(places, mark), look(places, mark, ask=True)
-    assert "kubelet.sock" not in plain
-    assert asking.index("pin_s answer") < asking.index("/var/lib/kubelet/pod-resources")
-    assert asking.index("/var/lib/kubelet/pod-resources") < asking.rindex("pin_look")
-    sections = f"\n{mark} online\n0-3\n{mark} service\n\n{mark} names\n"
-    whole = read_observation(f"{sections}\n{mark} answer\nIW5v\n\n{mark} end\n", mark)
-    assert whole.pod_resources == PodResources(why="no")
-    assert read_observation(f"{sections}\n{mark} end\n", mark).pod_resources is None
-    with pytest.raises(NotAnObservation, match="cut off"):
-        read_observation(f"{sections}\n{mark} answer\nIW5v\n", mark)
-
-
-NAMES: Final = """\
-/t/1/config.json:"io.kubernetes.cri.container-name":"c"
-/t/1/config.json:"io.kubernetes.cri.sandbox-name":"pinproof-a-lab"
-/t/1/config.json:"io.kubernetes.cri.sandbox-namespace":"default"
-/t/2/userdata/config.json:"io.kubernetes.container.name":"c"
-/t/2/userdata/config.json:"io.kubernetes.pod.name":"pinproof-b-lab"
-"""
-
-
-def test_a_container_knows_what_its_pod_is_called() -> None:
-    """From containerd's annotations, and from CRI-O's."""
-    mark = marker()
-    sections = "".join(
-        f"\n{mark} container {pid} {folder}\ncpuset /pod/{pid}\ncpu /pod/{pid}"
-        for pid, folder in ((7, "/t/1"), (8, "/t/2/userdata"))
-    )
-    seen = read_observation(
-        f"\n{mark} online\n0-3\n{mark} service\n\n{mark} names\n{NAMES}{sections}\n{mark} end\n",
-        mark,
-    )
-    assert [(one.namespace, one.pod) for one in seen.containers] == [
-        ("default", "pinproof-a-lab"),
-        ("", "pinproof-b-lab"),
-    ]

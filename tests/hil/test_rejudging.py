@@ -9,12 +9,11 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from conformance.catalogue import find
 from conformance.observations import views
 from conformance.rejudging import rejudged
 from conformance.results import Observations, Result, ResultsError, read, written
-from hil.session.node_session import Patience
 from reference import CPUSet
 from tests.hil.test_subject_scenarios import ModelMember, run, stream
 
@@ -23,10 +22,8 @@ Edit = Callable[[Result], Result]
 
 
 def judged(**wrong: Any) -> tuple[Result, ModelMember]:
-    session, scenario = ModelMember(**wrong), find(SCENARIO)
-    session.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
-    assert scenario is not None
-    return run(scenario, session), session
+    session = ModelMember(**wrong)
+    return run(SCENARIO, session), session
 
 
 @pytest.fixture(scope="module")
@@ -40,47 +37,39 @@ def kept() -> tuple[Result, ModelMember]:
 def with_sightings(result: Result, edit: Callable[[list[Any]], object]) -> Result:
     observed = msgspec.to_builtins(result.observed)
     edit(observed["sightings"])
-    return msgspec.structs.replace(result, observed=msgspec.convert(observed, Observations))
+    return replace(result, observed=msgspec.convert(observed, Observations))
 
 
-def without_observations(result: Result) -> Result:
-    return msgspec.structs.replace(result, observed=None)
-
-
-def says_it_failed(result: Result) -> Result:
-    return msgspec.structs.replace(result, verdict="fail", reason="CPUs were lost")
-
-
-def with_another_step(result: Result) -> Result:
-    return msgspec.structs.replace(result, steps=[*result.steps, "start the kubelet"])
-
-
-def with_a_sighting_less(result: Result) -> Result:
-    return with_sightings(result, lambda sightings: sightings.pop())
-
-
-def with_another_pool(result: Result) -> Result:
-    def edit(sightings: list[Any]) -> None:
-        last = [one for one in sightings if "shared_pool" in one["seen"]][-1]
-        last["seen"]["shared_pool"] = "0"
-
-    return with_sightings(result, edit)
-
-
-def with_what_is_no_cpuset(result: Result) -> Result:
-    return with_sightings(result, lambda ones: ones[0]["seen"].update(shared_pool="zero"))
+def with_another_pool(sightings: list[Any]) -> None:
+    last = [one for one in sightings if "shared_pool" in one["seen"]][-1]
+    last["seen"]["shared_pool"] = "0"
 
 
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        (says_it_failed, "what was seen gives pass, and the result says fail"),
-        (without_observations, "it has no observations"),
-        (with_another_step, "its steps are not those of its scenario"),
-        (with_a_sighting_less, "where the result has no further step), and the result says pass"),
-        (with_another_pool, "fail ("),
-        (with_what_is_no_cpuset, "its observations cannot be read: "),
+        (
+            lambda one: replace(one, verdict="fail", reason="CPUs were lost"),
+            "what was seen gives pass, and the result says fail",
+        ),
+        (lambda one: replace(one, observed=None), "it has no observations"),
+        (
+            lambda one: replace(one, steps=[*one.steps, "start the kubelet"]),
+            "its steps are not those of its scenario",
+        ),
+        (
+            lambda one: with_sightings(one, list.pop),
+            "where the result has no further step), and the result says pass",
+        ),
+        (lambda one: with_sightings(one, with_another_pool), "fail ("),
+        (
+            lambda one: with_sightings(
+                one, lambda all_: all_[0]["seen"].update(shared_pool="zero")
+            ),
+            "its observations cannot be read: ",
+        ),
     ],
+    ids=["verdict", "no observations", "another step", "a sighting less", "pool", "no cpuset"],
 )
 def test_a_forged_result_is_found(
     edit: Edit, says: str, kept: tuple[Result, ModelMember], tmp_path: Path
@@ -97,7 +86,7 @@ def test_a_broken_promise_that_is_called_kept_is_found(tmp_path: Path) -> None:
     assert result.verdict == "fail"
     (sound,) = rejudged(stream(result, session, tmp_path))
     assert not sound.wrong
-    called_kept = msgspec.structs.replace(result, verdict="pass", reason="", failure=None)
+    called_kept = replace(result, verdict="pass", reason="", failure=None)
     (found,) = rejudged(stream(called_kept, session, tmp_path))
     assert f"gives fail ({result.reason})" in found.wrong
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,16 @@ from hil.safety import (
     Risk,
     SetOnline,
     WriteFile,
+    refuse_if_held,
+    restore_node,
 )
-from hil.safety.agent import answer_to, call
-from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit
+from hil.safety.agent import call
+from hil.shell import NodeUnfit
 from reference.steps import KubeletConfig
+from tests.hil.test_safety_dead_man import dies
 from tests.support import lacking
 from tests.support.fakenode import PINNED, FakeNode
 from tests.support.until import until
-from topologies.errors import one_line
 
 CONFIG = "/var/lib/kubelet/config.yaml"
 STATE = "/var/lib/kubelet/cpu_manager_state"
@@ -56,10 +58,11 @@ def text(fake: FakeNode, path: str) -> str:
 
 
 def test_all_kinds_of_changes_are_made_and_undone(fake: FakeNode, facts: NodeFacts) -> None:
-    """In one round trip, with a script behind them."""
+    """In one round trip, with a script behind them; and each is told."""
     before = fake.content()
     witness = fake.root / "fake/undone"
-    with guarded(fake, facts) as node:
+    told: list[str] = []
+    with Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0, say=told.append) as node:
         shell = node._shell
         trips = shell.trips
         done = node.change(
@@ -86,6 +89,8 @@ def test_all_kinds_of_changes_are_made_and_undone(fake: FakeNode, facts: NodeFac
     assert not (fake.root / "etc/new").exists()
     assert not (fake.root / "var/lib/pinproof").exists()
     assert fake.running
+    assert {"fake: set CPU 5 offline", f"fake: remove {STATE}", "fake: restoring"} <= {*told}
+    assert all(line.isprintable() for line in told)
 
 
 def test_a_scenario_costs_few_round_trips(fake: FakeNode, facts: NodeFacts) -> None:
@@ -142,19 +147,15 @@ def test_the_kubelet_is_restarted_only_where_it_must(fake: FakeNode, facts: Node
     assert fake.starts == 3
 
 
-def test_a_kubelet_that_was_down_is_down_again(fake: FakeNode, facts: NodeFacts) -> None:
+@pytest.mark.parametrize(("before", "meanwhile"), [("start", "stop"), ("stop", "start")])
+def test_a_kubelet_is_up_or_down_again(
+    fake: FakeNode, facts: NodeFacts, before: str, meanwhile: str
+) -> None:
     shell = fake.shell()
-    shell.run("systemctl stop kubelet.service")
+    shell.run(f"systemctl {before} kubelet.service")
     with guarded(fake, facts):
-        shell.run("systemctl start kubelet.service")
-    assert not fake.running
-
-
-def test_a_kubelet_that_was_up_is_up_again(fake: FakeNode, facts: NodeFacts) -> None:
-    shell = fake.shell()
-    with guarded(fake, facts):
-        shell.run("systemctl stop kubelet.service")
-    assert fake.running
+        shell.run(f"systemctl {meanwhile} kubelet.service")
+    assert fake.running == (before == "start")
 
 
 def test_restoring_in_between(fake: FakeNode, facts: NodeFacts) -> None:
@@ -241,12 +242,10 @@ def test_a_lease_keeps_two_runs_apart(fake: FakeNode, facts: NodeFacts) -> None:
         pass
 
 
-def test_silence_restores_the_node(fake: FakeNode, facts: NodeFacts) -> None:
+def test_silence_restores_the_node(fake: FakeNode) -> None:
     """The dead-man timer; and who wakes up afterwards is told, and does nothing."""
     before = fake.content()
-    node = Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", patience=4)
-    contextlib.ExitStack().enter_context(node)
-    node._over.set()  # nothing is heard of us from now on
+    node = dies(fake)
     node.offline(5)
     assert online(fake, 5) == "0"
     assert until(lambda: not (fake.root / "var/lib/pinproof").exists())
@@ -258,13 +257,16 @@ def test_silence_restores_the_node(fake: FakeNode, facts: NodeFacts) -> None:
 
 def test_a_new_boot_gives_the_runner_time(fake: FakeNode, facts: NodeFacts) -> None:
     """Times are since boot; a lease of an earlier one holds for as long again, and no longer."""
-    node = guarded(fake, facts)
-    contextlib.ExitStack().enter_context(node)
-    node._over.set()  # nothing is heard of us from now on
+    fake.file("/proc/uptime", "700.00 1.0\n")
+    node = dies(fake, 120)
     fake.file("/proc/sys/kernel/random/boot_id", "another\n")
     fake.file("/proc/uptime", "60.00 1.0\n")
-    with pytest.raises(NodeBusy), guarded(fake, facts):
+    said = r"is held by dead-[0-9a-f]* for 60 s more"
+    with pytest.raises(NodeBusy, match=said), guarded(fake, facts):
         pass
+    for refused in (refuse_if_held, restore_node):
+        with pytest.raises(NodeBusy, match=said):
+            refused(fake.shell(), root=str(fake.root))
     node.offline(5)
     fake.file("/proc/uptime", "700.00 1.0\n")
     assert fake.shell().run(call(str(fake.root), "dead-man")).status == 0
@@ -275,50 +277,44 @@ def test_a_new_boot_gives_the_runner_time(fake: FakeNode, facts: NodeFacts) -> N
         node.__exit__(None, None, None)
 
 
-def test_a_full_disk_changes_nothing(fake: FakeNode, facts: NodeFacts) -> None:
+@pytest.fixture
+def small(fake: FakeNode, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Where pinproof keeps what it has to undo: a file system of this size."""
+    place = fake.root / "var/lib/pinproof"
+    place.mkdir(mode=0o700)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={request.param}", "tmpfs", str(place)]
+    if subprocess.run(mount, check=False).returncode:
+        lacking.skip("small file system")
+    before = fake.content()
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+    assert fake.content() == before
+
+
+@pytest.mark.parametrize("small", ["64k"], indirect=True)
+def test_a_full_disk_changes_nothing(fake: FakeNode, facts: NodeFacts, small: Path) -> None:
     """One clear line; what was there stays, and nothing is left of ours."""
-    place = fake.root / "var/lib/pinproof"
-    place.mkdir(mode=0o700)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], check=False
-    )
-    if mounted.returncode:
-        lacking.skip("small file system")
-    before = fake.content()
-    try:
-        with pytest.raises(NodeUnfit, match="full"), guarded(fake, facts):
-            pass
-        (place / "filler").unlink(missing_ok=True)
-        assert [one.name for one in place.iterdir()] == []
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
-    assert fake.content() == before
+    with pytest.raises(NodeUnfit, match="full"), guarded(fake, facts):
+        pass
+    (small / "filler").unlink(missing_ok=True)
+    assert [one.name for one in small.iterdir()] == []
 
 
-def test_a_disk_that_fills_up_later(fake: FakeNode, facts: NodeFacts) -> None:
+@pytest.mark.parametrize("small", ["1m"], indirect=True)
+def test_a_disk_that_fills_up_later(fake: FakeNode, facts: NodeFacts, small: Path) -> None:
     """What was changed before is undone: nothing needs more room than there was."""
-    before = fake.content()
-    place = fake.root / "var/lib/pinproof"
-    place.mkdir(mode=0o700)
-    if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=False
-    ).returncode:
-        lacking.skip("small file system")
-    try:
-        with guarded(fake, facts) as node:
-            node.change_file(CONFIG, "a: 1\n")
-            filler = os.open(place / "filler", os.O_WRONLY | os.O_CREAT)
-            with contextlib.suppress(OSError):
-                while True:
-                    os.write(filler, b"\0" * 512)
-            os.close(filler)
-            with pytest.raises(NodeUnfit, match="full"):
-                node.change_file("/etc/kubernetes/manifests/own.yaml", "x" * 5000)
-            assert text(fake, "/etc/kubernetes/manifests/own.yaml") == "kind: Pod\n"
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
-    place.rmdir()
-    assert fake.content() == before
+    with guarded(fake, facts) as node:
+        node.change_file(CONFIG, "a: 1\n")
+        filler = os.open(small / "filler", os.O_WRONLY | os.O_CREAT)
+        with contextlib.suppress(OSError):
+            while True:
+                os.write(filler, b"\0" * 512)
+        os.close(filler)
+        with pytest.raises(NodeUnfit, match="full"):
+            node.change_file("/etc/kubernetes/manifests/own.yaml", "x" * 5000)
+        assert text(fake, "/etc/kubernetes/manifests/own.yaml") == "kind: Pod\n"
 
 
 def test_pods_that_came_meanwhile_keep_their_cpus(fake: FakeNode, facts: NodeFacts) -> None:
@@ -416,42 +412,3 @@ def test_whoever_has_no_flock_is_refused(fake: FakeNode, facts: NodeFacts) -> No
     lacking = dataclasses.replace(facts, tools=frozenset({"base64", "sha256sum"}))
     with pytest.raises(NodeUnfit, match="it has no flock"), guarded(fake, lacking):
         pass
-
-
-class SayingShell:
-    """Tells each line instead of running it; every script ends well."""
-
-    name = "fake"
-    trips = 0
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-
-    def run(
-        self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
-    ) -> Done:
-        for line in [*script.splitlines(), *stdin.decode().splitlines()]:
-            if line.strip():
-                self._say(f"{self.name}: {one_line(line, limit=200)}")
-        return Done(0, b"", answer_to(script))
-
-    def close(self) -> None:
-        return
-
-
-def test_a_dry_run_tells_everything_and_does_nothing(fake: FakeNode, facts: NodeFacts) -> None:
-    before = fake.content()
-    lines: list[str] = []
-    with Guarded(
-        SayingShell(lines.append), facts, Risk.CPU_OFFLINE, "dry", say=lines.append
-    ) as node:
-        node.change(SetOnline(5, False), RemoveFile(STATE), then="systemctl restart kubelet")
-    assert fake.content() == before
-    for words in (
-        "fake: set CPU 5 offline",
-        f"fake: remove {STATE}",
-        "fake: systemctl restart kubelet",
-        "fake: restoring",
-    ):
-        assert words in lines
-    assert all(line.isprintable() for line in lines)

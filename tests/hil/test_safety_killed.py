@@ -3,7 +3,6 @@ does so at fifty moments."""
 
 from __future__ import annotations
 
-import contextlib
 import random
 import signal
 import threading
@@ -34,6 +33,7 @@ from hil.session.node_session import NodeSession
 from hil.shell import NodeUnreachable
 from hil.subject import NodeSubject, Options, _Reached
 from hil.transport import NodeAddress
+from tests.hil.test_safety_dead_man import dies
 from tests.support.fakenode import FakeNode
 
 
@@ -43,28 +43,22 @@ def test_a_runner_killed_at_any_moment(fake: FakeNode, seed: int) -> None:
     assert killed_once(fake, delay) == []
 
 
-def test_a_draft_of_a_file_that_did_not_change_is_removed(fake: FakeNode, facts: NodeFacts) -> None:
+def test_a_draft_of_a_file_that_did_not_change_is_removed(fake: FakeNode) -> None:
     """A step that is killed between writing a file's new content and renaming it."""
     before = fake.content()
-    node = Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0)
-    contextlib.ExitStack().enter_context(node)
-    node.change(KeepFile("/var/lib/kubelet/config.yaml"))
-    node._over.set()
+    dies(fake, 120).change(KeepFile("/var/lib/kubelet/config.yaml"))
     fake.file("/var/lib/kubelet/.pinproof.new", "half of it")
     assert restore_node(fake.shell(), root=str(fake.root), force=True)
     assert fake.content() == before
 
 
-def test_restoring_twice_is_restoring_once(fake: FakeNode, facts: NodeFacts) -> None:
+def test_restoring_twice_is_restoring_once(fake: FakeNode) -> None:
     """And a run that may be alive is not disturbed."""
     before = fake.content()
     shell, root = fake.shell(), str(fake.root)
     assert not restore_node(shell, root=root)
-    node = Guarded(shell, facts, Risk.CPU_OFFLINE, "test", settle=0)
-    contextlib.ExitStack().enter_context(node)
-    node.offline(5)
-    node._over.set()  # nothing is heard of us from now on
-    with pytest.raises(NodeBusy, match="is held by test-"):
+    dies(fake, 120).offline(5)
+    with pytest.raises(NodeBusy, match="is held by dead-"):
         restore_node(shell, root=root)
     assert restore_node(shell, root=root, force=True)
     assert fake.content() == before
@@ -74,22 +68,17 @@ def test_restoring_twice_is_restoring_once(fake: FakeNode, facts: NodeFacts) -> 
 def test_a_sweep_comes_before_a_new_run(fake: FakeNode, facts: NodeFacts) -> None:
     """What the dead one changed is not what the node was before."""
     before = fake.content()
-    first = Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "first", settle=0)
-    contextlib.ExitStack().enter_context(first)
-    first._over.set()
-    first.offline(5)
+    dies(fake, 120).offline(5)
     (fake.root / "var/lib/pinproof/lease").unlink()
     with Guarded(fake.shell(), facts, Risk.PODS, "second", settle=0):
         assert (fake.root / "sys/devices/system/cpu/cpu5/online").read_text() == "1\n"
     assert fake.content() == before
 
 
-def test_a_node_may_be_taken_as_it_is(fake: FakeNode, facts: NodeFacts) -> None:
+def test_a_node_may_be_taken_as_it_is(fake: FakeNode) -> None:
     """What nothing can restore must not lock the node for ever."""
     shell, root = fake.shell(), str(fake.root)
-    node = Guarded(shell, facts, Risk.PODS, "test", settle=0)
-    contextlib.ExitStack().enter_context(node)
-    node._over.set()
+    dies(fake, 120, Risk.PODS)
     fake.file("/etc/kubernetes/manifests/own.yaml", "changed by somebody")
     for _ in range(2):
         with pytest.raises(NotRestored, match=r"manifests/own\.yaml: was sha256:"):
@@ -178,62 +167,59 @@ def test_only_the_main_thread_can_be_interrupted() -> None:
     assert entered == [""]
 
 
-class _Off:
-    """A guard whose node is off until somebody switches it on."""
+@dataclass
+class _Node:
+    """What giving back needs of a session and of its guard, of a node that is off until somebody
+    switches it on."""
 
-    def __init__(self) -> None:
-        self.on = False
-        self.left = 0
-        self.patience = -1.0
+    in_lab: bool = True
+    boots: bool = True
+    on: bool = False
+    slowest: float = 1.0
+    restored: bool = False
+    patience: float = -1.0
+    name: str = "node7"
+    pod_source: Any = field(default_factory=lambda: SimpleNamespace(close=lambda: None))
+
+    @property
+    def guard(self) -> _Node:
+        return self
+
+    def switch_on(self) -> None:
+        if not self.boots:
+            raise SubjectLostError("it does not boot")
+        self.on = True
 
     def leave(self, *, patience: float) -> None:
         self.patience = patience
         if not self.on:
             cause = NodeUnreachable("no connection")
             raise NotRestored("node7", ["it could not be restored"]) from cause
-        self.left += 1
+        self.restored = True
 
-
-@dataclass
-class _Member:
-    """What giving back needs of a session."""
-
-    guard: _Off
-    in_lab: bool
-    boots: bool = True
-    slowest: float = 1.0
-    name: str = "node7"
-    pod_source: Any = field(default_factory=lambda: SimpleNamespace(close=lambda: None))
-
-    def switch_on(self) -> None:
-        if not self.boots:
-            raise SubjectLostError("it does not boot")
-        self.guard.on = True
+    def give_back(self) -> None:
+        LeasedNode(cast("NodeSession", self), cast("Guarded", self)).give_back()
 
 
 def test_a_lab_node_that_is_off_is_switched_on_to_be_restored() -> None:
     """A run that is ended while it boots its node."""
-    guard = _Off()
-    LeasedNode(cast("NodeSession", _Member(guard, in_lab=True)), cast("Guarded", guard)).give_back()
-    assert guard.left == 1
+    node = _Node()
+    node.give_back()
+    assert node.restored
 
 
 @pytest.mark.parametrize(("slowest", "patience"), [(1.0, 0.0), (60.0, 300.0), (500.0, 900.0)])
 def test_a_slow_node_has_longer_to_take_its_pods_away(slowest: float, patience: float) -> None:
-    guard = _Off()
-    guard.on = True
-    member = _Member(guard, in_lab=False, slowest=slowest)
-    LeasedNode(cast("NodeSession", member), cast("Guarded", guard)).give_back()
-    assert guard.patience == patience
+    node = _Node(on=True, slowest=slowest)
+    node.give_back()
+    assert node.patience == patience
 
 
-@pytest.mark.parametrize(("in_lab", "boots"), [(False, True), (True, False)])
-def test_any_other_node_that_is_off_is_not_restored(in_lab: bool, boots: bool) -> None:
-    guard = _Off()
-    taken = LeasedNode(cast("NodeSession", _Member(guard, in_lab, boots)), cast("Guarded", guard))
+@pytest.mark.parametrize("node", [_Node(in_lab=False), _Node(boots=False)])
+def test_any_other_node_that_is_off_is_not_restored(node: _Node) -> None:
     with pytest.raises(NotRestored, match="it could not be restored"):
-        taken.give_back()
-    assert guard.left == 0
+        node.give_back()
+    assert not node.restored
 
 
 def test_a_node_that_is_held_is_refused_once_and_before_any_scenario(

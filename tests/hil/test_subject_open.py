@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -19,28 +16,19 @@ from conformance.subject import (
     SubjectUsageError,
 )
 from hil.inspection import CgroupFacts, NodeFacts
+from hil.pods import Image
 from hil.safety import Risk
 from hil.safety.risk import RISK_OF
 from hil.session.booting import larger_spec
 from hil.subject import Options, capabilities, parse_target
 from hil.transport import NodeAddress
+from pinproof.subjects import node_options
+from tests.hil import test_subject_scenarios as made_up
 
 
-def _neighbour() -> ModuleType:
-    path = Path(__file__).with_name("test_subject_scenarios.py")
-    spec = importlib.util.spec_from_file_location("a_node_that_is_not_there", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def facts() -> NodeFacts:
-    found: NodeFacts = _neighbour().facts()
-    return found
+    return made_up.facts()
 
 
 def test_a_target_names_nodes_and_what_may_be_done() -> None:
@@ -82,7 +70,8 @@ def test_every_capability_has_a_risk() -> None:
 
 
 def test_capabilities_follow_what_is_on_the_node(facts: NodeFacts) -> None:
-    """Risk, a list of pods, cgroup version, a service manager, a way to boot it."""
+    """Risk, a list of pods by the kubelet or a server, cgroup version, a service manager, a way to
+    boot it."""
     every = capabilities(facts, Risk.REBOOT, boots=True)
     assert every == frozenset(Capability) - NOT_OF_REAL_NODES
     assert capabilities(facts, Risk.REBOOT, boots=False) == every - {Capability.REBOOT}
@@ -93,7 +82,8 @@ def test_capabilities_follow_what_is_on_the_node(facts: NodeFacts) -> None:
     assert Capability.HOTPLUG not in capabilities(old, Risk.REBOOT, boots=True)
     assert facts.kubelet is not None
     silent = replace(facts, kubelet=replace(facts.kubelet, settings={}))
-    assert Capability.REJECTIONS not in capabilities(silent, Risk.REBOOT, boots=True)
+    assert Capability.REJECTIONS not in capabilities(silent, Risk.PODS, boots=False)
+    assert Capability.REJECTIONS in capabilities(silent, Risk.PODS, boots=False, server=True)
 
 
 def test_scenarios_of_nodes_need_more_than_a_cpu_manager() -> None:
@@ -118,3 +108,13 @@ def test_scenarios_of_nodes_need_more_than_a_cpu_manager() -> None:
 def test_a_larger_machine_of_the_same_kind(spec: str, larger: str) -> None:
     """Cores still spread evenly."""
     assert larger_spec(spec) == larger
+
+
+def test_options_of_the_command_line_are_said_of_every_node() -> None:
+    """A path may have any character in it."""
+    kubeconfig = Path("/a b/c&d?.conf")
+    _, _, options = parse_target(f"lab.toml?{node_options('pods', kubeconfig, 'r.io/b:1')}")
+    assert (options.risk, options.image) == (Risk.PODS, Image("r.io/b:1"))
+    assert options.applied(NodeAddress("a", "local:")).kubeconfig == kubeconfig
+    assert Options().applied(NodeAddress("a", "local:")).kubeconfig is None
+    assert node_options("", None) == ""

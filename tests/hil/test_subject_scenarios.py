@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ import topologies
 from conformance.catalogue import catalogue, find
 from conformance.discovered import topology_of
 from conformance.judge import Case, judge
+from conformance.kubelets.uids import renamed
 from conformance.observations import node_records
 from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
@@ -31,13 +33,14 @@ from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import Distribution
 from hil.inspection.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts
 from hil.observation import ContainerObserved, Level, Observation, ServiceState
-from hil.pods import Image, text
+from hil.pods import Image, PodSource, text
 from hil.safety import Change, RemoveFile, Risk, SetOnline, WriteFile
 from hil.safety.risk import RISK_OF
 from hil.session.node import RealNode
-from hil.session.node_session import NodeSession, salt
+from hil.session.node_session import NodeSession, Patience, salt
 from hil.session.scripts import Act
 from hil.shell import Done
+from pinproof.manifests import pods_of
 from reference import CPUSet, Node
 from reference.behaviours import Behaviour
 from reference.errors import IllegalStep
@@ -45,13 +48,12 @@ from reference.pods.quantity import milli_value, quantity
 from reference.releases import has
 from reference.steps import (
     Apply,
-    Container,
+    Configure,
     Delete,
     KillContainer,
     Kind,
     KubeletConfig,
     Pod,
-    PodResources,
     Reboot,
     RemoveState,
     RestartPolicy,
@@ -108,7 +110,6 @@ class NoHands:
 def facts() -> NodeFacts:
     machine = topologies.machine(SPEC)
     online = CPUSet(topology_of(machine, release=RELEASE).details)
-    own = KubeletConfig(reserved_system_cpus=CPUSet([0]))
     kubelet = KubeletFacts(
         binary="/usr/bin/kubelet",
         version="v1.36.4",
@@ -122,7 +123,7 @@ def facts() -> NodeFacts:
         drop_ins={},
         settings={
             "cpuManagerPolicy": "static",
-            "reservedSystemCPUs": str(own.reserved_system_cpus),
+            "reservedSystemCPUs": "0",
             "readOnlyPort": 10255,
             "cpuManagerReconcilePeriod": "1s",
         },
@@ -153,8 +154,9 @@ def facts() -> NodeFacts:
 
 
 class ModelMember(NodeSession):
-    """A node whose kubelet is the model. ``tamper_after`` is what somebody writes into a cgroup
-    once a pod runs; ``lose_at_start`` takes the entries out of the state file before each start."""
+    """A node whose kubelet is the model, and which is not waited for. ``tamper_after`` is what
+    somebody writes into a cgroup once a pod runs; ``lose_at_start`` takes the entries out of the
+    state file before each start."""
 
     def __init__(
         self,
@@ -173,6 +175,7 @@ class ModelMember(NodeSession):
             boot=self.booted,
             spec=SPEC,
         )
+        self.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
         self._base = SPEC
         self.tamper_after = tamper_after
         self.lose_at_start = lose_at_start
@@ -224,11 +227,12 @@ class ModelMember(NodeSession):
         for change in act.changes:
             self._change(change)
         if "rm -f" in script and STATE in script:
-            self._fresh()
+            self._pods.clear()
+            self._node = self._make(self._config)
         if "#start" in script:
             self._restarts = 0
-            if self.lose_at_start:
-                self._lose()
+            if self.lose_at_start and self._node.view().state_file is not None:
+                self._do(RemoveState())
             self._do(Start())
         if "pin_more()" in script:
             self._restarts += 1
@@ -236,14 +240,11 @@ class ModelMember(NodeSession):
             self._do(KillContainer(*self._pids[int(pid)]))
         for cpus, path in re.findall(r"echo (\S+) >(\S+)/cpuset\.cpus$", script, re.M):
             uid, container = path.rsplit("/", 2)[-2:]
-            self._tamper(uid, container, CPUSet.parse(cpus.strip("'")))
+            self._do(Tamper(self._name(uid), container, CPUSet.parse(cpus.strip("'"))))
         for quota, path in re.findall(r"echo (\d+) 100000 >(\S+)/cpu\.max", script):
             uid, container = path.rsplit("/", 2)[-2:]
             self._do(TamperQuota(self._name(uid), container, int(quota)))
         return self._look(spin=spin)
-
-    def _tamper(self, uid: str, container: str, cpus: CPUSet) -> None:
-        self._do(Tamper(self._name(uid), container, cpus))
 
     def _name(self, folder: str) -> str:
         return next(pod.name for pod in self._pods.values() if f"pod{pod.uid}" == folder)
@@ -252,7 +253,7 @@ class ModelMember(NodeSession):
         match change:
             case WriteFile(path="/config", content=content):
                 self._config = CONFIGS[int(content)]
-                self._node = self._configured()
+                self._do(Configure(self._config))
             case WriteFile(path=path, content=content) if path == STATE:
                 self._do(WriteState(content.decode("utf-8", "surrogateescape")))
             case RemoveFile(path=path) if path == STATE:
@@ -261,7 +262,7 @@ class ModelMember(NodeSession):
                 pod = _pod(json.loads(content))
                 self._pods[path] = self._ever[pod.name] = pod
                 self._do(Apply(pod))
-                if self.tamper_after is not None and self._runs(pod):
+                if self.tamper_after is not None and pod.name in self._node.view().cpusets:
                     self._do(Tamper(pod.name, pod.containers[-1].name, self.tamper_after))
             case RemoveFile(path=path):
                 found = self._pods.pop(path, None)
@@ -272,40 +273,19 @@ class ModelMember(NodeSession):
                 self._online = self._online | one if online else self._online - one
                 self._node._info = self._node._discover(self._tree(), release=RELEASE)
 
-    def _configured(self) -> Node:
-        from reference.steps import Configure
-
-        self._do(Configure(self._config))
-        return self._node
-
-    def _fresh(self) -> None:
-        self._pods.clear()
-        self._node = self._make(self._config)
-
-    def _lose(self) -> None:
-        text = self._node.view().state_file
-        if text is not None:
-            self._do(RemoveState())
-
-    def _runs(self, pod: Pod) -> bool:
-        return pod.name in self._node.view().cpusets
-
     def _look(self, *, spin: bool) -> Observation:
         view = self._node.view()
-        uids = {pod.name: pod for pod in self._pods.values()}
         items = []
-        for name, pod in uids.items():
-            seen = view.pods.get(name)
-            if seen is None:
+        for pod in self._pods.values():
+            if (seen := view.pods.get(pod.name)) is None:
                 continue
-            phase = PHASES.get(seen.phase, "Pending")
             status = {
-                "phase": phase,
+                "phase": PHASES.get(seen.phase, "Pending"),
                 "reason": seen.reason,
                 "message": seen.message,
                 "qosClass": seen.qos,
             }
-            items.append({"metadata": {"uid": pod.uid, "name": name}, "status": status})
+            items.append({"metadata": {"uid": pod.uid, "name": pod.name}, "status": status})
         containers = [
             self._truth(self._ever[name], container, cpus, spin)
             for name, sets in view.cpusets.items()
@@ -374,42 +354,21 @@ def _log(error: str) -> str:
 
 def _pod(manifest: dict[str, Any]) -> Pod:
     """The pod of a manifest that our own code has written."""
+    (pod,) = pods_of([manifest]).pods
     spec = manifest["spec"]
+    shapes = {one["name"]: one for one in [*spec.get("initContainers", []), *spec["containers"]]}
     containers = [
-        *(_container(one, init=True) for one in spec.get("initContainers", [])),
-        *(_container(one, init=False) for one in spec["containers"]),
+        replace(one, restart_policy=RestartPolicy(shapes[one.name]["restartPolicy"]))
+        if one.kind is not Kind.SIDECAR and "restartPolicy" in shapes[one.name]
+        else one
+        for one in pod.containers
     ]
-    name = manifest["metadata"]["name"].removeprefix("pinproof-")
-    whole = spec.get("resources")
-    resources = None if whole is None else PodResources(**_quantities(whole))
-    return Pod(
-        name,
-        tuple(containers),
-        uid=manifest["metadata"]["uid"],
-        resources=resources,
+    return replace(
+        pod,
+        name=pod.name.removeprefix("pinproof-"),
+        containers=tuple(containers),
         restart_policy=RestartPolicy(spec["restartPolicy"]),
     )
-
-
-def _container(shape: dict[str, Any], *, init: bool) -> Container:
-    kind = Kind.APP
-    if init:
-        kind = Kind.SIDECAR if shape.get("restartPolicy") == "Always" else Kind.INIT
-    own = shape.get("restartPolicy") if kind is not Kind.SIDECAR else None
-    return Container(
-        shape["name"],
-        kind=kind,
-        restart_policy=None if own is None else RestartPolicy(own),
-        **_quantities(shape.get("resources", {})),
-    )
-
-
-def _quantities(resources: dict[str, Any]) -> dict[str, Any]:
-    return {
-        f"{what}_{which}": resources.get(f"{which}s", {}).get(what)
-        for what in ("cpu", "memory")
-        for which in ("request", "limit")
-    }
 
 
 class FakeSubject:
@@ -442,12 +401,62 @@ class FakeSubject:
         return
 
 
-def run(scenario: Scenario, session: ModelMember) -> Result:
-    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
-        return ModelOracle(*args, release=RELEASE, **kwargs)
+class PodsOnly(FakeSubject):
+    """What ``--max-risk pods`` leaves of it."""
 
-    case = Case(scenario, session.machine)
-    return judge(case, FakeSubject(session), oracle=oracle, release=RELEASE).result
+    def __init__(self, session: ModelMember) -> None:
+        super().__init__(session)
+        self.capabilities = frozenset(
+            one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= Risk.PODS
+        )
+
+    def own_config(self, machine: str) -> KubeletConfig:
+        return self.session.own_config
+
+
+class ServerPods(PodSource):
+    """Pods that come through an API server, which gives them other uids and is not there."""
+
+    static = False
+
+    def __init__(self, session: ModelMember) -> None:
+        self._session = session
+        self._uids: dict[str, str] = {}
+
+    def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
+        there = replace(pod, uid=str(uuid.uuid4()))
+        self._uids[pod.uid] = there.uid
+        self._session._pods[pod.name] = self._session._ever[pod.name] = there
+        self._session._do(Apply(there))
+        return there, ()
+
+    def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
+        if self._session._pods.get(pod.name) == pod:
+            del self._session._pods[pod.name]
+            self._session._do(Delete(pod.name, force))
+        return ()
+
+    def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
+        stated = {given: own for own, given in self._uids.items()}
+        gates = config.feature_gates
+        return state_file and renamed(state_file, stated, release=RELEASE, feature_gates=gates)
+
+    def as_given(self, state_file: str, config: KubeletConfig) -> str:
+        gates = config.feature_gates
+        return renamed(state_file, self._uids, release=RELEASE, feature_gates=gates)
+
+
+def run(
+    scenario: Scenario | str,
+    session: ModelMember,
+    subject: Callable[[ModelMember], FakeSubject] = FakeSubject,
+) -> Result:
+    """What comes of a scenario, or of the one with this id, on the node."""
+    found = find(scenario) if isinstance(scenario, str) else scenario
+    assert found is not None
+    oracle = partial(ModelOracle, release=RELEASE)
+    case = Case(found, session.machine)
+    return judge(case, subject(session), oracle=oracle, release=RELEASE).result
 
 
 def stream(result: Result, session: ModelMember, at: Path) -> Path:
@@ -467,22 +476,19 @@ def stream(result: Result, session: ModelMember, at: Path) -> Path:
     return path
 
 
-def _impatient(monkeypatch: pytest.MonkeyPatch, session: ModelMember) -> None:
-    from hil.session.node_session import Patience
-
-    session.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
-
-
+@pytest.mark.parametrize("source", [None, ServerPods], ids=["static pods", "pods of a server"])
 @pytest.mark.parametrize(
     "scenario", [one for one in catalogue() if not one.machine], ids=lambda one: one.id
 )
 def test_a_node_like_the_model_keeps_every_promise(
-    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    scenario: Scenario, source: type[ServerPods] | None, tmp_path: Path
 ) -> None:
     """All that its capabilities allow; nothing is unknown for the node's own fault. Its verdict
-    follows from what the result stream keeps of it."""
+    follows from what the result stream keeps of it. State files are compared to the byte, under the
+    uids that the model knows."""
     session = ModelMember()
-    _impatient(monkeypatch, session)
+    if source is not None:
+        session.pod_source = source(session)
     result = run(scenario, session)
     assert result.verdict in ("pass", "skip"), result.explanation
     if result.verdict == "pass":
@@ -496,66 +502,21 @@ def test_a_node_like_the_model_keeps_every_promise(
 def test_so_does_a_small_one(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only real nodes are asked for these, and many have no more than three CPUs for pods."""
     monkeypatch.setitem(globals(), "SPEC", "1s-1n-4c-smt1")
-    session = ModelMember()
-    _impatient(monkeypatch, session)
-    result = run(scenario, session)
+    result = run(scenario, ModelMember())
     assert result.verdict in ("pass", "skip"), result.explanation
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    ["node/tasks-run-where-they-are-pinned", "qos/whole-cpus-are-exclusive"],
-)
-def test_who_writes_a_wrong_cpuset_after_the_fact_is_caught(
-    scenario: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_writes_a_wrong_cpuset_after_the_fact_is_caught() -> None:
     """The state file looks right, the cgroup does not."""
-    session = ModelMember(tamper_after=CPUSet([1, 2, 3]))
-    _impatient(monkeypatch, session)
-    found = find(scenario)
-    assert found is not None
-    result = run(found, session)
+    result = run("qos/whole-cpus-are-exclusive", ModelMember(tamper_after=CPUSet([1, 2, 3])))
     assert result.verdict == "fail", result.explanation
     assert "cpuset" in result.explanation
 
 
-@pytest.mark.parametrize("scenario", ["restart/deleted-while-down-is-freed"])
-def test_a_kubelet_that_loses_assignments_at_its_start_is_caught(
-    scenario: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kubelet_that_loses_assignments_at_its_start_is_caught() -> None:
     """Its state file is gone when it comes up, and pods may get other CPUs."""
-    session = ModelMember(lose_at_start=True)
-    _impatient(monkeypatch, session)
-    found = find(scenario)
-    assert found is not None
-    result = run(found, session)
+    result = run("restart/deleted-while-down-is-freed", ModelMember(lose_at_start=True))
     assert result.verdict == "fail", result.explanation
-
-
-class PodsOnly(FakeSubject):
-    """What ``--max-risk pods`` leaves of it."""
-
-    def __init__(self, session: ModelMember) -> None:
-        super().__init__(session)
-        self.capabilities = frozenset(
-            one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= Risk.PODS
-        )
-
-    def own_config(self, machine: str) -> KubeletConfig:
-        return self.session.own_config
-
-
-def _pods_only(scenario: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, ModelMember]:
-    session = ModelMember(risk=Risk.PODS)
-    _impatient(monkeypatch, session)
-    found = find(scenario)
-    assert found is not None
-
-    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
-        return ModelOracle(*args, release=RELEASE, **kwargs)
-
-    case = Case(found, session.machine)
-    return judge(case, PodsOnly(session), oracle=oracle, release=RELEASE).result, session
 
 
 @pytest.mark.parametrize(
@@ -566,11 +527,10 @@ def _pods_only(scenario: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, 
         "admission/too-large-is-rejected",
     ],
 )
-def test_with_pods_only_the_kubelet_is_left_alone(
-    scenario: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_pods_only_the_kubelet_is_left_alone(scenario: str) -> None:
     """It is neither stopped nor configured, and the scenario takes the node's own settings."""
-    result, session = _pods_only(scenario, monkeypatch)
+    session = ModelMember(risk=Risk.PODS)
+    result = run(scenario, session, PodsOnly)
     assert result.verdict == "pass", result.explanation
     assert all("#" not in act.script for act in session.acts)
     paths = {change.path for act in session.acts for change in act.changes}  # type: ignore[union-attr]
@@ -589,85 +549,56 @@ def test_with_pods_only_the_kubelet_is_left_alone(
         ("node/all-cpus-offline-lose-exclusivity", "the subject cannot take CPUs offline"),
     ],
 )
-def test_with_pods_only_the_rest_is_skipped(
-    scenario: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_pods_only_the_rest_is_skipped(scenario: str, reason: str) -> None:
     """With its reason, and as something that a certificate lacks."""
-    result, session = _pods_only(scenario, monkeypatch)
+    session = ModelMember(risk=Risk.PODS)
+    result = run(scenario, session, PodsOnly)
     assert result.verdict == "skip", result.explanation
     assert reason in result.reason
     assert result.unable
     assert not [act for act in session.acts if act.changes]
 
 
-def test_with_pods_of_others_pinned_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_pods_of_others_pinned_nothing_can_be_told() -> None:
     """The model knows nothing of them."""
     session = ModelMember(risk=Risk.PODS)
-    _impatient(monkeypatch, session)
-    session.act(
-        Act(
-            changes=(
-                WriteFile(f"{MANIFESTS}/web.yaml", text(guaranteed("web", 2), Image()).encode()),
-            )
-        )
-    )
+    manifest = text(guaranteed("web", 2), Image()).encode()
+    session.act(Act(changes=(WriteFile(f"{MANIFESTS}/web.yaml", manifest),)))
     session.acts.clear()
-    found = find("qos/whole-cpus-are-exclusive")
-    assert found is not None
-    maker = partial(ModelOracle, release=RELEASE)
-    result = judge(
-        Case(found, session.machine), PodsOnly(session), oracle=maker, release=RELEASE
-    ).result
+    result = run("qos/whole-cpus-are-exclusive", session, PodsOnly)
     assert result.verdict == "unknown"
     assert "hold exclusive CPUs" in result.reason or "pods of an earlier scenario" in result.reason
     assert not [act for act in session.acts if act.changes]
 
 
-def test_every_step_is_one_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_step_is_one_round_trip() -> None:
     """Where the node does as it ought to, at once; the first line of a story is no step, and its
     pods go with the next scenario."""
     session = ModelMember()
-    _impatient(monkeypatch, session)
-    found = find("restart/stop-keeps-assignments")
-    assert found is not None
-    result = run(found, session)
+    result = run("restart/stop-keeps-assignments", session)
     assert result.verdict == "pass"
     assert len(session.acts) == len(result.steps) - 1
 
 
-def test_who_needs_the_same_kubelet_takes_the_pods_before_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_needs_the_same_kubelet_takes_the_pods_before_away() -> None:
     """And waits until the kubelet has forgotten them."""
     session = ModelMember()
-    _impatient(monkeypatch, session)
-    pods = find("qos/whole-cpus-are-exclusive")
-    assert pods is not None
-    assert run(pods, session).verdict == "pass"
-    left = [change for act in session.acts for change in act.changes if "pinproof-" in str(change)]
+    assert run("qos/whole-cpus-are-exclusive", session).verdict == "pass"
+    assert [change for act in session.acts for change in act.changes if "pinproof-" in str(change)]
     session.acts.clear()
-    assert run(pods, session).verdict == "pass"
-    removed = [one for one in session.acts[0].changes if isinstance(one, RemoveFile)]
-    assert left
-    assert removed
+    assert run("qos/whole-cpus-are-exclusive", session).verdict == "pass"
+    assert [one for one in session.acts[0].changes if isinstance(one, RemoveFile)]
     assert session.acts[0].goal == "pin_none"
     assert "#start" not in "".join(act.script for act in session.acts)
 
 
-def test_who_needs_another_kubelet_does_not_wait_for_the_pods_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_needs_another_kubelet_does_not_wait_for_the_pods_before() -> None:
     """Their manifests go, the kubelet is stopped, and what still runs of them is killed."""
     session = ModelMember()
-    _impatient(monkeypatch, session)
-    pods, other = find("qos/whole-cpus-are-exclusive"), find("options/full-pcpus-gives-whole-cores")
-    assert pods is not None
-    assert other is not None
-    assert run(pods, session).verdict == "pass"
+    assert run("qos/whole-cpus-are-exclusive", session).verdict == "pass"
     session.acts.clear()
-    assert run(other, session).verdict == "pass"
+    assert run("options/full-pcpus-gives-whole-cores", session).verdict == "pass"
     first = session.acts[0]
     assert [one for one in first.changes if isinstance(one, RemoveFile)]
-    assert (
-        first.script.index("#stop") < first.script.index("kill -9") < first.script.index("#start")
-    )
+    script = first.script
+    assert script.index("#stop") < script.index("kill -9") < script.index("#start")

@@ -7,6 +7,7 @@ node is this host otherwise, and it is only read.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -20,6 +21,8 @@ from hil.shell import NodeTimeout, NodeUnfit
 from hil.transport import NodeAddress, connect, connected
 from hil.transport.inventory import SUDO_PASSWORD
 from hil.transport.supervised import Sudo, Supervised
+from tests.cli.running import python
+from tests.hil.test_access_shells import address_of
 from tests.support.sshd import Operator, OwnSshd, own_sshd
 from tests.support.until import until
 
@@ -31,10 +34,6 @@ PASSWORD = "correct 'horse\" $HOME \\n`!#"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnSshd]:
     with own_sshd(tmp_path_factory.mktemp("sshd"), operator=Operator(PASSWORD)) as running:
         yield running
-
-
-def address_of(server: OwnSshd) -> NodeAddress:
-    return NodeAddress("node1", server.url, identity=(server.key,), known_hosts=server.known_hosts)
 
 
 @pytest.fixture
@@ -63,10 +62,7 @@ def test_scripts_run_as_root_with_their_own_stdin(address: NodeAddress) -> None:
 def test_what_sudo_does_not_read_does_not_reach_the_script(tmp_path: Path) -> None:
     """An entry that permits everything without a password."""
     operator = Operator(PASSWORD, permits="(ALL:ALL) NOPASSWD: ALL")
-    with (
-        own_sshd(tmp_path, operator=operator) as server,
-        connected(address_of(server)) as shell,
-    ):
+    with own_sshd(tmp_path, operator=operator) as server, connected(address_of(server)) as shell:
         assert shell.run("id -u; cat", stdin=b"input").text == "0\ninput"
         assert PASSWORD not in shell.run("set; env").text
 
@@ -85,10 +81,7 @@ def test_a_wrong_password_is_one_attempt_and_one_line(
 def test_a_login_that_may_not_become_root_is_told(tmp_path: Path, known: None) -> None:
     operator = Operator(PASSWORD, permits="(ALL) /bin/true")
     message = "does not permit this login to run /bin/sh"
-    with (
-        own_sshd(tmp_path, operator=operator) as server,
-        pytest.raises(NodeUnfit, match=message),
-    ):
+    with own_sshd(tmp_path, operator=operator) as server, pytest.raises(NodeUnfit, match=message):
         connect(address_of(server))
 
 
@@ -160,10 +153,7 @@ def test_processes_of_a_run_get_it_through_their_pipe(tmp_path: Path) -> None:
         "sys.exit(pytest.main(['-n1', '-q', '-p', 'no:cacheprovider']))"
     )
     (tmp_path / "main.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "main.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
+    done = python("main.py", cwd=tmp_path, status=0)
     assert "1 passed" in done.stdout
 
 
@@ -230,23 +220,21 @@ def test_a_node_that_wants_one_and_got_none_names_the_option(
     assert said == "pinproof: node1: sudo needs a password: --ask-sudo-password asks for it"
 
 
-def test_a_wrong_password_ends_the_command(server: OwnSshd, tmp_path: Path) -> None:
-    done = pinproof(["probe", "INVENTORY", "-K"], server, tmp_path, "wrong\n")
-    assert done.returncode == 3
-    said = done.stderr.strip().splitlines()[-1]
-    assert said == "pinproof: node1: sudo says that the password is wrong"
-
-
-def test_no_answer_is_wrong_usage(server: OwnSshd, tmp_path: Path) -> None:
-    done = pinproof(["probe", "INVENTORY", "-K"], server, tmp_path, "\n")
-    assert done.returncode == 2
-    assert "--ask-sudo-password: no password was given" in done.stderr
-
-
-def test_a_run_of_no_node_asks_nothing(server: OwnSshd, tmp_path: Path) -> None:
-    done = pinproof(["run", "-K"], server, tmp_path)
-    assert done.returncode == 2
-    assert "--ask-sudo-password is for real nodes (node:…), not for reference" in done.stderr
+@pytest.mark.parametrize(
+    ("words", "stdin", "status", "said"),
+    [
+        (["probe", "INVENTORY"], "wrong\n", 3, "node1: sudo says that the password is wrong"),
+        (["probe", "INVENTORY"], "\n", 2, "--ask-sudo-password: no password was given.*"),
+        (["run"], "", 2, "--ask-sudo-password is for real nodes .node:….*, not for reference.*"),
+    ],
+    ids=["wrong", "no answer", "no node"],
+)
+def test_without_the_password_there_is_one_line(
+    words: list[str], stdin: str, status: int, said: str, server: OwnSshd, tmp_path: Path
+) -> None:
+    done = pinproof([*words, "-K"], server, tmp_path, stdin)
+    assert done.returncode == status
+    assert re.fullmatch(f"pinproof: {said}", done.stderr.strip().splitlines()[-1])
 
 
 @pytest.mark.needs("ptys")

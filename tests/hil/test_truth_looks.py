@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
-from hil.observation import NotAnObservation, Places, look, read_observation
+from hil.observation import NotAnObservation, Places, PodResources, look, read_observation
 from hil.observation.places import pods_url
 from hil.session.views import Refusal, refusal
 from reference import CPUSet
@@ -29,6 +30,7 @@ NAMES: Final = f"""{TASKS}/{ID}/config.json:"io.kubernetes.cri.container-name":"
 {TASKS}/{ID}/config.json:"io.kubernetes.cri.container-type":"container"
 {TASKS}/{ID}/config.json:"io.kubernetes.cri.sandbox-id":"{SANDBOX}"
 {TASKS}/{ID}/config.json:"io.kubernetes.cri.sandbox-name":"pinproof-a-lab"
+{TASKS}/{ID}/config.json:"io.kubernetes.cri.sandbox-namespace":"default"
 {TASKS}/{SANDBOX}/config.json:"io.kubernetes.cri.container-type":"sandbox"
 {TASKS}/{SANDBOX}/config.json:"io.kubernetes.cri.sandbox-name":"pinproof-a-lab"
 """
@@ -71,6 +73,7 @@ def test_a_pinned_container_on_v2_with_systemd() -> None:
     body = v2(f"{SLICE}/cri-containerd-{ID}.scope", cpus="2-3", effective="2-3")
     (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
     assert (seen.id, seen.pid, seen.uid, seen.name) == (ID, 1507, UID, "c")
+    assert (seen.namespace, seen.pod) == ("default", "pinproof-a-lab")
     assert [one.path for one in seen.levels] == [
         f"{SLICE}/cri-containerd-{ID}.scope",
         SLICE,
@@ -139,6 +142,16 @@ def test_a_sandbox_is_no_container() -> None:
     assert read_observation(answer((1480, f"{TASKS}/{SANDBOX}", body)), MARK).containers == ()
 
 
+def test_a_container_of_cri_o_knows_what_its_pod_is_called() -> None:
+    folder = "/t/2/userdata"
+    names = f"""{folder}/config.json:"io.kubernetes.container.name":"c"
+{folder}/config.json:"io.kubernetes.pod.name":"pinproof-b-lab"
+"""
+    text = answer((8, folder, "cpuset /pod/8\ncpu /pod/8")).replace(NAMES, names)
+    (seen,) = read_observation(text, MARK).containers
+    assert (seen.name, seen.namespace, seen.pod) == ("c", "", "pinproof-b-lab")
+
+
 def test_where_it_ran() -> None:
     """Of this process alone, as often as it was seen."""
     body = v2(f"{SLICE}/cri-containerd-{ID}.scope", cpus="2-3", effective="2-3")
@@ -162,12 +175,8 @@ def test_a_service_that_crash_loops() -> None:
     text = text.replace("ExecMainCode=0", "ExecMainCode=1").replace("Status=0", "Status=1")
     text = text.replace("ActiveState=active", "ActiveState=activating")
     seen = read_observation(answer().replace(SERVICE, text), MARK).service
-    assert (seen.running, seen.restarts, seen.exit_status, seen.exit_code) == (
-        False,
-        4,
-        1,
-        "exited",
-    )
+    assert (seen.running, seen.restarts) == (False, 4)
+    assert (seen.exit_status, seen.exit_code) == (1, "exited")
 
 
 @pytest.mark.parametrize(("ended", "status"), [("exited 1\n", 1), ("killed 9\n", 137), ("", None)])
@@ -218,10 +227,21 @@ def test_facts_are_quoted() -> None:
     assert "pin_state='/var/lib/it'\"'\"'s/state'" in script
 
 
+def test_the_answer_of_pod_resources_has_its_own_section() -> None:
+    """And is no part of what tells that something has changed."""
+    plain, asking = look(PLACES, MARK), look(PLACES, MARK, ask=True)
+    assert "kubelet.sock" not in plain
+    assert asking.index("pin_s answer") < asking.index("/var/lib/kubelet/pod-resources")
+    assert asking.index("/var/lib/kubelet/pod-resources") < asking.rindex("pin_look")
+    told = section("answer", "IW5v\n")
+    assert read_observation(answer(more=told), MARK).pod_resources == PodResources(why="no")
+    assert read_observation(answer(), MARK).pod_resources is None
+    with pytest.raises(NotAnObservation, match="cut off"):
+        read_observation(answer(more=told, end=False), MARK)
+
+
 def test_a_runtime_folder_is_plain() -> None:
     """It is the one thing that the shell expands."""
-    from dataclasses import replace
-
     with pytest.raises(ValueError, match="not a plain folder"):
         look(replace(PLACES, runtime_dirs=("/run/$(reboot)",)), MARK)
 

@@ -12,16 +12,15 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from hil.observation import Observation, Places, Process, look, marker, read_observation
+from tests.hil.test_api_server import saying, serving
 from tests.support import lacking
 
 UID: Final = "a160faa7-14ad-54c3-ae98-386533a8703a"
@@ -53,27 +52,12 @@ def process() -> Iterator[subprocess.Popen[str]]:
         running.kill()
 
 
-class _Kubelet(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body = json.dumps(PODS, separators=(",", ":")).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        return
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
     """Where a kubelet lists its pods."""
-    with HTTPServer(("127.0.0.1", 0), _Kubelet) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/pods"
-        server.shutdown()
-        thread.join()
+    body = json.dumps(PODS, separators=(",", ":")).encode()
+    with serving(saying(200, body)) as place:
+        yield f"{place}/pods"
 
 
 @pytest.fixture

@@ -6,16 +6,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-import hil.subject
 from conformance.subject import SubjectSetupError
 from hil.changes import WriteFile
-from hil.inspection import NodeFacts, gather
+from hil.inspection import NodeFacts
 from hil.safety import Allow, Guarded, Risk
 from hil.subject import NodeSubject
 from tests.support import inner_run
@@ -100,18 +98,14 @@ def test_a_node_is_asked_what_it_is_once_in_a_run(folder: Path) -> None:
     assert asked == ["controller a ", "controller b /etc/kubernetes/manifests"]
 
 
-def test_a_node_that_another_run_is_changing_is_busy(
-    fake: FakeNode, facts: NodeFacts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_another_run_is_changing_is_busy(reachable: FakeNode, facts: NodeFacts) -> None:
     """Whatever it looks like meanwhile."""
-    monkeypatch.setattr(hil.subject, "connect", lambda address: fake.shell(address.name))
-    monkeypatch.setattr(hil.subject, "gather", partial(gather, root=str(fake.root)))
     silent = CONFIG.replace("staticPodPath", "staticPodsNot").encode()
-    with Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "another", allow=Allow) as guarded:
+    with Guarded(reachable.shell(), facts, Risk.KUBELET_RESTART, "another", allow=Allow) as guarded:
         guarded.change(WriteFile("/var/lib/kubelet/config.yaml", silent))
         with pytest.raises(SubjectSetupError, match="another"):
             NodeSubject.open("local:")
-    fake.file("/var/lib/kubelet/config.yaml", silent.decode())
+    reachable.file("/var/lib/kubelet/config.yaml", silent.decode())
     with pytest.raises(SubjectSetupError, match="watches no folder of static pods"):
         NodeSubject.open("local:")
 
