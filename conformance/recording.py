@@ -197,6 +197,9 @@ class PromisesOnly:
     name = "the promise in words alone"
     outcomes = 1
 
+    def __init__(self, *_: object, **__: object) -> None:
+        """It needs nothing of what oracles are made with."""
+
     def after(self, step: Step) -> View | None:
         """Knows nothing."""
         return None
@@ -213,10 +216,7 @@ def recorded_oracle(
     the recording that ships, or nothing but the promise where there is none."""
     recording = shipped(release)
     case = recording.case(scenario, machine) if recording else None
-
-    def make(*_: object, **__: object) -> RecordedOracle | PromisesOnly:
-        if recording is None or case is None:
-            return PromisesOnly()
-        return RecordedOracle(case, recording.header)
-
-    return make
+    if recording is None or case is None:
+        return PromisesOnly
+    header = recording.header
+    return lambda *_, **__: RecordedOracle(case, header)

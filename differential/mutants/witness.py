@@ -17,8 +17,9 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -221,12 +222,8 @@ class _Noting:
 
 
 def _verdict(name: CaseName, subject: Subject) -> Said:
-    release = subject.info.release
-    built_for = architecture_of(subject.info)
-
-    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
-        return ModelOracle(*args, release=release, architecture=built_for, **kwargs)
-
+    release, built_for = subject.info.release, architecture_of(subject.info)
+    oracle = partial(ModelOracle, release=release, architecture=built_for)
     result = judge(name.case(), subject, oracle=oracle, release=release).result
     return Said(result.verdict, result.reason, _seen(result))
 
