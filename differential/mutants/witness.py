@@ -135,12 +135,12 @@ class DriverWitness:
 
     def reached(self, case: CaseName) -> tuple[Said, tuple[int, ...]]:
         """See :class:`Witness`."""
-        with tempfile.NamedTemporaryFile("r") as notes, _variables({REACHED: notes.name}):
-            subject = self._open()
-            try:
-                return _verdict(case, subject), _numbers(notes.read())
-            finally:
-                subject.close()
+        with (
+            tempfile.NamedTemporaryFile("r") as notes,
+            _variables({REACHED: notes.name}),
+            contextlib.closing(self._open()) as subject,
+        ):
+            return _verdict(case, subject), _numbers(notes.read())
 
     def close(self) -> None:
         """End the process. May be called twice."""
@@ -170,22 +170,17 @@ class KubeletWitness:
 
     def judge(self, case: CaseName, on: On) -> Said:
         """See :class:`Witness`."""
-        with _variables(_on(on)):
-            subject = self._open()
-            try:
-                return _verdict(case, subject)
-            finally:
-                subject.close()
+        with _variables(_on(on)), contextlib.closing(self._open()) as subject:
+            return _verdict(case, subject)
 
     def reached(self, case: CaseName) -> tuple[Said, tuple[int, ...]]:
         """See :class:`Witness`."""
         noted: list[str] = []
-        with _variables({REACHED: _NOTES}):
-            subject = _Noting(self._open(), noted)
-            try:
-                return _verdict(case, subject), _numbers("".join(noted))
-            finally:
-                subject.close()
+        with (
+            _variables({REACHED: _NOTES}),
+            contextlib.closing(_Noting(self._open(), noted)) as subject,
+        ):
+            return _verdict(case, subject), _numbers("".join(noted))
 
     def close(self) -> None:
         """Nothing is open between cases."""

@@ -145,11 +145,8 @@ def _sudo(address: NodeAddress, user: str | None) -> Sudo | None:
 @contextlib.contextmanager
 def connected(address: NodeAddress) -> Iterator[Shell]:
     """:func:`connect`, closed on leaving."""
-    shell = connect(address)
-    try:
+    with contextlib.closing(connect(address)) as shell:
         yield shell
-    finally:
-        shell.close()
 
 
 #: Connections at the same time.
