@@ -22,6 +22,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -250,11 +251,8 @@ def main() -> int:
     parser.add_argument("--driver", type=Path, help="a driver's path, instead of a built one")
     asked = parser.parse_args()
     path = asked.driver or drivers.build(asked.release)
-    program = Program("driver", [str(path)])
-    try:
+    with closing(Program("driver", [str(path)])) as program:
         held = [compare_all(program, asked.release)]
-    finally:
-        program.close()
     if has(asked.release, Behaviour.NUMA_DISTRIBUTION):
         worst, state = worst_of_many_nodes(asked.release)
         print(f"over 16 NUMA nodes, the worst of 1500 states: {worst:.1f} ms ({state})")

@@ -105,7 +105,6 @@ def main(times: int, seed: int) -> int:
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
         fake = FakeNode(Path(folder) / "root")
-        began = time.monotonic()
         shell = fake.shell()
         facts = gather(shell, root=str(fake.root))
         began = time.monotonic()

@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import partial
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any, Final
 
@@ -114,12 +115,8 @@ def main(release: str, machine: str, *only: str, ahead: bool = True) -> None:
     subject = TimedSubject.open(release, ahead=ahead)
     assert isinstance(subject, TimedSubject)
     clock = subject.clock = Clock()
-    judged = subject.info.release
-
-    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
-        return ModelOracle(*args, release=judged, **kwargs)
-
-    on = topologies.machine(machine)
+    judged, on = subject.info.release, topologies.machine(machine)
+    oracle = partial(ModelOracle, release=judged)
     chosen = [one for one in catalogue() if not one.machine and (not only or one.id in only)]
     verdicts: Counter[str] = Counter()
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from conformance.checks import cpu_difference, cpus_text, each
+from conformance.checks import by_owner, cpu_difference, each, set_differences
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet
@@ -71,8 +71,12 @@ def _socket_differences(expected: View, seen: View, *, devices: bool) -> Iterato
         texts = [one.pod_resources_error or "answers" for one in (expected, seen)]
         yield Difference(what=_AT_SOCKET, expected=texts[0], seen=texts[1])
         return
-    yield from _reported_differences(_listed(expected), _listed(seen))
-    yield from _reported_differences(_got(expected), _got(seen))
+    if expected.pod_resources is not None and seen.pod_resources is not None:
+        want, have = by_owner(expected.pod_resources), by_owner(seen.pod_resources)
+        yield from set_differences(f"{_REPORTED} for", want, have)
+    if expected.got_pod is not None and seen.got_pod is not None:
+        want, have = _of_pod(expected.got_pod), _of_pod(seen.got_pod)
+        yield from set_differences(f"{_REPORTED} for", want, have)
     if expected.allocatable is not None and seen.allocatable is not None:
         if expected.allocatable != seen.allocatable:
             what = f"{_REPORTED} as allocatable"
@@ -84,38 +88,14 @@ def _socket_differences(expected: View, seen: View, *, devices: bool) -> Iterato
         yield from _device_differences(expected, seen)
 
 
+def _of_pod(containers: Mapping[str, CPUSet]) -> dict[str, CPUSet]:
+    """Of the one pod that was asked for; a view does not say which it was."""
+    return {f"container {name} of the pod": cpus for name, cpus in containers.items()}
+
+
 def _without_pod(error: str) -> str:
     """An error without the name of the pod, which the kubelet knows by another one."""
     return _NAMED_POD.sub("pod …", error)
-
-
-def _listed(view: View) -> dict[str, CPUSet] | None:
-    if view.pod_resources is None:
-        return None
-    return {f"{pod}/{name}": cpus for pod, name, cpus in each(view.pod_resources)}
-
-
-def _got(view: View) -> dict[str, CPUSet] | None:
-    """Of the one pod that was asked for; a view does not say which it was."""
-    if view.got_pod is None:
-        return None
-    return {f"container {name} of the pod": cpus for name, cpus in view.got_pod.items()}
-
-
-def _reported_differences(
-    expected: Mapping[str, CPUSet] | None, seen: Mapping[str, CPUSet] | None
-) -> Iterator[Difference]:
-    if expected is None or seen is None:
-        return
-    for owner in sorted(expected.keys() | seen.keys()):
-        what, want, have = f"{_REPORTED} for {owner}", expected.get(owner), seen.get(owner)
-        if want == have:
-            continue
-        if want is None or have is None:
-            texts = ["(no entry)" if one is None else cpus_text(one) for one in (want, have)]
-            yield Difference(what=what, expected=texts[0], seen=texts[1])
-        else:
-            yield cpu_difference(what, want, have)
 
 
 def _device_differences(expected: View, seen: View) -> Iterator[Difference]:

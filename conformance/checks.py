@@ -50,7 +50,8 @@ def differences(expected: View, seen: View, can: Collection[Capability]) -> list
     if Capability.STATE_FILE in can:
         found += _state_differences(expected, seen)
     if Capability.CPUSETS in can:
-        found += _set_differences("cpuset of the running container", expected.cpusets, seen.cpusets)
+        want, have = by_owner(expected.cpusets), by_owner(seen.cpusets)
+        found += set_differences("cpuset of the running container", want, have)
     if Capability.CFS in can:
         found += _cfs_differences(expected, seen)
     return found
@@ -121,7 +122,8 @@ def pod_state_text(pod: PodView | None) -> str:
 
 
 def _state_differences(expected: View, seen: View) -> Iterator[Difference]:
-    found = list(_set_differences("exclusive CPUs", expected.assignments, seen.assignments))
+    want, have = by_owner(expected.assignments), by_owner(seen.assignments)
+    found = list(set_differences("exclusive CPUs", want, have))
     if expected.shared_pool != seen.shared_pool:
         found.append(cpu_difference("shared pool", expected.shared_pool, seen.shared_pool))
     if not found and not _same_file(expected.state_file, seen.state_file):
@@ -150,11 +152,15 @@ def _file_text(text: str | None) -> str:
     return "(no file)" if text is None else text or "(empty file)"
 
 
-def _set_differences(
-    what: str, expected: Mapping[str, Mapping[str, _Cpus]], seen: Mapping[str, Mapping[str, _Cpus]]
+def by_owner(sets: Mapping[str, Mapping[str, _T]]) -> dict[str, _T]:
+    """What is said of each container, by ``pod/container``."""
+    return {f"{pod}/{container}": value for pod, container, value in each(sets)}
+
+
+def set_differences(
+    what: str, want: Mapping[str, _Cpus], have: Mapping[str, _Cpus]
 ) -> Iterator[Difference]:
-    want = {f"{pod}/{container}": cpus for pod, container, cpus in each(expected)}
-    have = {f"{pod}/{container}": cpus for pod, container, cpus in each(seen)}
+    """Of the CPUs of each owner; ``what`` stands before the owner's name."""
     for owner in sorted(want.keys() | have.keys()):
         if owner in want and owner in have:
             if want[owner] != have[owner]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
 from pathlib import PurePosixPath
@@ -175,8 +176,8 @@ class _Place:
 
     def tried(self, acts: tuple[Act, ...], number: int, *, after: bool) -> Tried:
         """What comes of a kubelet that is killed there, or of the last act where it ends first."""
-        node = self._subject.node(self._machine, self._config, machines=topologies.machine)
-        try:
+        fresh = self._subject.node(self._machine, self._config, machines=topologies.machine)
+        with closing(fresh) as node:
             before, pods = self._before(node, acts[:-1], first=not acts)
             *undisturbed, last = acts[-1] if acts else (Start(),)
             for step in undisturbed:
@@ -191,8 +192,6 @@ class _Place:
             node.do(Start())
             seen = node.settle(lambda view: not self._broken(before, view, pods))
             return Tried(point, tuple(self._broken(before, seen, pods)))
-        finally:
-            node.close()
 
     def _before(
         self, node: NodeUnderTest, acts: tuple[Act, ...], *, first: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -78,11 +79,9 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
         skipped = _result(case, subject, topology, Verdict.SKIP, reason)
         return Judgement(_with(skipped, unable=reason == _unable(case.scenario, subject)))
     waiting = _WAITING.setdefault(subject, Waiting())
-    node = LockstepNode(subject, case.machine, oracle=oracle, release=release, waiting=waiting)
-    try:
+    fresh = LockstepNode(subject, case.machine, oracle=oracle, release=release, waiting=waiting)
+    with closing(fresh) as node:
         result = _drive(case, subject, node, topology)
-    finally:
-        node.close()
     if result.verdict == Verdict.PASS.value:
         waiting.forget()
     return Judgement(

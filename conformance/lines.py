@@ -17,13 +17,10 @@ from typing import Any, Final, TypeAlias, TypeVar, get_args
 import msgspec
 
 from conformance.records import (
-    Difference,
     Failure,
     Footer,
     Header,
-    Holding,
     MachineRecord,
-    Moment,
     Observations,
     Record,
     Result,
@@ -62,15 +59,10 @@ class TextLine(msgspec.Struct, tag="text", tag_field="kind", kw_only=True, froze
     text: str
 
 
-class FailureLine(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+class FailureLine(Failure, kw_only=True, frozen=True, omit_defaults=True):
     """:class:`conformance.records.Failure` with the number of its machine."""
 
-    rule: str
-    differences: list[Difference] = []
-    expected_holdings: list[Holding] = []
-    seen_holdings: list[Holding] = []
-    moments: list[Moment] = []
-    machine: int | None = None
+    machine: int | None = None  # type: ignore[assignment]
 
 
 class ResultLine(

@@ -15,6 +15,7 @@ import msgspec
 from conformance.lockstep.outcome import Seen
 from conformance.records import NodeRecord, Observations, Sighting
 from conformance.subject import Capability, HasOwnConfig, HasOwnMachines, Origin, Subject
+from conformance.written import made, plain
 from reference import CPUSet
 from reference.steps import KubeletConfig
 from reference.view import View
@@ -43,7 +44,7 @@ def _sightings(history: Iterable[Seen]) -> Iterator[Sighting]:
 
 
 def _values(view: View, origin: Origin) -> dict[str, Any]:
-    values: dict[str, Any] = msgspec.to_builtins(view, enc_hook=str)
+    values: dict[str, Any] = plain(view)
     return values | {
         "online": str(origin.online),
         "state_file_digest": origin.state_file,
@@ -57,7 +58,7 @@ def views(observations: Observations) -> Iterator[tuple[str, View]]:
     values: dict[str, Any] = {"running": False}
     for one in observations.sightings:
         values |= {name: value for name, value in one.seen.items() if name in _FIELDS}
-        yield one.step, msgspec.convert(values, View, dec_hook=_cpuset)
+        yield one.step, made(View, values)
 
 
 def node_records(subject: Subject) -> dict[str, NodeRecord]:
@@ -85,7 +86,7 @@ def config_of(record: NodeRecord) -> KubeletConfig | None:
     """Raises :class:`msgspec.ValidationError`."""
     if record.config is None:
         return None
-    return msgspec.convert(record.config, KubeletConfig, dec_hook=_cpuset, str_keys=True)
+    return made(KubeletConfig, record.config)
 
 
 def capabilities_of(record: NodeRecord) -> frozenset[Capability]:
@@ -94,7 +95,3 @@ def capabilities_of(record: NodeRecord) -> frozenset[Capability]:
     if unknown := sorted({*record.capabilities} - known.keys()):
         raise ValueError(f"no capability: {unknown[0]}")
     return frozenset(known[name] for name in record.capabilities)
-
-
-def _cpuset(_: type, text: str) -> CPUSet:
-    return CPUSet.parse(text)

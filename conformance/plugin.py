@@ -202,7 +202,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> object 
     """A real node belongs to one worker, whatever ``--dist`` says: two cannot have it. Where cases
     are begun before their turn, each worker knows its next ones."""
     if config.getoption("--pin-subject").startswith(REAL):
-        from conformance.nodewise import Nodewise
+        from conformance.session.dealing import Nodewise
 
         return Nodewise(config, log)
     if config.getvalue("dist") != "load" or not any(_SUITE.search(one) for one in config.args):

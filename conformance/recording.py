@@ -24,7 +24,8 @@ import msgspec
 
 from conformance.aliases import present
 from conformance.lockstep import Seen
-from reference import CPUSet, Release
+from conformance.written import made, plain
+from reference import Release
 from reference.steps import Step
 from reference.view import View
 from topologies import Machine
@@ -98,16 +99,7 @@ def recorded(scenario: str, machine: Machine, history: Iterable[Seen]) -> Record
 
 
 def _recorded_step(seen: Seen) -> RecordedStep:
-    view = msgspec.to_builtins(seen.view, enc_hook=str)
-    return msgspec.convert({"step": seen.step, **view}, RecordedStep)
-
-
-def _view(step: RecordedStep) -> View:
-    return msgspec.convert(msgspec.to_builtins(step), View, dec_hook=_cpuset)
-
-
-def _cpuset(_: type, text: str) -> CPUSet:
-    return CPUSet.parse(text)
+    return msgspec.convert({"step": seen.step, **plain(seen.view)}, RecordedStep)
 
 
 def write(path: Path, header: RecordingHeader, cases: Sequence[RecordedCase]) -> None:
@@ -182,7 +174,7 @@ class RecordedOracle:
         if recorded_step is None or recorded_step.step != step.sentence:
             self._lost = True
             return None
-        return _view(recorded_step)
+        return made(View, plain(recorded_step))
 
     outcomes = 1
 
@@ -196,6 +188,9 @@ class PromisesOnly:
 
     name = "the promise in words alone"
     outcomes = 1
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """It needs nothing of what oracles are made with."""
 
     def after(self, step: Step) -> View | None:
         """Knows nothing."""
@@ -213,10 +208,7 @@ def recorded_oracle(
     the recording that ships, or nothing but the promise where there is none."""
     recording = shipped(release)
     case = recording.case(scenario, machine) if recording else None
-
-    def make(*_: object, **__: object) -> RecordedOracle | PromisesOnly:
-        if recording is None or case is None:
-            return PromisesOnly()
-        return RecordedOracle(case, recording.header)
-
-    return make
+    if recording is None or case is None:
+        return PromisesOnly
+    header = recording.header
+    return lambda *_, **__: RecordedOracle(case, header)

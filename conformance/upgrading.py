@@ -623,7 +623,7 @@ def _started_again(before: View, after: View) -> Iterator[Violation]:
         if now is not None and now.id != asked.id:
             what = f"container {pod}/{container}"
             seen = "was ended, and started again"
-            yield Violation(GOES_ON, Difference(what=what, expected="goes on running", seen=seen))
+            yield Violation.of(GOES_ON, what, "goes on running", seen)
 
 
 def _restarted(before: View, after: View) -> tuple[tuple[str, str], ...]:

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import topologies
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.subject import KubeletSubject
 from reference.cpuset import CPUSet
@@ -53,11 +52,7 @@ class Detected:
 
 
 def detect(
-    subject: KubeletSubject,
-    machine: Machine,
-    *,
-    machines: Callable[[str], Machine] = topologies.machine,
-    reserved: CPUSet | None = None,
+    subject: KubeletSubject, machine: Machine, *, reserved: CPUSet | None = None
 ) -> Detected:
     """Start the subject on ``machine`` and hear what it says. ``reserved`` is for machines whose
     first online CPU the kubelet does not find; else that one is reserved. Raises
@@ -65,7 +60,7 @@ def detect(
     reason it gives for not starting."""
     # Only the static policy says what it detected; that it may refuse to start comes later.
     config = KubeletConfig(reserved_system_cpus=reserved or CPUSet([_first_cpu(machine)]))
-    node = subject.node(machine, config, machines=machines)
+    node = subject.node(machine, config)
     try:
         node.do(Start())
         seen = node.view()

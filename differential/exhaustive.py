@@ -20,7 +20,8 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -32,12 +33,13 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.exec import drivers, wire
 from conformance.subjects.exec.machineinfo import machine_line
 from conformance.subjects.exec.program import Hangs, Program
+from differential.record_golden import Place, machine_info
 from reference import AllocationError, AllocationHangs, CPUSet, KubeletError
 from reference.cpumanager.policy_options import OPTIONS, StaticOptions
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpumanager.state.state_mem import State
 from reference.feature_gates import stage_of
-from reference.machine.machineinfo import Cache, Core, MachineInfo, NUMANode
+from reference.machine.machineinfo import MachineInfo
 from reference.releases import Release
 from reference.steps import KubeletConfig, Pod
 
@@ -93,24 +95,13 @@ def shapes(cpus: int) -> Iterator[Shape]:
 
 def machine(shape: Shape, release: str) -> MachineInfo:
     """The machine as cAdvisor tells of it."""
-    total = shape.cpus // shape.threads
-
-    def core(number: int) -> Core:
-        ids = (
-            range(number * shape.threads, (number + 1) * shape.threads)
-            if shape.near
-            else range(number, shape.cpus, total)
-        )
-        node = number // (shape.caches * shape.cores)
-        cache = Cache(number // shape.cores, 1 << 20, 3, "Unified")
-        return Core(number, node // shape.nodes, tuple(ids), (), (cache,))
-
-    per_node = shape.caches * shape.cores
-    nodes = tuple(
-        NUMANode(node, 1 << 30, tuple(core(node * per_node + one) for one in range(per_node)))
-        for node in range(shape.sockets * shape.nodes)
-    )
-    return MachineInfo(shape.cpus, total, shape.sockets, nodes, release=Release.parse(release))
+    total, places = shape.cpus // shape.threads, dict[int, Place]()
+    for cpu in range(shape.cpus):
+        core = cpu // shape.threads if shape.near else cpu % total
+        cache = core // shape.cores
+        node = cache // shape.caches
+        places[cpu] = (node, node // shape.nodes, core, cache)
+    return replace(machine_info(places), release=Release.parse(release))
 
 
 def gates(release: str) -> dict[str, bool]:
@@ -286,14 +277,12 @@ def main(given: Sequence[str] | None = None) -> int:
     shard, shards = asked.shard
     every = work(asked.release, asked.cpus, asked.packed)[shard - 1 :: shards]
     path = drivers.build(asked.release)
-    compared = Compared(lambda: Program("driver", [str(path)], patience=120.0))
-    try:
-        return _compare(compared, every, asked.release, asked.most)
-    except (Hangs, SubjectLostError) as error:
-        sys.stderr.write(f"differential.exhaustive: {error}\n")
-        return 3
-    finally:
-        compared.close()
+    with closing(Compared(lambda: Program("driver", [str(path)], patience=120.0))) as compared:
+        try:
+            return _compare(compared, every, asked.release, asked.most)
+        except (Hangs, SubjectLostError) as error:
+            sys.stderr.write(f"differential.exhaustive: {error}\n")
+            return 3
 
 
 def _compare(

@@ -190,13 +190,7 @@ def page() -> str:
     for go_file, name, python_file, found in rows():
         if go_file != shown:
             shown = go_file
-            lines += [
-                "",
-                f"## {go_file}",
-                "",
-                "| Go | Python | in `reference/` |",
-                "| --- | --- | --- |",
-            ]
+            lines += ["", f"## {go_file}", "", *_HEAD]
         counterparts = ", ".join(f"`{one}`" for one in found.split(", "))
         lines.append(f"| `{name}` | {counterparts} | {python_file} |")
     return "\n".join(lines) + "\n"

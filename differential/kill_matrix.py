@@ -18,12 +18,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import topologies
 from conformance.catalogue import catalogue, find
 from conformance.judge import Case, judge
+from conformance.lockstep import OracleMaker
 from conformance.oracle import ModelOracle
 from conformance.recording import PromisesOnly
 from conformance.results import Result
@@ -75,12 +77,7 @@ def says(name: str) -> str:
 def judged(name: str, scenario: Scenario, machine: str, *, model: bool) -> Result:
     """The miniature in a scenario, beside the model or by the promise alone."""
     release = release_of(name)
-
-    def oracle(*args: object, **kwargs: object) -> ModelOracle | PromisesOnly:
-        if not model:
-            return PromisesOnly()
-        return ModelOracle(*args, release=release, **kwargs)  # type: ignore[arg-type]
-
+    oracle: OracleMaker = partial(ModelOracle, release=release) if model else PromisesOnly
     case = Case(scenario, topologies.machine(machine))
     return judge(case, miniature(name), oracle=oracle, release=release).result
 

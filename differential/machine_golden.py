@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import lzma
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,13 +139,10 @@ def main(arguments: list[str]) -> int:
         return 2
     target, *patterns = arguments
     wanted = [one for pattern in patterns or ["all"] for one in topologies.find(pattern)]
-    subject = KubeletSubject.open(target)
-    try:
+    with closing(KubeletSubject.open(target)) as subject:
         for machine in wanted:
             made = record(subject, machine)
             sys.stderr.write(f"{machine.name}: {made.cpu_topology['NumCPUs']} CPUs\n")
-    finally:
-        subject.close()
     return 0
 
 

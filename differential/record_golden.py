@@ -30,6 +30,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -345,22 +346,16 @@ def _refusal(program: Program, case: Row, node: str) -> str | None:
 
 
 def _of_kubelet(asked: argparse.Namespace) -> Outcome:
-    subject = KubeletSubject.open(asked.kubelet)
-    try:
+    with closing(KubeletSubject.open(asked.kubelet)) as subject:
         return record_discovery(subject, write=asked.write)
-    finally:
-        subject.close()
 
 
 def _of_driver(rows_file: str, machines_file: str) -> Callable[[argparse.Namespace], Outcome]:
     def run(asked: argparse.Namespace) -> Outcome:
         path = GOLDEN / rows_file
-        program = _program(asked)
-        try:
+        with closing(_program(asked)) as program:
             rows = read_rows(path)
             outcome = record_rows(program, rows, read_machines(GOLDEN / machines_file))
-        finally:
-            program.close()
         if asked.write:
             write_rows(path, rows)
         return outcome
@@ -372,11 +367,8 @@ def _checkpoints(asked: argparse.Namespace) -> Outcome:
     if asked.write:
         raise SystemExit("checkpoints are compared only: what a kubelet read is not to be had")
     cases = json.loads((GOLDEN / "checkpoints-1.37.json").read_text(encoding="utf-8"))["read"]
-    program = _program(asked)
-    try:
+    with closing(_program(asked)) as program:
         return compare_checkpoints(program, cases)
-    finally:
-        program.close()
 
 
 def _program(asked: argparse.Namespace) -> Program:

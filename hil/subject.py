@@ -275,12 +275,6 @@ class NodeSubject(
         )
 
     @property
-    def risks(self) -> str:
-        """What may be done to the nodes, in words."""
-        risks = {self._options.risk_on(one.address).value for one in self._reached.values()}
-        return ", ".join(sorted(risks))
-
-    @property
     def trips(self) -> dict[str, tuple[int, int]]:
         """(Scenarios, round trips) of every node that was taken."""
         return {

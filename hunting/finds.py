@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
+from conformance.written import made, plain, read, written
 from hunting.defects import defect_of
 from hunting.replaying import releases_with
 from hunting.scope import Task
 from hunting.shrinking import shrunk, shrunk_in_place
 from hunting.walk import Broken
-from hunting.written import read, read_config, written
-from reference.steps import Apply, Pod, Step
+from reference.steps import Apply, KubeletConfig, Pod, Step
 
 #: What differs between two differences of one kind.
 _NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
@@ -48,8 +48,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def task(self) -> Task:
         """Where it was found."""
-        config = read_config(self.config)
-        return Task(self.release, self.machine, config)
+        return Task(self.release, self.machine, made(KubeletConfig, self.config))
 
     @property
     def history(self) -> tuple[Step, ...]:
@@ -80,7 +79,7 @@ def found(broken: Broken, issue: int, *, releases: Iterable[str] = ()) -> Find:
         rule=broken.violation.rule,
         release=broken.task.release,
         machine=broken.task.machine,
-        config=msgspec.to_builtins(broken.task.config, enc_hook=str),
+        config=plain(broken.task.config),
         steps=[written(one) for one in broken.steps],
         what=difference.what,
         expected=difference.expected,

@@ -246,11 +246,8 @@ class _Workers:
 @contextlib.contextmanager
 def _opened(name: str) -> Iterator[Callable[[_Job], Watched]]:
     """Where jobs are done in a process of their own."""
-    subject = open_subject(name)
-    try:
+    with contextlib.closing(open_subject(name)) as subject:
         yield partial(_watched, subject)
-    finally:
-        subject.close()
 
 
 def _watched(subject: Subject, job: _Job) -> Watched:

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
 
 from conformance.step_needs import needed
 from conformance.subject import Capability
+from conformance.written import made, read
 from reference.cpuset import CPUSet
 from reference.steps import (
     ApplyTogether,
@@ -33,8 +34,6 @@ from reference.steps import (
     Step,
     applied,
 )
-
-_STEPS: Final[dict[str, type[Step]]] = {one.__name__: one for one in get_args(Step)}
 
 #: The first minor whose kubelets answer by default.
 _SINCE: Final[dict[type[Step], int]] = {
@@ -117,19 +116,10 @@ def to_plain(history: History) -> dict[str, Any]:
 def from_plain(value: Mapping[str, Any]) -> History:
     """The history that :func:`to_plain` wrote. Raises ``ValueError`` for anything else."""
     try:
-        steps = [_made(_STEPS[name], of) for one in value["steps"] for name, of in one.items()]
-        config = _made(KubeletConfig, value["config"])
-        return History(str(value["machine"]), config, tuple(steps))
+        steps = tuple(read({name: of}) for one in value["steps"] for name, of in one.items())
+        return History(str(value["machine"]), made(KubeletConfig, value["config"]), steps)
     except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
         raise ValueError(f"not a history: {error}") from error
-
-
-def _made(kind: type[Any], value: Any) -> Any:
-    return msgspec.convert(value, kind, dec_hook=_cpuset, str_keys=True)
-
-
-def _cpuset(_: type, text: str) -> CPUSet:
-    return CPUSet.parse(text)
 
 
 def _plain(value: Any) -> Any:

@@ -14,11 +14,8 @@ from typing import Final
 
 from conformance.kubelets.recipe import Recipe, flags, go_mod
 from conformance.kubelets.releases import Minor, Version
-from conformance.kubelets.workshop import Built, Workshop
-from conformance.progress import Progress
+from conformance.kubelets.workshop import Workshop
 from conformance.subject import SubjectSetupError
-
-__all__ = ["VERSION", "WORKSHOP", "Built", "Programs", "build", "cached", "find"]
 
 #: The release before which every kubelet is run: an API server may be newer than its kubelets.
 VERSION: Final = "1.36.4"
@@ -62,14 +59,7 @@ def recipe(
 WORKSHOP: Final = Workshop("apiserver", _OLDEST, recipe)
 
 
-def build(target: str, *, progress: Progress | None = None) -> Path:
-    """The kube-apiserver of the release ``target``; raises as :meth:`Workshop.build`."""
-    return WORKSHOP.build(target, progress=progress)
-
-
-def cached() -> list[Built]:
-    """The kube-apiservers in the cache, newest release first."""
-    return WORKSHOP.cached()
+build, cached = WORKSHOP.build, WORKSHOP.cached
 
 
 @dataclass(frozen=True, slots=True)

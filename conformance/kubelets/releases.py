@@ -52,8 +52,6 @@ def parse(text: str) -> Minor | Version | None:
 
 
 OLDEST: Final = Minor(1, 17)
-#: Later ones are started as this one.
-NEWEST: Final = Minor(1, 37)
 
 # --- starting -------------------------------------------------------------------------------
 

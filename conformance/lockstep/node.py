@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from conformance.lockstep.in_cluster import ClusterSteps
 from conformance.lockstep.promises import Promises
+from conformance.lockstep.steps import Steps
 from reference import CPUSet
-from reference.steps import KubeletConfig, Pod, Stop
+from reference.steps import AddEphemeral, KubeletConfig, Pod, Resize, Stop
 from reference.view import Phase, PodView, View
 
 
-class LockstepNode(ClusterSteps, Promises):
+class LockstepNode(Steps, Promises):
     """A node under test beside its oracle: what a scenario reads (:class:`Readings`), the steps
     that it takes and what it promises; and the defects that it expects."""
 
@@ -22,8 +22,17 @@ class LockstepNode(ClusterSteps, Promises):
 
     def restart(self, *, kill: bool = True) -> View:
         """Kill the kubelet, or stop it with SIGTERM, and start it again."""
-        self._take(Stop(kill=kill))
+        self.take(Stop(kill=kill))
         return self.start()
+
+    def resize(self, pod: Pod) -> PodView:
+        """Ask for the resources of ``pod`` in place of those that a pod of its name has, of a node
+        whose pods come through an API server; what became of it."""
+        return self.take(Resize(pod)).pods.get(pod.name, PodView(Phase.PENDING))
+
+    def add_ephemeral(self, pod: str, container: str) -> View:
+        """Add an ephemeral container to a running pod of such a node."""
+        return self.take(AddEphemeral(pod, container))
 
     def run(self, pod: Pod) -> PodView:
         """Apply a pod, and promise that it runs; what became of it."""

@@ -66,60 +66,56 @@ class Steps(Readings):
         # Asked once: isinstance() of a protocol takes longer than a step of the model.
         self._origin = self._node if isinstance(self._node, ShowsOrigin) else None
         self.steps.append(f"on {self.machine.name}, with {self.config}")
-        return self._take(steps.Start())
+        return self.take(steps.Start())
 
     def start(self) -> View:
         """Start the kubelet again."""
-        return self._take(steps.Start())
+        return self.take(steps.Start())
 
     def stop(self) -> View:
         """Stop the kubelet with SIGTERM."""
-        return self._take(steps.Stop())
+        return self.take(steps.Stop())
 
     def kill(self, *, at: steps.KillAtRename | None = None) -> View:
         """Stop the kubelet with SIGKILL: now, or ``at`` a later rename of its state file."""
-        return self._take(at or steps.Stop(kill=True))
+        return self.take(at or steps.Stop(kill=True))
 
     def apply(self, pod: Pod, *more: Pod, instead_of: str = "", stopping: bool = False) -> PodView:
         """Apply a pod, at once with ``more`` of them; what became of it. ``instead_of``: this pod
         is deleted just before, and perhaps it is still ``stopping``, until the next step, which is
-        ``EndStopping``. A subject whose kubelet remembers pods of earlier scenarios gives a salt,
-        so that the uid is one that this kubelet has never seen."""
-        pod, *more_pods = (_salted(one, self.salt) for one in (pod, *more))
+        ``EndStopping``."""
         replacing = steps.ReplaceStopping if stopping else steps.Replace
         step: Step = replacing(instead_of, pod) if instead_of else steps.Apply(pod)
-        view = self._take(steps.ApplyTogether((pod, *more_pods)) if more_pods else step)
+        view = self.take(steps.ApplyTogether((pod, *more)) if more else step)
         return view.pods.get(pod.name, PodView(Phase.PENDING))
 
     def delete(self, pod: str, *, force: bool = False, passing: bool = False) -> View:
         """Delete a pod, perhaps by force, and see its CPUs return. ``passing``: then admit another
         pod, where the release needs that to see them return (:meth:`pass_admission`)."""
-        view = self._take(steps.Delete(pod, force))
+        view = self.take(steps.Delete(pod, force))
         return self.pass_admission() if passing else view
 
     def reboot(self, machine: Machine | None = None) -> View:
         """Boot the machine again, perhaps as another one; the kubelet is down."""
         if machine is not None:
             self._machines.move_to(machine)
-        return self._take(steps.Reboot(machine.name if machine else ""))
+        return self.take(steps.Reboot(machine.name if machine else ""))
 
     def configure(self, config: KubeletConfig) -> View:
         """Give the stopped kubelet another configuration."""
-        self.config = config
-        return self._take(steps.Configure(config))
+        return self.take(steps.Configure(config))
 
     def remove_state(self) -> View:
         """Remove the state file of the stopped kubelet."""
-        return self._take(steps.RemoveState())
+        return self.take(steps.RemoveState())
 
     def write_state(self, text: str) -> View:
         """Replace the state file of the stopped kubelet."""
-        return self._take(steps.WriteState(text))
+        return self.take(steps.WriteState(text))
 
     def tamper(self, pod: str, container: str, cpus: CPUSet) -> View:
         """Change a running container's cpuset behind the kubelet's back."""
-        self._tampered.add((pod, container))
-        return self._take(steps.Tamper(pod, container, cpus))
+        return self.take(steps.Tamper(pod, container, cpus))
 
     def pass_admission(self) -> View:
         """Admit a BestEffort pod more, where the release needs that to see the last one go: from
@@ -130,35 +126,35 @@ class Steps(Readings):
 
     def await_reconcile(self) -> View:
         """Wait for a whole reconcile round."""
-        return self._take(steps.AwaitReconcile())
+        return self.take(steps.AwaitReconcile())
 
     def offline(self, cpus: CPUSet) -> View:
         """Take CPUs offline. Only a kubelet that starts later finds another machine."""
         machine = self._machines.switch(self._machines.online - cpus)
-        return self._take(steps.OfflineCPUs(cpus, machine.name))
+        return self.take(steps.OfflineCPUs(cpus, machine.name))
 
     def online_again(self, cpus: CPUSet) -> View:
         """Bring CPUs back that were taken offline."""
         machine = self._machines.switch(self._machines.online | cpus)
-        return self._take(steps.OnlineCPUs(cpus, machine.name))
+        return self.take(steps.OnlineCPUs(cpus, machine.name))
 
     def tamper_quota(self, pod: str, container: str, quota: int) -> View:
         """Change a running container's CFS quota behind the kubelet's back."""
-        return self._take(steps.TamperQuota(pod, container, quota))
+        return self.take(steps.TamperQuota(pod, container, quota))
 
     def kill_container(self, pod: str, container: str = "c", *, exit_code: int = SIGKILLED) -> View:
         """Kill a container, or have it exit with another code, and see it started again if the
         pod's restart policy says so."""
-        return self._take(steps.KillContainer(pod, container, exit_code))
+        return self.take(steps.KillContainer(pod, container, exit_code))
 
     def spin(self) -> View:
         """Let every container spin, and see where it runs."""
-        return self._take(steps.Spin())
+        return self.take(steps.Spin())
 
     def ask(self, step: Question = EVERY_POD) -> View:
         """Ask the kubelet at its pod-resources socket, for every pod unless ``step`` says what
         else, or for its metrics. Raises :class:`SubjectUnable` where it cannot be asked."""
-        return self._take(step)
+        return self.take(step)
 
     def to_runtime(
         self,
@@ -166,19 +162,33 @@ class Steps(Readings):
     ) -> View:
         """Restart the container runtime, let it refuse updates, let containers end that still
         stop, or start a device plugin, which ends with the kubelet."""
-        return self._take(step)
+        return self.take(step)
 
     def daemon_reload(self) -> View:
         """Let the service manager read its units again."""
-        return self._take(steps.DaemonReload())
+        return self.take(steps.DaemonReload())
 
     def await_crash_loop(self) -> View:
         """Wait until the service manager has started the kubelet that gives up once more."""
-        return self._take(steps.AwaitCrashLoop())
+        return self.take(steps.AwaitCrashLoop())
 
-    def _take(self, step: Step) -> View:
+    def take(self, step: Step) -> View:
+        """Let the node take a step: what each of the others does. A subject whose kubelet remembers
+        pods of earlier scenarios gives a salt, so that the uids of pods are ones that this kubelet
+        has never seen."""
         if self._node is None:
             raise RuntimeError("a scenario boots its node first")
+        match step:
+            case steps.Apply(pod=pod) | steps.Replace(pod=pod) | steps.ReplaceStopping(pod=pod):
+                step = replace(step, pod=_salted(pod, self.salt))
+            case steps.ApplyTogether(pods=pods):
+                step = replace(step, pods=tuple(_salted(pod, self.salt) for pod in pods))
+            case steps.Resize(pod=pod):
+                step = replace(step, pod=replace(pod, uid=self._pods[pod.name].uid))
+            case steps.Configure(config=config):
+                self.config = config
+            case steps.Tamper(pod=name, container=container):
+                self._tampered.add((name, container))
         self.steps.append(step.sentence)
         self._pods |= {pod.name: pod for pod in applied(step)}
         if isinstance(step, steps.Start):

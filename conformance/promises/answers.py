@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from conformance.checks import cpu_difference, each
+from conformance.checks import each
 from conformance.promises.situation import Situation, Violation
-from conformance.results import Difference
 from reference import CPUSet
 from reference.cpumanager.metrics import EXCLUSIVE, POOL
 from reference.cpumanager.policy_options import ACROSS_NUMA, BY_SOCKET, FULL_PCPUS, is_true
-from reference.cpumanager.state.state_checkpoint import parse_pods_leniently
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import as_judged, exclusive_cpus
 from reference.view import View
@@ -41,8 +39,7 @@ def misreported(view: View, situation: Situation) -> Iterator[Violation]:
     if view.allocatable is not None and situation.reserved is not None:
         owed = situation.cpus - situation.reserved - situation.lost
         if view.allocatable != owed:
-            what = "allocatable CPUs"
-            yield Violation(ALLOCATABLE, cpu_difference(what, owed, view.allocatable))
+            yield Violation.of(ALLOCATABLE, "allocatable CPUs", owed, view.allocatable)
     if view.metrics is not None:
         yield from _gauges(view, situation)
 
@@ -57,20 +54,15 @@ def _shared_reported(view: View, situation: Situation) -> Iterator[Violation]:
         owed = {one.name: exclusive_cpus(judged, one) for one in judged.containers}
         if not owed.get(container):
             what = f"CPUs that the kubelet reports for {pod}/{container}"
-            yield Violation(EXCLUSIVE_ALONE, cpu_difference(what, CPUSet(), cpus))
+            yield Violation.of(EXCLUSIVE_ALONE, what, CPUSet(), cpus)
 
 
 def _gauges(view: View, situation: Situation) -> Iterator[Violation]:
-    metrics, held = view.metrics or {}, CPUSet()
-    of_pods = parse_pods_leniently(view.state_file, release=situation.release).values()
-    for cpus in (*of_pods, *(taken for _, _, taken in each(view.assignments))):
-        held |= cpus
-    pool = view.shared_pool - (situation.reserved or CPUSet())
-    owed = {EXCLUSIVE: len(held), POOL: len(pool) * 1000}
+    metrics, pool = view.metrics or {}, view.shared_pool - (situation.reserved or CPUSet())
+    owed = {EXCLUSIVE: len(situation.exclusive(view)), POOL: len(pool) * 1000}
     for name, count in owed.items():
         if name in metrics and metrics[name] != count:
-            difference = Difference(what=name, expected=str(count), seen=f"{metrics[name]:.0f}")
-            yield Violation(GAUGES, difference)
+            yield Violation.of(GAUGES, name, str(count), f"{metrics[name]:.0f}")
 
 
 def _near_devices(view: View, situation: Situation) -> Iterator[Violation]:
@@ -100,14 +92,11 @@ def _near_devices(view: View, situation: Situation) -> Iterator[Violation]:
                 if room and any(not part & held for part in parts):
                     what = f"NUMA nodes of {pod}/{container}"
                     near = CPUSet(sorted(nodes))
-                    seen = topology.numa_node_ids(held)
-                    difference = Difference(
-                        what=what, expected=str(near), seen=str(CPUSet(sorted(seen)))
-                    )
-                    yield Violation(NEAR_EVERY_DEVICE, difference)
+                    seen = CPUSet(sorted(topology.numa_node_ids(held)))
+                    yield Violation.of(NEAR_EVERY_DEVICE, what, str(near), str(seen))
             if BY_SOCKET in options:
                 near_sockets = {one for part in parts for one in topology.socket_ids(part)}
                 whole = topology.cpus_in_sockets(*near_sockets)
                 if len(near_sockets) == 1 and len(whole & usable) >= len(held) and held - whole:
                     what = f"CPUs of {pod}/{container} outside of its devices' socket"
-                    yield Violation(SOCKET_OF_DEVICES, cpu_difference(what, CPUSet(), held - whole))
+                    yield Violation.of(SOCKET_OF_DEVICES, what, CPUSet(), held - whole)

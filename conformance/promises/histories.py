@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from conformance.checks import cpu_difference, kubelet_text
+from conformance.checks import kubelet_text
 from conformance.promises.answers import misreported
 from conformance.promises.placement import misplaced, split
 from conformance.promises.situation import Situation, Violation
-from conformance.results import Difference
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
@@ -65,18 +64,12 @@ def broken_in_step(
     if situation.config.policy != "static":
         return []
     if after.hangs:
-        seen = Difference(what="kubelet", expected="answers", seen=f"hangs: {after.hangs}")
-        return [Violation(ANSWERS, seen)]
+        return [Violation.of(ANSWERS, "kubelet", "answers", f"hangs: {after.hangs}")]
     if not after.running:
-        if not isinstance(step, Start):
+        if not isinstance(step, Start) or (before is None and _may_refuse(situation)):
             return []
-        if before is None and not _may_refuse(situation):
-            gives_up = Difference(what="kubelet", expected="runs", seen=kubelet_text(after))
-            return [Violation(STARTS, gives_up)]
-        if before is None:
-            return []
-        gives_up = Difference(what="kubelet", expected="runs", seen=kubelet_text(after))
-        return [Violation(STARTS_AGAIN, gives_up)]
+        rule = STARTS if before is None else STARTS_AGAIN
+        return [Violation.of(rule, "kubelet", "runs", kubelet_text(after))]
     found = [*_booked(after, situation), *_untrue(after), *_bounded(after, situation)]
     if before is not None:
         if isinstance(step, Start):
@@ -125,16 +118,11 @@ def _untrue(after: View) -> Iterator[Violation]:
         found = _NOT_MULTIPLE.search(pod.message)
         if found and int(found[1]) % int(found[2]) == 0:
             expected = "another reason, as it is a multiple"
-            yield _contradicted(name, expected, found[0])
+            yield Violation.of(TRUE_REASON, f"refusal of pod {name}", expected, found[0])
         found = _NOT_ENOUGH.search(pod.message)
         if found and int(found[1]) <= int(found[2]):
             expected = "another reason, as there are enough"
-            yield _contradicted(name, expected, found[0])
-
-
-def _contradicted(name: str, expected: str, seen: str) -> Violation:
-    what = f"refusal of pod {name}"
-    return Violation(TRUE_REASON, Difference(what=what, expected=expected, seen=seen))
+            yield Violation.of(TRUE_REASON, f"refusal of pod {name}", expected, found[0])
 
 
 def _bounded(after: View, situation: Situation) -> Iterator[Violation]:
@@ -146,8 +134,7 @@ def _bounded(after: View, situation: Situation) -> Iterator[Violation]:
         for container, cfs in containers.items():
             if cfs.quota is not None and after.assignments.get(pod, {}).get(container):
                 what = f"CFS quota of {pod}/{container}"
-                seen = f"{cfs.quota} of {cfs.period} us"
-                yield Violation(NO_QUOTA, Difference(what=what, expected="none", seen=seen))
+                yield Violation.of(NO_QUOTA, what, "none", f"{cfs.quota} of {cfs.period} us")
 
 
 def _left_alone(before: View, after: View) -> Iterator[Violation]:
@@ -158,8 +145,7 @@ def _left_alone(before: View, after: View) -> Iterator[Violation]:
             same = before.cpusets.get(pod, {}).get(container) == after.cpusets[pod][container]
             if earlier is not None and same and asked.updates > earlier.updates:
                 what = f"updates of {pod}/{container} in a round"
-                count = str(asked.updates - earlier.updates)
-                yield Violation(LEFT_ALONE, Difference(what=what, expected="0", seen=count))
+                yield Violation.of(LEFT_ALONE, what, "0", str(asked.updates - earlier.updates))
 
 
 def _going_on(before: View, after: View, situation: Situation) -> Iterator[Violation]:
@@ -169,7 +155,7 @@ def _going_on(before: View, after: View, situation: Situation) -> Iterator[Viola
             continue
         if new is None or new.phase is not Phase.RUNNING:
             text = "not there" if new is None else f"{new.phase.value}: {new.reason}: {new.message}"
-            yield Violation(GOES_ON, Difference(what=f"pod {name}", expected="running", seen=text))
+            yield Violation.of(GOES_ON, f"pod {name}", "running", text)
 
 
 def _kept(before: View, after: View, situation: Situation) -> Iterator[Violation]:
@@ -182,8 +168,7 @@ def _kept(before: View, after: View, situation: Situation) -> Iterator[Violation
                 continue  # it does not run: an init container that has ended
             seen = _held(after, situation).get(name, {}).get(container, CPUSet())
             if seen != held:
-                what = f"exclusive CPUs {name}/{container}"
-                yield Violation(KEEPS_CPUS, cpu_difference(what, held, seen))
+                yield Violation.of(KEEPS_CPUS, f"exclusive CPUs {name}/{container}", held, seen)
 
 
 def _held(view: View, situation: Situation) -> Mapping[str, Mapping[str, CPUSet]]:
@@ -216,13 +201,9 @@ def _booked(after: View, situation: Situation) -> Iterator[Violation]:
             mask |= cpus.mask
         asked = exclusive_total(applied, situation)
         if mask.bit_count() > asked:
+            what, expected = f"exclusive CPUs of pod {name}", f"at most {asked} CPUs"
             seen = CPUSet.of_mask(mask)
-            difference = Difference(
-                what=f"exclusive CPUs of pod {name}",
-                expected=f"at most {asked} CPUs",
-                seen=f"{len(seen)} CPUs: {seen}",
-            )
-            yield Violation(BOOKED_AS_ASKED, difference)
+            yield Violation.of(BOOKED_AS_ASKED, what, expected, f"{len(seen)} CPUs: {seen}")
 
 
 def exclusive_total(applied: Pod, situation: Situation) -> int:
@@ -244,7 +225,7 @@ def _admission(
         return
     if became.phase is Phase.REJECTED and not _speaks_against(before, pod, situation):
         seen = f"rejected: {became.reason}: {became.message}"
-        yield Violation(ADMITTED, Difference(what=f"pod {pod.name}", expected="running", seen=seen))
+        yield Violation.of(ADMITTED, f"pod {pod.name}", "running", seen)
     taken = after.assignments.get(pod.name, {})
     if became.phase is not Phase.RUNNING or any(one.devices for one in pod.containers):
         return
@@ -309,4 +290,4 @@ def _as_new(after: View, situation: Situation) -> Iterator[Violation]:
     for name, containers in after.assignments.items():
         for container, cpus in containers.items():
             what = f"exclusive CPUs {name}/{container}, which is deleted"
-            yield Violation(AS_NEW, cpu_difference(what, CPUSet(), cpus))
+            yield Violation.of(AS_NEW, what, CPUSet(), cpus)

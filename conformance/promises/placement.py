@@ -13,9 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from conformance.checks import cpu_difference
 from conformance.promises.situation import Situation, Violation
-from conformance.results import Difference
 from reference import CPUSet, CPUTopology
 from reference.cpumanager.policy_options import (
     ACROSS_CORES,
@@ -67,7 +65,7 @@ def split(taken: Iterable[CPUSet], situation: Situation) -> Iterator[Violation]:
         return
     for cpus in taken:
         if _parts(cpus, topology.numa_masks) > 1:
-            yield Violation(ONE_NUMA, _difference("NUMA node", cpus, topology.numa_masks))
+            yield _spread(ONE_NUMA, "NUMA node", cpus, topology.numa_masks)
 
 
 def misplaced(taken: CPUSet, free: CPUSet, situation: Situation) -> Iterator[Violation]:
@@ -107,7 +105,7 @@ def _by_topology_manager(
         yield from _in_one(ONE_SOCKET, "socket", taken, usable, topology.socket_masks)
     elif policy == "single-numa-node":
         if _parts(taken, topology.numa_masks) > 1:
-            yield Violation(ONE_NUMA, _difference("NUMA node", taken, topology.numa_masks))
+            yield _spread(ONE_NUMA, "NUMA node", taken, topology.numa_masks)
     else:
         yield from _in_one(ONE_NUMA_IF_IT_FITS, "NUMA node", taken, usable, topology.numa_masks)
 
@@ -115,7 +113,7 @@ def _by_topology_manager(
 def _whole_cores(taken: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
     whole = topology.with_siblings(taken)
     if whole != taken:
-        yield Violation(WHOLE_CORES, cpu_difference("CPUs of whole physical cores", whole, taken))
+        yield Violation.of(WHOLE_CORES, "CPUs of whole physical cores", whole, taken)
 
 
 def _whole_parts_first(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
@@ -129,9 +127,8 @@ def _whole_parts_first(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> It
         owed = min(len(taken) // min(sizes), whole)
         given = sum(mask & ~taken.mask == 0 for mask in masks.values())
         if given < owed:
-            what, expected = f"whole {noun} in the CPUs {taken}", f"at least {owed}"
-            difference = Difference(what=what, expected=expected, seen=str(given))
-            yield Violation(WHOLE_PARTS_FIRST, difference)
+            what = f"whole {noun} in the CPUs {taken}"
+            yield Violation.of(WHOLE_PARTS_FIRST, what, f"at least {owed}", str(given))
 
 
 def _over_cores(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
@@ -142,10 +139,8 @@ def _over_cores(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[
     possible = min(len(taken), _parts(near, topology.core_masks))
     used = _parts(taken, topology.core_masks)
     if used < possible:
-        difference = Difference(
-            what=f"physical cores of the CPUs {taken}", expected=str(possible), seen=str(used)
-        )
-        yield Violation(OVER_CORES, difference)
+        what = f"physical cores of the CPUs {taken}"
+        yield Violation.of(OVER_CORES, what, str(possible), str(used))
 
 
 def _in_one(
@@ -154,13 +149,11 @@ def _in_one(
     """Whether CPUs that fit what is free of one part lie in one."""
     fits = any((mask & free.mask).bit_count() >= len(taken) for mask in masks.values())
     if fits and _parts(taken, masks) > 1:
-        yield Violation(rule, _difference(noun, taken, masks))
+        yield _spread(rule, noun, taken, masks)
 
 
-def _difference(noun: str, taken: CPUSet, masks: Mapping[int, int]) -> Difference:
-    return Difference(
-        what=f"{noun}s of the CPUs {taken}", expected="1", seen=str(_parts(taken, masks))
-    )
+def _spread(rule: str, noun: str, taken: CPUSet, masks: Mapping[int, int]) -> Violation:
+    return Violation.of(rule, f"{noun}s of the CPUs {taken}", "1", str(_parts(taken, masks)))
 
 
 def _evenly(
@@ -173,10 +166,8 @@ def _evenly(
     room = all((masks[numa] & free.mask).bit_count() >= share for numa in used)
     if room and max(used.values()) - min(used.values()) > group:
         seen = ", ".join(f"{count} of NUMA node {numa}" for numa, count in sorted(used.items()))
-        difference = Difference(
-            what=f"NUMA nodes of the CPUs {taken}", expected=f"at most {share} of each", seen=seen
-        )
-        yield Violation(EVEN_OVER_NUMA, difference)
+        what = f"NUMA nodes of the CPUs {taken}"
+        yield Violation.of(EVEN_OVER_NUMA, what, f"at most {share} of each", seen)
 
 
 def _in_socket(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
@@ -185,8 +176,7 @@ def _in_socket(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[V
         inside = [mask & socket & free.mask for mask in topology.numa_masks.values()]
         largest = sorted((mask.bit_count() for mask in inside), reverse=True)[:count]
         if sum(largest) >= len(taken) and _parts(taken, topology.socket_masks) > 1:
-            difference = _difference("socket", taken, topology.socket_masks)
-            yield Violation(ONE_SOCKET_DISTRIBUTED, difference)
+            yield _spread(ONE_SOCKET_DISTRIBUTED, "socket", taken, topology.socket_masks)
             return
 
 

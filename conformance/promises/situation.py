@@ -6,13 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from conformance.checks import cpu_difference, each
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import NEWEST, CPUSet, CPUTopology
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import is_true
+from reference.cpumanager.state.state_checkpoint import parse_pods_leniently
 from reference.releases import AnyRelease, has
 from reference.steps import KubeletConfig, Pod
+from reference.view import View
 
 _NO_CPUS: Final = CPUSet()
 
@@ -23,6 +26,16 @@ class Violation:
 
     rule: str
     difference: Difference
+
+    @classmethod
+    def of(
+        cls, rule: str, what: str, expected: CPUSet | str | None, seen: CPUSet | str | None
+    ) -> Violation:
+        """``what`` is ``seen`` in place of ``expected``: sets of CPUs (``None``: no cpuset), or
+        texts."""
+        if isinstance(expected, str) or isinstance(seen, str):
+            return cls(rule, Difference(what=what, expected=str(expected), seen=str(seen)))
+        return cls(rule, cpu_difference(what, expected, seen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,14 @@ class Situation:
         if not takes_by_average or has(self.release, Behaviour.TRUE_SIZES) or not self.topology:
             return False
         return len({core.bit_count() for core in self.topology.core_masks.values()}) > 1
+
+    def exclusive(self, view: View) -> CPUSet:
+        """The CPUs that the state file of ``view`` gives to pods as a whole, or to containers."""
+        taken = CPUSet()
+        of_pods = parse_pods_leniently(view.state_file, release=self.release).values()
+        for cpus in (*of_pods, *(held for _, _, held in each(view.assignments))):
+            taken |= cpus
+        return taken
 
     @property
     def strict(self) -> bool:

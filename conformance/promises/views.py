@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Final
 
-from conformance.checks import cpu_difference, cpus_text, each, pod_resources_difference
+from conformance.checks import cpus_text, each, pod_resources_difference
 from conformance.promises.situation import Situation, Violation
-from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
-from reference.cpumanager.state.state_checkpoint import parse_pods_leniently
 from reference.pods.pod_level_resources import as_decoded, has_pod_level_resources
 from reference.pods.qos import as_judged, exclusive_cpus, qos_class
 from reference.releases import has
@@ -67,7 +65,6 @@ def violations(view: View, situation: Situation) -> list[Violation]:
 
 
 def _disjoint(view: View, situation: Situation) -> Iterator[Violation]:
-    rule = EXCLUSIVE_TO_ONE
     pairs = combinations(each(view.assignments), 2)
     for (other_pod, other, taken), (pod, container, cpus) in pairs:
         if pod == other_pod and shares(situation.pods.get(pod), container, other):
@@ -76,7 +73,7 @@ def _disjoint(view: View, situation: Situation) -> Iterator[Violation]:
             continue  # it is gone, and nothing says which of the two was its init container
         if not cpus.isdisjoint(taken):
             what = f"exclusive CPUs {pod}/{container} and {other_pod}/{other}"
-            yield Violation(rule, cpu_difference(what, CPUSet(), cpus & taken))
+            yield Violation.of(EXCLUSIVE_TO_ONE, what, CPUSet(), cpus & taken)
 
 
 def shares(pod: Pod | None, one: str, other: str) -> bool:
@@ -91,55 +88,38 @@ def shares(pod: Pod | None, one: str, other: str) -> bool:
 
 
 def _pool(view: View, situation: Situation) -> Iterator[Violation]:
-    of_pods = parse_pods_leniently(view.state_file, release=situation.release).values()
-    taken = CPUSet()
-    for cpus in (*of_pods, *(held for _, _, held in each(view.assignments))):
-        taken |= cpus
-    pool = view.shared_pool
+    pool, taken = view.shared_pool, situation.exclusive(view)
     if pool & taken:
-        yield Violation(
-            POOL_APART, cpu_difference("shared pool and exclusive CPUs", CPUSet(), pool & taken)
-        )
+        what = "shared pool and exclusive CPUs"
+        yield Violation.of(POOL_APART, what, CPUSet(), pool & taken)
     if situation.strict:
         yield from _strict_pool(pool | taken, situation)
         return
-    if pool | taken != situation.cpus - situation.lost:
-        yield Violation(
-            EVERY_CPU,
-            cpu_difference(
-                "exclusive CPUs and shared pool", situation.cpus - situation.lost, pool | taken
-            ),
-        )
+    owed = situation.cpus - situation.lost
+    if pool | taken != owed:
+        yield Violation.of(EVERY_CPU, "exclusive CPUs and shared pool", owed, pool | taken)
     if situation.reserved is not None and not situation.reserved <= pool:
-        yield Violation(
-            RESERVED_STAY, cpu_difference("reserved CPUs in the pool", situation.reserved, pool)
-        )
+        yield Violation.of(RESERVED_STAY, "reserved CPUs in the pool", situation.reserved, pool)
     if not pool:
-        yield Violation(
-            POOL_NOT_EMPTY,
-            Difference(what="shared pool", expected="at least one CPU", seen="(none)"),
-        )
+        yield Violation.of(POOL_NOT_EMPTY, "shared pool", "at least one CPU", "(none)")
 
 
 def _strict_pool(used: CPUSet, situation: Situation) -> Iterator[Violation]:
     """Where the kubelet chose the reserved CPUs, only how many are left out can be judged."""
-    rule = EVERY_CPU_UNDER_STRICT
-    what = "exclusive CPUs and shared pool"
+    rule, what = EVERY_CPU_UNDER_STRICT, "exclusive CPUs and shared pool"
     if situation.reserved is not None:
         managed = situation.cpus - situation.reserved
         if used != managed:
-            yield Violation(rule, cpu_difference(what, managed, used))
+            yield Violation.of(rule, what, managed, used)
         return
     reserved = reserved_milli_cpus(situation.config, release=situation.release)
     left = len(situation.cpus) - -(-reserved // 1000)
     if len(used) != left or not used <= situation.cpus:
         seen = f"{len(used)} CPUs: {cpus_text(used)}"
-        expected = f"{left} CPUs of {situation.cpus}"
-        yield Violation(rule, Difference(what=what, expected=expected, seen=seen))
+        yield Violation.of(rule, what, f"{left} CPUs of {situation.cpus}", seen)
 
 
 def _qos(view: View, situation: Situation) -> Iterator[Violation]:
-    rule = AS_REQUESTED
     for pod_name, containers in view.assignments.items():
         applied = situation.pods.get(pod_name)
         if applied is None:
@@ -151,24 +131,18 @@ def _qos(view: View, situation: Situation) -> Iterator[Violation]:
         owed = {one.name: exclusive_cpus(judged, one) for one in pod.containers}
         for container, cpus in containers.items():
             if len(cpus) != owed.get(container, 0):
-                yield Violation(
-                    rule,
-                    Difference(
-                        what=f"exclusive CPUs {pod_name}/{container} ({qos_class(judged)})",
-                        expected=f"{owed.get(container, 0)} CPUs",
-                        seen=f"{len(cpus)} CPUs: {cpus_text(cpus)}",
-                    ),
-                )
+                what = f"exclusive CPUs {pod_name}/{container} ({qos_class(judged)})"
+                seen = f"{len(cpus)} CPUs: {cpus_text(cpus)}"
+                yield Violation.of(AS_REQUESTED, what, f"{owed.get(container, 0)} CPUs", seen)
 
 
 def _applied(view: View, situation: Situation) -> Iterator[Violation]:
-    rule = AS_BOOKED
     for pod, container, cpus in _judged_cpusets(view, situation):
         own = view.assignments.get(pod, {}).get(container, view.shared_pool)
         if situation.strict and not own:
             continue  # an empty pool is applied to no container; see _kept_off for what follows
         if cpus != own:
-            yield Violation(rule, cpu_difference(f"cpuset {pod}/{container}", own, cpus))
+            yield Violation.of(AS_BOOKED, f"cpuset {pod}/{container}", own, cpus)
 
 
 def _judged_cpusets(view: View, situation: Situation) -> Iterator[tuple[str, str, CPUSet | None]]:
@@ -197,7 +171,7 @@ def _kept_off(view: View, situation: Situation) -> Iterator[Violation]:
             met = held if cpus is None else held & cpus
             if met:
                 what = f"cpuset {pod}/{container} and exclusive CPUs {other_pod}/{other}"
-                yield Violation(EXCLUSIVE_TO_ONE, cpu_difference(what, CPUSet(), met))
+                yield Violation.of(EXCLUSIVE_TO_ONE, what, CPUSet(), met)
 
 
 def _enforced(view: View, situation: Situation) -> Iterator[Violation]:
@@ -213,14 +187,14 @@ def _enforced(view: View, situation: Situation) -> Iterator[Violation]:
         if not wanted:
             if kernel.cpus - online or not kernel.cpus:
                 what = f"effective cpuset {pod}/{container}"
-                yield Violation(rule, cpu_difference(what, kernel.cpus & online, kernel.cpus))
+                yield Violation.of(rule, what, kernel.cpus & online, kernel.cpus)
             continue
         for what, seen in (("effective cpuset", kernel.cpus), ("affinity", kernel.allowed)):
             if seen != wanted:
-                yield Violation(rule, cpu_difference(f"{what} {pod}/{container}", wanted, seen))
+                yield Violation.of(rule, f"{what} {pod}/{container}", wanted, seen)
         if not kernel.ran_on <= wanted:
             what = f"CPUs that {pod}/{container} ran on"
-            yield Violation(rule, cpu_difference(what, wanted, kernel.ran_on))
+            yield Violation.of(rule, what, wanted, kernel.ran_on)
 
 
 def _pod_resources_violations(
@@ -237,14 +211,11 @@ def _pod_resources_violations(
             if one.kind is Kind.APP and held is not None:
                 seen = reported.get(pod, {}).get(one.name)
                 if seen != held:
-                    yield Violation(
-                        POD_RESOURCES_AS_STATE_FILE,
-                        pod_resources_difference(pod, one.name, held, seen),
-                    )
+                    found = pod_resources_difference(pod, one.name, held, seen)
+                    yield Violation(POD_RESOURCES_AS_STATE_FILE, found)
     for pod in reported.keys() - view.pods.keys():
         what = f"CPUs that the kubelet reports for pod {pod}, which is gone"
         entry = "; ".join(
             f"{one}: {cpus_text(cpus)}" for one, cpus in sorted(reported[pod].items())
         )
-        difference = Difference(what=what, expected="(no entry)", seen=f"an entry ({entry})")
-        yield Violation(NO_DELETED_POD_REPORTED, difference)
+        yield Violation.of(NO_DELETED_POD_REPORTED, what, "(no entry)", f"an entry ({entry})")

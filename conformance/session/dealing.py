@@ -12,7 +12,9 @@ from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 import pytest
-from xdist.scheduler import LoadScheduling
+from xdist.scheduler import LoadScheduling, LoadScopeScheduling
+
+from topologies import whole
 
 #: How many cases are begun, of those that may run at a time: while the first one takes ten seconds,
 #: the others do not come to an end of their work.
@@ -78,6 +80,16 @@ def _spread(slow: Sequence[int], others: Sequence[int]) -> Iterator[int]:
 def _id_of(item: str) -> str:
     """Of a case, by the name of its item."""
     return item.partition("[")[2].removesuffix("]")
+
+
+class Nodewise(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """One real node is one unit of work: all of its scenarios go to one worker. xdist's own groups
+    (``--dist loadgroup``) would say the same, but pytest 9.2 no longer sees the ids that xdist 3.8
+    gives to tests of a group, and deals them out."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        _, at, machine = _id_of(nodeid).rpartition("@")
+        return whole(machine) if at else ""
 
 
 def queue_of(config: pytest.Config) -> list[int] | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import msgspec
 import pytest
@@ -73,9 +74,4 @@ def _oracle(case: Case, subject: Subject, release: str) -> OracleMaker:
     if subject.info.name == "reference":
         # The model cannot be its own judge.
         return recorded_oracle(case.scenario.id, case.machine, release)
-
-    def make(*args: Any, **kwargs: Any) -> ModelOracle:
-        built_for = architecture_of(subject.info)
-        return ModelOracle(*args, release=release, architecture=built_for, **kwargs)
-
-    return make
+    return partial(ModelOracle, release=release, architecture=architecture_of(subject.info))

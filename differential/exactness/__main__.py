@@ -20,6 +20,7 @@ import re
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 from conformance.subjects.exec import drivers
@@ -35,16 +36,12 @@ def main() -> int:
     asked = _arguments()
     if asked.replay:
         case = loads(asked.replay.read_bytes())
-        driver = Driver(asked.driver or drivers.build(case.release))
-        found, script = driver.compare(case)
-        driver.close()
+        with closing(Driver(asked.driver or drivers.build(case.release))) as driver:
+            found, script = driver.compare(case)
         print(story(case, script, found))
         return 1 if found else 0
-    driver = Driver(asked.driver or drivers.build(asked.release))
-    try:
+    with closing(Driver(asked.driver or drivers.build(asked.release))) as driver:
         return _walk(driver, asked)
-    finally:
-        driver.close()
 
 
 def _arguments() -> argparse.Namespace:

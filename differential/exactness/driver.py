@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import wire
@@ -58,11 +58,8 @@ class Driver:
     def make_sure_it_hangs(self, case: Case) -> tuple[Difference | None, Script]:
         """The same of a case that ends with a kubelet that hangs, by a program of its own."""
         script = Model(case).script()
-        program = self._launch()
-        try:
+        with contextlib.closing(self._launch()) as program:
             return make_sure_it_hangs(script, program, self._hang_patience), script
-        finally:
-            program.close()
 
     def walk(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Difference | None, Script]]:
         """Each case with what :meth:`compare` finds, several of them under way at a time. It is
@@ -89,19 +86,13 @@ class Driver:
 
     def _answered(self, one: _UnderWay) -> tuple[Case, Difference | None, Script]:
         if one.program.lost:  # by an earlier case
-            return one.case, self._alone(one.script), one.script
+            with contextlib.closing(self._launch()) as program:
+                return one.case, compare(one.script, program), one.script
         try:
             answers = one.program.receive(one.requests)
         except SubjectLostError as error:
             return one.case, lost(error), one.script
         return one.case, first_difference(one.script, answers), one.script
-
-    def _alone(self, script: Script) -> Difference | None:
-        program = self._launch()
-        try:
-            return compare(script, program)
-        finally:
-            program.close()
 
     def _ready(self) -> Program:
         if self._program is None or self._program.lost:
@@ -114,12 +105,10 @@ class Driver:
         return Program("driver", [str(self._path)], patience=_PATIENCE)
 
 
-class _UnderWay:
+class _UnderWay(NamedTuple):
     """A case whose answers are still to come."""
 
-    __slots__ = ("case", "program", "requests", "script")
-
-    def __init__(
-        self, case: Case, script: Script, requests: list[wire.Request], program: Program
-    ) -> None:
-        self.case, self.script, self.requests, self.program = case, script, requests, program
+    case: Case
+    script: Script
+    requests: list[wire.Request]
+    program: Program

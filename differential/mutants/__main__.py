@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -174,16 +175,13 @@ class _Session:
 
     def drive(self) -> None:
         """Try each mutant that was not tried yet on the driver."""
-        workers = Workers("driver", self._made.driver(tell), self.asked.workers)
-        try:
+        with closing(Workers("driver", self._made.driver(tell), self.asked.workers)) as workers:
             passed = self._passed(workers, self._machines)
             todo = [one.number for one in self.chosen if one.id not in self.ledger.rows]
             groups = [([number], reaching([number], passed)) for number in todo]
             for outcomes in workers.hunt(groups, self._until()):
                 # What survives the driver, or is not part of it, is the kubelet's to show.
                 self._note([_open(one) for one in outcomes])
-        finally:
-            workers.close()
 
     def loop(self) -> None:
         """Try each mutant that is left on the kubelet, in groups."""
@@ -191,8 +189,8 @@ class _Session:
         if path is None and self.asked.cached_kubelet:
             tell("no kubelet with these mutants was built before: the driver alone has judged")
             return
-        workers = Workers("kubelet", path or self._made.kubelet(tell), self.asked.workers)
-        try:
+        path = path or self._made.kubelet(tell)
+        with closing(Workers("kubelet", path, self.asked.workers)) as workers:
             passed = self._more_than_the_driver(self._passed(workers, self._machines[:1]))
             if not self.asked.scenario:
                 self._note(self._out_of_reach(passed))
@@ -201,8 +199,6 @@ class _Session:
             for outcomes in workers.hunt(groups, self._until()):
                 # Other scenarios may still catch what these do not.
                 self._note([_open(one) for one in outcomes] if self.asked.scenario else outcomes)
-        finally:
-            workers.close()
 
     def _until(self) -> float:
         return time.monotonic() + float(self.asked.minutes) * 60
@@ -220,10 +216,8 @@ class _Session:
         missed = [number for number in self._left() if number not in reached]
         tried = {row.mutant.number: row.outcome.tried for row in self.ledger.rows.values()}
         return [
-            Outcome(
-                number, SURVIVED if tried.get(number) else NOT_REACHED, tried=tried.get(number, 0)
-            )
-            for number in missed
+            Outcome(one, SURVIVED if tried.get(one) else NOT_REACHED, tried=tried.get(one, 0))
+            for one in missed
         ]
 
     def _groups(self, passed: Sequence[Passed]) -> list[tuple[list[int], list[Passed]]]:

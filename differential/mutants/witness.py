@@ -17,8 +17,9 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -134,12 +135,12 @@ class DriverWitness:
 
     def reached(self, case: CaseName) -> tuple[Said, tuple[int, ...]]:
         """See :class:`Witness`."""
-        with tempfile.NamedTemporaryFile("r") as notes, _variables({REACHED: notes.name}):
-            subject = self._open()
-            try:
-                return _verdict(case, subject), _numbers(notes.read())
-            finally:
-                subject.close()
+        with (
+            tempfile.NamedTemporaryFile("r") as notes,
+            _variables({REACHED: notes.name}),
+            contextlib.closing(self._open()) as subject,
+        ):
+            return _verdict(case, subject), _numbers(notes.read())
 
     def close(self) -> None:
         """End the process. May be called twice."""
@@ -169,22 +170,17 @@ class KubeletWitness:
 
     def judge(self, case: CaseName, on: On) -> Said:
         """See :class:`Witness`."""
-        with _variables(_on(on)):
-            subject = self._open()
-            try:
-                return _verdict(case, subject)
-            finally:
-                subject.close()
+        with _variables(_on(on)), contextlib.closing(self._open()) as subject:
+            return _verdict(case, subject)
 
     def reached(self, case: CaseName) -> tuple[Said, tuple[int, ...]]:
         """See :class:`Witness`."""
         noted: list[str] = []
-        with _variables({REACHED: _NOTES}):
-            subject = _Noting(self._open(), noted)
-            try:
-                return _verdict(case, subject), _numbers("".join(noted))
-            finally:
-                subject.close()
+        with (
+            _variables({REACHED: _NOTES}),
+            contextlib.closing(_Noting(self._open(), noted)) as subject,
+        ):
+            return _verdict(case, subject), _numbers("".join(noted))
 
     def close(self) -> None:
         """Nothing is open between cases."""
@@ -221,12 +217,8 @@ class _Noting:
 
 
 def _verdict(name: CaseName, subject: Subject) -> Said:
-    release = subject.info.release
-    built_for = architecture_of(subject.info)
-
-    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
-        return ModelOracle(*args, release=release, architecture=built_for, **kwargs)
-
+    release, built_for = subject.info.release, architecture_of(subject.info)
+    oracle = partial(ModelOracle, release=release, architecture=built_for)
     result = judge(name.case(), subject, oracle=oracle, release=release).result
     return Said(result.verdict, result.reason, _seen(result))
 

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -71,11 +71,8 @@ class Workers:
 def _begun(name: str, path: Path, niceness: int) -> Iterator[Callable[[_Work], Any]]:
     die_with_parent(signal.SIGKILL)
     os.nice(niceness)
-    witness = _WITNESSES[name](path)
-    try:
+    with closing(_WITNESSES[name](path)) as witness:
         yield lambda work: work[0](witness, *work[1])
-    finally:
-        witness.close()
 
 
 def _reached(witness: _Witness, case: CaseName) -> tuple[CaseName, Said, Passed]:
@@ -93,7 +90,5 @@ def _judged(
 def _hunt(
     witness: _Witness, numbers: Sequence[int], passed: Sequence[Passed], until: float
 ) -> list[Outcome]:
-    try:
+    with closing(witness):
         return hunt_group(numbers, passed, witness, until)
-    finally:
-        witness.close()

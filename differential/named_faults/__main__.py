@@ -13,6 +13,7 @@ import argparse
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from functools import partial
 
 from conformance.verdict import ExitStatus, Verdict
@@ -69,15 +70,8 @@ def _run(chosen: Sequence[Fault], asked: argparse.Namespace) -> int:
     made = programs(tell)
     path = made.kubelet(tell) if asked.witness == "kubelet" else made.driver(tell)
     # A kubelet that is late gives no verdict, and there are few trials.
-    workers = Workers(asked.witness, path, asked.workers, niceness=0)
-    try:
-        return max(
-            status
-            for part in asked.part or _PARTS
-            for status in [_part(part, chosen, workers, asked)]
-        )
-    finally:
-        workers.close()
+    with closing(Workers(asked.witness, path, asked.workers, niceness=0)) as workers:
+        return max(_part(part, chosen, workers, asked) for part in asked.part or _PARTS)
 
 
 def _part(

@@ -54,7 +54,8 @@ def alone(faults: Sequence[Fault], judges: Judges, tell: Callable[[Tried], None]
     """Try each fault that is not allowed alone on each case that must catch it; ``tell`` gets each
     as it is known. A case that fails is tried with none on, too, in the end: where that fails as
     well, nothing was told."""
-    trials = [(case, (one.name,)) for one in faults if not one.allowed for case in _cases(one)]
+    real = (one for one in faults if not one.allowed)
+    trials = [(case, (one.name,)) for one in real for case in one.cases(_machine_of)]
     tried: list[Tried] = []
     for each in _tried(trials, judges):
         tell(each)
@@ -70,13 +71,10 @@ def alone(faults: Sequence[Fault], judges: Judges, tell: Callable[[Tried], None]
 
 def _unsound(tried: Iterable[Tried], judges: Judges) -> Iterator[tuple[CaseName, str]]:
     """The cases that do not pass with no fault on, and why."""
-    for case, _, said in judges.judged([(each, ()) for each in _distinct(tried)]):
+    cases = dict.fromkeys(one.case for one in tried)
+    for case, _, said in judges.judged([(each, ()) for each in cases]):
         if said.verdict != Verdict.PASS.value:
             yield case, said.reason
-
-
-def _distinct(tried: Iterable[Tried]) -> list[CaseName]:
-    return list(dict.fromkeys(one.case for one in tried))
 
 
 def together(
@@ -110,10 +108,6 @@ def accused(
 def _tried(trials: Iterable[Trial], judges: Judges) -> Iterator[Tried]:
     for case, (name, *_), said in judges.judged(trials):
         yield Tried(name, case, said.verdict, said.reason, said.seen)
-
-
-def _cases(fault: Fault) -> list[CaseName]:
-    return fault.cases(_machine_of)
 
 
 def _machine_of(scenario: str) -> str:

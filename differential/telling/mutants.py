@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -45,11 +46,8 @@ def _is_found(title: str, path: Path, workers: int) -> bool:
     """Whether a kubelet with this behaviour switched is found to be just that."""
     os.environ[MUTANT] = title
     name, began = f"kubelet:{path}", time.monotonic()
-    subject = open_subject(name)
-    try:
+    with closing(open_subject(name)) as subject:
         found = identify(name, subject, workers=workers, say=lambda _: None)
-    finally:
-        subject.close()
     right = Release.parse(switched(str(RELEASE), Behaviour.named(title)))
     just_that = Release.parse(found.fits) == right and not found.unexplained and not found.lost
     seconds = time.monotonic() - began

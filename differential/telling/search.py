@@ -9,9 +9,9 @@ that any history came to.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Final, NamedTuple, TypeAlias
 
 import topologies
@@ -20,8 +20,7 @@ from conformance.identifying.telling import SEARCHED, Reason, Telling, switched
 from conformance.identifying.walking import alike, departs, tells, views
 from differential.telling.asking import asking
 from differential.telling.breadth import histories
-from differential.telling.drawn import of_explore
-from differential.telling.seeds import length, of_scenarios
+from differential.telling.seeds import length, of_explore, of_scenarios
 from differential.telling.shrinking import shrunk
 from reference import DiscoveryError, discover
 from reference.behaviours import Behaviour
@@ -43,9 +42,9 @@ class Searched(NamedTuple):
     untold: dict[str, Reason]
 
 
-def searched(release: str, behaviours: Collection[Behaviour] = tuple(Behaviour)) -> Searched:
-    """What tells each of these behaviours in a release, and why nothing tells the rest of them."""
-    best: dict[Behaviour, Reason] = dict.fromkeys(behaviours, Reason.NOT_ASKED)
+def searched(release: str) -> Searched:
+    """What tells each behaviour in a release, and why nothing tells the rest of them."""
+    best: dict[Behaviour, Reason] = dict.fromkeys(Behaviour, Reason.NOT_ASKED)
     found: list[History] = []
     for every in _every(release):
         for history, own, asked in _candidates(every, release):
@@ -54,18 +53,8 @@ def searched(release: str, behaviours: Collection[Behaviour] = tuple(Behaviour))
                     other = switched(release, one)
                     best[one] = max(best[one], _comes_to(history, own, other, release))
                     if best[one] is Reason.TOLD:
-                        found.append(shrunk(history, _Telling(release, other)))
+                        found.append(shrunk(history, partial(tells, one=release, other=other)))
     return Searched(found, {one.title: best[one] for one in best if best[one] is not Reason.TOLD})
-
-
-class _Telling:
-    """Whether a smaller history tells as well."""
-
-    def __init__(self, release: str, other: str) -> None:
-        self._releases = release, other
-
-    def __call__(self, history: History) -> bool:
-        return tells(history, *self._releases)
 
 
 def _every(release: str) -> Iterator[list[History]]:

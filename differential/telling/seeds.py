@@ -1,5 +1,5 @@
-"""Where the search for telling histories begins: small machines and configurations, and whatever
-the catalogue's scenarios do on the model."""
+"""Where the search for telling histories begins: small machines and configurations, whatever the
+catalogue's scenarios do on the model, and what explore draws: more happens in that."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import topologies
 from conformance.catalogue import catalogue
 from conformance.identifying.history import History
 from conformance.judge import Case, judge
+from conformance.lockstep.steps import Question
 from conformance.recording import PromisesOnly
 from conformance.scenario import Scenario
+from conformance.subject import OF_REAL_NODES, Capability
 from conformance.subjects.reference import ModelNode, ReferenceSubject
+from hunting.exploring import drawing
+from hunting.exploring.covering import Covering
+from hunting.exploring.factors import offered
 from reference.releases import Release
 from reference.steps import KubeletConfig, Step
 from topologies import Machine
@@ -90,7 +95,7 @@ def length(history: History) -> tuple[int, int, int, str]:
 def _done(scenario: Scenario, machine: str, release: str) -> Iterator[History]:
     subject = _Hearing(release)
     case = Case(scenario, topologies.machine(machine))
-    judge(case, subject, oracle=lambda *_, **__: PromisesOnly(), release=release)
+    judge(case, subject, oracle=PromisesOnly, release=release)
     for booted, config, steps in subject.heard:
         if steps and booted.name in topologies.names() and _is_whole(steps):
             yield History(booted.name, config, tuple(steps))
@@ -100,3 +105,24 @@ def _is_whole(steps: list[Step]) -> bool:
     """Whether all machines that the steps name are of the catalogue."""
     named = {getattr(step, "machine", "") for step in steps} - {""}
     return named <= {*topologies.names()}
+
+
+_DRAWN_ON: Final = ("1s-1n-4c-smt2", "2s-2n-8c-smt2")
+#: How many rows are drawn on each machine.
+ROWS: Final = 150
+#: What a kubelet in a sandbox can do.
+_CAN: Final = frozenset(Capability) - OF_REAL_NODES
+
+
+def of_explore(release: str, rows: int = ROWS) -> Iterator[History]:
+    """The histories of the first ``rows`` that explore draws on each of two small machines: each
+    time the same. The questions are left out: explore does not hold the answers against the model,
+    and while pods end they hang on the host."""
+    for machine in _DRAWN_ON:
+        covering = Covering(offered(release, _CAN), machine)
+        for _ in range(rows):
+            found = drawing.drawn(covering, machine, release, _CAN)
+            if found is not None:
+                task, taken = found.history.task(release), found.history.taken
+                steps = (one for one in taken if not isinstance(one, Question))
+                yield History(task.machine, task.config, tuple(steps))

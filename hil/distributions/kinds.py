@@ -1,11 +1,14 @@
 """The distributions themselves, and by what each is recognised.
 
-What belongs here: what is peculiar to a distribution. What never does: what all share
-(:mod:`hil.distributions.service`, :mod:`hil.distributions.settings`).
+What belongs here: what is peculiar to a distribution, and the POSIX scripts of a kubelet as a
+service of systemd. What never does: running them, and what becomes of settings
+(:mod:`hil.distributions.settings`). In a crash loop a unit is ``activating (auto-restart)``, and
+``failed`` once its start limit is reached; a start by hand is refused then until ``reset-failed``.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +16,7 @@ from typing import Final
 import yaml
 
 from hil.changes import Change, WriteFile
-from hil.distributions import service, settings
+from hil.distributions import settings
 from hil.inspection import KubeletFacts, NodeFacts, kubelet_of
 from hil.shell import NodeUnfit, NodeUsageError
 from reference.steps import KubeletConfig
@@ -75,44 +78,70 @@ def _owned(by: str) -> Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]]:
     return changes
 
 
+#: The process of that name in the unit's cgroup, by its number and start.
+_CHILD: Final = r"""for p in /proc/[0-9]*; do
+  read -r c <"$p/comm" && [ "$c" = kubelet ] && grep -q @UNIT@ "$p/cgroup" || continue
+  s=$(cat "$p/stat") && s=${s##*)} && set -- $s && echo "${p##*/} ${20}"
+done 2>/dev/null | head -n 1
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Distribution:
     """One kind of node: scripts and changes for its kubelet. Scripts raise
     :class:`hil.shell.NodeUnfit` when they are asked for on a node without a service manager that is
     known here.
 
+    ``configure`` makes the changes after which the kubelet, started again, has a configuration; it
+    raises :class:`hil.shell.NodeUnfit` where files cannot do that on this distribution.
     ``watched`` are files and folders beside those that decide the kubelet's configuration.
     ``child``: the kubelet is a child of the unit's program, so that the unit tells nothing of it.
     """
 
     name: str
     recognised: Callable[[NodeFacts, KubeletFacts | None], bool]
-    changes: Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]] = _by_file
+    configure: Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]] = _by_file
     child: bool = False
     watched: tuple[str, ...] = ()
 
     def stop(self, facts: NodeFacts) -> str:
         """Script: stop the kubelet, and whatever it lives in, and wait for that."""
-        return f"systemctl stop {service.unit_of(facts)}"
+        return f"systemctl stop {_unit_of(facts)}"
 
     def start(self, facts: NodeFacts) -> str:
         """Script: start it; a start limit that was reached is forgotten first."""
-        unit = service.unit_of(facts)
+        unit = _unit_of(facts)
         return f"systemctl reset-failed {unit} 2>/dev/null; systemctl start {unit}"
 
     def kill(self, facts: NodeFacts) -> str:
         """Script: SIGKILL for the kubelet's process alone; the service manager does as it does."""
-        return service.kill(facts, child=self.child)
+        unit = _unit_of(facts)
+        if not self.child:
+            return f"systemctl kill --signal=KILL --kill-who=main {unit}"
+        return f"pid=$({_child(unit)}); kill -9 ${{pid%% *}}"
 
     def identity(self, facts: NodeFacts) -> str:
         """Script that prints one line that names the running process; nothing where it is down, or
         waits to be started again."""
-        return service.identity(facts, child=self.child)
+        unit = _unit_of(facts)
+        if self.child:
+            return _child(unit)
+        return (
+            f'[ "$(systemctl show -p SubState --value {unit})" = running ] && '
+            f"systemctl show -p InvocationID --value {unit}"
+        )
 
-    def configure(self, facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
-        """The changes after which the kubelet, started again, has ``config``. Raises
-        :class:`hil.shell.NodeUnfit` where files cannot do that on this distribution."""
-        return self.changes(facts, config)
+
+def _unit_of(facts: NodeFacts) -> str:
+    """The unit, quoted."""
+    unit = kubelet_of(facts).unit
+    if not facts.systemd or not unit:
+        raise NodeUnfit(f"{facts.name}: its kubelet is not a systemd service")
+    return shlex.quote(unit)
+
+
+def _child(unit: str) -> str:
+    return _CHILD.replace("@UNIT@", unit)
 
 
 def _unit(*names: str) -> Callable[[NodeFacts, KubeletFacts | None], bool]:

@@ -17,7 +17,6 @@ stand-ins: no process has the pid 4194305.
 """
 
 from hil.dry_run.ledger import Command, Ledger
-from hil.dry_run.subject import DryRunSubject
-from hil.dry_run.walking import walk
+from hil.dry_run.subject import DryRunSubject, walk
 
 __all__ = ["Command", "DryRunSubject", "Ledger", "walk"]

@@ -1,23 +1,28 @@
 """Real nodes that are reached and read; what a run would send to them is entered in a ledger.
 
-What belongs here: how such nodes are taken and given back. What never does: the walk
-(:mod:`hil.dry_run.walking`).
+What belongs here: how such nodes are taken and given back, and the walk: what is shown of each
+scenario. What never does: a verdict; a dry run has none.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+import json
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final
 
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
+from conformance.verdict import Verdict
 from hil.distributions import distribution_of
 from hil.dry_run.ledger import Ledger
 from hil.dry_run.node import DryRunNode, DryRunSession
-from hil.dry_run.pods import DryRunPods
 from hil.dry_run.shell import DryRunExecutor, DryRunShell
 from hil.inspection import NodeFacts
 from hil.pods import Image, PodSource
-from hil.safety import Guarded, Risk
+from hil.pods.manifests import manifest
+from hil.safety import Guarded, Risk, risk_of
 from hil.session.booting import Boot, booter
 from hil.session.executor import GuardedExecutor
 from hil.session.leasing import LeasedNode
@@ -25,6 +30,7 @@ from hil.session.node_session import NodeSession
 from hil.shell import Shell
 from hil.subject import NodeSubject
 from hil.transport import NodeAddress
+from reference.steps import Pod
 from topologies import Machine
 
 
@@ -74,6 +80,50 @@ class DryRunSubject(NodeSubject):
 
     def _restoring(self, name: str) -> None:
         self.ledger.scenario, self.ledger.step = "", "restore the node and end the lease"
+
+
+#: What tells a request to the API server from a command to the node.
+_BESIDE: Final = "# beside the runner, to the API server:"
+
+
+class DryRunPods(PodSource):
+    """Pods through an API server, whose requests are entered in a ledger. Pods keep the uids that
+    they were stated with; the server's own would be others."""
+
+    static = False
+
+    def __init__(self, shell: DryRunShell, node: str, namespace: str, image: Image) -> None:
+        self._shell = shell
+        self._node = node
+        self._namespace = namespace
+        self._image = image
+        self._closed = False
+        self._tell(f"read node {node}; remove namespaces labelled pinproof/node={node}")
+        self._tell(f"create namespace {namespace} and service account {namespace}/pinproof")
+
+    def _tell(self, what: str) -> None:
+        self._shell.run(f"{_BESIDE} {what}")
+
+    def create(self, pod: Pod) -> tuple[Pod, tuple[()]]:
+        body = manifest(
+            pod,
+            self._image,
+            node_name=self._node,
+            namespace=self._namespace,
+            service_account="pinproof",
+        )
+        self._tell(f"create pod {json.dumps(body, separators=(',', ':'))}")
+        return pod, ()
+
+    def delete(self, pod: Pod, *, force: bool) -> tuple[()]:
+        grace = " with grace 0" if force else ""
+        self._tell(f"delete pod {self._namespace}/pinproof-{pod.name}{grace}")
+        return ()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._tell(f"remove namespace {self._namespace} with everything in it")
 
 
 def dry_lease(
@@ -133,3 +183,23 @@ def _boot(address: NodeAddress, shell: Shell, silent: DryRunShell) -> Boot | Non
             silent.run("systemctl reboot --no-block")
 
     return boot
+
+
+def walk(cases: Iterable[Case], subject: DryRunSubject, ledger: Ledger) -> int:
+    """Show what each scenario would send. One that does not apply, or is not allowed, is shown with
+    its reason; so is one that could not be walked to its end. How many would be run."""
+    walked, release = 0, subject.info.release
+    oracle = partial(ModelOracle, release=release)
+    for case in cases:
+        ledger.scenario = case.scenario.id
+        ledger.risk = risk_of(case.scenario.capabilities).value
+        ledger.step = "before its first step"
+        result = judge(case, subject, oracle=oracle, release=release).result
+        if result.verdict == Verdict.SKIP.value:
+            ledger.skipped(result.reason)
+            continue
+        walked += 1
+        if result.verdict != Verdict.PASS.value:
+            ledger.note(f"not simulated to its end: {result.reason}")
+    ledger.scenario = ledger.risk = ""
+    return walked

@@ -6,6 +6,7 @@ What belongs here: the pods that are brought for it, and taken away. What never 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, NoReturn, Protocol
 
@@ -53,9 +54,8 @@ def measure(subject: OnNodes, machine: Machine) -> Measurements:
     if config is None:
         topology = topology_of(machine, release=subject.info.release)
         config = KubeletConfig(reserved_system_cpus=first_core(topology))
-    node = subject.node(machine, config, machines=topologies.machine)
     pinned, shared = _pods()
-    try:
+    with closing(subject.node(machine, config, machines=topologies.machine)) as node:
         node.do(Start())
         node.do(Apply(shared))
         node.settle(_runs(shared.name))
@@ -65,8 +65,6 @@ def measure(subject: OnNodes, machine: Machine) -> Measurements:
         containers = node.containers()
         noise = read_noise(node.run(script(containers)), [one.name for one in containers])
         return Measurements(latency.read_latency(written), node.reconcile_period, tuple(noise))
-    finally:
-        node.close()
 
 
 def _none() -> NoReturn:

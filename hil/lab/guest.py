@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -111,10 +111,8 @@ class Door:
                 if time.monotonic() > until:
                     raise LabError(f"{self.name}: no SSH connection: {error}") from error
             time.sleep(_POLL)
-        try:
+        with closing(shell):
             yield shell
-        finally:
-            shell.close()
 
 
 def refusal(shell: Shell, until: float, stop: Callable[[], None]) -> str:

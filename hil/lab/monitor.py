@@ -94,17 +94,11 @@ def monitor(
 ) -> Iterator[Monitor]:
     """The monitor of the QEMU that runs in ``folder``; raises :class:`LabError` where none
     answers."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(timeout)
-    try:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(timeout)
         _connect(connection, folder, time.monotonic() + timeout, stop)
-        talk = Monitor(connection, folder.name)
-        try:
+        with contextlib.closing(Monitor(connection, folder.name)) as talk:
             yield talk
-        finally:
-            talk.close()
-    finally:
-        connection.close()
 
 
 def _connect(

@@ -10,7 +10,6 @@ no ready node is what a killed run left: it is listed, and ``down`` removes it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -82,7 +81,7 @@ class Node:
 
     @property
     def state(self) -> State:
-        if is_busy(self.folder):
+        if places.is_held(self.folder / _BUSY):
             return State.BUSY
         if self.record is None or not self.record.ready:
             return State.LEFT
@@ -153,30 +152,10 @@ def reserve(name: str = "") -> Node:
 @contextlib.contextmanager
 def held(node: Node) -> Iterator[None]:
     """Hold the node's lock; raises :class:`LabUsageError` where another run holds it."""
-    descriptor = os.open(node.folder / _BUSY, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LabUsageError(f"{node.name} is busy: another run works on it") from None
+    with places.lock_file(node.folder / _BUSY) as lock:
+        if not places.taken(lock):
+            raise LabUsageError(f"{node.name} is busy: another run works on it")
         yield
-    finally:
-        os.close(descriptor)
-
-
-def is_busy(folder: Path) -> bool:
-    """Whether somebody holds the lock."""
-    try:
-        descriptor = os.open(folder / _BUSY, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def write_inventory(path: Path, nodes: Iterable[Node]) -> None:

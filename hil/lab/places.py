@@ -5,12 +5,13 @@
     nodes/NAME/         a node: overlay.qcow2, payload.tar, initrd, console.log, keys, node.json …
     locks/              one file for whatever is made once
 
-What belongs here: paths. What never does: what is in the files.
+What belongs here: paths, and who holds a lock. What never does: what is in the files.
 """
 
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,10 +50,38 @@ def nodes() -> Path:
 @contextmanager
 def made_once(name: str, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock called ``name``: of several that want to make one thing, one makes it."""
-    with (folder("locks") / name).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with lock_file(folder("locks") / name) as lock:
+        if not taken(lock):
             say("waiting for another run that makes the same")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def lock_file(path: Path, *, create: bool = True) -> Iterator[int]:
+    """The descriptor of a file that is locked, or not."""
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def taken(lock: int) -> bool:
+    """Take the lock, where nobody holds it, until no process has the descriptor any more; whether
+    it was taken."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the lock."""
+    try:
+        with lock_file(path, create=False) as lock:
+            return not taken(lock)
+    except FileNotFoundError:
+        return False

@@ -11,15 +11,15 @@ turns into the program it writes its number (``pid``). Whoever started it may di
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from hil.lab import places
 from hil.lab.errors import LabError
 from hil.lab.tools import found
 
@@ -40,11 +40,9 @@ def start(folder: Path, command: Sequence[str], *, pass_fds: Sequence[int] = ())
     """Start ``command`` in ``folder``, with no terminal, its output in ``qemu.log``. Raises
     :class:`LabError` where one runs there already, or none can be started."""
     argv = [found(command[0]) if "/" not in command[0] else command[0], *command[1:]]
-    with _opened(folder) as lock, (folder / LOG).open("ab") as log:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LabError(f"{folder.name}: its QEMU runs already") from None
+    with places.lock_file(folder / ALIVE) as lock, (folder / LOG).open("ab") as log:
+        if not places.taken(lock):
+            raise LabError(f"{folder.name}: its QEMU runs already")
         (folder / PID).unlink(missing_ok=True)
         subprocess.run(
             ["/bin/sh", "-c", _LAUNCH, "sh", *argv],
@@ -60,14 +58,7 @@ def start(folder: Path, command: Sequence[str], *, pass_fds: Sequence[int] = ())
 
 def alive(folder: Path) -> bool:
     """Whether the process that was started in ``folder`` is still there."""
-    try:
-        with _opened(folder, create=False) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
+    return places.is_held(folder / ALIVE)
 
 
 def pid(folder: Path) -> int | None:
@@ -119,13 +110,3 @@ def complaint(folder: Path) -> str:
         return ""
     lines = [line.strip() for line in text.splitlines() if line.strip() and "warning:" not in line]
     return lines[-1][:300] if lines else ""
-
-
-@contextlib.contextmanager
-def _opened(folder: Path, *, create: bool = True) -> Iterator[int]:
-    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-    descriptor = os.open(folder / ALIVE, flags, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

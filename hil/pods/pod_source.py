@@ -11,9 +11,10 @@ does it).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from conformance.kubelets.uids import renamed
 from hil.changes import Change, RemoveFile, WriteFile
 from hil.pods.manifests import Image, file_name, text
 from hil.shell import NodeUnfit
@@ -130,16 +131,14 @@ class ServerPods(PodSource):
             return own
 
     def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
-        if state_file is None:
-            return None
-        return self._pods.as_stated(
-            state_file, release=self._release, feature_gates=config.feature_gates
-        )
+        stated = {given: own for own, given in self._pods.uids.items()}
+        return state_file and self._renamed(state_file, stated, config)
 
     def as_given(self, state_file: str, config: KubeletConfig) -> str:
-        return self._pods.as_given(
-            state_file, release=self._release, feature_gates=config.feature_gates
-        )
+        return self._renamed(state_file, self._pods.uids, config)
+
+    def _renamed(self, state_file: str, uids: Mapping[str, str], config: KubeletConfig) -> str:
+        return renamed(state_file, uids, release=self._release, feature_gates=config.feature_gates)
 
     def close(self) -> None:
         try:

@@ -6,21 +6,24 @@ never does: what is done on the node (``node.sh``), and what may be done (:mod:`
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
+import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from types import FrameType
 from typing import Final, TypeVar
 
+from conformance.ending import ENDING, handled
 from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
 from hil.inspection import NodeFacts
 from hil.safety import agent, guards
 from hil.safety.errors import LeaseLost, NotRestored
-from hil.safety.interrupts import second_interrupt_tells
 from hil.safety.risk import Allow, Risk
 from hil.shell import Done, NodeError, NodeUnfit, Shell
 
@@ -283,3 +286,23 @@ class Guarded:
 def _owner(text: str) -> str:
     made = text or f"{socket.gethostname()}-{os.getpid()}"
     return f"{re.sub('[^A-Za-z0-9._-]', '-', made)[:60]}-{secrets.token_hex(3)}"
+
+
+def second_interrupt_tells(
+    manual: str, say: Callable[[str], None], *, already: bool = False
+) -> contextlib.AbstractContextManager[None]:
+    """Inside, the first SIGINT, SIGTERM or SIGHUP is answered and otherwise passed over; the second
+    says ``manual`` and raises ``KeyboardInterrupt``. ``already``: the first was before. Where
+    they are not :func:`~conformance.ending.handled`, nothing changes."""
+    count = int(already)
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        nonlocal count
+        count += 1
+        if count < 2:
+            say("restoring first; press Ctrl-C again to leave the node as it is")
+            return
+        say(f"not restored; {manual}")
+        raise KeyboardInterrupt
+
+    return handled((signal.SIGINT, *ENDING), interrupted)

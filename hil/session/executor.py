@@ -6,7 +6,6 @@ acts through its guard (:class:`GuardedExecutor`), which journals every change b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
 
 from hil.safety import Change, Guarded
@@ -51,8 +50,3 @@ class GuardedExecutor:
     def assure(self) -> None:
         """See :class:`Executor`."""
         self._guarded.touch()
-
-
-def unique(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """The changes without repetitions, in order."""
-    return tuple(dict.fromkeys(changes))

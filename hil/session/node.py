@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 import topologies
 from conformance.subject import Origin, SubjectLostError, SubjectUnable
 from hil.observation import ContainerObserved, Observation, Places, PodResources
-from hil.safety import Change, SetOnline
+from hil.safety import Change, RemoveFile, SetOnline, WriteFile
 from hil.session import scripts
 from hil.session.node_session import NodeSession, lost
 from hil.session.others import SAME
@@ -138,11 +138,12 @@ class RealNode:
         match step:
             case RemoveState():
                 self._require_down(step)
-                return scripts.remove_state(places)
+                return Act(changes=(RemoveFile(places.state_file),))
             case WriteState(text=text):
                 self._require_down(step)
                 given = session.pod_source.as_given(text, self._config)
-                return scripts.write_state(places, given)
+                data = given.encode("utf-8", "surrogateescape")
+                return Act(changes=(WriteFile(places.state_file, data, mode=0o600),))
             case Tamper(pod=pod, container=container, cpus=cpus):
                 return scripts.tamper(places, self._container(pod, container), cpus)
             case TamperQuota(pod=pod, container=container, quota=quota):
@@ -208,13 +209,8 @@ class RealNode:
             self._pods[pod.name] = self._ever[there.uid] = there
             if self._up:
                 self._settled = pod_source.await_settled([there])
-        act = scripts.apply(
-            there,
-            changes,
-            awaited=self._up and pod_source.static,
-            seconds=session.patience.effect,
-        )
-        self._act(replace(act, script=script))
+        awaited, seconds = self._up and pod_source.static, session.patience.effect
+        self._act(scripts.apply(there, changes, script, awaited=awaited, seconds=seconds))
 
     def _delete(self, name: str, force: bool) -> None:
         pod = self._pods.pop(name)
@@ -222,15 +218,8 @@ class RealNode:
         with lost(session.name):
             # Nobody would ask a kubelet that is down.
             changes = session.pod_source.delete(pod, force=force or not self._up)
-        self._act(
-            scripts.delete(
-                pod,
-                changes,
-                up=self._up,
-                force=force and session.pod_source.static,
-                seconds=session.patience.effect,
-            )
-        )
+        force, seconds = force and session.pod_source.static, session.patience.effect
+        self._act(scripts.delete(pod, changes, up=self._up, force=force, seconds=seconds))
 
     def _reboot(self, machine: str) -> None:
         self._refused = None

@@ -208,9 +208,8 @@ class NodeSession:
     def stop(self, *, kill: bool) -> Act:
         """Stop the kubelet."""
         stop = self.distribution.stop(self.facts)
-        return (
-            scripts.kill(self.distribution.kill(self.facts), stop) if kill else scripts.stop(stop)
-        )
+        # The service manager would start a killed one again.
+        return Act(f"{self.distribution.kill(self.facts)}\n{stop}" if kill else stop)
 
     def give_back(self, config: KubeletConfig | None, pods: Sequence[Pod]) -> None:
         """A scenario is over: its pods go, at the latest with the next one's beginning. ``config``

@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Final
 
 from hil.observation import ContainerObserved, Places
-from hil.safety import Change, RemoveFile, WriteFile
+from hil.safety import Change
 from reference import CPUSet
 from reference.steps import Kind, Pod, RestartPolicy
 
@@ -94,20 +94,13 @@ pin_main_in "$pin_mount/system.slice/$pin_unit" || pin_started_as=$(pin_main)
     return Act(script, goal="pin_up_or_lost", seconds=seconds)
 
 
-def stop(stop_script: str) -> Act:
-    """SIGTERM, and stay down."""
-    return Act(stop_script)
-
-
-def kill(kill_script: str, stop_script: str) -> Act:
-    """SIGKILL, and stay down: its service manager would start it again."""
-    return Act(f"{kill_script}\n{stop_script}")
-
-
-def apply(pod: Pod, changes: tuple[Change, ...], *, awaited: bool, seconds: float) -> Act:
-    """Make the changes that bring the pod; awaited: until it runs or is refused."""
+def apply(
+    pod: Pod, changes: tuple[Change, ...], script: str, *, awaited: bool, seconds: float
+) -> Act:
+    """Make the changes that bring the pod, and run the script; awaited: until the pod runs or is
+    refused."""
     goal = f"pin_started {quote(pod.uid)} {pod_tasks(pod)}" if awaited else ""
-    return Act(changes=changes, goal=goal, seconds=seconds)
+    return Act(script, changes, goal, seconds)
 
 
 def delete(pod: Pod, changes: tuple[Change, ...], *, up: bool, force: bool, seconds: float) -> Act:
@@ -170,15 +163,3 @@ pin_more() {{ [ "$(systemctl show -p NRestarts --value "$pin_unit")" -gt {restar
   [ "$(pin_main)" = 0 ]; }}
 """
     return Act(script, goal="pin_more", seconds=seconds)
-
-
-def write_state(places: Places, text: str) -> Act:
-    """Replace the state file. It was kept in the journal when the node was taken."""
-    path = places.state_file
-    data = text.encode("utf-8", "surrogateescape")
-    return Act(changes=(WriteFile(path, data, mode=0o600),))
-
-
-def remove_state(places: Places) -> Act:
-    """Remove the state file."""
-    return Act(changes=(RemoveFile(places.state_file),))

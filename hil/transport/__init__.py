@@ -11,7 +11,6 @@ and size, nothing left running. :func:`hil.transport.testinfra.host_of` makes a 
 one.
 """
 
-from hil.transport.fanout import each
-from hil.transport.inventory import NodeAddress, connect, connected, nodes
+from hil.transport.inventory import NodeAddress, connect, connected, each, nodes
 
 __all__ = ["NodeAddress", "connect", "connected", "each", "nodes"]

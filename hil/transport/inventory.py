@@ -40,15 +40,16 @@ import getpass
 import os
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from conformance.secret import kept
 from hil.inspection.paths import NOT_SAID, KubeletPaths
 from hil.safety.risk import Allow
-from hil.shell import NodeUsageError, Shell
+from hil.shell import NodeError, NodeUsageError, Shell
 from hil.transport.local import LocalShell
 from hil.transport.route import route
 from hil.transport.ssh import SSHShell
@@ -144,11 +145,28 @@ def _sudo(address: NodeAddress, user: str | None) -> Sudo | None:
 @contextlib.contextmanager
 def connected(address: NodeAddress) -> Iterator[Shell]:
     """:func:`connect`, closed on leaving."""
-    shell = connect(address)
-    try:
+    with contextlib.closing(connect(address)) as shell:
         yield shell
-    finally:
-        shell.close()
+
+
+#: Connections at the same time.
+_MOST: Final = 64
+T = TypeVar("T")
+
+
+def each(addresses: Sequence[NodeAddress], work: Callable[[NodeAddress], T]) -> list[T | NodeError]:
+    """What ``work`` makes of each, in their order: a thread for each, since all of them wait most
+    of the time. A :class:`NodeError` it raised is its result, so that one node's trouble is not the
+    others'. Anything else is raised once all have ended."""
+
+    def one(address: NodeAddress) -> T | NodeError:
+        try:
+            return work(address)
+        except NodeError as error:
+            return error
+
+    with ThreadPoolExecutor(min(_MOST, max(1, len(addresses)))) as pool:
+        return list(pool.map(one, addresses))
 
 
 def _read(path: Path) -> list[NodeAddress]:

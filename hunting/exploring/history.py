@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from conformance.subject import SubjectUsageError
+from conformance.written import made, plain, read, written
 from hunting.scope import Task
-from hunting.written import read, read_config, written
-from reference.steps import Step
+from reference.steps import KubeletConfig, Step
 
 #: Of the file's format; a file of another one is refused.
 FORMAT: Final = 1
@@ -35,16 +35,16 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, task: Task, steps: tuple[Step, ...], row: Mapping[str, str] = _PLAIN) -> History:
         """The history of these steps. Its release is that of whoever walks it."""
-        config = msgspec.to_builtins(task.config, enc_hook=str)
         return cls(
-            machine=task.machine, config=config, steps=[written(one) for one in steps],
+            machine=task.machine,
+            config=plain(task.config),
+            steps=[written(one) for one in steps],
             row=dict(row),
-        )  # fmt: skip
+        )
 
     def task(self, release: str) -> Task:
         """Where it happens, with a kubelet of this release."""
-        config = read_config(self.config)
-        return Task(release, self.machine, config)
+        return Task(release, self.machine, made(KubeletConfig, self.config))
 
     @property
     def taken(self) -> tuple[Step, ...]:

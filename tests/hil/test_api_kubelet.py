@@ -21,6 +21,7 @@ from conformance.pods import best_effort, guaranteed
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.inside import AREA
 from conformance.subjects.kubelet.node import KubeletNode
+from hil.pods import ServerPods
 from hil.pods.apiserver import ClusterPods, Server
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop
@@ -144,7 +145,7 @@ class Both:
     def state(self) -> str | None:
         """The state file, under the uids that the model knows."""
         text = self.node.view().state_file
-        return None if text is None else self.pods.as_stated(text, release=self.release)
+        return ServerPods(self.pods, self.release).as_stated(text, CONFIG)
 
     def create(self, pod: Pod) -> tuple[Pod, View]:
         there = self.pods.create(pod)

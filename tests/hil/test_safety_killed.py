@@ -27,7 +27,7 @@ from hil.safety import (
     forget_node,
     restore_node,
 )
-from hil.safety.interrupts import second_interrupt_tells
+from hil.safety.guarded import second_interrupt_tells
 from hil.session.leasing import LeasedNode
 from hil.session.node_session import NodeSession
 from hil.shell import NodeUnreachable

@@ -13,13 +13,13 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.promises import histories
 from conformance.subject import SubjectUsageError
+from conformance.written import read, written
 from hunting import telling
 from hunting.families import DEVICE, FAMILIES, Scene, configured, moves_of, named
 from hunting.moves import next_moves
 from hunting.replaying import replayed
 from hunting.scope import Task, configurations, tasks
 from hunting.walk import Ground, Tally, moves_from, search
-from hunting.written import read, written
 from reference import CPUSet
 from reference.steps import (
     Apply,

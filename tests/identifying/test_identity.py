@@ -43,9 +43,9 @@ from conformance.subject import (
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ModelNode, ReferenceSubject
 from differential.telling.asking import asking as asking_for
-from differential.telling.drawn import of_explore
 from differential.telling.page import PAGE, with_list
 from differential.telling.search import few
+from differential.telling.seeds import of_explore
 from differential.telling.shrinking import shrunk
 from pinproof.cli import app
 from pinproof.identify import lines

@@ -18,25 +18,11 @@ from typing import Final
 from conformance.kubelets import recipe as kubelet_recipe
 from conformance.kubelets.recipe import Recipe
 from conformance.kubelets.releases import Minor, Version
-from conformance.kubelets.workshop import Built, Workshop
-from conformance.progress import Progress
+from conformance.kubelets.workshop import Workshop
 from conformance.subject import SubjectSetupError
-
-__all__ = ["OLDEST", "WORKSHOP", "build", "cached", "recipe"]
 
 _SOURCE: Final = Path(__file__).with_name("driver")
 _BY_RELEASE: Final = re.compile(r"([a-z]+)_(\d+)_(\d+)\.go", re.ASCII)
-
-
-def build(target: str, *, replaced: Path | None = None, progress: Progress | None = None) -> Path:
-    """The driver of the release ``target``; with ``replaced``, a checkout of Kubernetes, around
-    that one's packages. Raises as :meth:`Workshop.build`."""
-    return WORKSHOP.build(target, replaced=replaced, progress=progress)
-
-
-def cached() -> list[Built]:
-    """The drivers in the cache, newest release first."""
-    return WORKSHOP.cached()
 
 
 def recipe(version: Version, theirs: str, replaced: Path | None = None) -> Recipe:
@@ -73,3 +59,4 @@ def _by_release() -> dict[str, list[Minor]]:
 
 OLDEST: Final = max(map(min, _by_release().values()))
 WORKSHOP: Final = Workshop("driver", OLDEST, recipe)
+build, cached = WORKSHOP.build, WORKSHOP.cached

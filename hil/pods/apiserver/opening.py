@@ -7,6 +7,7 @@ run that was killed. What never does: either.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 from hil.inspection import NodeFacts, kubelet_of
 from hil.pods import Image, PodSource, ServerPods, StaticPods
@@ -51,8 +52,5 @@ def swept(address: NodeAddress, facts: NodeFacts) -> list[str]:
     lists."""
     if address.kubeconfig is None:
         return []
-    server = Server.of(address.kubeconfig, address.context)
-    try:
+    with closing(Server.of(address.kubeconfig, address.context)) as server:
         return sweep(server, node_name(address.node, facts))
-    finally:
-        server.close()

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from conformance.kubelets.uids import renamed
 from hil.inspection import NodeFacts
 from hil.pods.apiserver import space
 from hil.pods.apiserver.errors import Refused
@@ -22,7 +21,6 @@ from hil.pods.apiserver.server import Server, metadata
 from hil.pods.manifests import Image, manifest
 from hil.pods.statuses import NoList, PodStatus, read_pods
 from hil.shell import NodeUnfit, NodeUsageError
-from reference.releases import AnyRelease
 from reference.steps import Pod
 from topologies.errors import one_line
 
@@ -200,29 +198,6 @@ class ClusterPods:
         were deleted by force."""
         gone = {pod.uid for pod in pods}.isdisjoint
         return space.wait(lambda: gone(self.statuses()), seconds)
-
-    # ---- state files ----------------------------------------------------------------------
-
-    def as_stated(
-        self,
-        text: str,
-        *,
-        release: AnyRelease,
-        feature_gates: Mapping[str, bool] | None = None,
-    ) -> str:
-        """A state file as it would be had the pods the uids that they were stated with."""
-        stated = {given: own for own, given in self.uids.items()}
-        return renamed(text, stated, release=release, feature_gates=feature_gates)
-
-    def as_given(
-        self,
-        text: str,
-        *,
-        release: AnyRelease,
-        feature_gates: Mapping[str, bool] | None = None,
-    ) -> str:
-        """A state file that speaks of pods by the uids that they were stated with, for the node."""
-        return renamed(text, self.uids, release=release, feature_gates=feature_gates)
 
     # ---- the end --------------------------------------------------------------------------
 

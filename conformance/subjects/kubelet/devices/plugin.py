@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import grpc
 from google.protobuf.message import Message
@@ -29,7 +29,7 @@ from reference.steps import Device
 VERSION: Final = "v1beta1"
 HEALTHY: Final = "Healthy"
 REGISTER: Final = "/v1beta1.Registration/Register"
-_SERVICE: Final = "/v1beta1.DevicePlugin/"
+_SERVICE: Final = "v1beta1.DevicePlugin"
 _CHECKPOINT: Final = "kubelet_internal_checkpoint"
 #: A kubelet answers in milliseconds; it dials the plugin meanwhile.
 _PATIENCE: Final = 10.0
@@ -37,11 +37,6 @@ _OPTIONS: Final = pb.DevicePluginOptions(get_preferred_allocation_available=True
 
 #: Waits until something is true, up to so many seconds; whether it is.
 Wait: TypeAlias = Callable[[Callable[[], bool], float], bool]
-
-if TYPE_CHECKING:  # generic only in its stubs
-    _Generic: TypeAlias = grpc.GenericRpcHandler[Any, Any]
-else:
-    _Generic = grpc.GenericRpcHandler
 
 
 class DevicePlugin:
@@ -57,7 +52,8 @@ class DevicePlugin:
         self._ended = threading.Event()
         (folder / self._socket).unlink(missing_ok=True)
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="device-plugin")
-        self._server = grpc.server(self._threads, handlers=[_Calls(self._calls())])
+        calls = grpc.method_handlers_generic_handler(_SERVICE, self._calls())
+        self._server = grpc.server(self._threads, handlers=[calls])
         try:
             self._server.add_insecure_port(f"unix:{folder / self._socket}")
         except RuntimeError as error:
@@ -165,14 +161,6 @@ class DevicePlugins:
         """End all of them. May be called twice."""
         while self._plugins:
             self._plugins.popitem()[1].close()
-
-
-class _Calls(_Generic):
-    def __init__(self, calls: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
-        self._calls = calls
-
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
-        return self._calls.get(str(details.method).removeprefix(_SERVICE))
 
 
 def _unary(

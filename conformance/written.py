@@ -1,0 +1,44 @@
+"""Steps, configurations and views as they are written to a file, and read again.
+
+What belongs here: the form, which recordings, histories and finds share. What never does: a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar, get_args
+
+import msgspec
+
+from reference import CPUSet
+from reference.steps import Step
+
+_T = TypeVar("_T")
+_STEPS: Final[Mapping[str, type[Step]]] = {kind.__name__: kind for kind in get_args(Step)}
+
+
+def plain(value: object) -> Any:
+    """A configuration, a step's fields or a view as JSON has it, CPU sets as texts."""
+    return msgspec.to_builtins(value, enc_hook=str)
+
+
+def made(kind: type[_T], value: object) -> _T:
+    """What was :func:`plain`. Raises ``msgspec.ValidationError`` for anything else, and
+    ``ValueError`` for what is no CPU set."""
+    return msgspec.convert(value, kind, dec_hook=_cpuset, str_keys=True)
+
+
+def written(step: Step) -> dict[str, Any]:
+    """A step as it is written: its name, and its fields."""
+    return {type(step).__name__: plain(step)}
+
+
+def read(step: Mapping[str, Any]) -> Step:
+    """A step that was :func:`written`. Raises ``KeyError``, and what :func:`made` raises, for
+    anything else."""
+    ((name, fields),) = step.items()
+    return made(_STEPS[name], fields)
+
+
+def _cpuset(_: type, text: str) -> CPUSet:
+    return CPUSet.parse(text)
