@@ -423,6 +423,8 @@ class Node:
                 _require_nothing_new(fresh, pods, self._config)
             hashes = minor_of(self._release) >= _HASHES_NAME_AND_IMAGE_SINCE
             if hashes is not self._hashed_by:  # it ends all containers, and starts them again
+                if self._shown[1].get(""):
+                    raise NotModelled("Start: containers that the file has by id are started again")
                 fresh.runtime.forget_containers()
                 self._hashed_by = hashes
             branches = branches_of(fresh, pods, self._state_file)
