@@ -165,7 +165,6 @@ def test_a_step_that_was_not_recorded_ends_what_the_oracle_knows() -> None:
 
 
 def test_a_changed_machine_has_no_recording() -> None:
-    """Its digest differs."""
     on = machine("1s-1n-4c-smt2")
     recording = Recording(HEADER, [recorded("a/b", on, [])])
     assert recording.case("a/b", replace(on, name="another")) is not None
@@ -174,7 +173,6 @@ def test_a_changed_machine_has_no_recording() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", b'{"kind":"case"}\n'])
 def test_what_is_no_recording_is_refused(tmp_path: Path, data: bytes) -> None:
-    """In one line."""
     path = tmp_path / "r.jsonl"
     path.write_bytes(data)
     with pytest.raises(RecordingError, match="not a recording") as caught:
@@ -251,9 +249,7 @@ def test_what_is_missing_is_recorded_alone(monkeypatch: pytest.MonkeyPatch) -> N
     """``--missing``: a new scenario takes no hour."""
     asked: list[tuple[str, list[str], list[str]]] = []
     monkeypatch.setattr(
-        record,
-        "record",
-        lambda release, machines, _, ids: asked.append((release, machines, ids)),
+        record, "record", lambda release, machines, _, ids: asked.append((release, machines, ids))
     )
     whole = shipped(NEWEST)
     assert whole is not None
