@@ -192,28 +192,26 @@ def test_exit_status_0_where_all_is_caught_and_nothing_accused(
     assert f"caught     bad by {FIRST}@2s-2n-8c-smt2: a rule: CPUs: expected 1" in shown.err
 
 
-def test_exit_status_1_where_a_fault_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert status(monkeypatch, "--part", "alone", bad={FIRST}, worse={FIRST}) == 1
-
-
-def test_exit_status_1_where_an_allowed_change_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert status(monkeypatch, "--part", "allowed", harmless={FIRST}) == 1
-    assert status(monkeypatch, "--part", "allowed", bad={FIRST}) == 0
-
-
-def test_exit_status_1_where_all_faults_at_once_are_conformant(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("argv", "fails", "expected"),
+    [
+        (["--part", "alone"], {"bad": {FIRST}, "worse": {FIRST}}, 1),
+        (["--part", "allowed"], {"harmless": {FIRST}}, 1),
+        (["--part", "allowed"], {"bad": {FIRST}}, 0),
+        (["--part", "together"], {"harmless": {FIRST}}, 1),
+        (["--only", "nothing-*"], {}, 4),
+    ],
+    ids=["a fault lives", "accused", "not accused", "all at once conformant", "no such name"],
+)
+def test_the_exit_status(
+    argv: list[str], fails: dict[str, set[str]], expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert status(monkeypatch, "--part", "together", harmless={FIRST}) == 1
+    assert status(monkeypatch, *argv, **fails) == expected
 
 
 def test_exit_status_3_without_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeWorkers, "broken", {FIRST})
     assert status(monkeypatch, "--part", "alone", "--only", "bad", bad={FIRST}) == 3
-
-
-def test_exit_status_4_where_no_fault_has_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert status(monkeypatch, "--only", "nothing-*") == 4
 
 
 # -- what was seen, and the page -----------------------------------------------------------------
