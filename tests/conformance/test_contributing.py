@@ -49,7 +49,6 @@ def test_the_scenario_of_the_page_fails_where_it_should(grown: Scenario, model: 
 
 # -- typed word by word in a clone: its files are written, its commands run ------------------------
 
-
 _BLOCK: Final = re.compile(
     r"^(?P<before>[^\n]+)\n\n```(?P<kind>sh|python)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
 )

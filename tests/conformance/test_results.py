@@ -248,7 +248,6 @@ def test_every_line_of_a_run_is_as_the_schema_says(tmp_path: Path) -> None:
 
 # -- the exit status of a run ----------------------------------------------------------------------
 
-
 PASS, FAIL, SKIP, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.SKIP, Verdict.UNKNOWN
 
 

@@ -84,7 +84,6 @@ def test_cases_that_somebody_chooses_have_their_own_items(
 
 # -- reports ---------------------------------------------------------------------------------------
 
-
 _COUNTS = """
 import collections, pytest
 met = collections.Counter()
@@ -141,7 +140,6 @@ def test_only_options_that_read_no_other_report_leave_a_run_brief(
 
 
 # -- -k before items are made: nothing is left out that pytest would run ---------------------------
-
 
 MACHINES: Final = ("1s-1n-4c-smt1", "2s-2n-8c-smt2")
 

@@ -83,7 +83,6 @@ def test_a_machine_has_what_both_managers_read() -> None:
 
 # -- docs/exec-protocol.md -------------------------------------------------------------------------
 
-
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "exec-protocol.md").read_text()
 
 
@@ -150,7 +149,6 @@ def test_the_bounds_are_those_of_the_code(text: str, number: str) -> None:
 
 
 # -- what a node asks of its program, request by request, for each step ----------------------------
-
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 

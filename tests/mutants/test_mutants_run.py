@@ -139,7 +139,6 @@ def test_only_cases_that_reach_one_of_them_are_handed_out() -> None:
 
 # -- python -m differential.mutants ----------------------------------------------------------------
 
-
 #: By witness: the mutants that its cases reach, and those that it catches.
 REACHES = {"driver": {1, 2, 3}, "kubelet": {2, 3, 4}}
 CATCHES = {"driver": {1}, "kubelet": {2}}
