@@ -15,7 +15,7 @@ from conformance.subject import SubjectSetupError
 from differential.mutants.witness import CaseName, Said
 from differential.named_faults import __main__ as command
 from differential.named_faults import seen, trials
-from differential.named_faults.faults import Edit, Fault, known_faults, planted
+from differential.named_faults.faults import Edit, Fault, known_faults, known_slips, planted
 from differential.named_faults.trials import Tried
 
 PAGE: Final = Path(__file__).parents[2] / "docs/tables/named-faults.md"
@@ -68,14 +68,17 @@ def test_faults_that_replace_the_same_text_are_an_error() -> None:
 # -- the list ------------------------------------------------------------------------------------
 
 
-def test_every_fault_of_the_list_has_what_it_needs() -> None:
-    names = [one.name for one in known_faults()]
-    assert len(names) == len(set(names))
-    for one in known_faults():
+def test_every_fault_and_slip_has_what_it_needs() -> None:
+    for one in (*known_faults(), *known_slips()):
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name), one.name
         assert one.does.endswith("."), one.name
         assert any("$ON" in edit.put for edit in one.edit), one.name
-        assert bool(one.caught_by) != one.allowed, f"{one.name}: caught_by or allowed, not both"
+    for fault_ in known_faults():
+        assert bool(fault_.caught_by) != fault_.allowed, f"{fault_.name}: one of the two"
+    for slip in known_slips():
+        assert slip.shown_by.endswith("."), slip.name
+        assert not slip.caught_by, f"{slip.name}: a slip is measured, not promised"
+        assert not slip.allowed, slip.name
 
 
 def test_every_scenario_and_machine_of_the_list_exists() -> None:
