@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from conformance.kubelets import builder
+from tests.cli.running import Done, python
 from tests.support import lacking
 
 ROOT: Final = Path(__file__).parents[1]
@@ -55,10 +54,9 @@ def _trimmed(text: str) -> str:
 def test_a_transcript_is_true(page: str, block: str, tmp_path: Path) -> None:
     """The commands of a block run one after the other in one folder, beside the files that the
     page shows; ``...`` stands for what differs from run to run."""
-    built = any(one.version.startswith("1.36.") for one in builder.cached())
-    if "kubelet:1.36" in block and not built:
-        lacking.skip("kubelet", f"{page}: {block}")
     if "kubelet:1.36" in block:
+        if not any(one.version.startswith("1.36.") for one in builder.cached()):
+            lacking.skip("kubelet", f"{page}: {block}")
         lacking.need("sandbox")
     for name, text in _files(page):
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -69,20 +67,12 @@ def test_a_transcript_is_true(page: str, block: str, tmp_path: Path) -> None:
         assert matches, f"{page}: {command}\n{seen}{done.stderr}"
 
 
-def _run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def _run(command: str, folder: Path) -> Done:
     """``pinproof``, perhaps with variables before it."""
     words = shlex.split(command)
     program = words.index("pinproof")
-    variables = dict(word.split("=", 1) for word in words[:program])
-    return subprocess.run(
-        [sys.executable, "-m", *words[program:]],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "100", **variables},
-        cwd=folder,
-        timeout=600,
-        check=False,
-    )
+    variables: dict[str, Any] = dict(word.split("=", 1) for word in words[:program])
+    return python("-m", *words[program:], cwd=folder, **{"COLUMNS": "100", **variables})
 
 
 def test_there_are_transcripts() -> None:
@@ -207,6 +197,13 @@ def _sections() -> set[str]:
     return {number for page in pages for number in re.findall(r"^##? ([0-9.]+) ", page, re.M)}
 
 
+def _sources(*kinds: str) -> list[Path]:
+    """The files of these kinds in the folders that cite pages."""
+    folders = ("benchmarks", "conformance", "docs", "hil", "pinproof", "reference", "tests")
+    every = (path for folder in folders for path in (ROOT / folder).rglob("*"))
+    return [path for path in every if path.suffix in kinds]
+
+
 #: ``docs/facts 5.3``, ``docs/facts 5.1 to 5.8, 6.2 and 7.3``.
 _CITED: Final = re.compile(r"docs/facts (\d+\.\d+(?:(?:, | and | to )\d+\.\d+)*)")
 
@@ -216,12 +213,7 @@ def test_nothing_cites_a_page_that_is_not_here() -> None:
     words = re.compile(
         r"\b(?:BEHAV" + r"IOURS|COVER" + r"AGE|KUBELET-IN" + r"-THE-LOOP)(?:\.md)?\b"
     )
-    files = [
-        path
-        for folder in ("benchmarks", "conformance", "docs", "hil", "pinproof", "reference", "tests")
-        for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".md", ".toml")
-    ]
+    files = _sources(".py", ".md", ".toml")
     assert [p.name for p in files if words.search(p.read_text(encoding="utf-8"))] == []
 
 
@@ -229,14 +221,9 @@ def test_sections_of_the_facts_that_are_cited_are_there() -> None:
     """By code, tests and pages, as ``docs/facts 5.3``."""
     sections = _sections()
     assert len(sections) > 80
-    sources = [
-        path
-        for folder in ("benchmarks", "conformance", "hil", "pinproof", "reference", "tests")
-        for path in (ROOT / folder).rglob("*.py")
-    ]
     cited = [
         (path.name, number)
-        for path in [*sources, *PAGES]
+        for path in [*_sources(".py"), *PAGES]
         for found in _CITED.findall(path.read_text(encoding="utf-8"))
         for number in re.findall(r"\d+\.\d+", found)
     ]
@@ -256,7 +243,6 @@ def test_every_section_of_the_facts_is_in_their_index() -> None:
 
 
 def test_every_dependency_has_its_reason() -> None:
-    """In the table of docs/decisions.md."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     table = (ROOT / "docs/decisions.md").read_text(encoding="utf-8").partition("## Libraries")[2]
     body = project.partition("\ndependencies = [")[2].partition("]")[0]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.cli.running import python
 from tests.support import lacking
 
 ROOT = Path(__file__).parents[1]
@@ -43,16 +43,8 @@ def test_a_run_that_lacks_nothing_has_no_block() -> None:
 def test_a_run_ends_with_the_block(tmp_path: Path) -> None:
     """Also where another process skips. There is no program on this PATH."""
     test = "tests/topologies/test_machine_import.py"
-    command = ["-q", "-p", "no:cacheprovider", "-n", "2", "-k", "hwloc_gathers_here", test]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *command],
-        cwd=ROOT,
-        env={**os.environ, "PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    words = ("-q", "-p", "no:cacheprovider", "-n", "2", "-k", "hwloc_gathers_here", test)
+    done = python("-m", "pytest", *words, cwd=ROOT, status=0, PATH=str(tmp_path))
     _, _, block = done.stdout.partition(" NOT TESTED =")
     assert f"\n1 test without hwloc-gather-topology: {test}\n" in block
     assert "\nto test them: apt-get install hwloc-nox\n" in block

@@ -85,7 +85,7 @@ def _closed(schema: Any) -> Any:
 
 def test_prow_s_jobs_are_as_far_as_a_schema_is_published(tmp_path: Path) -> None:
     """That is for ProwJobs, which Prow makes of jobs: pods and repositories. There is none for the
-    other fields of a job. NOTICE has the origin."""
+    other fields of a job, of which those that it requires are looked at. NOTICE has the origin."""
     jsonschema = lacking.module("jsonschema")
     schema = _closed(json.loads(_PROWJOB.read_text(encoding="utf-8")))
     workflow = _init(tmp_path, "prow")
@@ -94,24 +94,16 @@ def test_prow_s_jobs_are_as_far_as_a_schema_is_published(tmp_path: Path) -> None
     pod = jsonschema.Draft202012Validator(schema["pod_spec"])
     for job in (presubmit, periodic):
         pod.validate(job["spec"])
+        assert job["name"]
+        assert job["decorate"] is True
     jsonschema.Draft202012Validator(schema["extra_refs"]).validate(periodic["extra_refs"])
-    presubmit["spec"]["containers"][0]["arg"] = ["a"]
-    assert not pod.is_valid(presubmit["spec"])
-
-
-def test_prow_gets_jobs_with_one_spec(tmp_path: Path) -> None:
-    """These are the fields that it requires."""
-    workflow = _init(tmp_path, "prow")
-    (presubmit,) = workflow["presubmits"]["ORG/REPO"]
-    (periodic,) = workflow["periodics"]
     assert presubmit["spec"] == periodic["spec"]
     (container,) = periodic["spec"]["containers"]
     assert container["args"][0].count("./pinproof-gate.sh") == 3
     assert re.search(presubmit["run_if_changed"], "pkg/kubelet/kubelet.go")
     assert not re.search(presubmit["run_if_changed"], "pkg/proxy/proxy.go")
-    for job in (presubmit, periodic):
-        assert job["name"]
-        assert job["decorate"] is True
+    container["arg"] = ["a"]
+    assert not pod.is_valid(periodic["spec"])
 
 
 def _commands(forge: str, workflow: Any) -> list[str]:
@@ -242,16 +234,10 @@ class _Installed:
     [
         (None, "pinproof==1.2.3"),
         (
-            {
-                "url": "https://example.org/p.git",
-                "vcs_info": {"vcs": "git", "commit_id": "0123abc"},
-            },
-            "git+https://example.org/p.git@0123abc",
+            {"url": "https://example.org/p", "vcs_info": {"vcs": "git", "commit_id": "0123abc"}},
+            "git+https://example.org/p@0123abc",
         ),
-        (
-            {"url": "https://example.org/p.whl", "archive_info": {}},
-            "https://example.org/p.whl",
-        ),
+        ({"url": "https://example.org/p.whl", "archive_info": {}}, "https://example.org/p.whl"),
     ],
 )
 def test_a_job_installs_what_is_installed_here(

@@ -23,16 +23,11 @@ import yaml
 
 from tests.cli.conftest import Stream
 from tests.cli.running import pinproof
+from tests.cli.test_ci_command import MACHINE, PLACES
 from tests.support import lacking
 from tests.support.fork import committed, program, shell
 
 ROOT: Final = Path(__file__).parents[2]
-MACHINE: Final = "1s-1n-4c-smt2"
-PLACES: Final = {
-    "github": ".github/workflows/pinproof.yml",
-    "gitlab": ".gitlab/pinproof.yml",
-    "prow": "pinproof-prow.yaml",
-}
 _NO_INDEX: Final = re.compile(r".*(?:NewConnectionError|NameResolutionError|unreachable).*")
 
 

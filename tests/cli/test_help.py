@@ -5,10 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,7 @@ from conformance.catalogue import catalogue
 from conformance.kubelets.workshop import Built
 from pinproof.build import print_all_built
 from pinproof.cli import COMMANDS, app, loaded
-from tests.cli.running import pinproof
+from tests.cli.running import pinproof, python
 
 
 def _commands() -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -78,6 +75,11 @@ def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
     assert COMMANDS[name].help == first
 
 
+@pytest.mark.parametrize("name", ["run", "explain", "machines", "draw", "simulate"])
+def test_a_command_has_an_example(name: str) -> None:
+    assert f"Example: pinproof {name}" in " ".join(_help((name,), 100).split())
+
+
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
 def test_what_a_parameter_takes_is_named_in_words(words: tuple[str, ...]) -> None:
     """FILE, FOLDER, RELEASE: not the type of a programming language."""
@@ -113,7 +115,6 @@ def test_build_takes_what_the_older_command_takes(kind: str) -> None:
 
 
 def test_build_list_names_the_kind_of_each(capsys: pytest.CaptureFixture[str]) -> None:
-    """As a line and as JSON."""
     one = Built("1.36.3", Path("/cache/kubelet"), "sha256:" + "0" * 64, "go1.26")
     print_all_built({"kubelet": [one], "driver": []}, as_json=False)
     print_all_built({"kubelet": [one], "driver": []}, as_json=True)
@@ -124,17 +125,16 @@ def test_build_list_names_the_kind_of_each(capsys: pytest.CaptureFixture[str]) -
     ]
 
 
-def test_build_list_of_an_empty_cache_says_what_builds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    done = pinproof("build", "list")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "none yet: pinproof build kubelet 1.36\n"
+@pytest.mark.parametrize(("words", "kind"), [("build list", "kubelet"), ("driver list", "driver")])
+def test_an_empty_cache_is_listed_with_what_builds(words: str, kind: str, tmp_path: Path) -> None:
+    done = pinproof(*words.split(), status=0, XDG_CACHE_HOME=str(tmp_path))
+    assert done.stdout == ""
+    assert done.stderr == f"none yet: pinproof build {kind} 1.36\n"
+    listed = pinproof(*words.split(), "--json", status=0, XDG_CACHE_HOME=str(tmp_path))
+    assert json.loads(listed.stdout) == []
 
 
 def test_report_lists_the_witnesses() -> None:
-    """As the older command does."""
     assert pinproof("report", "--witnesses", "all").stdout == pinproof("witnesses").stdout
     of_one = pinproof("report", "--witnesses", "1.36").stdout
     assert of_one == pinproof("witnesses", "1.36").stdout != ""
@@ -152,28 +152,18 @@ print(*sorted(sys.modules), file=sys.stderr)
 
 
 def test_help_imports_no_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _IMPORTED, "--help"], capture_output=True, text=True, check=True
-    )
-    loaded_modules = set(done.stderr.split())
-    assert "pinproof.cli" in loaded_modules
+    modules = set(python("-c", _IMPORTED, "--help", status=0).stderr.split())
+    assert "pinproof.cli" in modules
     heavy = {"pytest", "grpc", "paramiko", "hypothesis", "jinja2", "reference", "topologies"}
-    assert loaded_modules & heavy == set()
+    assert modules & heavy == set()
 
 
 def _completed(line: str, **variables: str) -> tuple[list[str], set[str]]:
     """What bash would offer for the last word of a line, and the modules that took."""
-    environment = {
-        **os.environ,
-        **variables,
-        "_PINPROOF_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(len(line.split(" ")) - 1),
-    }
+    variables["_PINPROOF_COMPLETE"] = "complete_bash"
+    variables |= {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     script = _IMPORTED.replace("app(sys.argv[1:])", "app(prog_name='pinproof')")
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
-    )
+    done = python("-c", script, cwd=None, status=0, **variables)
     return done.stdout.split(), set(done.stderr.split())
 
 

@@ -42,7 +42,6 @@ def test_a_hunt_without_a_find_is_conformant(tmp_path: Path) -> None:
 
 
 def test_shards_are_merged(tmp_path: Path) -> None:
-    """Into a folder of their own."""
     for number in ("1", "2"):
         pinproof("hunt", *_SMALL, "--shard", f"{number}/2", "--report", number, cwd=tmp_path)
     done = pinproof("hunt", "merge", "1", "2", "--report", "all", cwd=tmp_path, status=0)
@@ -51,7 +50,6 @@ def test_shards_are_merged(tmp_path: Path) -> None:
 
 
 def test_the_job_searches_one_shard_in_each_index() -> None:
-    """As batch/v1 has it."""
     done = pinproof("hunt", "job", "--shards", "500", "--image", "example.com/pinproof:1")
     job: dict[str, Any] = yaml.safe_load(done.stdout)
     spec = job["spec"]

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from conformance.lines import Reader
-from conformance.results import Header, Result, ResultsError, read
+from conformance.results import Result, ResultsError, read
 from tests.cli.conftest import Stream
-from tests.cli.running import pinproof
+from tests.cli.running import Done, pinproof
 
 RUN = ("run", "-k", "pool/ or restart/stop", "--machine", "1s-1n-4c-smt*")
 
@@ -32,9 +31,16 @@ def cases(found: list[Result]) -> dict[str, tuple[Any, ...]]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The stream of a run that ended."""
     folder = tmp_path_factory.mktemp("whole")
-    words = [sys.executable, "-m", "pinproof", *RUN, "--report", str(folder)]
-    subprocess.run(words, check=True, capture_output=True)
+    pinproof(*RUN, "--report", str(folder), status=0)
     return (folder / "result.jsonl").read_bytes()
+
+
+def shards(folder: Path, count: int, *words: str) -> list[Done]:
+    """A run in so many parts, with reports in the folders ``s1``, ``s2`` and so on."""
+    parts = [(f"s{number}", f"{number}/{count}") for number in range(1, count + 1)]
+    return [
+        pinproof(*words, "--report", name, "--shard", shard, cwd=folder) for name, shard in parts
+    ]
 
 
 def results_in(path: Path) -> int:
@@ -77,15 +83,6 @@ def test_a_run_that_was_cut_off_goes_on(
             assert header.started == expected[0].started
             assert header.resumed
             assert header.digests == expected[0].digests
-
-
-def test_every_beginning_of_a_stream_can_be_gone_on_from(whole: bytes) -> None:
-    """Whichever line was the last, a reader has whole results up to it."""
-    lines = whole.splitlines(keepends=True)
-    for end in range(1, len(lines)):
-        reader = Reader()
-        records = [reader.record(line) for line in lines[:end]]
-        assert isinstance(records[0], Header)
 
 
 def test_what_was_without_a_verdict_is_run_again(
@@ -178,11 +175,9 @@ def test_resuming_what_is_not_there_begins(tmp_path: Path) -> None:
 def test_shards_join_into_the_whole(whole: bytes, results: Stream, tmp_path: Path) -> None:
     """Each case is in one of them, the same one whatever else is run; the joined stream is one that
     every command reads."""
-    streams = []
-    for number in (1, 2, 3):
-        done = pinproof(*RUN, "--report", f"s{number}", "--shard", f"{number}/3", cwd=tmp_path)
+    for number, done in enumerate(shards(tmp_path, 3, *RUN), start=1):
         assert f"This is a part of a run: shard {number} of 3." in done.stdout
-        streams.append(f"s{number}/result.jsonl")
+    streams = [f"s{number}/result.jsonl" for number in (1, 2, 3)]
     join = ("report", *streams, "--format", "stream", "-o", "all/result.jsonl")
     (tmp_path / "all").mkdir()
     pinproof(*join, cwd=tmp_path, status=0)
@@ -216,12 +211,9 @@ def test_a_shard_without_a_case_is_a_stream_all_the_same(
 ) -> None:
     """Else the others could not be known to be whole."""
     alone = ("-k", "pool/shrinks", "--machine", "1s-1n-4c-smt1", "-n", workers)
-    statuses = []
-    for number in (1, 2):
-        shard = ("--shard", f"{number}/2", "--report", f"s{number}")
-        statuses.append(pinproof("run", *alone, *shard, cwd=tmp_path).returncode)
-        results(tmp_path / f"s{number}")
-    assert statuses == [0, 0]
+    assert [done.returncode for done in shards(tmp_path, 2, "run", *alone)] == [0, 0]
+    for name in ("s1", "s2"):
+        results(tmp_path / name)
     pinproof("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path, status=0)
 
 
@@ -230,9 +222,8 @@ def test_shards_in_which_nothing_applies_are_green_and_the_joined_run_is_not(
 ) -> None:
     """Nothing is wrong in any of them; that too little ran is seen where they are joined."""
     skipped = ("run", "-k", "packing/", "--machine", "1s-1n-2c-smt1", "--level", "core", "-n", "0")
-    for number in (1, 2):
-        shard = ("--shard", f"{number}/2", "--report", f"s{number}")
-        done = pinproof(*skipped, *shard, cwd=tmp_path, status=0)
+    for number, done in enumerate(shards(tmp_path, 2, *skipped), start=1):
+        assert done.returncode == 0
         words = f"Too few scenarios ran for a verdict in shard {number} of 2 alone: 0 promises kept"
         assert words in " ".join(done.stdout.split())
         assert "contradicts" not in done.stdout
@@ -243,11 +234,8 @@ def test_shards_in_which_nothing_applies_are_green_and_the_joined_run_is_not(
 
 def test_a_shard_with_a_broken_promise_is_red(tmp_path: Path) -> None:
     broken = ("--subject", "miniature:forgets-to-give-back", "-k", "pool/deletion-returns-cpus")
-    machine = ("--machine", "1s-1n-4c-smt2", "-n", "0")
-    statuses = []
-    for number in (1, 2):
-        shard = ("--shard", f"{number}/2", "--report", f"s{number}")
-        statuses.append(pinproof("run", *broken, *machine, *shard, cwd=tmp_path).returncode)
-        gate = ("report", f"s{number}/result.jsonl", "--gate")
-        statuses.append(pinproof(*gate, cwd=tmp_path).returncode)
-    assert sorted(statuses) == [0, 1, 1, 3]
+    ran = shards(tmp_path, 2, "run", *broken, "--machine", "1s-1n-4c-smt2", "-n", "0")
+    gates = [
+        pinproof("report", f"{name}/result.jsonl", "--gate", cwd=tmp_path) for name in ("s1", "s2")
+    ]
+    assert sorted(done.returncode for done in (*ran, *gates)) == [0, 1, 1, 3]

@@ -66,10 +66,7 @@ def test_a_broken_promise_elsewhere_stays_broken(dead: Path) -> None:
     ("chosen", "status"), [((), 0), (("--machine", "1s-1n-4c-smt2", "--machine", "dea*"), 4)]
 )
 def test_a_machine_of_the_catalogue_is_asked_for_by_its_name(
-    dead: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    chosen: tuple[str, ...],
-    status: int,
+    dead: Path, monkeypatch: pytest.MonkeyPatch, chosen: tuple[str, ...], status: int
 ) -> None:
     """Of the whole catalogue, some machines are nothing for a scenario or a release."""
     monkeypatch.setenv("PINPROOF_MACHINES", str(dead.parent))
@@ -100,20 +97,21 @@ def test_a_scenario_with_a_machine_of_its_own_runs_there_where_it_is_asked_for(
 def test_only_the_machine_that_was_named_is_judged(
     results: Stream, tmp_path: Path, command: str
 ) -> None:
-    """Under plain pytest too."""
+    """Under plain pytest too. The model keeps what is promised, and every verdict is counted."""
+    place = ("--machine", "1s-1n-4c-smt2", "--report", str(tmp_path))
     if command == "run":
-        done = pinproof("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path))
+        pinproof("run", *place, status=0)
     else:
-        done = python(
-            *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *("--pyargs", "conformance.suite", "--pin-machine", "1s-1n-4c-smt2"),
-            f"--pin-report={tmp_path}",
-            cwd=tmp_path,
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-    _, found, footer = results(tmp_path)
+        suite = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "conformance.suite")
+        options = (word.replace("--", "--pin-") for word in place)
+        python(*suite, *options, cwd=tmp_path, status=0)
+    header, found, footer = results(tmp_path)
+    assert header.subject.name == "reference"
     assert {one.machine.name for one in found} == {"1s-1n-4c-smt2"}
+    assert {one.verdict for one in found} == {"pass", "skip"}
+    assert footer.counts["pass"] + footer.counts["skip"] == len(found)
     assert footer.idle == []
+    assert all((tmp_path / name).stat().st_size for name in ("junit.xml", "report.html"))
 
 
 @pytest.mark.parametrize("with_nodes", [True, False])

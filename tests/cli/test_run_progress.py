@@ -15,7 +15,7 @@ from rich.console import Console
 from conformance.known import Standing
 from conformance.results import Failure, MachineRecord, Result
 from pinproof.run_progress import DOTS, Following
-from tests.cli.running import python
+from tests.cli.running import pinproof
 
 MACHINE: Final = MachineRecord(name="1s-1n-4c-smt2", shape="", digest="", cpus={})
 
@@ -124,19 +124,16 @@ def test_on_a_terminal_the_line_is_gone_before_the_summary() -> None:
 
 def test_github_gets_annotations_where_it_runs() -> None:
     wrong = ("--subject", "miniature:forgets-to-give-back")
-    outs = [
-        python("-m", "pinproof", *_RUN, *wrong, GITHUB_ACTIONS=value).stdout
-        for value in ("true", "")
-    ]
-    assert "\n::error title=pool/" in outs[0]
-    assert "::error title=pinproof::Not conformant" in outs[0]
-    assert outs[0].splitlines()[-1].startswith("Not conformant")
-    assert "::error" not in outs[1]
+    there, elsewhere = (pinproof(*_RUN, *wrong, GITHUB_ACTIONS=is_).stdout for is_ in ("true", ""))
+    assert "\n::error title=pool/" in there
+    assert "::error title=pinproof::Not conformant" in there
+    assert there.splitlines()[-1].startswith("Not conformant")
+    assert "::error" not in elsewhere
 
 
 def test_reasons_of_skips_are_listed_when_asked_for() -> None:
     def lines(*more: str) -> str:
-        return python("-m", "pinproof", "run", *_RUN[1:3], "-k", "packing/", "-n0", *more).stdout
+        return pinproof("run", *_RUN[1:3], "-k", "packing/", "-n0", *more).stdout
 
     assert " (-rs lists them).\n" in lines()
     assert " x needs " in lines("-rs")
@@ -144,6 +141,5 @@ def test_reasons_of_skips_are_listed_when_asked_for() -> None:
 
 def test_workers_are_not_announced() -> None:
     """pytest-xdist says twice that it brings up nodes, where nobody looks at a terminal."""
-    words = ("run", "--machine", "1s-1n-4c-smt2", "-k", "pool/", "-n", "2")
-    done = python("-m", "pinproof", *words, status=0)
+    done = pinproof(*_RUN[:-1], "2", status=0)
     assert "bringing up" not in done.stdout + done.stderr

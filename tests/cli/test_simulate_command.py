@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pinproof.cli import app
+from tests.cli.running import pinproof
+from topologies import Tree, describe, pack
 
 MACHINE: Final = ("--machine", "1s-1n-4c-smt2")
 STATE: Final = json.dumps(
@@ -147,16 +149,12 @@ def test_over_a_state_file() -> None:
     assert "uid-2/c: 1 2 exclusive" in lines
 
 
-def test_one_of_several_answers() -> None:
-    note = ("note: up to 1.21 the kubelet's choice depends on Go's map order: this is one of the "
-            "possible answers")  # fmt: skip
-    assert note in printed("simulate", *MACHINE, "--pods", "2", "--release", "1.20")
-    assert note not in printed("simulate", *MACHINE, "--pods", "2", "--release", "1.22")
-
-
 def test_json_has_verdict_reason_rule_and_source() -> None:
     found = facts("--pods", "pods.yaml", "--state", "state")
     assert found["kubelet"]["starts"] is True
+    assert found["shared pool"] == "0,3-4,6-7"
+    assert found["pods"]["web"]["exclusive"] == {"app": "1,5"}
+    assert json.loads(found["state file"])["policyName"] == "static"
     assert found["pods"]["web"]["containers"]["app"]["verdict"] == "exclusive"
     assert found["pods"]["log"]["qos"] == "Burstable"
     (shared,) = found["pods"]["log"]["containers"].values()
@@ -197,3 +195,122 @@ def test_drawn_with_the_reserved_cpus_of_a_configuration() -> None:
     picture = printed("draw", "1s-1n-4c-smt2", "--state", "state", "--config", "kubelet.yaml")
     assert {"A uid-1/app: 1,5 (2)", "R reserved: 0 (1)"} < set(picture)
     assert not any("reserved" in line for line in printed("draw", "1s-1n-4c-smt2"))
+
+
+# -- another machine, other settings ---------------------------------------------------------------
+
+NEW_CONFIG: Final = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: {policy}
+reservedSystemCPUs: "{reserved}"
+"""
+
+
+def _run(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["simulate", *words])
+    return done.exit_code, done.stdout
+
+
+def test_a_kubelet_that_does_not_start_ends_all_pods_that_hold_cpus() -> None:
+    """As in the incident: the machine has more CPUs than its state file."""
+    status, out = _run(*MACHINE, "--pods", "2,2,1.5", "--to-machine", "1s-1n-8c-smt2")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert status == 1
+    assert "pod1/c 1,5 ended" in lines
+    assert "pod3" not in out
+    assert lines[-1] == "2 pods that hold CPUs would be ended: pod1, pod2"
+
+
+def test_pods_that_keep_their_cpus_are_no_loss() -> None:
+    status, out = _run(*MACHINE, "--pods", "2", "--to-machine", MACHINE[1])
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert status == 0
+    assert "pod1/c 1,5 1,5" in lines
+    assert lines[-1] == "No pod that holds CPUs would be ended."
+
+
+@pytest.mark.parametrize(("policy", "reserved", "status"), [("static", "0,4", 0), ("none", "0", 1)])
+def test_settings_are_changed_as_the_file_says(
+    policy: str, reserved: str, status: int, tmp_path: Path
+) -> None:
+    """Another policy refuses the state file."""
+    new = tmp_path / "new.yaml"
+    new.write_text(NEW_CONFIG.format(policy=policy, reserved=reserved))
+    seen, out = _run(*MACHINE, "--pods", "2", "--to-config", str(new), "--json")
+    found = json.loads(out)
+    assert seen == status
+    assert found["ended"] == ([] if status == 0 else ["pod1"])
+    assert found["before"]["holdings"]["pod1/c"] == "1,5"
+    assert found["after"]["kubelet"]["starts"] is (status == 0)
+
+
+def test_numbers_that_are_on_other_numa_nodes_now_are_noted() -> None:
+    """Both machines have CPUs 0 to 15."""
+    status, out = _run(
+        "--machine", "1s-1n-8c-smt2", "--pods", "12", "--to-machine", "2s-2n-8c-smt2"
+    )
+    assert status == 0
+    assert "of NUMA node 0 before and 0-1 after" in out
+
+
+# -- draw ------------------------------------------------------------------------------------------
+
+#: A checksum of 0 is not compared by any kubelet.
+OTHER_STATE = json.dumps(
+    {
+        "policyName": "static",
+        "defaultCpuSet": "0,3-4,6-7",
+        "entries": {"uid-1": {"app": "1,5"}, "uid-2": {"\x1b[31mred": "2"}},
+        "checksum": 0,
+    }
+)
+
+
+def test_who_holds_what_comes_from_the_command_line() -> None:
+    """One owner may be named twice; each has a letter, so that colours are not all there is."""
+    done = pinproof("draw", MACHINE[1], "--held", "web/app=1", "--held", "db/a=b=2,6",
+                    "--held", "web/app=5", "--reserved", "0,4", status=0)  # fmt: skip
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert "0R 4R   1A 5A   2B 6B   3  7" in lines
+    assert lines[-3:] == ["A  web/app: 1,5 (2)", "B  db/a=b: 2,6 (2)", "R  reserved: 0,4 (2)"]
+
+
+def test_who_holds_what_comes_from_a_state_file(tmp_path: Path) -> None:
+    path = tmp_path / "cpu_manager_state"
+    path.write_text(OTHER_STATE)
+    done = pinproof("draw", MACHINE[1], "--state", str(path), "--reserved", "0,4", status=0)
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert "0R 4R   1A 5A   2B 6S   3S 7S" in lines
+    assert lines[-4:] == [
+        "A  uid-1/app: 1,5 (2)",
+        "B  uid-2/\ufffd[31mred: 2 (1)",
+        "R  reserved: 0,4 (2)",
+        "S  shared pool: 3,6-7 (3)",
+    ]
+    target = tmp_path / "picture.svg"
+    done = pinproof("draw", MACHINE[1], "--state", str(path), "--svg", str(target))
+    assert (done.returncode, done.stdout) == (0, f"{target}\n")
+    said = ElementTree.parse(target).getroot().findtext("{http://www.w3.org/2000/svg}desc")
+    assert said is not None
+    assert "shared pool: 0,3-4,6-7" in said
+
+
+def test_numa_nodes_without_cpus_are_drawn_and_counted(tmp_path: Path) -> None:
+    text = pinproof("draw", "qemu-2s-2n-8c-smt1-mem1").stdout
+    assert "2 NUMA nodes, 2 sockets, 1 NUMA node without CPUs (2)" in " ".join(text.split())
+    assert "\nNUMA node 2: no CPUs, 15" in text
+    pinproof("draw", "qemu-2s-2n-8c-smt1-mem1", "--svg", "m.svg", cwd=tmp_path)
+    assert "NUMA node 2: no CPUs, 15" in (tmp_path / "m.svg").read_text()
+
+
+def test_cpus_in_no_numa_node_are_drawn_and_counted(tmp_path: Path) -> None:
+    whole = describe("2s-2n-4c-smt2").tree
+    gone = ("node0/cpu1", "node0/cpu5")
+    pack(
+        Tree({path: text for path, text in whole.items() if not path.endswith(gone)}),
+        tmp_path / "mine.tar",
+    )
+    text = pinproof("draw", "./mine.tar", cwd=tmp_path).stdout
+    assert "in no NUMA node: CPUs 1,5" in " ".join(text.split())
+    assert "\nCPUs in no NUMA node\n   1   5\n" in text

@@ -9,7 +9,9 @@ from typing import Final
 
 import pytest
 
-from tests.cli.running import pinproof
+from conformance import scenarios
+from conformance.importing import fault_of_scenarios
+from tests.cli.running import pinproof, python
 from topologies import Tree, pack
 
 #: A checksum of 0 is not compared by any kubelet.
@@ -53,6 +55,7 @@ def folder(tmp_path: Path) -> Path:
 SHARD: Final = "it is K/N with K from 1 to N, as 2/3"
 REQUESTS: Final = "it is CPU requests such as 4,2,1.5,1+1"
 NO_FILE: Final = "No such file"
+INCIDENT: Final = "machine/cpu-upgrade-incident"
 USAGE: Final = {
     # Machines, scenarios and subjects.
     "run --machine no-such-machine": "no-such-machine",
@@ -68,7 +71,7 @@ USAGE: Final = {
     "draw ./mine.tar": "pinproof: mine: the kubelet would not start: ",
     "simulate --machine ./mine.tar --pods 1": "pinproof: mine: the kubelet would not start: ",
     "run -k no-such-scenario": "unknown scenario 'no-such-scenario'",
-    "run -k cpu-upgrade-incidnt": "did you mean machine/cpu-upgrade-incident",
+    "run -k cpu-upgrade-incidnt": f"did you mean {INCIDENT}",
     "run --subject nothing": "unknown subject 'nothing'",
     "run --subject reference:x": "takes nothing after it",
     "run --subject miniature:none": "unknown miniature 'none'",
@@ -105,6 +108,7 @@ USAGE: Final = {
     "compare absent.jsonl cut.jsonl": f"absent.jsonl: {NO_FILE}",
     "run --known absent.toml": f"absent.toml: {NO_FILE}",
     "run --known ids.toml": "unknown scenario 'pool/no'",
+    f"run -k {INCIDENT} --report text.tar": "pinproof: --report text.tar: File exists",
     # Drawn and simulated.
     "draw 1s-1n-4c-smt2 --state nothing": f"pinproof: nothing: {NO_FILE}",
     "draw 1s-1n-4c-smt2 --state garbage": (
@@ -127,6 +131,7 @@ USAGE: Final = {
     "simulate --pods 1 --feature-gate X=true": (
         "pinproof: the feature gate X: the model of 1.36 has none"
     ),
+    **{f"simulate --pods 1 --release {one}": one for one in ("nonsense", "1.5", "1.8", "1.99")},
     "simulate --pods 1 --policy best": (
         'pinproof: the kubelet would not start: failed to run Kubelet: unknown policy: "best"'
     ),
@@ -153,7 +158,19 @@ USAGE: Final = {
     "hunt --shapes round": "--shapes round: it is regular, uneven or all",
     "hunt --resume nowhere": "nowhere",
     "hunt merge nowhere": "nowhere",
-    # Captured and imported.
+    "hunt --crash-points nothing": "nothing",
+    # Explored.
+    "explore reference --machine nowhere": "there is no machine 'nowhere'",
+    "explore reference --shard 3/2": "--shard 3/2",
+    "explore reference --release 1.99": "1.99",
+    "explore reference --release soon": "soon",
+    "explore miniature:nothing": "nothing",
+    "explore reference --report /proc/nowhere": "--report /proc/nowhere: ",
+    "explore reference --keep-plan /nowhere/plan": "--keep-plan /nowhere/plan: ",
+    "run --explore 1": "--explore writes to --report DIR, which is not given",
+    # Built, captured and imported.
+    "driver build 1.36 --replace empty": "empty is not a checkout of k8s.io/kubernetes",
+    "capture -o torn.tar.xz": "torn.tar.xz: it is there already",
     "capture nonsense:x -o x.tar.xz": "nonsense:x",
     "capture qemu:7z -o x.tar.xz": "7z",
     "capture nothing.tar -o out.tar": "there is no such file or folder",
@@ -168,17 +185,21 @@ USAGE: Final = {
 PRINTED: Final = ("simulate --pods 2 --svg no/x.svg",)
 
 
+def _contents(folder: Path) -> dict[Path, bytes]:
+    return {one: one.read_bytes() if one.is_file() else b"" for one in folder.rglob("*")}
+
+
 @pytest.mark.parametrize("words", USAGE)
 def test_wrong_usage_is_one_line(folder: Path, words: str) -> None:
     """Exit status 2, nothing green, and nothing is left."""
-    before = sorted(folder.rglob("*"))
+    before = _contents(folder)
     done = pinproof(*shlex.split(words), cwd=folder, status=2)
     (line,) = done.stderr.strip().splitlines()
     assert USAGE[words] in line
     assert line.startswith(("pinproof: ", "ERROR: "))  # the second is pytest's own
     assert line.isprintable()
     assert (done.stdout == "") is (words not in PRINTED)
-    assert sorted(folder.rglob("*")) == before
+    assert _contents(folder) == before
 
 
 @pytest.mark.parametrize(
@@ -205,3 +226,85 @@ def test_too_few_scenarios_are_no_verdict(tmp_path: Path, words: str, said: str)
     assert "Traceback" not in done.stdout + done.stderr
     assert said in done.stdout + done.stderr
     assert not list(tmp_path.iterdir())
+
+
+# -- a file of scenarios that cannot be imported ---------------------------------------------------
+
+PLACE: Final = Path(scenarios.__file__).with_name("freed.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\nGone\n", "2: this file of scenarios cannot be imported: NameError: name 'Gone'"),
+        ("import no_such_module", "1: this file of scenarios cannot be imported: ModuleNotFound"),
+        ("x = 1\ndef f(:\n", "2: this file of scenarios cannot be imported: SyntaxError: "),
+    ],
+)
+def test_file_and_line_are_named(text: str, said: str) -> None:
+    with pytest.raises((NameError, ImportError, SyntaxError)) as caught:
+        exec(compile(text, str(PLACE), "exec"), {})
+    assert fault_of_scenarios(caught.value).startswith(f"{PLACE}:{said}")
+
+
+def test_an_error_of_elsewhere_is_none_of_theirs() -> None:
+    with pytest.raises(NameError) as caught:
+        exec(compile("Gone", __file__, "exec"), {})
+    assert fault_of_scenarios(caught.value) == ""
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package ``conformance``, whose file ``pool.py`` cannot be imported."""
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "conformance/scenarios").mkdir(parents=True)
+    real = PLACE.parents[1]
+    for path in (*real.iterdir(), *PLACE.parent.iterdir()):
+        made = folder / "conformance" / path.relative_to(real)
+        if path != PLACE.parent and path.name not in ("pool.py", "__pycache__"):
+            made.symlink_to(path)
+    (folder / "conformance/scenarios/pool.py").write_text("\nfrom reference import gone\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "before"),
+    [
+        (("pinproof", "run", "-k", "pool/"), "pinproof: "),
+        (("pinproof", "explain", "pool/shrinks-and-grows"), "pinproof: "),
+        (("pinproof", "probe", "ssh://root@127.0.0.1:1"), "pinproof: "),
+        (("pinproof", "verify", "certificate.json"), "pinproof: "),
+        (("pinproof", "report", "--witnesses", "all"), "pinproof: "),
+        (("pytest", "--pyargs", "conformance.suite"), "ERROR: "),
+    ],
+    ids=lambda one: " ".join(one[:2]) if isinstance(one, tuple) else "",
+)
+def test_a_command_says_it_in_one_line(broken: Path, words: tuple[str, ...], before: str) -> None:
+    """With the status of wrong usage, which pytest has as 4."""
+    done = python("-m", *words, cwd=broken, PYTHONPATH=str(broken))
+    place = broken / "conformance/scenarios/pool.py"
+    said = f"{before}{place}:2: this file of scenarios cannot be imported: ImportError: "
+    (line,) = filter(None, done.stderr.splitlines())
+    assert line.startswith(said)
+    assert (done.returncode, done.stdout.strip()) == (4 if words[0] == "pytest" else 2, "")
+
+
+@pytest.mark.needs("ordinary user")  # root may search every folder
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--subject", "kubelet:{}/k"),
+        ("simulate", "--machine", "1s-1n-4c-smt1", "--pods", "{}/p"),
+        ("verify", "{}/c"),
+    ],
+    ids=lambda one: one[0],
+)
+def test_a_folder_that_may_not_be_searched_is_one_line(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    shut = tmp_path / "shut"
+    shut.mkdir(mode=0)
+    done = python("-m", "pinproof", *(one.format(shut) for one in words))
+    shut.chmod(0o700)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [f"pinproof: {shut}/{words[-1][-1]}: Permission denied"]

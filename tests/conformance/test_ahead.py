@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, Final
@@ -20,6 +20,8 @@ from conformance.session.dealing import Steadily
 from conformance.subjects.reference import ReferenceSubject
 
 PATIENCE = 30.0
+#: How many cases a worker has before it.
+LEAST = 5
 
 
 class Judge:
@@ -178,16 +180,22 @@ class Worker:
         self.shutting_down = True
 
 
+def _dealing(cases: list[str], *, slow: Set[str] = frozenset()) -> tuple[Steadily, list[Worker]]:
+    """A scheduler that has begun to deal cases out to two workers."""
+    scheduler = Steadily(_OF_TWO, Producer("test", enabled=False), least=LEAST, slow=slow)
+    workers = [Worker("gw0"), Worker("gw1")]
+    for worker in workers:
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, cases)
+    scheduler.schedule()
+    return scheduler, workers
+
+
 @pytest.mark.parametrize("count", [3, 11, 100])
 def test_each_worker_always_has_enough_before_it(count: int) -> None:
     """A worker that is slow is left with less in the end, and each case is dealt once."""
-    least = 5
-    scheduler = Steadily(_OF_TWO, Producer("test", enabled=False), least=least, slow=())
-    quick, slow = workers = Worker("gw0"), Worker("gw1")
-    for worker in workers:
-        scheduler.add_node(worker)
-        scheduler.add_node_collection(worker, [str(one) for one in range(count)])
-    scheduler.schedule()
+    scheduler, workers = _dealing([str(one) for one in range(count)])
+    quick, slow = workers
     done = {"gw0": 0, "gw1": 0}
     for turn in range(2 * count):
         worker = slow if turn % 4 == 3 else quick
@@ -195,20 +203,16 @@ def test_each_worker_always_has_enough_before_it(count: int) -> None:
             scheduler.mark_test_complete(worker, worker.sent[done[worker.gateway.id]])
             done[worker.gateway.id] += 1
         if scheduler.pending:
-            assert {len(scheduler.node2pending[one]) for one in workers} == {least}
+            assert {len(scheduler.node2pending[one]) for one in workers} == {LEAST}
     assert sorted(quick.sent + slow.sent) == list(range(count))
     assert len(quick.sent) >= len(slow.sent)
     assert quick.shutting_down
 
 
 def test_slow_cases_are_dealt_early_and_not_together() -> None:
-    slow = {"case-77", "case-78", "case-79"}
-    scheduler = Steadily(_OF_TWO, Producer("test", enabled=False), least=5, slow=slow)
-    workers = Worker("gw0"), Worker("gw1")
-    for worker in workers:
-        scheduler.add_node(worker)
-        scheduler.add_node_collection(worker, [f"test.py::test[case-{one}]" for one in range(80)])
-    scheduler.schedule()
+    scheduler, workers = _dealing(
+        [f"test.py::test[case-{one}]" for one in range(80)], slow={"case-77", "case-78", "case-79"}
+    )
     at = 0
     while scheduler.pending:
         for worker in workers:

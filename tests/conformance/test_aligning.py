@@ -3,30 +3,15 @@ on by default, or with ids of NUMA nodes that it cannot hold."""
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
-from conformance.catalogue import catalogue, find
-from conformance.judge import Case, judge
-from conformance.oracle import ModelOracle
+from conformance.catalogue import catalogue
 from conformance.results import Result
-from conformance.subjects.reference import ReferenceSubject
 from reference import discover
+from tests.conformance.judging import judged
 from topologies import Machine, Tree, machine
 
 TOGETHER = "topology/single-numa-node-keeps-together"
-
-
-def _judged(scenario: str, on: str | Machine, release: str) -> Result:
-    found = find(scenario)
-    assert found is not None
-    return judge(
-        Case(found, machine(on) if isinstance(on, str) else on),
-        ReferenceSubject(release=release),
-        oracle=partial(ModelOracle, release=release),
-        release=release,
-    ).result
 
 
 @pytest.mark.parametrize("release", ["1.31", "1.32", "1.36"])
@@ -35,7 +20,7 @@ def test_the_limit_of_numa_nodes_is_raised_where_that_can_be(
     release: str, name: str, nodes: int
 ) -> None:
     """NUMA nodes without CPUs count for the limit."""
-    result = _judged(TOGETHER, name, release)
+    result = judged(TOGETHER, name, release=release)
     assert (result.verdict, result.reason) == ("pass", "")
     assert f"Topology Manager option max-allowable-numa-nodes={nodes}" in result.steps[0]
 
@@ -43,7 +28,7 @@ def test_the_limit_of_numa_nodes_is_raised_where_that_can_be(
 @pytest.mark.parametrize("release", ["1.20", "1.30"])
 def test_before_there_was_an_option_the_scenario_does_not_apply(release: str) -> None:
     """The kubelet gives up on such a machine, as it must."""
-    result = _judged(TOGETHER, "2s-2n-8c-smt2-mem7", release)
+    result = judged(TOGETHER, "2s-2n-8c-smt2-mem7", release=release)
     assert result.verdict == "skip"
     assert result.reason == (
         "needs at most 8 NUMA nodes under a Topology Manager policy, the machine has 9; option "
@@ -54,46 +39,36 @@ def test_before_there_was_an_option_the_scenario_does_not_apply(release: str) ->
 
 def test_many_numa_nodes_with_cpus_are_left_alone() -> None:
     """Each one more doubles the time in which a kubelet admits a pod; those without CPUs do not."""
-    result = _judged(TOGETHER, "1s-13n-26c-smt1", "1.36")
+    result = judged(TOGETHER, "1s-13n-26c-smt1")
     assert result.verdict == "skip"
     assert "at most 12 NUMA nodes with CPUs" in result.reason
-    assert _judged(TOGETHER, "2s-2n-8c-smt2-mem38", "1.36").verdict == "pass"
+    assert judged(TOGETHER, "2s-2n-8c-smt2-mem38").verdict == "pass"
 
 
 def test_numa_nodes_beyond_63_are_left_alone() -> None:
     """The kubelet panics there, at the first pod of any kind."""
-    result = _judged(TOGETHER, "2s-2n-8c-smt2-nodestep64", "1.36")
+    result = judged(TOGETHER, "2s-2n-8c-smt2-nodestep64")
     assert result.verdict == "skip"
     assert "needs NUMA node ids of 0 to 63" in result.reason
 
 
 def _all_on(shown: Machine, release: str) -> list[Result]:
-    return [_judged(one.id, shown, release) for one in catalogue() if not one.machine]
+    return [judged(one, shown, release=release) for one in catalogue() if not one.machine]
 
 
-def _without_numa_nodes(spec: str) -> Machine:
-    """As s390x shows itself: no NUMA node, and packages without an id."""
+def _without(spec: str, *parts: str) -> Machine:
+    """As s390x shows itself: no NUMA node, packages without an id, and nothing of these parts."""
     tree = {
         path: "-1\n" if path.endswith("/physical_package_id") else text
         for path, text in machine(spec).tree.items()
-        if not path.startswith("sys/devices/system/node/")
+        if not any(part in path for part in ("sys/devices/system/node/", *parts))
     }
-    return Machine("without-numa-nodes", Tree(tree), spec)
-
-
-def _without_topology(spec: str) -> Machine:
-    """As s390x shows itself under z/VM: CPUs online, in no core or package."""
-    tree = {
-        path: text
-        for path, text in machine(spec).tree.items()
-        if not path.startswith("sys/devices/system/node/") and "/topology/" not in path
-    }
-    return Machine("without-topology", Tree(tree), spec)
+    return Machine("of-s390x", Tree(tree), spec)
 
 
 def test_a_machine_whose_numa_node_is_minus_1() -> None:
     """All but the scenarios with a Topology Manager policy apply."""
-    shown = _without_numa_nodes("1s-1n-8c-smt2")
+    shown = _without("1s-1n-8c-smt2")
     assert discover(shown.tree).numa_node_ids == (-1,)
     results = _all_on(shown, "1.36")
     assert {one.verdict for one in results} == {"pass", "skip"}
@@ -104,8 +79,9 @@ def test_a_machine_whose_numa_node_is_minus_1() -> None:
 
 @pytest.mark.parametrize("release", ["1.30", "1.36"])
 def test_a_machine_that_shows_no_cpu_in_any_core(release: str) -> None:
-    """A kubelet with the static policy does not start there, and no scenario applies."""
-    shown = _without_topology("1s-1n-4c-smt1")
+    """As under z/VM. A kubelet with the static policy does not start there, and no scenario
+    applies."""
+    shown = _without("1s-1n-4c-smt1", "/topology/")
     assert not discover(shown.tree).cpu_topology().details
     reasons = {(one.verdict, one.reason) for one in _all_on(shown, release) if one.area != "node"}
     lacking = ("skip", "needs CPUs, the kubelet finds none on the machine")
@@ -115,7 +91,7 @@ def test_a_machine_that_shows_no_cpu_in_any_core(release: str) -> None:
 
 def test_a_usual_machine_is_given_no_option() -> None:
     """What is not needed is not set."""
-    assert "max-allowable" not in "".join(_judged(TOGETHER, "2s-2n-8c-smt2", "1.36").steps)
+    assert "max-allowable" not in "".join(judged(TOGETHER, "2s-2n-8c-smt2").steps)
 
 
 @pytest.mark.parametrize("name", ["2s-2n-16c-smt2-mem7", "2s-2n-8c-smt2-nodestep64"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -14,137 +14,99 @@ from conformance.answers import answer_differences
 from conformance.lockstep import Divergence, LockstepNode
 from conformance.oracle import ModelOracle
 from conformance.pods import best_effort, guaranteed
+from conformance.results import Difference
 from conformance.subject import Capability
-from conformance.subjects.reference import ModelNode, ReferenceSubject, right_node
 from reference import NEWEST, CPUSet
 from reference.cpumanager.metrics import ADMISSIONS, REQUESTS
-from reference.kubelet.pod_resources import ASKED_LIST
+from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import (
     AskAllocatable,
     AskMetrics,
     AskPodResources,
     Device,
-    KubeletConfig,
     RegisterDevices,
 )
-from reference.view import CFS, HeldDevice, View
-from topologies import Machine, machine
+from reference.view import CFS, Asked, HeldDevice, View
+from tests.conformance.doctored import shown_as
+from tests.conformance.judging import judged
+from topologies import machine
 
 ALL: Final = frozenset(Capability)
 MACHINE: Final = machine("1s-1n-4c-smt2")
 LIST, GET, MISSED = AskPodResources(), AskPodResources("a"), AskPodResources("absent")
+REPORTED: Final = "CPUs that the kubelet reports"
+DEVICES: Final = "devices that the kubelet reports"
+SOCKET: Final = "the kubelet's answer at its pod-resources socket"
+Wrong: TypeAlias = Callable[[View], View]
 
 
-class _WrongNode(ModelNode):
-    """A node of the model that shows something else."""
-
-    wrong: Callable[[View], View]
-
-    def view(self) -> View:
-        return self.wrong(super().view())
-
-    def settle(self, satisfied: Callable[[View], bool]) -> View:
-        """A model is always settled, satisfying or not."""
-        satisfied(self.view())
-        return self.view()
-
-
-class _WrongSubject(ReferenceSubject):
-    def __init__(self, wrong: Callable[[View], View]) -> None:
-        super().__init__()
-        self._wrong = wrong
-
-    def node(
-        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-    ) -> ModelNode:
-        made = right_node(lambda name: machines(name).tree, machine.name, config, NEWEST)
-        node = _WrongNode(made)
-        node.wrong = self._wrong
-        return node
-
-
-def _booted(wrong: Callable[[View], View]) -> LockstepNode:
+def _booted(wrong: Wrong) -> LockstepNode:
     oracle = partial(ModelOracle, release=NEWEST)
-    node = LockstepNode(_WrongSubject(wrong), MACHINE, oracle=oracle, release=NEWEST)
+    node = LockstepNode(shown_as(wrong), MACHINE, oracle=oracle, release=NEWEST)
     node.boot()
     return node
 
 
-def _reporting(held: str) -> Callable[[View], View]:
+def _showing(**changes: Callable[[Any], Any]) -> Wrong:
+    """A view with these fields changed, as far as it has them."""
+
     def wrong(view: View) -> View:
-        if view.pod_resources is None:
-            return view
-        return replace(view, pod_resources={**view.pod_resources, "s": {"c": CPUSet.parse(held)}})
+        shown = {name: getattr(view, name) for name in changes}
+        made = {name: changes[name](one) for name, one in shown.items() if one is not None}
+        return replace(view, **made)
 
     return wrong
-
-
-def _got(reported: Mapping[str, CPUSet]) -> Callable[[View], View]:
-    return lambda view: view if view.got_pod is None else replace(view, got_pod=reported)
 
 
 def _silent(view: View) -> View:
-    if not view.pod_resources_error:
-        return view
-    return replace(view, pod_resources_error="", got_pod={})
+    return replace(view, pod_resources_error="", got_pod={}) if view.pod_resources_error else view
 
 
-def _other_error(view: View) -> View:
-    return replace(view, pod_resources_error=view.pod_resources_error and "permission denied")
-
-
-def _counting(name: str, by: int) -> Callable[[View], View]:
-    def wrong(view: View) -> View:
-        if view.metrics is None:
-            return view
-        return replace(view, metrics={**view.metrics, name: view.metrics.get(name, 0) + by})
-
-    return wrong
-
-
-def _without(name: str) -> Callable[[View], View]:
-    def wrong(view: View) -> View:
-        kept = {one: count for one, count in (view.metrics or {}).items() if one != name}
-        return view if view.metrics is None else replace(view, metrics=kept)
-
-    return wrong
-
-
-def _allocatable(cpus: str) -> Callable[[View], View]:
-    def wrong(view: View) -> View:
-        return view if view.allocatable is None else replace(view, allocatable=CPUSet.parse(cpus))
-
-    return wrong
+def _difference(do: Callable[[], object]) -> Difference:
+    """The one difference in which this step ends."""
+    with pytest.raises(Divergence) as caught:
+        do()
+    (found,) = caught.value.failure.differences
+    return found
 
 
 @pytest.mark.parametrize(
     ("wrong", "step", "what", "missing", "unexpected"),
     [
-        (_reporting("2"), LIST, "CPUs that the kubelet reports for s/c", "", "2"),
         (
-            _got({"c": CPUSet([1])}),
-            GET,
-            "CPUs that the kubelet reports for container c of the pod",
-            "5",
-            "",
+            _showing(pod_resources=lambda held: {**held, "s": {"c": CPUSet([2])}}),
+            LIST, f"{REPORTED} for s/c", "", "2",
         ),
-        (_got({}), GET, "CPUs that the kubelet reports for container c of the pod", "", ""),
-        (_silent, MISSED, "the kubelet's answer at its pod-resources socket", "", ""),
-        (_other_error, MISSED, "the kubelet's answer at its pod-resources socket", "", ""),
         (
-            _allocatable("1-2"),
-            AskAllocatable(),
-            "CPUs that the kubelet reports as allocatable",
-            "3,5-7",
-            "",
+            _showing(got_pod=lambda _: {"c": CPUSet([1])}),
+            GET, f"{REPORTED} for container c of the pod", "5", "",
         ),
-        (_counting(REQUESTS, 1), AskMetrics(), f"metric {REQUESTS}", "", ""),
-        (_without(REQUESTS), AskMetrics(), f"metric {REQUESTS}", "", ""),
+        (
+            _showing(got_pod=lambda _: {}),
+            GET, f"{REPORTED} for container c of the pod", "", "",
+        ),
+        (_silent, MISSED, SOCKET, "", ""),
+        (
+            _showing(pod_resources_error=lambda error: error and "permission denied"),
+            MISSED, SOCKET, "", "",
+        ),
+        (
+            _showing(allocatable=lambda _: CPUSet([1, 2])),
+            AskAllocatable(), f"{REPORTED} as allocatable", "3,5-7", "",
+        ),
+        (
+            _showing(metrics=lambda shown: {**shown, REQUESTS: shown.get(REQUESTS, 0) + 1}),
+            AskMetrics(), f"metric {REQUESTS}", "", "",
+        ),
+        (
+            _showing(metrics=lambda shown: {one: shown[one] for one in shown if one != REQUESTS}),
+            AskMetrics(), f"metric {REQUESTS}", "", "",
+        ),
     ],
     ids=["list", "get", "no entry", "no error", "error", "allocatable", "more", "none"],
-)
+)  # fmt: skip
 def test_a_wrong_answer_is_a_divergence(
-    wrong: Callable[[View], View],
+    wrong: Wrong,
     step: AskPodResources | AskAllocatable | AskMetrics,
     what: str,
     missing: str,
@@ -154,57 +116,51 @@ def test_a_wrong_answer_is_a_divergence(
     node = _booted(wrong)
     node.apply(guaranteed("a", 2))
     node.apply(best_effort("s"))
-    with pytest.raises(Divergence) as caught:
-        node.ask(step)
-    (found,) = caught.value.failure.differences
+    found = _difference(lambda: node.ask(step))
     assert found.what.startswith(what)
     assert (found.missing, found.unexpected) == (missing, unexpected)
     assert found.expected != found.seen
 
 
-def _started(text: str | None) -> Callable[[View], View]:
-    started = None if text is None else CPUSet.parse(text)
-
-    def wrong(view: View) -> View:
-        asked = {
-            pod: {name: replace(one, started_on=started) for name, one in named.items()}
-            for pod, named in view.asked.items()
+def _started(cpus: CPUSet | None) -> Wrong:
+    def elsewhere(asked: Mapping[str, Mapping[str, Asked]]) -> object:
+        return {
+            pod: {name: replace(one, started_on=cpus) for name, one in named.items()}
+            for pod, named in asked.items()
         }
-        return replace(view, asked=asked)
 
-    return wrong
+    return _showing(asked=elsewhere)
+
+
+def _elsewhere(asked: Mapping[str, Mapping[str, Asked]]) -> object:
+    """The memory of pod a is bound to NUMA node 1."""
+    return {"a": {"c": replace(asked["a"]["c"], mems=CPUSet([1]))}} if "a" in asked else asked
 
 
 @pytest.mark.parametrize(
-    ("started", "seen", "missing", "unexpected"),
-    [(None, "(no cpuset)", "1,5", ""), ("1-2", "1-2", "5", "2")],
-)
-def test_a_container_that_starts_elsewhere_is_a_divergence(
-    started: str | None, seen: str, missing: str, unexpected: str
+    ("wrong", "what", "expected", "seen"),
+    [
+        (_started(None), "cpuset with which a/c was started", "1,5", "(no cpuset)"),
+        (_started(CPUSet([1, 2])), "cpuset with which a/c was started", "1,5", "1-2"),
+        (
+            _showing(asked=_elsewhere),
+            "NUMA nodes of the memory (cpuset.mems) asked for a/c", "(none)", "1",
+        ),
+        (
+            _showing(cfs=lambda cfs: {pod: {"c": CFS(5_000, 2)} for pod in cfs}),
+            "CFS quota and shares of a/c", "no quota, 2048 shares", "quota 5000 us, 2 shares",
+        ),
+    ],
+    ids=["no cpuset", "other cpuset", "memory", "quota"],
+)  # fmt: skip
+def test_a_container_that_starts_otherwise_is_a_divergence(
+    wrong: Wrong, what: str, expected: str, seen: str
 ) -> None:
-    """Though a reconcile round has put it right by the time that it is seen."""
-    node = _booted(_started(started))
-    with pytest.raises(Divergence) as caught:
-        node.apply(guaranteed("a", 2))
-    (found,) = caught.value.failure.differences
-    assert found.what == "cpuset with which a/c was started"
-    assert (found.expected, found.seen) == ("1,5", seen)
-    assert (found.missing, found.unexpected) == (missing, unexpected)
-
-
-def test_memory_that_is_bound_elsewhere_is_a_divergence() -> None:
-    """The next reconcile round does not mend it."""
-
-    def wrong(view: View) -> View:
-        bound = replace(view.asked["a"]["c"], mems=CPUSet([1])) if "a" in view.asked else None
-        return view if bound is None else replace(view, asked={"a": {"c": bound}})
-
+    """Though a reconcile round has put its cpuset right by the time that it is seen. Quotas are no
+    part of what makes two views equal, and chance does not excuse them."""
     node = _booted(wrong)
-    with pytest.raises(Divergence) as caught:
-        node.apply(guaranteed("a", 2))
-    (found,) = caught.value.failure.differences
-    assert found.what == "NUMA nodes of the memory (cpuset.mems) asked for a/c"
-    assert (found.expected, found.seen, found.unexpected) == ("(none)", "1", "1")
+    found = _difference(lambda: node.apply(guaranteed("a", 2)))
+    assert (found.what, found.expected, found.seen) == (what, expected, seen)
 
 
 @pytest.mark.parametrize(("started", "diverges"), [("0-7", False), (None, True)])
@@ -212,9 +168,10 @@ def test_shared_containers_that_start_at_the_same_time_start_on_some_pool(
     started: str | None, diverges: bool
 ) -> None:
     """After a boot one may be created before a later pod has taken its CPUs."""
+    elsewhere = _started(None if started is None else CPUSet.parse(started))
 
     def wrong(view: View) -> View:
-        shown = _started(started)(view) if rebooted else view
+        shown = elsewhere(view) if rebooted else view
         return replace(shown, asked={**shown.asked, "a": view.asked.get("a", {})})
 
     rebooted = False
@@ -231,50 +188,28 @@ def test_shared_containers_that_start_at_the_same_time_start_on_some_pool(
         node.start()
 
 
-def test_a_wrong_quota_is_a_divergence() -> None:
-    """It is no part of what makes two views equal, and chance does not excuse it."""
-
-    def wrong(view: View) -> View:
-        cfs = {pod: dict.fromkeys(named, CFS(5_000, 2)) for pod, named in view.cfs.items()}
-        return replace(view, cfs=cfs)
-
-    node = _booted(wrong)
-    with pytest.raises(Divergence) as caught:
-        node.apply(best_effort("s"))
-    (found,) = caught.value.failure.differences
-    assert found.what == "CFS quota and shares of s/c"
-
-
-def test_wrong_devices_are_a_divergence() -> None:
+@pytest.mark.parametrize(
+    ("wrong", "step", "what", "expected", "seen"),
+    [
+        (
+            _showing(devices=lambda _: {"a": {"c": {HeldDevice("example.com/d", "d1", (0,))}}}),
+            LIST, f"{DEVICES} for a/c", "(none)", "example.com/d d1 on NUMA nodes 0",
+        ),
+        (
+            _showing(allocatable_devices=lambda _: frozenset()),
+            AskAllocatable(), f"{DEVICES} as allocatable", "example.com/d d0", "(none)",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_devices_are_a_divergence(
+    wrong: Wrong, step: AskPodResources | AskAllocatable, what: str, expected: str, seen: str
+) -> None:
     """By their ids and NUMA nodes."""
-
-    def wrong(view: View) -> View:
-        held = frozenset({HeldDevice("example.com/d", "d1", (0,))})
-        if view.pod_resources is None:
-            return view
-        return replace(view, devices={**view.devices, "a": {"c": held}})
-
-    node = _booted(wrong)
-    node.to_runtime(RegisterDevices("example.com/d", (Device("d0", (0,)),)))
-    node.apply(guaranteed("a", 2))
-    with pytest.raises(Divergence) as caught:
-        node.ask()
-    (found,) = caught.value.failure.differences
-    assert found.what == "devices that the kubelet reports for a/c"
-    assert (found.expected, found.seen) == ("(none)", "example.com/d d1 on NUMA nodes 0")
-
-
-def test_wrong_allocatable_devices_are_a_divergence() -> None:
-    def wrong(view: View) -> View:
-        return view if view.allocatable is None else replace(view, allocatable_devices=frozenset())
-
     node = _booted(wrong)
     node.to_runtime(RegisterDevices("example.com/d", (Device("d0"),)))
-    with pytest.raises(Divergence) as caught:
-        node.ask(AskAllocatable())
-    (found,) = caught.value.failure.differences
-    assert found.what == "devices that the kubelet reports as allocatable"
-    assert (found.expected, found.seen) == ("example.com/d d0", "(none)")
+    node.apply(guaranteed("a", 2))
+    found = _difference(lambda: node.ask(step))
+    assert (found.what, found.expected, found.seen) == (what, expected, seen)
 
 
 @pytest.mark.parametrize(
@@ -302,3 +237,27 @@ def test_what_nobody_asked_is_no_difference() -> None:
     refused = replace(plain, pod_resources_error="pod absent in namespace default not found")
     assert list(answer_differences(plain, refused, ALL)) == []
     assert list(answer_differences(asked, replace(asked, metrics={}), set())) == []
+
+
+@pytest.mark.parametrize(
+    ("counter", "instead", "verdict"),
+    [
+        ("", "", "pass"),
+        (ASKED, "", "fail"),
+        (ASKED_LIST, "", "fail"),
+        (ASKED_GET, ASKED_LIST, "fail"),
+        (ASKED_ALLOCATABLE, ASKED_GET, "fail"),
+    ],
+)
+def test_a_wrong_counter_of_calls_is_caught(counter: str, instead: str, verdict: str) -> None:
+    """By the promise alone: the kubelet shows ``instead`` where it should show ``counter``."""
+
+    def miscounted(metrics: Mapping[str, float]) -> object:
+        shown = dict(metrics)
+        count = shown.pop(counter, 0.0)
+        return {**shown, instead: shown.get(instead, 0.0) + count} if instead else shown
+
+    subject = shown_as(_showing(metrics=miscounted), release="1.37")
+    scenario = "metrics/pod-resources-requests-are-counted"
+    result = judged(scenario, MACHINE, subject, release="1.37", model=False)
+    assert result.verdict == verdict, result.explanation

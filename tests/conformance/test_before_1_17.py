@@ -8,18 +8,17 @@ import pytest
 
 import topologies
 from conformance.catalogue import catalogue
-from conformance.judge import Case, judge
 from conformance.lockstep import LockstepNode
 from conformance.oracle import ModelOracle
 from conformance.promises import Situation, violations
 from conformance.smoke import smoke
 from conformance.subject import Capability
 from conformance.subjects.reference import ReferenceSubject
-from conformance.verdict import Verdict
 from reference import CPUSet
 from reference.releases import OLDEST
 from reference.steps import Container, Kind, KubeletConfig, Pod
 from reference.view import Phase, PodView, View
+from tests.conformance.judging import judged
 
 EIGHT = "1s-1n-4c-smt2"
 EARLY = [f"1.{minor}" for minor in range(OLDEST, 17)]
@@ -30,23 +29,11 @@ PROMISES = {"1.8": 3, "1.9": 20, "1.12": 25, "1.14": 25, "1.16": 27}
 @pytest.mark.parametrize("release", EARLY)
 def test_the_model_keeps_what_each_release_promises(release: str) -> None:
     """Every scenario on the model of the release: none fails, none is left open."""
-    subject = ReferenceSubject(release=release)
-    results = [
-        judge(
-            Case(scenario, topologies.machine(scenario.machine or EIGHT)),
-            subject,
-            oracle=partial(ModelOracle, release=release),
-            release=release,
-        ).result
-        for scenario in catalogue()
-    ]
-    wrong = [one for one in results if one.verdict not in (Verdict.PASS.value, Verdict.SKIP.value)]
+    results = [judged(one, one.machine or EIGHT, release=release) for one in catalogue()]
+    wrong = [one for one in results if one.verdict not in ("pass", "skip")]
     assert [f"{one.scenario}: {one.reason}" for one in wrong] == []
-    kept = sum(one.verdict == Verdict.PASS.value for one in results)
-    assert (
-        kept
-        >= PROMISES[max((one for one in PROMISES if _minor(one) <= _minor(release)), key=_minor)]
-    )
+    known = max((one for one in PROMISES if _minor(one) <= _minor(release)), key=_minor)
+    assert sum(one.verdict == "pass" for one in results) >= PROMISES[known]
 
 
 def _minor(release: str) -> int:

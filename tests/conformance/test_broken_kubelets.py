@@ -8,11 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from conformance.catalogue import find
 from conformance.discovered import info_of
-from conformance.judge import Case, judge
-from conformance.oracle import ModelOracle
-from conformance.recording import PromisesOnly
 from conformance.results import Result
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUSet, Node
@@ -20,10 +16,33 @@ from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpumanager.metrics import Metrics
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.kubelet.pod_resources import PodResources
-from reference.steps import KubeletConfig, Pod
-from topologies import machine
+from reference.steps import KubeletConfig
+from tests.conformance.judging import judged
 
 MACHINE = "2s-2n-8c-smt2"
+
+
+def _with(name: str, **methods: Callable[..., object]) -> type[CPUManager]:
+    """A CPU manager some of whose methods are these."""
+    return type(name, (CPUManager,), methods)
+
+
+def _nothing(*_: object) -> None:
+    """The method has no effect."""
+
+
+#: CPUs of pods that have ended stay taken (pull request 52363).
+KeepsEnded = _with("KeepsEnded", remove_stale_state=_nothing)
+#: Until the next reconcile round the CPUs of a pod that is gone are taken.
+ClearsInRoundsAlone = _with("ClearsInRoundsAlone", begin_admission=_nothing)
+#: An update that was refused counts as done.
+TriesOnce = _with("TriesOnce", update_failed=_nothing)
+#: Whoever asks which container has CPUs of its own hears of none (issue 70585), all or CPU 0.
+KeepsQuotas = _with("KeepsQuotas", exclusive_cpus=lambda *_: CPUSet())
+LiftsQuotas = _with("LiftsQuotas", exclusive_cpus=lambda self, *which: self.affinity(*which))
+ReportsCPU0 = _with("ReportsCPU0", exclusive_cpus=lambda *_: CPUSet([0]))
+#: Requests for exclusive CPUs are not counted.
+CountsNothing = _with("CountsNothing", _counted=lambda self, *_, **__: self.metrics)
 
 
 class LosesRestarted(CPUManager):
@@ -44,21 +63,6 @@ class FirstPool(CPUManager):
         return pools.setdefault(uid, own) if self.state.get(uid, container) is None else own
 
 
-class KeepsEnded(CPUManager):
-    """CPUs of pods that have ended stay taken (pull request 52363)."""
-
-    def remove_stale_state(self) -> None:
-        """Nothing is stale."""
-
-
-class ClearsInRoundsAlone(CPUManager):
-    """An admission clears away nothing: until the next reconcile round the CPUs of a pod that is
-    gone are taken."""
-
-    def begin_admission(self, pod: Pod) -> None:
-        """Nothing is stale yet."""
-
-
 class FreesEachContainer(CPUManager):
     """CPUs return with each container, whatever becomes of its pod."""
 
@@ -70,27 +74,6 @@ class FreesEachContainer(CPUManager):
         return super().reconcile(running)
 
 
-class KeepsQuotas(CPUManager):
-    """Whoever asks which container has CPUs of its own hears of none (issue 70585)."""
-
-    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
-        return CPUSet()
-
-
-class LiftsQuotas(CPUManager):
-    """Whoever asks which container has CPUs of its own hears of all."""
-
-    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
-        return self.affinity(uid, container)
-
-
-class TriesOnce(CPUManager):
-    """An update that was refused counts as done."""
-
-    def update_failed(self, uid: str, container: str) -> None:
-        """Nothing is forgotten."""
-
-
 class CreatesWithout(CPUManager):
     """Containers are created without a cpuset, and get theirs in the next round."""
 
@@ -100,13 +83,6 @@ class CreatesWithout(CPUManager):
 
     def add_container(self, uid: str, container: str) -> None:
         self._known.add((uid, container))
-
-
-class CountsNothing(CPUManager):
-    """Requests for exclusive CPUs are not counted."""
-
-    def _counted(self, taken: int, *, failed: bool) -> Metrics:
-        return self.metrics
 
 
 class CountsErrorsAlone(CPUManager):
@@ -124,13 +100,6 @@ class CountsLentOnce(CPUManager):
         held, free = len(self.exclusive_cpus(uid, container)), len(self.state.default)
         super().remove_container(uid, container)
         self.metrics = self.metrics.returned(held - (len(self.state.default) - free))
-
-
-class ReportsCPU0(CPUManager):
-    """Whoever asks which CPUs a container has of its own hears of CPU 0."""
-
-    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
-        return CPUSet([0])
 
 
 @dataclass(frozen=True)
@@ -211,25 +180,13 @@ def _judged(broken: Broken, wrong: type[CPUManager] | str, *, model: bool) -> Re
     def make(
         trees: Callable[[str], Mapping[str, str]], name: str, config: KubeletConfig, release: str
     ) -> Node:
+        release = f"{release}+{variant}" if variant else release
         return Node(
-            trees,
-            name,
-            config,
-            release=f"{release}+{variant}" if variant else release,
-            manager_factory=manager,
-            discovering=info_of,
+            trees, name, config, release=release, manager_factory=manager, discovering=info_of
         )
 
-    def oracle(*args: object, **kwargs: object) -> ModelOracle | PromisesOnly:
-        if not model:
-            return PromisesOnly()
-        return ModelOracle(*args, release=broken.release, **kwargs)  # type: ignore[arg-type]
-
-    scenario = find(broken.scenario)
-    assert scenario is not None
     subject = ReferenceSubject(release=broken.release, make=make)
-    case = Case(scenario, machine(MACHINE))
-    return judge(case, subject, oracle=oracle, release=broken.release).result
+    return judged(broken.scenario, MACHINE, subject, release=broken.release, model=model)
 
 
 @pytest.mark.parametrize("model", [True, False], ids=["model", "promise alone"])

@@ -10,17 +10,13 @@ from functools import cache
 
 import pytest
 
-import topologies
 from conformance.catalogue import catalogue, find
-from conformance.judge import Case, judge
-from conformance.oracle import ModelOracle
-from conformance.results import Result
 from conformance.scenario import Level, Scenario
-from conformance.subject import Capability, Subject
+from conformance.subject import Capability
 from conformance.subjects.miniatures import MINIATURES
-from conformance.subjects.reference import ReferenceSubject
-from differential.kill_matrix import judged
+from differential import kill_matrix
 from reference import NEWEST
+from tests.conformance.judging import judged
 
 CORE = [one for one in catalogue() if one.level is Level.CORE]
 MACHINES = ("1s-1n-4c-smt2", "2s-2n-16c-smt2", "2s-2n-32c-smt2-l3x4", "2s-4n-64c-smt2")
@@ -43,18 +39,9 @@ _GATES = re.compile(r"\bgate ([A-Za-z]+)=")
 @cache
 def _features(scenario: Scenario, machine: str, release: str) -> frozenset[str]:
     """The feature gates that a scenario sets, but for those of options."""
-    result = _result(scenario, machine, release)
+    result = judged(scenario, scenario.machine or machine, release=release)
     found = {gate for step in result.steps for gate in _GATES.findall(step)}
     return frozenset(gate for gate in found if not OF_OPTIONS.fullmatch(gate))
-
-
-def _result(scenario: Scenario, machine: str, release: str) -> Result:
-    def oracle(*args: object, **kwargs: object) -> ModelOracle:
-        return ModelOracle(*args, release=release, **kwargs)  # type: ignore[arg-type]
-
-    case = Case(scenario, topologies.machine(scenario.machine or machine))
-    subject: Subject = ReferenceSubject(release=release)
-    return judge(case, subject, oracle=oracle, release=release).result
 
 
 def _is_beyond(scenario: Scenario, machine: str, release: str) -> bool:
@@ -67,13 +54,10 @@ def _is_beyond(scenario: Scenario, machine: str, release: str) -> bool:
 def test_a_core_scenario_is_about_cpus_in_every_release_from_its_first_on(
     scenario: Scenario,
 ) -> None:
+    """It sets no feature gate but those of options: in the newest release known and in the one
+    announced, where the model can run it."""
     assert not scenario.until, "what a release stopped doing is not promised"
     assert not scenario.capabilities & BEYOND
-
-
-@pytest.mark.parametrize("scenario", CORE, ids=lambda one: one.id)
-def test_a_core_scenario_sets_no_feature_gate_but_those_of_options(scenario: Scenario) -> None:
-    """In the newest release known and in the one announced, where the model can run it."""
     for release in (NEWEST, "1.38"):
         for machine in MACHINES:
             assert not _features(scenario, machine, release)
@@ -91,6 +75,6 @@ def test_a_miniature_that_pins_wrongly_is_caught_at_the_core_level(name: str) ->
     first = [one for one in CORE if one.id in (made.caught_by, *made.also)]
     for scenario in (*first, *CORE):
         machine = scenario.machine or made.machine
-        if judged(name, scenario, machine, model=True).verdict == "fail":
+        if kill_matrix.judged(name, scenario, machine, model=True).verdict == "fail":
             return
     pytest.fail(f"no core scenario fails for {name}; {made.caught_by} does")

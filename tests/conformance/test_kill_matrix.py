@@ -10,16 +10,14 @@ from typing import Final
 
 import pytest
 
-from conformance.catalogue import catalogue, find
-from conformance.judge import Case, judge
-from conformance.oracle import ModelOracle
-from conformance.results import Result
-from conformance.subjects.miniatures import MINIATURES
-from conformance.subjects.reference import ReferenceSubject
+from conformance.catalogue import catalogue
+from conformance.subject import SubjectUsageError
+from conformance.subjects.miniatures import MINIATURES, miniature
 from differential import kill_matrix
 from differential.kill_exceptions import NEVER_FAILED, UNCAUGHT
 from differential.kill_matrix import Kill, Matrix
-from topologies import machine
+from reference.behaviours import Behaviour
+from tests.conformance.judging import judged, scenario_of
 
 PAGE: Final = Path(__file__).parents[2] / "docs/tables/kill-matrix.md"
 
@@ -30,42 +28,39 @@ def found() -> Matrix:
 
 
 def _rows() -> list[tuple[str, Kill]]:
-    return list(kill_matrix.catching(found()).items())
+    """What the page has catch each miniature; and the other scenarios that are bound to catch one
+    that is made by hand."""
+    also = [
+        (name, Kill(scenario, scenario_of(scenario).machine or one.machine, alone=True))
+        for name, one in MINIATURES.items()
+        for scenario in one.also
+    ]
+    return [*kill_matrix.catching(found()).items(), *also]
 
 
-def _judged(name: str, kill: Kill, *, model: bool) -> Result:
-    scenario = find(kill.scenario)
-    assert scenario is not None
-    return kill_matrix.judged(name, scenario, kill.machine, model=model)
-
-
-@pytest.mark.parametrize(("name", "kill"), _rows(), ids=lambda one: str(one).split(" ")[0])
+@pytest.mark.parametrize(
+    ("name", "kill"), _rows(), ids=lambda one: one.scenario if isinstance(one, Kill) else one
+)
 def test_a_miniature_is_caught_as_the_page_says(name: str, kill: Kill) -> None:
     """With differences, by the model, and by the promise alone where there is no mark."""
+    scenario = scenario_of(kill.scenario)
     for model in (True, False) if kill.alone else (True,):
-        result = _judged(name, kill, model=model)
+        result = kill_matrix.judged(name, scenario, kill.machine, model=model)
         assert result.verdict == "fail", result.explanation
         assert result.failure is not None
         assert result.failure.differences
+        assert "replay" in result.explanation
 
 
 @pytest.mark.parametrize("scenario", sorted({kill.scenario for _, kill in _rows()}))
 def test_what_catches_a_miniature_passes_on_the_model(scenario: str) -> None:
-    """In each release in which the page has it catch one; or it would accuse every kubelet."""
-    one = find(scenario)
-    assert one is not None
-    cases = {
+    """In each release in which it catches one; or it would accuse every kubelet."""
+    for release, place in {
         (kill_matrix.release_of(name), kill.machine)
         for name, kill in _rows()
         if kill.scenario == scenario
-    }
-    for release, place in cases:
-
-        def oracle(*args: object, release: str = release, **kwargs: object) -> ModelOracle:
-            return ModelOracle(*args, release=release, **kwargs)  # type: ignore[arg-type]
-
-        subject = ReferenceSubject(release=release)
-        result = judge(Case(one, machine(place)), subject, oracle=oracle, release=release).result
+    }:
+        result = judged(scenario, place, release=release)
         assert result.verdict == "pass", result.explanation
 
 
@@ -80,13 +75,13 @@ def test_the_page_is_whole() -> None:
 )
 def test_a_scenario_is_added_without_running_the_others(scenario: str) -> None:
     """Also one that names causes: another scenario may name them while it is missing."""
-    one = find(scenario)
-    assert one is not None
     without = {
         name: tuple(kill for kill in kills if kill.scenario != scenario)
         for name, kills in found().items()
     }
-    assert kill_matrix.page(kill_matrix.extended(without, one)) == PAGE.read_text(encoding="utf-8")
+    assert kill_matrix.page(kill_matrix.extended(without, scenario_of(scenario))) == PAGE.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_names_of_both_kinds_are_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,3 +119,60 @@ def test_only_real_nodes_have_scenarios_that_never_failed() -> None:
     """Everything that the model can do, some miniature does wrong."""
     names = [name for names in NEVER_FAILED.values() for name in names]
     assert {name.partition("/")[0] for name in names} == {"node"}
+
+
+# -- how miniatures are named and made -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("x", "unknown miniature 'x': there are splits-cores"),
+        ("splits-core", "unknown miniature 'splits-core': did you mean splits-cores?"),
+        ("true-size", "unknown miniature 'true-size': did you mean true-sizes?"),
+        ("uncore-best-fit=off", "miniature:uncore-best-fit=off: every release is so"),
+        ("true-sizes=yes", "unknown miniature 'true-sizes=yes'"),
+    ],
+)
+def test_an_unknown_miniature_is_named(name: str, said: str) -> None:
+    """With those that there are, or the one that was meant."""
+    with pytest.raises(SubjectUsageError) as caught:
+        miniature(name)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "release"),
+    [
+        ("true-sizes", "1.37"),
+        ("true-sizes=on", "1.37"),
+        ("ordered-allocation", "1.21"),
+        ("ordered-allocation=off", "1.22"),
+        ("sockets-counted-by-id", "1.20.4"),
+        ("bad-state-panics", "1.9"),
+        ("state-file-created-empty", "1.8"),
+    ],
+)
+def test_a_behaviour_switched_is_a_miniature_of_a_release_that_differs(
+    name: str, release: str
+) -> None:
+    """Judged by the plain release, without the switch."""
+    subject = miniature(name)
+    assert subject.info.release == release
+    assert subject.info.name == f"miniature:{name}"
+
+
+def test_a_switch_that_changes_nothing_in_a_release_is_refused() -> None:
+    """It would pass everything."""
+    with pytest.raises(SubjectUsageError, match=r"release 1.36 is so anyway; 1.21 is not"):
+        miniature("ordered-allocation", release="1.36")
+    with pytest.raises(SubjectUsageError, match=r"release 1.36 is so anyway"):
+        miniature("ordered-allocation").of("1.36")
+    with pytest.raises(SubjectUsageError, match=r"the model knows 1.8 to 1.38"):
+        miniature("ordered-allocation", release="1.5")
+
+
+def test_no_miniature_has_the_name_of_a_behaviour() -> None:
+    """Or one of them could not be had."""
+    assert not set(MINIATURES) & {one.title for one in Behaviour}

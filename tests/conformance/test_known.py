@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from datetime import date
 from pathlib import Path
 from typing import Final
@@ -75,11 +76,6 @@ def test_a_list_that_cannot_be_used_is_one_line(tmp_path: Path, text: str, error
     assert "\n" not in str(caught.value)
 
 
-def test_a_list_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(KnownFailuresError, match="No such file"):
-        known.read(tmp_path / "absent.toml", IDS)
-
-
 def _entry(**changes: str) -> KnownFailure:
     facts = {"scenario": "qos/whole", "reason": "r", "expires": "2026-03-01"}
     return KnownFailure(**(facts | changes))
@@ -131,8 +127,6 @@ def test_the_list_is_strict(verdicts: str, expires: str, status: ExitStatus) -> 
 
 @given(reason=st.text(min_size=1), machine=st.text(min_size=1), link=st.text())
 def test_any_text_that_is_written_is_read_again(reason: str, machine: str, link: str) -> None:
-    import tomllib
-
     entry = _entry(reason=reason, machine=machine, link=link)
     (table,) = tomllib.loads(known.write([entry]))["known"]
     expires = table.pop("expires")

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import cast
 
 import pytest
 
-from conformance.catalogue import find
-from conformance.judge import Case, judge
-from conformance.lockstep import Divergence, LockstepNode, OracleMaker
+from conformance.lockstep import Divergence, LockstepNode
 from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE, RESERVED_STAY
+from conformance.results import Failure
 from conformance.scenario import Scenario, Source
 from conformance.subject import Capability, SubjectInfo, SubjectLostError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUSet, DiscoveryError, Node
 from reference.steps import Apply, KubeletConfig, Start, Step
 from reference.view import View
+from tests.conformance.judging import judged, scenario_of
 from topologies import Machine, Tree, machine
 
 MACHINE = machine("1s-1n-4c-smt2")
@@ -32,10 +31,9 @@ class Doctored:
     info = SubjectInfo("doctored", NEWEST)
     capabilities = frozenset(Capability)
 
-    def __init__(self, change: Callable[[Node, View], View]) -> None:
+    def __init__(self, change: Callable[[Node, View], View] = lambda _, view: view) -> None:
         self._change = change
         self.closed = 0
-        self.asked: list[Step] = []
         self.after_start: Callable[[], None] = lambda: None
 
     def node(
@@ -45,7 +43,6 @@ class Doctored:
         return self
 
     def do(self, step: Step) -> None:
-        self.asked.append(step)
         self._node.do(step)
         if isinstance(step, Start):
             self.after_start()
@@ -68,14 +65,28 @@ class Doctored:
         self.closed += 1
 
 
-def _oracle(
-    machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-) -> ModelOracle:
-    return ModelOracle(machine, config, machines=machines, release=NEWEST)
+_oracle = partial(ModelOracle, release=NEWEST)
 
 
 def _lockstep(subject: Doctored | ReferenceSubject) -> LockstepNode:
     return LockstepNode(subject, MACHINE, oracle=_oracle, release=NEWEST)
+
+
+def _scenario(body: Callable[[LockstepNode], None], **changes: object) -> Scenario:
+    facts: dict[str, object] = {
+        "id": "test/one",
+        "title": "A fact",
+        "source": Source("a document", "https://example.org/"),
+        "body": body,
+    }
+    return Scenario(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+def _failure(do: Callable[[], object]) -> Failure:
+    """With what this step ends a scenario."""
+    with pytest.raises(Divergence) as caught:
+        do()
+    return caught.value.failure
 
 
 def _restarted(order: tuple[str, ...]) -> View:
@@ -94,9 +105,7 @@ def test_a_view_that_differs_from_the_oracles_is_a_divergence() -> None:
         Doctored(lambda _, view: replace(view, state_file=None) if view.pods else view)
     )
     node.boot()
-    with pytest.raises(Divergence) as caught:
-        node.apply(guaranteed("a", 2))
-    failure = caught.value.failure
+    failure = _failure(lambda: node.apply(guaranteed("a", 2)))
     assert [one.what for one in failure.differences] == ["state file"]
     assert [(one.owner, one.cpus) for one in failure.seen_holdings] == [
         ("a/c", "1,5"),
@@ -107,13 +116,11 @@ def test_a_view_that_differs_from_the_oracles_is_a_divergence() -> None:
 
 
 def test_who_held_which_cpus_is_told_after_every_step_that_changed_it() -> None:
-    node = _lockstep(Doctored(lambda _, view: view))
+    node = _lockstep(Doctored())
     node.boot()
     node.apply(guaranteed("a", 2))
     node.stop()
-    with pytest.raises(Divergence) as caught:
-        node.promise(False, "never kept")
-    [started, applied] = caught.value.failure.moments
+    [started, applied] = _failure(lambda: node.promise(False, "never kept")).moments
     assert started.step == "start the kubelet"
     assert [(one.owner, one.cpus) for one in started.holdings] == [
         ("reserved", "0,4"),
@@ -131,15 +138,13 @@ def test_a_kubelet_that_runs_and_should_refuse_is_the_cause_named_first() -> Non
     def runs(_: Node, view: View) -> View:
         return replace(view, running=True, error="", exit_status=None, shared_pool=CPUSet())
 
-    subject = Doctored(lambda _, view: view)
+    subject = Doctored()
     node = _lockstep(subject)
     node.boot()
     node.stop()
     node.write_state('{"policyName":"static","defaultCpuSet":"0-9","checksum":1}')
     subject._change = runs
-    with pytest.raises(Divergence) as caught:
-        node.start()
-    failure = caught.value.failure
+    failure = _failure(node.start)
     assert failure.rule == "The kubelet refuses to start"
     assert failure.differences[0].what == "kubelet"
     assert failure.differences[0].seen == "runs"
@@ -152,9 +157,7 @@ def test_a_kubelet_that_gives_up_and_should_run_is_the_cause_named_first() -> No
         return replace(view, running=False, error="no reason", exit_status=1)
 
     node = _lockstep(Doctored(gives_up))
-    with pytest.raises(Divergence) as caught:
-        node.boot()
-    failure = caught.value.failure
+    failure = _failure(node.boot)
     assert failure.differences[0].seen == "gave up with exit status 1: no reason"
     assert failure.seen_holdings == []
 
@@ -166,16 +169,15 @@ def test_a_broken_invariant_is_named_before_what_the_oracle_says() -> None:
         return replace(view, shared_pool=view.shared_pool - node.reserved)
 
     node = _lockstep(Doctored(steal))
-    with pytest.raises(Divergence) as caught:
-        node.boot()
-    assert "Reserved CPUs stay in the shared pool" in caught.value.failure.rule
-    assert "Every CPU is either exclusive or in the shared pool" in caught.value.failure.rule
+    rule = _failure(node.boot).rule
+    assert "Reserved CPUs stay in the shared pool" in rule
+    assert "Every CPU is either exclusive or in the shared pool" in rule
 
 
 def test_an_order_of_admission_that_chance_decides_is_no_divergence() -> None:
     """After the state file is gone, pods are admitted in any order. The oracle goes on from what
     was seen: the later deletion returns the CPUs that the pod really had."""
-    subject = Doctored(lambda _, view: view)
+    subject = Doctored()
     node = _lockstep(subject)
     node.boot()
     for name in ("a", "b"):
@@ -193,13 +195,13 @@ def test_an_order_of_admission_that_chance_decides_is_no_divergence() -> None:
 
 def test_the_node_is_closed_whatever_happens() -> None:
     """Also when the scenario crashes; and that is no verdict on the subject."""
-    subject = Doctored(lambda _, view: view)
+    subject = Doctored()
 
     def crash(node: LockstepNode) -> None:
         node.boot()
         raise RuntimeError("a bug in the scenario")
 
-    result = judge(_case(crash), subject, oracle=_oracle, release=NEWEST).result
+    result = judged(_scenario(crash), MACHINE, subject)
     assert result.verdict == "unknown"
     assert "RuntimeError: a bug in the scenario" in result.reason
     assert subject.closed == 1
@@ -210,20 +212,13 @@ def _boots(node: LockstepNode) -> None:
 
 
 def test_a_step_that_cannot_be_carried_out_is_unknown() -> None:
-    """With the subject's evidence."""
 
     class Lost(Doctored):
         def do(self, step: Step) -> None:
             raise SubjectLostError("the kubelet hangs", evidence="its last line")
 
-    result = judge(
-        _case(_boots),
-        Lost(lambda _, view: view),
-        oracle=_oracle,
-        release=NEWEST,
-    ).result
-    assert result.verdict == "unknown"
-    assert result.reason == "the kubelet hangs"
+    result = judged(_scenario(_boots), MACHINE, Lost())
+    assert (result.verdict, result.reason) == ("unknown", "the kubelet hangs")
     assert "its last line" in result.explanation
 
 
@@ -238,7 +233,7 @@ def _applies(node: LockstepNode) -> None:
 
 def test_a_subject_that_hangs_fails_and_its_log_is_shown() -> None:
     """It is no case of "could not tell": the model answers."""
-    result = judge(_case(_applies), Doctored(_seen_hanging), oracle=_oracle, release=NEWEST).result
+    result = judged(_scenario(_applies), MACHINE, Doctored(_seen_hanging))
     assert result.verdict == "fail"
     assert result.reason.startswith("hang: the kubelet answers the step “apply")
     assert result.failure is not None
@@ -254,15 +249,13 @@ def test_a_hang_that_the_model_does_not_know_is_not_excused() -> None:
         node.expect_hang()
         _applies(node)
 
-    result = judge(_case(allows), Doctored(_seen_hanging), oracle=_oracle, release=NEWEST).result
+    result = judged(_scenario(allows), MACHINE, Doctored(_seen_hanging))
     assert result.verdict == "fail"
     assert result.reason.startswith("hang: ")
 
 
-ENDLESS = Case(
-    cast(Scenario, find("options/numa-distribution-may-hang")),
-    machine("2s-4n-40c-smt2-interleaved"),
-)
+ENDLESS = scenario_of("options/numa-distribution-may-hang")
+WHERE_IT_HANGS = "2s-4n-40c-smt2-interleaved"
 
 
 def test_a_hang_of_the_release_breaks_a_promise_of_an_answer() -> None:
@@ -270,10 +263,9 @@ def test_a_hang_of_the_release_breaks_a_promise_of_an_answer() -> None:
 
     def promises(node: LockstepNode) -> None:
         node.expect_hang = lambda: None  # type: ignore[method-assign]
-        ENDLESS.scenario.body(node)
+        ENDLESS.body(node)
 
-    case = replace(ENDLESS, scenario=replace(ENDLESS.scenario, body=promises))
-    result = judge(case, ReferenceSubject(), oracle=_oracle, release=NEWEST).result
+    result = judged(replace(ENDLESS, body=promises), WHERE_IT_HANGS)
     assert result.verdict == "fail"
     assert "the model of 1.36 hangs here as well: 2 CPUs are to be dealt out" in result.explanation
 
@@ -283,7 +275,7 @@ def test_a_kubelet_with_the_fix_is_not_accused_of_answering(release: str) -> Non
     """Whether the user says that it carries the fix or not. Where not, the model says nothing more
     and the promise judges."""
     subject = ReferenceSubject(release=f"{NEWEST}+distribution-ends")
-    result = judge(ENDLESS, subject, oracle=_oracle_of(release), release=release).result
+    result = judged(ENDLESS, WHERE_IT_HANGS, subject, release=release)
     assert result.verdict == "pass", result.explanation
     assert result.witness.endswith("after that the promise alone") is (release == NEWEST)
 
@@ -291,61 +283,45 @@ def test_a_kubelet_with_the_fix_is_not_accused_of_answering(release: str) -> Non
 def test_a_kubelet_that_is_said_to_have_the_fix_may_not_hang() -> None:
     """Although the scenario allows for a hang."""
     release = f"{NEWEST}+distribution-ends"
-    result = judge(ENDLESS, ReferenceSubject(), oracle=_oracle_of(release), release=release).result
+    result = judged(ENDLESS, WHERE_IT_HANGS, ReferenceSubject(), release=release)
     assert result.verdict == "fail"
     assert result.reason.startswith("hang: ")
 
 
-def _oracle_of(release: str) -> OracleMaker:
-    return partial(ModelOracle, release=release)
-
-
 def test_a_scenario_without_a_step_is_never_a_pass() -> None:
-    """It has proved nothing."""
-    result = judge(
-        _case(lambda node: None), ReferenceSubject(), oracle=_oracle, release=NEWEST
-    ).result
-    assert result.verdict == "unknown"
+    assert judged(_scenario(lambda node: None), MACHINE).verdict == "unknown"
 
 
 def test_a_capability_that_is_missing_skips_with_its_name() -> None:
-    """In words."""
-    subject = Doctored(lambda _, view: view)
+    subject = Doctored()
     subject.capabilities = frozenset({Capability.PODS, Capability.STATE_FILE})
-    case = _case(lambda node: None, capabilities=frozenset({Capability.REBOOT}))
-    result = judge(case, subject, oracle=_oracle, release=NEWEST).result
+    scenario = _scenario(lambda node: None, capabilities=frozenset({Capability.REBOOT}))
+    result = judged(scenario, MACHINE, subject)
     assert result.verdict == "skip"
     assert result.reason == "the subject cannot boot the machine again with other CPUs"
 
 
 def test_the_replay_command_judges_by_the_same_release() -> None:
     """Where that is not the subject's own."""
-    subject = Doctored(lambda _, view: view)
+    subject = Doctored()
     subject.info = SubjectInfo("doctored", "1.35")
-    result = judge(_case(_boots), subject, oracle=_oracle, release=NEWEST).result
+    result = judged(_scenario(_boots), MACHINE, subject)
     assert result.verdict == "pass"
     assert f"--release {NEWEST} " in result.replay
 
 
-def test_a_release_before_the_promise_skips() -> None:
-    """And one after its end."""
-    for changes, reason in (
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
         ({"since": "1.37"}, "promised from 1.37 on, this is 1.36"),
         ({"since": "1.8", "until": "1.35"}, "promised up to 1.35, this is 1.36"),
-    ):
-        case = _case(lambda node: None, **changes)
-        result = judge(case, ReferenceSubject(), oracle=_oracle, release=NEWEST).result
-        assert (result.verdict, result.reason) == ("skip", reason)
-
-
-def _case(body: Callable[[LockstepNode], None], **changes: object) -> Case:
-    facts: dict[str, object] = {
-        "id": "test/one",
-        "title": "A fact",
-        "source": Source("a document", "https://example.org/"),
-        "body": body,
-    }
-    return Case(Scenario(**{**facts, **changes}), MACHINE)  # type: ignore[arg-type]
+    ],
+)
+def test_a_release_before_the_promise_or_after_its_end_skips(
+    changes: dict[str, str], reason: str
+) -> None:
+    result = judged(_scenario(lambda node: None, **changes), MACHINE)
+    assert (result.verdict, result.reason) == ("skip", reason)
 
 
 def _stolen(view: View, node: LockstepNode) -> View:
@@ -357,15 +333,11 @@ def test_a_known_defect_is_not_held_against_the_subject() -> None:
     """Only the rules named; the oracle still objects."""
     node = _lockstep(Doctored(lambda _, view: _stolen(view, node)))
     node.expect_broken(RESERVED_STAY)
-    with pytest.raises(Divergence) as caught:
-        node.boot()
-    assert caught.value.failure.rule == "Every CPU is either exclusive or in the shared pool"
+    assert _failure(node.boot).rule == "Every CPU is either exclusive or in the shared pool"
     node = _lockstep(Doctored(lambda _, view: _stolen(view, node)))
     node.expect_broken(RESERVED_STAY, EXCLUSIVE_TO_ONE)
     node.expect_lost(node.reserved)
-    with pytest.raises(Divergence) as caught:
-        node.boot()
-    assert caught.value.failure.rule.startswith("After the step")
+    assert _failure(node.boot).rule.startswith("After the step")
 
 
 def test_an_update_more_than_is_owed_is_not_accused() -> None:
@@ -374,9 +346,7 @@ def test_an_update_more_than_is_owed_is_not_accused() -> None:
     def mended(_: Node, view: View) -> View:
         return replace(view, cpusets={**view.cpusets, **view.assignments})
 
-    scenario = find("reconcile/restart-repairs-a-changed-cpuset")
-    assert scenario is not None
-    result = judge(Case(scenario, MACHINE), Doctored(mended), oracle=_oracle, release=NEWEST).result
+    result = judged("reconcile/restart-repairs-a-changed-cpuset", MACHINE, Doctored(mended))
     assert result.verdict == "pass", result.explanation
 
 
@@ -384,7 +354,7 @@ def test_an_update_to_the_wrong_cpus_is_accused() -> None:
     def moved(_: Node, view: View) -> View:
         return replace(view, cpusets={"a": {"c": node.cpus - node.reserved}})
 
-    subject = Doctored(lambda _, view: view)
+    subject = Doctored()
     node = _lockstep(subject)
     node.boot()
     node.apply(guaranteed("a", 1))
@@ -395,15 +365,13 @@ def test_an_update_to_the_wrong_cpus_is_accused() -> None:
 
 def test_a_shared_container_on_exclusive_cpus_is_accused_where_nothing_was_said() -> None:
     """Under a strict reservation that leaves the pool empty (kubernetes/kubernetes#141196)."""
-    scenario = find("options/strict-empties-the-pool")
-    assert scenario is not None
+    scenario = scenario_of("options/strict-empties-the-pool")
 
     def says_nothing(node: LockstepNode) -> None:
         node.expect_broken = lambda *rules: None  # type: ignore[method-assign]
         scenario.body(node)
 
-    case = Case(replace(scenario, body=says_nothing), MACHINE)
-    result = judge(case, ReferenceSubject(), oracle=_oracle, release=NEWEST).result
+    result = judged(replace(scenario, body=says_nothing), MACHINE)
     assert (result.verdict, result.reason) == ("fail", EXCLUSIVE_TO_ONE)
     assert result.failure is not None
     (found,) = result.failure.differences

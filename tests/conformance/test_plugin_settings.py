@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -11,20 +10,12 @@ import pytest
 
 from conformance.plugin import pytest_keyboard_interrupt
 from conformance.results import Footer, Header, Result, read
+from tests.cli.running import Done, python
 
 
-def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "--pyargs", "conformance.suite", "-q"),
-            *("-p", "no:cacheprovider", "--tb=no", *arguments),
-        ],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+def _pytest(folder: Path, *arguments: str) -> Done:
+    suite = ("-m", "pytest", "--pyargs", "conformance.suite", "-q", "-p", "no:cacheprovider")
+    return python(*suite, "--tb=no", *arguments, cwd=folder)
 
 
 _INI = """[pytest]

@@ -131,9 +131,7 @@ def test_cpus_3_and_4_lie_in_two_parts(
 def test_an_uneven_share_is_seen() -> None:
     """Five CPUs of one NUMA node and three of the other, where each had room for four."""
     judged = situation(
-        config(
-            policy_options={"distribute-cpus-across-numa": "true"},
-        ),
+        config(policy_options={"distribute-cpus-across-numa": "true"}),
         "a",
         machine="2s-2n-12c-smt1",
     )

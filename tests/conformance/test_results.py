@@ -1,4 +1,4 @@
-"""The result stream, written and read."""
+"""The result stream, written and read, and the exit status that follows."""
 
 from __future__ import annotations
 
@@ -18,21 +18,17 @@ from conformance.results import (
     MachineRecord,
     Result,
     ResultsError,
-    encode,
     read,
 )
 from conformance.stream import StreamWriter
 from conformance.subject import SubjectInfo
-from conformance.verdict import ExitStatus, Verdict, tally
+from conformance.verdict import ExitStatus, Verdict, exit_status, tally
 from tests.support import lacking
 
 INFO = SubjectInfo(name="kubelet:1.36", release="1.36", version="v1.36.3", digest="sha256:ab")
 
 
 def _result(**changes: object) -> Result:
-    from conformance.lockstep import machine_record
-    from topologies import Machine, Tree
-
     facts: dict[str, object] = {
         "scenario": "qos/one",
         "title": "A fact",
@@ -40,7 +36,7 @@ def _result(**changes: object) -> Result:
         "level": "core",
         "source": "a document",
         "source_url": "https://example.org/",
-        "machine": machine_record(Machine("m", Tree({})), None),
+        "machine": MachineRecord(name="m", shape="", digest="", cpus={}),
         "verdict": "pass",
     }
     return Result(**{**facts, **changes})  # type: ignore[arg-type]
@@ -57,7 +53,6 @@ def _written(path: Path, *, footer: bool = True) -> Path:
 
 
 def test_a_stream_is_read_as_written(tmp_path: Path) -> None:
-    """Header, results, footer."""
     header, result, footer = read(_written(tmp_path / "result.jsonl"))
     assert isinstance(header, Header)
     assert header.subject.version == "v1.36.3"
@@ -94,32 +89,20 @@ def test_results_are_on_disk_at_once(tmp_path: Path) -> None:
         (b"nonsense\n", ":1: not a record"),
         (b"\xff\xfe\n", ":1: not a record"),
         (b'{"kind":"text","number":0,"text":"t"}\n', ":1: the header is missing"),
+        # Whatever else such a header lacks.
+        (b'{"kind":"header","schema":99}\n', ":1: schema 99 is newer"),
+        (
+            b'{"kind":"header","schema":1,"machines":7}\n',
+            ":1: schema 1 is older than 2, which this pinproof reads",
+        ),
     ],
 )
 def test_what_is_no_stream_is_named_with_its_line(tmp_path: Path, text: bytes, error: str) -> None:
-    """One line, with the file's name."""
     path = tmp_path / "result.jsonl"
     path.write_bytes(text)
     with pytest.raises(ResultsError, match=error) as caught:
         list(read(path))
     assert "\n" not in str(caught.value)
-
-
-def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    """Its fields could mean something else."""
-    path = _written(tmp_path / "result.jsonl")
-    path.write_bytes(path.read_bytes().replace(b'"schema":2', b'"schema":99', 1))
-    with pytest.raises(ResultsError, match="schema 99 is newer"):
-        list(read(path))
-
-
-def test_an_older_schema_is_refused_in_one_line(tmp_path: Path) -> None:
-    """Whatever else its header lacks."""
-    path = tmp_path / "old.jsonl"
-    path.write_bytes(b'{"kind":"header","schema":1,"machines":7}\n' + encode(_result()) + b"\n")
-    with pytest.raises(ResultsError) as caught:
-        list(read(path))
-    assert str(caught.value) == f"{path}:1: schema 1 is older than 2, which this pinproof reads"
 
 
 def _machine(name: str, cpus: int = 4) -> MachineRecord:
@@ -227,7 +210,6 @@ def test_a_gigantic_line_is_refused_and_not_read(
 
 
 def test_the_header_says_what_was_run(tmp_path: Path) -> None:
-    """And with which scenarios."""
     about: dict[str, Any] = {
         "digests": {"m": "sha256:5a"},
         "configuration": {"level": "core"},
@@ -264,7 +246,37 @@ def test_every_line_of_a_run_is_as_the_schema_says(tmp_path: Path) -> None:
         assert not validator.is_valid(wrong)
 
 
-def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    """Not a traceback."""
-    with pytest.raises(ResultsError, match="No such file"):
-        list(read(tmp_path / "absent"))
+# -- the exit status of a run ----------------------------------------------------------------------
+
+PASS, FAIL, SKIP, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.SKIP, Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "floor", "status"),
+    [
+        ([PASS], 1, ExitStatus.CONFORMANT),
+        ([PASS, SKIP], 1, ExitStatus.CONFORMANT),
+        ([PASS, FAIL], 1, ExitStatus.NOT_CONFORMANT),
+        ([PASS, UNKNOWN], 1, ExitStatus.COULD_NOT_TELL),
+        ([UNKNOWN, FAIL], 1, ExitStatus.NOT_CONFORMANT),
+        ([], 1, ExitStatus.TOO_FEW),
+        ([], 0, ExitStatus.TOO_FEW),
+        ([SKIP, SKIP], 1, ExitStatus.TOO_FEW),
+        ([PASS, SKIP], 2, ExitStatus.TOO_FEW),
+        ([PASS, PASS], 2, ExitStatus.CONFORMANT),
+    ],
+)
+def test_exit_status(verdicts: list[Verdict], floor: int, status: ExitStatus) -> None:
+    """A broken promise first, then what could not be told, then too little."""
+    assert exit_status(tally(verdicts), floor=floor) is status
+
+
+def test_a_machine_on_which_nothing_applied_is_too_little() -> None:
+    """Whatever passed elsewhere; what was broken elsewhere is broken all the same."""
+    assert exit_status(tally([PASS, SKIP]), idle=["node7"]) is ExitStatus.TOO_FEW
+    assert exit_status(tally([FAIL, SKIP]), idle=["node7"]) is ExitStatus.NOT_CONFORMANT
+
+
+def test_tally_has_every_verdict() -> None:
+    """Those that do not occur as well."""
+    assert tally([PASS, PASS, SKIP]) == {PASS: 2, FAIL: 0, SKIP: 1, UNKNOWN: 0}

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
-from conformance.judge import Case, judge
 from conformance.lockstep import LockstepNode, comparison
-from conformance.oracle import ModelOracle
 from conformance.pods import best_effort, guaranteed
 from conformance.results import Difference, Result
 from conformance.scenario import Scenario, Source
 from conformance.subject import Capability, SubjectInfo
-from conformance.subjects.reference import ModelNode, ReferenceSubject
+from conformance.subjects.reference import ModelNode
 from conformance.waiting import ENOUGH, Waiting
 from reference import NEWEST, Node
 from reference.steps import Apply, KubeletConfig, Step
 from reference.view import Phase, PodView, View
-from topologies import Machine, machine
+from tests.conformance.judging import judged
+from topologies import Machine
 
 PENDING = Difference(what="pod a", expected="running, Guaranteed", seen="pending")
 
@@ -95,17 +93,19 @@ def _applies_another(node: LockstepNode) -> None:
 def _judged(subject: TakesNothingUp, body: Callable[[LockstepNode], None]) -> tuple[Result, float]:
     scenario = Scenario("test/one", "A fact", Source("a document", "https://example.org/"), body)
     before = subject.now
-    oracle = partial(ModelOracle, release=NEWEST)
-    case = Case(scenario, machine("1s-1n-4c-smt2"))
-    return judge(case, subject, oracle=oracle, release=NEWEST).result, subject.now - before
+    return judged(scenario, "1s-1n-4c-smt2", subject), subject.now - before
 
 
-def test_a_broken_kubelet_is_waited_for_less_after_a_few_scenarios(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def subject(monkeypatch: pytest.MonkeyPatch) -> TakesNothingUp:
+    """Time passes by its clock."""
+    made = TakesNothingUp()
+    monkeypatch.setattr(comparison, "time", SimpleNamespace(monotonic=lambda: made.now))
+    return made
+
+
+def test_a_broken_kubelet_is_waited_for_less_after_a_few_scenarios(subject: TakesNothingUp) -> None:
     """The result says so; a pass brings the whole wait back."""
-    subject = TakesNothingUp()
-    monkeypatch.setattr(comparison, "time", SimpleNamespace(monotonic=lambda: subject.now))
     for _ in range(ENOUGH):
         result, took = _judged(subject, _applies)
         assert (result.verdict, took) == ("fail", 15.0)
@@ -120,25 +120,10 @@ def test_a_broken_kubelet_is_waited_for_less_after_a_few_scenarios(
     assert _judged(subject, _applies)[1] == 15.0
 
 
-def test_a_failure_in_another_way_is_waited_for_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_another_way_is_waited_for_in_full(subject: TakesNothingUp) -> None:
     """Other pods keep the difference in the pod alone, which is known; the one in the state file
     of a request for exclusive CPUs is not."""
-    subject = TakesNothingUp()
-    monkeypatch.setattr(comparison, "time", SimpleNamespace(monotonic=lambda: subject.now))
     for _ in range(ENOUGH):
         assert _judged(subject, _applies_another)[1] == 15.0
     assert _judged(subject, _applies_another)[1] == 5.0
     assert _judged(subject, _applies)[1] == 15.0
-
-
-def test_a_subject_without_waits_is_not_affected() -> None:
-    assert _judged_model().verdict == "pass"
-
-
-def _judged_model() -> Result:
-    scenario = Scenario(
-        "test/one", "A fact", Source("a document", "https://example.org/"), _applies
-    )
-    case = Case(scenario, machine("1s-1n-4c-smt2"))
-    oracle = partial(ModelOracle, release=NEWEST)
-    return judge(case, ReferenceSubject(), oracle=oracle, release=NEWEST).result

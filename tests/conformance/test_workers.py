@@ -13,6 +13,7 @@ import pytest
 
 import conformance.suite
 from conformance.results import Result, read
+from tests.cli.running import python
 from tests.support import inner_run
 
 MACHINES = ("1s-1n-2c-smt1", "1s-1n-4c-smt1", "1s-1n-4c-smt2")
@@ -37,18 +38,14 @@ def _workers_by_machine(folder: Path, workers: str, plugin: str) -> dict[str, se
     (folder / "as_nodes.py").write_text(plugin)
     stream = folder / "stream.jsonl"
     machines = [word for name in MACHINES for word in ("--pin-machine", name)]
-    command = [sys.executable, "-m", "pytest", "--pyargs", "conformance.suite", "-q", "-n", workers]
-    command += ["-p", "as_nodes", "--pin-subject", "reference", *machines, "-k", "config or smoke"]
-    ended = subprocess.run(
-        [*command, "--pin-stream", str(stream)],
+    python(
+        *("-m", "pytest", "--pyargs", "conformance.suite", "-q", "-n", workers, "-p", "as_nodes"),
+        *("--pin-subject", "reference", *machines, "-k", "config or smoke"),
+        *("--pin-stream", str(stream)),
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+        status=0,
+        PYTHONPATH=os.pathsep.join([str(folder), *filter(None, sys.path)]),
     )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
     found: dict[str, set[str]] = defaultdict(set)
     for record in read(stream):
         if isinstance(record, Result):

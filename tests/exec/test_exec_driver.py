@@ -19,7 +19,7 @@ from conformance.subjects.exec import ExecSubject, wire
 from conformance.subjects.exec.machineinfo import machine_line
 from conformance.subjects.exec.node import ExecNode
 from differential.exhaustive import gates
-from reference import CPUSet, Node, take_by_topology
+from reference import CPUSet, MachineInfo, Node, take_by_topology
 from reference.steps import (
     Apply,
     AwaitReconcile,
@@ -111,6 +111,10 @@ def _node(subject: ExecSubject) -> ExecNode:
     return subject.node(topologies.machine(MACHINE), CONFIG)
 
 
+def _info(subject: ExecSubject, machine: str = MACHINE) -> MachineInfo:
+    return info_of(topologies.machine(machine).tree, release=subject.info.release)
+
+
 def test_hints_are_asked_for_without_a_pod(subject: ExecSubject) -> None:
     node = _node(subject)
     node.do(Start())
@@ -124,7 +128,7 @@ def test_hints_are_asked_for_without_a_pod(subject: ExecSubject) -> None:
 
 
 def test_allocations_are_timed_inside_the_program(subject: ExecSubject) -> None:
-    info = info_of(topologies.machine(MACHINE).tree, release=subject.info.release)
+    info = _info(subject)
     request = wire.Take(
         machine=machine_line(info),
         config=settings_of(CONFIG),
@@ -143,7 +147,7 @@ def test_allocations_are_timed_inside_the_program(subject: ExecSubject) -> None:
 
 def test_allocations_in_a_row_do_not_influence_one_another(subject: ExecSubject) -> None:
     """Every answer, refusals too, is that of a new machine, in whatever order."""
-    info = info_of(topologies.machine("2s-2n-4c-smt2").tree, release=subject.info.release)
+    info = _info(subject, "2s-2n-4c-smt2")
     asked = [
         (str(CPUSet.of_mask(mask)), count) for mask in range(0, 256, 3) for count in range(1, 10)
     ]
@@ -181,9 +185,7 @@ def test_an_allocation_is_on_the_last_machine_that_was_named(subject: ExecSubjec
     names = ("1s-1n-4c-smt2", "1s-1n-4c-smt1")
     first, second = (
         wire.Take(machine=machine_line(info), config=whole, count=9, rounds=1)
-        for info in (
-            info_of(topologies.machine(name).tree, release=subject.info.release) for name in names
-        )
+        for info in (_info(subject, name) for name in names)
     )
     ask = partial(wire.Take, count=1, rounds=1)
     answers = subject.program.exchange([first, ask(), second, ask(), ask(count=4)])
@@ -212,7 +214,7 @@ def test_a_panic_leaves_the_machine_that_was_named(subject: ExecSubject) -> None
 
 
 def test_what_cannot_be_taken_is_an_error_and_no_more(subject: ExecSubject) -> None:
-    info = info_of(topologies.machine(MACHINE).tree, release=subject.info.release)
+    info = _info(subject)
     request = wire.Take(
         machine=machine_line(info), config=settings_of(CONFIG), reserved="0,16", count=99, rounds=1
     )

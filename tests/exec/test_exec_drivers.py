@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -141,28 +137,3 @@ def test_a_checkout_is_built_anew_each_time(
     assert drivers.WORKSHOP.ready("1.36") is None  # it is not the release's own
     assert [one.path for one in drivers.cached()] == [first]
     assert sorted(one.name for one in first.parent.iterdir()) == ["driver", "driver.json"]
-
-
-def _pinproof(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pinproof", "driver", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
-        timeout=120,
-        check=False,
-    )
-
-
-def test_the_command_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:
-    done = _pinproof("build", "1.36", "--replace", str(tmp_path), cache=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.strip().splitlines()
-    assert f"{tmp_path} is not a checkout of k8s.io/kubernetes" in line
-
-
-def test_an_empty_cache_is_listed_as_such(tmp_path: Path) -> None:
-    assert json.loads(_pinproof("list", "--json", cache=tmp_path).stdout) == []
-    done = _pinproof("list", cache=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "none yet: pinproof build driver 1.36" in done.stderr

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -13,7 +12,6 @@ import pytest
 
 import reference.cpumanager.policy_static
 import reference.cpumanager.state.checkpoint
-from conformance.subjects.exec import drivers
 from differential.exactness import __main__ as exactness
 from differential.exactness.cases import Action, Arrive, Case, Resize, Restart, dumps, loads
 from differential.exactness.drawing import draw
@@ -28,6 +26,7 @@ from reference.cpumanager.policy_options import OPTIONS
 from reference.cpumanager.state.state_mem import State
 from reference.kubelet.container_manager import ContainerManager
 from reference.steps import Container, Pod
+from tests.cli.running import Done, python
 
 ROOT = Path(__file__).parents[2]
 RELEASES = ("1.22", "1.26", "1.32", "1.36", "1.37")
@@ -36,23 +35,19 @@ RELEASES = ("1.22", "1.26", "1.32", "1.36", "1.37")
 @pytest.fixture
 def driver(driver_path: Callable[[str], Path]) -> Iterator[Driver]:
     """The driver of 1.36."""
-    made = Driver(driver_path("1.36"))
-    yield made
-    made.close()
+    with closing(Driver(driver_path("1.36"))) as made:
+        yield made
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_first_cases_have_no_difference(
     release: str, driver_path: Callable[[str], Path]
 ) -> None:
-    made = Driver(driver_path(release))
-    try:
+    with closing(Driver(driver_path(release))) as made:
         for number in range(25):
             case = draw(3, release, number)
             found, _ = made.compare(case)
             assert found is None, f"case {number} of seed 3\n{dumps(case)}\n{found}"
-    finally:
-        made.close()
 
 
 def _first_difference(driver: Driver, release: str) -> Case:
@@ -102,15 +97,8 @@ def test_no_difference_ends_it_with_zero(driver_path: Callable[[str], Path]) -> 
     assert "0 differences" in done.stdout
 
 
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "differential.exactness", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+def _run(*arguments: str) -> Done:
+    return python("-m", "differential.exactness", *arguments, cwd=ROOT)
 
 
 def test_what_is_drawn_is_what_the_page_promises() -> None:
@@ -143,10 +131,8 @@ def test_some_cases_end_with_a_kubelet_that_hangs(driver_path: Callable[[str], P
     """The model says so and goes on; the Go code is asked whether it does, which costs it."""
     drawn = (draw(1, "1.26", number) for number in range(1230, 6000))
     case = next(one for one in drawn if Model(one).script().end is End.HANGS)
-    driver = Driver(driver_path("1.26"), hang_patience=1.0)
-    found, _ = driver.make_sure_it_hangs(case)
-    assert found is None
-    driver.close()
+    with closing(Driver(driver_path("1.26"), hang_patience=1.0)) as driver:
+        assert driver.make_sure_it_hangs(case)[0] is None
 
 
 def test_a_hang_that_is_none_is_a_difference(
@@ -158,11 +144,10 @@ def test_a_hang_that_is_none_is_a_difference(
     monkeypatch.setattr(StaticPolicy, "take", hangs)
     cases = (draw(3, "1.36", number) for number in range(50))
     case = next(one for one in cases if Model(one).script().end is End.HANGS)
-    driver = Driver(driver_path("1.36"), hang_patience=30.0)
-    found, _ = driver.make_sure_it_hangs(case)
+    with closing(Driver(driver_path("1.36"), hang_patience=30.0)) as driver:
+        found, _ = driver.make_sure_it_hangs(case)
     assert found is not None
     assert (found.asked, found.model) == ("the last request", "hangs")
-    driver.close()
 
 
 # -- what a wrong model would be caught by -------------------------------------------------------
@@ -207,9 +192,8 @@ def test_a_checksum_not_looked_at_is_seen(
 ) -> None:
     monkeypatch.setattr(reference.cpumanager.state.checkpoint, "_checksum", lambda *_: 0)
     monkeypatch.setattr(reference.cpumanager.state.checkpoint, "_CORRUPTED", "checkpoint is fine")
-    made = Driver(driver_path(release))
-    _, found = _caught(made, release)
-    made.close()
+    with closing(Driver(driver_path(release))) as made:
+        _, found = _caught(made, release)
     assert found.asked.startswith("start the kubelet") or found.asked.endswith(": state file")
 
 
@@ -227,12 +211,9 @@ def test_a_file_of_another_release_that_is_not_understood_is_seen(
     driver_path: Callable[[str], Path],
 ) -> None:
     """The model of 1.36 beside the Go code of 1.32, which cannot read a third layout."""
-    made = Driver(driver_path("1.32"))
     files = [Restart(file=OtherFile(Change.RELEASE, seed)) for seed in range(40)]
-    found = [made.compare(_on_a_file(each, release="1.36"))[0] for each in files]
-    made.close()
-    texts = {(one.model == "runs", one.go == "runs") for one in found if one is not None}
-    assert texts
+    with closing(Driver(driver_path("1.32"))) as made:
+        assert any(made.compare(_on_a_file(each, release="1.36"))[0] for each in files)
 
 
 @pytest.mark.parametrize("release", ["1.36", "1.37"])
@@ -305,9 +286,3 @@ def test_an_old_release_is_not_asked_for_what_it_has_not() -> None:
     drawn = [action for number in range(60) for action in draw(1, "1.22", number).actions]
     assert not any(isinstance(one, Resize) for one in drawn)
     assert all(one.pod.resources is None for one in drawn if isinstance(one, Arrive))
-    arrivals = [one for one in case.actions if isinstance(one, Arrive)]
-    assert replace(case, actions=tuple(arrivals)).release == "1.22"
-
-
-def test_drivers_are_known_for_what_is_compared() -> None:
-    assert str(drivers.OLDEST) == "1.22"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +19,26 @@ MACHINES = read_machines(GOLDEN / "kubelet-topologies.json")
 ALIGNED = read_machines(GOLDEN / "align-by-socket-topologies.json")
 
 
-@pytest.mark.parametrize("release", ["1.22", "1.26", "1.32", "1.36", "1.37"])
-def test_a_driver_allocates_as_recorded(release: str, driver_path: Callable[[str], Path]) -> None:
+@pytest.fixture
+def program(release: str, driver_path: Callable[[str], Path]) -> Iterator[Program]:
+    """The driver of the release."""
     path = driver_path(release)
-    program = Program(path.name, [str(path)])
-    try:
-        rows = record_golden.read_rows(GOLDEN / "kubelet-allocations.jsonl.gz")
-        outcome = record_golden.record_rows(program, rows, MACHINES)
-    finally:
-        program.close()
+    with closing(Program(path.name, [str(path)])) as made:
+        yield made
+
+
+@pytest.mark.parametrize("release", ["1.22", "1.26", "1.32", "1.36", "1.37"])
+def test_a_driver_allocates_as_recorded(program: Program) -> None:
+    rows = record_golden.read_rows(GOLDEN / "kubelet-allocations.jsonl.gz")
+    outcome = record_golden.record_rows(program, rows, MACHINES)
     assert outcome.differences == []
     assert outcome.equal > 600
 
 
 @pytest.mark.parametrize("release", ["1.26", "1.32", "1.36", "1.37"])
-def test_a_driver_refuses_the_files_that_are_recorded_as_refused(
-    release: str, driver_path: Callable[[str], Path]
-) -> None:
-    path = driver_path(release)
+def test_a_driver_refuses_the_files_that_are_recorded_as_refused(program: Program) -> None:
     cases = json.loads((GOLDEN / "checkpoints-1.37.json").read_text(encoding="utf-8"))["read"]
-    program = Program(path.name, [str(path)])
-    try:
-        outcome = record_golden.compare_checkpoints(program, cases)
-    finally:
-        program.close()
+    outcome = record_golden.compare_checkpoints(program, cases)
     assert outcome.differences == []
     assert outcome.equal + outcome.not_asked == 82
     assert outcome.equal >= 49

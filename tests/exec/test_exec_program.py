@@ -9,24 +9,27 @@ import select
 import signal
 import subprocess
 import sys
-from functools import partial
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 import topologies
-from conformance.catalogue import find
-from conformance.judge import Case, judge
-from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.subjects.exec import ExecSubject, wire
-from conformance.subjects.exec.program import Program
+from conformance.subjects.exec.channel import Channel, LineLost
+from conformance.subjects.exec.node import ExecNode
+from conformance.subjects.exec.program import PATIENCE, Program
 from conformance.subjects.processor import ProcessorTime
 from reference import CPUSet
 from reference.steps import Apply, KubeletConfig, RemoveState, Start, Stop
 from reference.view import Phase, PodView
+from tests.cli.running import pinproof
+from tests.conformance.judging import judged
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 
@@ -50,19 +53,27 @@ MANNERS = [
 ]
 
 
+@contextmanager
+def _driven(command: str, patience: float = PATIENCE) -> Iterator[ExecNode]:
+    """A node of this program, which is closed with it."""
+    subject = ExecSubject.open(command, patience=patience)
+    try:
+        yield subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    finally:
+        subject.close()
+
+
 @pytest.mark.parametrize(("manner", "said"), MANNERS)
 def test_what_a_program_does_later_is_told_in_one_line(
     wrong: str, manner: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conformance.subjects.exec.channel._GRACE", 0.5)
-    subject = ExecSubject.open(f"{wrong} {manner}")
-    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
-    with pytest.raises(SubjectLostError, match=said) as caught:
-        node.do(Start())
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith("exec:")
-    node.close()
-    subject.close()
+    with _driven(f"{wrong} {manner}") as node:
+        with pytest.raises(SubjectLostError, match=said) as caught:
+            node.do(Start())
+        assert "\n" not in str(caught.value)
+        assert str(caught.value).startswith("exec:")
+        node.close()
 
 
 @pytest.mark.parametrize(
@@ -100,19 +111,12 @@ def test_a_program_that_hangs_is_killed_after_its_time(wrong: str) -> None:
 
 def test_a_program_that_hangs_fails(wrong: str) -> None:
     """It is a verdict, with the deadline and the last of what it said."""
-    subject = ExecSubject.open(f"{wrong} hang", patience=1.0)
-    scenario = find("pool/shrinks-and-grows")
-    assert scenario is not None
-    case = Case(scenario, topologies.machine("1s-1n-4c-smt1"))
-    result = judge(case, subject, oracle=_oracle, release="1.36").result
-    subject.close()
+    with closing(ExecSubject.open(f"{wrong} hang", patience=1.0)) as subject:
+        result = judged("pool/shrinks-and-grows", "1s-1n-4c-smt1", subject)
     assert result.verdict == "fail"
     assert result.reason == "hang: the kubelet answers the step “start the kubelet” in time"
     assert "hangs: the program hangs: no answer in 1 s" in result.explanation
     assert "about to hang" in result.explanation
-
-
-_oracle = partial(ModelOracle, release="1.36")
 
 
 def test_a_program_that_was_given_no_processor_does_not_hang(
@@ -121,99 +125,76 @@ def test_a_program_that_was_given_no_processor_does_not_hang(
     """Then nothing can be told of it."""
     times = iter([ProcessorTime(0.0, 0.0), ProcessorTime(0.0, 0.5)])
     monkeypatch.setattr("conformance.subjects.exec.channel.processor_time", lambda _: next(times))
-    subject = ExecSubject.open(f"{wrong} hang", patience=0.6)
-    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
-    with pytest.raises(SubjectLostError, match="this host is too busy"):
+    with (
+        _driven(f"{wrong} hang", 0.6) as node,
+        pytest.raises(SubjectLostError, match="this host is too busy"),
+    ):
         node.do(Start())
-    subject.close()
 
 
 def test_a_cpu_manager_that_panics_is_a_kubelet_that_is_down(wrong: str) -> None:
-    subject = ExecSubject.open(f"{wrong} panic")
-    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
-    node.do(Start())
-    view = node.view()
+    with _driven(f"{wrong} panic") as node:
+        node.do(Start())
+        view = node.view()
     assert (view.running, view.error, view.exit_status) == (False, "panic: index out of range", 2)
-    subject.close()
 
 
 def test_chatter_on_standard_error_blocks_nothing(wrong: str) -> None:
-    subject = ExecSubject.open(f"{wrong} chatter")
-    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
-    node.do(Start())
-    assert node.view().running
-    assert node.evidence().endswith("chatter\n")
-    assert len(node.evidence()) <= 20_000
-    subject.close()
+    with _driven(f"{wrong} chatter") as node:
+        node.do(Start())
+        assert node.view().running
+        assert node.evidence().endswith("chatter\n")
+        assert len(node.evidence()) <= 20_000
 
 
 def test_an_answer_that_comes_twice_is_none_to_the_next_request(wrong: str) -> None:
     """The first counts; the second has the id of what was asked before."""
-    subject = ExecSubject.open(f"{wrong} twice")
-    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
-    with pytest.raises(SubjectLostError, match=r"the program answered request 2, and 3 was asked"):
+    said = "the program answered request 2, and 3 was asked"
+    with _driven(f"{wrong} twice") as node, pytest.raises(SubjectLostError, match=said):
         node.do(Start())
-    subject.close()
 
 
 def test_an_answer_that_comes_late_is_waited_for(wrong: str) -> None:
     """As long as its deadline has not passed."""
-    subject = ExecSubject.open(f"{wrong} late", patience=10.0)
-    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
-    node.do(Start())
-    assert node.view().running
-    subject.close()
+    with _driven(f"{wrong} late", 10.0) as node:
+        node.do(Start())
+        assert node.view().running
 
 
 def test_a_gigabyte_on_standard_error_is_read_and_forgotten(wrong: str) -> None:
     """All but its end."""
-    subject = ExecSubject.open(f"{wrong} flood", patience=60.0)
-    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    node.do(Start())
-    assert node.view().running
-    assert len(node.evidence()) < 30_000
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
-    subject.close()
+    with _driven(f"{wrong} flood", 60.0) as node:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        node.do(Start())
+        assert node.view().running
+        assert len(node.evidence()) < 30_000
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 50_000  # KiB
 
 
 @pytest.mark.parametrize(
-    ("manner", "status"),
+    "manner",
     [
-        *((manner, 3) for manner, _ in MANNERS if manner != "close"),
-        *((f"{manner}-at-once", 3) for manner in ("exit", "garbage", "null", "not-utf-8", "old")),
-        ("twice", 3),
-        ("panic", 3),
+        *(manner for manner, _ in MANNERS if manner != "close"),
+        *(f"{manner}-at-once" for manner in ("exit", "garbage", "null", "not-utf-8", "old")),
+        *("twice", "panic"),
     ],
 )
-def test_a_run_ends_with_a_status_and_without_a_stack_trace(
-    wrong: str, manner: str, status: int
-) -> None:
+def test_a_run_ends_with_a_status_and_without_a_stack_trace(wrong: str, manner: str) -> None:
     """Nothing can be told of it, which is 3, with a line that says why."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pinproof", "run", "--subject", f"exec:{wrong} {manner}"),
-            *("--machine", "1s-1n-4c-smt1", "-n", "0", "-k", "pool/shrinks-and-grows"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
+    which = ("--machine", "1s-1n-4c-smt1", "-n", "0", "-k", "pool/shrinks-and-grows")
+    done = pinproof("run", "--subject", f"exec:{wrong} {manner}", *which, status=3)
     assert "Traceback" not in done.stdout + done.stderr
     assert re.search("the program |panic: index out of range", done.stdout + done.stderr)
 
 
 def test_what_a_program_leaves_behind_is_killed_with_it(wrong: str) -> None:
-    subject = ExecSubject.open(f"{wrong} leave-children")
-    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
-    with pytest.raises(SubjectLostError, match="exit status 3") as caught:
-        node.do(Start())
-    found = re.search(r"left (\d+)", caught.value.evidence)
-    assert found is not None
-    assert not Path(f"/proc/{found[1]}").exists()
-    subject.close()
+    with _driven(f"{wrong} leave-children") as node:
+        with pytest.raises(SubjectLostError, match="exit status 3") as caught:
+            node.do(Start())
+        found = re.search(r"left (\d+)", caught.value.evidence)
+        assert found is not None
+        assert not Path(f"/proc/{found[1]}").exists()
 
 
 def test_requests_may_be_sent_ahead_of_their_answers(wrong: str) -> None:
@@ -284,3 +265,45 @@ def test_nothing_outlives_a_runner_that_was_killed(wrong: str) -> None:
 def test_a_command_that_cannot_be_is_wrong_usage(command: str, said: str) -> None:
     with pytest.raises(SubjectUsageError, match=said):
         open_subject(f"exec:{command}")
+
+
+# -- programs that one thread starts while another changes the environment -------------------------
+
+
+@pytest.fixture
+def another_thread_changes_it() -> Iterator[None]:
+    over = threading.Event()
+
+    def change() -> None:
+        number = 0
+        while not over.is_set():
+            number += 1
+            os.environ[f"PINPROOF_TEST_{number % 50}"] = "x" * (number % 200)
+            if number % 50 == 0:
+                for each in range(50):
+                    os.environ.pop(f"PINPROOF_TEST_{each}", None)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+    for name in [one for one in os.environ if one.startswith("PINPROOF_TEST_")]:
+        del os.environ[name]
+
+
+@pytest.mark.usefixtures("another_thread_changes_it")
+def test_a_program_is_started_all_the_same(tmp_path: Path) -> None:
+    """Without an environment of its own half of them fail with "Bad address"."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec cat\n")
+    program.chmod(0o755)
+    lost = 0
+    for _ in range(40):
+        try:
+            channel = Channel([str(program)])
+        except LineLost:
+            lost += 1
+        else:
+            channel.close()
+    assert not lost

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -15,14 +16,6 @@ from differential.exhaustive import Asked, Compared, Shape, option_sets, shapes,
 from reference import CPUSet
 
 Driver = Callable[[str], Path]
-
-
-@pytest.fixture
-def compared(driver_path: Driver) -> Iterator[Compared]:
-    """With the driver of 1.36."""
-    made = Compared(lambda: Program("driver", [str(driver_path("1.36"))]))
-    yield made
-    made.close()
 
 
 def test_every_regular_machine_is_there_once() -> None:
@@ -69,12 +62,9 @@ def test_shards_are_all_of_it() -> None:
 @pytest.mark.parametrize("release", ["1.22", "1.26", "1.32", "1.36", "1.37"])
 def test_the_go_code_answers_the_same(driver_path: Driver, release: str) -> None:
     """On every machine of up to two CPUs."""
-    made = Compared(lambda: Program("driver", [str(driver_path(release))]))
-    try:
+    with closing(Compared(lambda: Program("driver", [str(driver_path(release))]))) as made:
         for shape, options in work(release, 2, 0):
             assert list(made.differences(Asked(shape, options, release))) == []
-    finally:
-        made.close()
     assert made.asked > 100
 
 
@@ -101,10 +91,11 @@ def test_the_first_request_that_is_sent_names_the_machine(monkeypatch: pytest.Mo
     assert [bool(one.machine) and bool(one.config) for one in sent] == [True, *[False] * 8] * 2
 
 
-def test_a_difference_is_found(compared: Compared) -> None:
+def test_a_difference_is_found(driver_path: Driver) -> None:
     """A model that is wrong about one text."""
     asked = Asked(Shape(1, 1, 1, 1, 2, near=False), {}, "1.36+numbers-in-refusal=off")
-    found = list(compared.differences(asked))
+    with closing(Compared(lambda: Program("driver", [str(driver_path("1.36"))]))) as made:
+        found = list(made.differences(asked))
     assert len(found) == 8  # of 12 requests those that cannot be met
     assert "not enough cpus available to satisfy request: requested=1, available=0" in found[0].go
 

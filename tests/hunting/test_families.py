@@ -19,7 +19,7 @@ from hunting.families import DEVICE, FAMILIES, Scene, configured, moves_of, name
 from hunting.moves import next_moves
 from hunting.replaying import replayed
 from hunting.scope import Task, configurations, tasks
-from hunting.walk import Ground, Tally, moves_from, search
+from hunting.walk import Ground, State, Tally, moves_from, search
 from reference import CPUSet
 from reference.steps import (
     Apply,
@@ -47,6 +47,12 @@ def scene(config: KubeletConfig = _RESERVED, release: str = "1.37") -> Scene:
     return Scene(applied, "p2", 7, config, release, _MACHINE, ground.topology)
 
 
+def reached(ground: Ground, *steps: Step) -> State:
+    """What these steps lead to on a fresh node, where no chance decides."""
+    ((made, _),) = ground.taken(ground.first(), steps, Tally())
+    return made
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_each_family_takes_steps_that_no_other_history_has(name: str) -> None:
     """On a node with a pod or without one; or it has settings of its own."""
@@ -56,8 +62,8 @@ def test_each_family_takes_steps_that_no_other_history_has(name: str) -> None:
     (first, *_) = configured(config, (name,), release)
     task = Task(release, _MACHINE, first)
     ground = Ground(task)
-    ((empty, _),) = ground.taken(ground.first(), (Start(),), Tally())
-    ((full, _),) = ground.taken(empty, (Apply(guaranteed("p1", 2)),), Tally())
+    empty = reached(ground, Start())
+    full = reached(ground, Start(), Apply(guaranteed("p1", 2)))
     taken = [
         made
         for state in (empty, full)
@@ -73,14 +79,12 @@ def test_no_family_is_on_by_itself() -> None:
     here = scene()
     plain = list(next_moves(here.applied, here.name, here.free, here.config, here.release))
     ground = Ground(Task("1.37", _MACHINE, _RESERVED))
-    (state,) = [made for made, _ in ground.taken(ground.first(), (Start(),), Tally())]
-    ((state, _),) = ground.taken(state, (Apply(guaranteed("p1", 2)),), Tally())
+    state = reached(ground, Start(), Apply(guaranteed("p1", 2)))
     assert list(moves_from(state, ground, ())) == plain
     assert len(list(tasks("1.37", (_MACHINE,)))) == len(list(configurations("1.37")))
 
 
 def test_the_docs_list_each_family() -> None:
-    """With its sentence."""
     page = (Path(__file__).parents[2] / "docs" / "hunting.md").read_text()
     for family in FAMILIES.values():
         assert f"| `{family.name}` | {family.sentence} |\n" in page
@@ -113,12 +117,9 @@ def test_on_another_machine_a_kubelet_may_refuse_to_go_on() -> None:
     task = Task("1.37", "1s-1n-4c-smt1", _RESERVED)
     assert list(search(task, 1, families=("machines",))) == []
     ground = Ground(task)
-    move = (Start(), Stop(), Reboot("1s-1n-4c-smt1-off3"), Start())
-    (made,) = [one for one, _ in ground.taken(ground.first(), move, Tally())]
-    assert "doesn't match" in made.node.view().error
-    same = (Start(), Stop(), Reboot(), Start())
-    (made,) = [one for one, _ in ground.taken(ground.first(), same, Tally())]
-    assert made.node.view().running
+    other = reached(ground, Start(), Stop(), Reboot("1s-1n-4c-smt1-off3"), Start())
+    assert "doesn't match" in other.node.view().error
+    assert reached(ground, Start(), Stop(), Reboot(), Start()).node.view().running
 
 
 def test_a_kubelet_that_cannot_start_on_a_machine_breaks_a_promise() -> None:
@@ -144,29 +145,28 @@ def test_a_resize_of_a_pod_that_was_refused_is_left_out() -> None:
     """The model does not know what an API server makes of one."""
     config = replace(_RESERVED, api_server=True)
     ground = Ground(Task("1.37", "1s-1n-4c-smt1", config))
-    ((full, _),) = ground.taken(ground.first(), (Start(), Apply(guaranteed("p1", 4))), Tally())
+    full = reached(ground, Start(), Apply(guaranteed("p1", 4)))
     assert full.node.view().pods["p1"].phase is Phase.REJECTED
     assert list(ground.taken(full, (Resize(guaranteed("p1", 2)),), Tally())) == []
 
 
-def test_a_kubelet_may_refuse_to_reserve_cpus_that_are_not_there() -> None:
-    """Its settings name CPU 4 of three."""
-    config = replace(_RESERVED, reserved_system_cpus=CPUSet([0, 4]))
-    assert list(search(Task("1.37", "1s-1n-3c-smt1", config), 1)) == []
+_BY_SOCKET: Final = replace(_RESERVED, policy_options={"align-by-socket": "true"})
 
 
 @pytest.mark.parametrize(
-    ("machine", "gates"),
+    ("machine", "config"),
     [
-        ("1s-1n-4c-smt1", {}),
-        ("qemu-4s-1n-4c-smt1", {"CPUManagerPolicyAlphaOptions": True}),
+        ("1s-1n-3c-smt1", replace(_RESERVED, reserved_system_cpus=CPUSet([0, 4]))),
+        # As is documented of align-by-socket, which is an alpha option.
+        ("1s-1n-4c-smt1", _BY_SOCKET),
+        (
+            "qemu-4s-1n-4c-smt1",
+            replace(_BY_SOCKET, feature_gates={"CPUManagerPolicyAlphaOptions": True}),
+        ),
     ],
-    ids=["no feature gate", "more sockets than NUMA nodes"],
+    ids=["CPU 4 of three reserved", "no feature gate", "more sockets than NUMA nodes"],
 )
-def test_a_kubelet_may_refuse_an_option_that_is_not_for_the_machine(
-    machine: str, gates: dict[str, bool]
+def test_a_kubelet_may_refuse_what_is_not_for_the_machine(
+    machine: str, config: KubeletConfig
 ) -> None:
-    """As is documented of align-by-socket, which is an alpha option."""
-    options = {"align-by-socket": "true"}
-    config = replace(_RESERVED, policy_options=options, feature_gates=gates)
     assert list(search(Task("1.37", machine, config), 1)) == []

@@ -1,23 +1,24 @@
-"""Each find that is told in docs/tables/hunt-finds.md, on the model."""
+"""Each find that is told in docs/tables/hunt-finds.md, on the model; and docs/tables/blind-hunt.md:
+which defects of the past are found without knowledge of any."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from conformance.subjects.reference import ModelNode, ReferenceSubject
+from conformance.subjects.reference import ModelNode
+from differential import blind_hunt
 from differential.hunt_finds import finds, page
 from hunting import confirming
 from hunting.confirming import confirmed
 from hunting.defects import defect_of
 from hunting.finds import Find
 from hunting.replaying import replayed
-from reference.steps import KubeletConfig, Start, Step
-from topologies import Machine
+from reference.steps import Start, Step
+from tests.conformance.doctored import Doctored
 
-_PAGE = Path(__file__).parents[2] / "docs/tables/hunt-finds.md"
+_TABLES = Path(__file__).parents[2] / "docs/tables"
 
 
 @pytest.mark.parametrize("find", finds(), ids=lambda find: find.key)
@@ -41,18 +42,13 @@ def test_each_was_shown_on_a_real_kubelet() -> None:
     assert all(any(find.confirmed.values()) for find in finds())
 
 
-class _Turning(ReferenceSubject):
+class _Turning(Doctored):
     """The model of 1.37, whose starts take the likeliest order of the pods the first
     ``likely`` times, and another one from then on."""
 
     def __init__(self, likely: int) -> None:
-        super().__init__(release="1.37")
+        super().__init__(lambda node, *_: _Turned(node, self), release="1.37")
         self.starts = likely
-
-    def node(
-        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-    ) -> ModelNode:
-        return _Turned(super().node(machine, config, machines=machines), self)
 
 
 class _Turned(ModelNode):
@@ -87,6 +83,20 @@ def test_a_find_without_chance_is_tried_once() -> None:
 def test_the_page_is_what_its_command_writes() -> None:
     """Every story is walked again."""
     text = page()
-    assert _PAGE.read_text() == text
+    assert (_TABLES / "hunt-finds.md").read_text() == text
     assert "Shared pool ``" not in text
     assert "The shared pool has no CPU." in text
+
+
+def test_each_of_71_defects_is_searched_or_has_a_reason() -> None:
+    """And only one of the two."""
+    every = blind_hunt.bugs()
+    assert len(every) == 71
+    assert all(bool(one.search) != bool(one.beyond) for one in every)
+
+
+def test_the_page_of_the_blind_hunt_is_what_its_command_writes() -> None:
+    """Every search is done again, and finds its defect in a release that had it."""
+    text = blind_hunt.page()
+    assert (_TABLES / "blind-hunt.md").read_text() == text
+    assert "not found in this scope" not in text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -34,6 +32,7 @@ from hunting.walk import Tally, search
 from reference import CPUSet, Node
 from reference.branching import BranchingNode
 from reference.steps import Apply, Delete, KubeletConfig, Start, Stop
+from tests.cli.running import python
 from topologies import describe
 from topologies import names as catalogued
 
@@ -191,9 +190,7 @@ def test_a_find_is_told_four_ways(tmp_path: Path) -> None:
     (own,) = tmp_path.iterdir()
     assert "Shared pool" in (own / "story.md").read_text()
     compile((own / "scenario.py").read_text(), "scenario", "exec")
-    printed = subprocess.run(
-        [sys.executable, own / "replay.py"], capture_output=True, text=True, check=True
-    )
+    printed = python(str(own / "replay.py"), status=0)
     assert "exclusive CPUs of pod p1" in printed.stdout
     report = telling.report(find)
     assert "kind: Pod" in report
@@ -209,7 +206,6 @@ def header(*machines: str, shards: int = 1) -> Header:
 
 
 def test_shards_have_every_task_once() -> None:
-    """And nothing else."""
     every = list(tasks("1.37", ("1s-1n-2c-smt1", _SMALL)))
     total = 0
     for number in (1, 2, 3):
@@ -251,6 +247,7 @@ def test_a_campaign_that_goes_on_counts_as_one_that_was_not_stopped(
     list(first.run(jobs=jobs, stop=lambda: len(first.done) >= 5))
     assert not first.is_done
     second = Campaign(header(_SMALL), Shard(), tmp_path / "parts")
+    assert second.done == first.done
     list(second.run(jobs=jobs))
     third = Campaign(header(_SMALL), Shard(), tmp_path / "parts")
     joined = merged([tmp_path / "parts"], tmp_path / "joined")
@@ -282,7 +279,6 @@ def test_merged_shards_are_one_campaign(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/4", ""])
 def test_a_shard_out_of_range_is_refused(text: str) -> None:
-    """In one line."""
     with pytest.raises(SubjectUsageError, match="--shard"):
         Shard.parse(text)
 

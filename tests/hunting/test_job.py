@@ -19,6 +19,7 @@ import yaml
 
 from hunting import campaign
 from hunting.job import job
+from tests.cli.running import pinproof
 from tests.support import controller_manager, lacking
 from tests.support.cluster import Cluster, NoCluster
 
@@ -78,11 +79,7 @@ def test_a_real_job_controller_has_each_shard_searched(
 ) -> None:
     """All at once, a pod for each shard; a failed one has a successor, which searches the same
     shard; the Job is complete once each index has a pod that succeeded."""
-    printed = subprocess.run(
-        [sys.executable, "-m", "pinproof", "hunt", "job", "--shards", "5", "--image", "example"],
-        check=True,
-        stdout=subprocess.PIPE,
-    ).stdout
+    printed = pinproof("hunt", "job", "--shards", "5", "--image", "example", status=0).stdout
     batch.create_namespaced_job("default", yaml.safe_load(printed))
     _program(tmp_path, 'echo "$@"')
 

@@ -45,17 +45,6 @@ def test_two_processes_find_what_one_does(tmp_path: Path, moves: tuple[str, ...]
     assert list(_campaign(tmp_path / "two", *moves).run(jobs=2)) == []
 
 
-def test_it_stops_when_it_is_told_to(tmp_path: Path) -> None:
-    """And goes on with what is left, by any number of processes."""
-    first = _campaign(tmp_path)
-    list(first.run(jobs=2, stop=lambda: len(first.done) >= 3))
-    assert 3 <= len(first.done) < len(first._tasks)
-    second = _campaign(tmp_path)
-    assert second.done == first.done
-    list(second.run(jobs=3))
-    assert second.is_done
-
-
 def test_a_process_that_dies_ends_the_campaign(tmp_path: Path) -> None:
     """In one line, and the others with it."""
     work = _campaign(tmp_path)._tasks

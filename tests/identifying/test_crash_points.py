@@ -215,9 +215,3 @@ def test_the_command_names_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown.exit_code == 1, shown.output
     assert shown.stdout.splitlines()[-1].endswith("points; broken: 4 at cpu_manager_state")
     assert TORN in shown.stdout
-
-
-def test_a_subject_that_cannot_be_killed_so_is_refused() -> None:
-    """The model does not know the other files: one line, no verdict."""
-    shown = CliRunner().invoke(app, ["hunt", "--crash-points", "nothing"])
-    assert isinstance(shown.exception, SubjectUsageError)

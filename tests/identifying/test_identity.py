@@ -6,8 +6,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import pytest
 from typer.testing import CliRunner
 
+import topologies
 from conformance import processes
 from conformance.identifying import asking, telling
 from conformance.identifying.asking import _Job
@@ -41,7 +40,7 @@ from conformance.subject import (
     SubjectLostError,
 )
 from conformance.subjects.miniatures import miniature
-from conformance.subjects.reference import ModelNode, ReferenceSubject
+from conformance.subjects.reference import ModelNode, right_node
 from differential.telling.asking import asking as asking_for
 from differential.telling.page import PAGE, with_list
 from differential.telling.search import few
@@ -65,7 +64,8 @@ from reference.steps import (
     Stop,
     Tamper,
 )
-from reference.view import View
+from tests.cli.running import pinproof
+from tests.conformance.doctored import Change, Doctored, ShownAs
 from tests.support import lacking
 from topologies import Machine
 
@@ -95,19 +95,15 @@ def _identity(subject: Subject) -> Identity:
     return asking.identify(subject.info.name, subject, say=_quiet)
 
 
-class Liar(ReferenceSubject):
-    """A model of one release that says that it is another."""
+class Liar(Doctored):
+    """A model of one release that says that it is another; its nodes may be changed."""
 
-    def __init__(self, is_: str, says: str) -> None:
-        super().__init__(release=is_)
-        self._is = is_
+    def __init__(
+        self, is_: str = "1.36", says: str = "1.36", change: Change = lambda node, *_: node
+    ) -> None:
+        super().__init__(change, release=is_)
+        self._make = lambda trees, machine, config, _: right_node(trees, machine, config, is_)
         self.info = SubjectInfo(name="liar", release=says, version=f"v{says}.0")
-
-    def node(
-        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-    ) -> ModelNode:
-        made = self._make(lambda name: machines(name).tree, machine.name, config, self._is)
-        return ModelNode(made)
 
 
 # -- histories -----------------------------------------------------------------------------------
@@ -148,15 +144,11 @@ def test_a_history_is_read_as_it_was_written() -> None:
     assert read(written(every.tellings, every.untold)) == every
 
 
-@pytest.mark.parametrize("plain", [{}, {"machine": "m", "config": {}, "steps": [{"Fly": {}}]}])
-def test_what_is_no_history_is_refused(plain: dict[str, object]) -> None:
-    """As of another version."""
-    with pytest.raises(ValueError, match="not a history"):
-        from_plain(plain)
-
-
-def test_a_damaged_file_is_refused() -> None:
-    """In one line."""
+def test_what_is_no_history_or_no_file_of_them_is_refused() -> None:
+    """As of another version; in one line."""
+    for plain in ({}, {"machine": "m", "config": {}, "steps": [{"Fly": {}}]}):
+        with pytest.raises(ValueError, match="not a history"):
+            from_plain(plain)
     with pytest.raises(ValueError, match="not telling histories"):
         read(b"x")
 
@@ -171,7 +163,6 @@ def test_what_is_not_told_has_a_reason(release: str) -> None:
 
 
 def test_what_is_not_told_is_on_the_page() -> None:
-    """As its command writes it."""
     page = PAGE.read_text(encoding="utf-8")
     assert with_list(page, read(KEPT.read_bytes())) == page
 
@@ -245,8 +236,7 @@ def test_few_histories_ask_for_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "freed"),
-    [("1.21.14", True), ("1.22.17", True), ("1.23.17", True), ("1.24", False)],
+    ("release", "freed"), [("1.21.14", True), ("1.22.17", True), ("1.23.17", True), ("1.24", False)]
 )
 def test_a_removed_container_frees_cpus_that_another_of_its_pod_holds(
     release: str, *, freed: bool
@@ -281,7 +271,7 @@ def test_a_switched_behaviour_is_found(title: str) -> None:
     """And nothing else."""
     behaviour = Behaviour.named(title)
     is_ = switched("1.36", behaviour)
-    found = _identity(Liar(is_, "1.36"))
+    found = _identity(Liar(is_))
     assert [one.title for one, _ in found.contradictions] == [title]
     assert found.release in ("1.36", "1.36.0")
     assert not found.unexplained
@@ -289,22 +279,30 @@ def test_a_switched_behaviour_is_found(title: str) -> None:
     assert len(found.witnesses[behaviour]) > 1
 
 
-def test_a_quota_is_a_difference() -> None:
-    """Though it is no part of what makes two views equal."""
-    found = _identity(Liar("1.32+no-quota-on-exclusive-cpus", "1.32"))
-    assert [one.title for one in found.gained] == ["no-quota-on-exclusive-cpus"]
-
-
-def test_two_switched_behaviours_are_found() -> None:
-    """One that it has, and one that it lacks."""
-    found = _identity(Liar("1.36+held-cpus-kept-first+numbers-in-refusal=off", "1.36"))
-    assert [one.title for one in found.gained] == ["held-cpus-kept-first"]
-    assert [one.title for one in found.lacking] == ["numbers-in-refusal"]
+@pytest.mark.parametrize(
+    ("is_", "says", "gained", "lacking"),
+    [
+        # Though a quota is no part of what makes two views equal.
+        ("1.32+no-quota-on-exclusive-cpus", "1.32", ["no-quota-on-exclusive-cpus"], []),
+        (
+            "1.36+held-cpus-kept-first+numbers-in-refusal=off",
+            "1.36",
+            ["held-cpus-kept-first"],
+            ["numbers-in-refusal"],
+        ),
+    ],
+)
+def test_what_it_has_and_what_it_lacks_is_told_apart(
+    is_: str, says: str, gained: list[str], lacking: list[str]
+) -> None:
+    found = _identity(Liar(is_, says))
+    assert [one.title for one in found.gained] == gained
+    assert [one.title for one in found.lacking] == lacking
 
 
 def test_another_release_than_stated_is_found() -> None:
     """A 1.32 that says 1.36."""
-    found = _identity(Liar("1.32", "1.36"))
+    found = _identity(Liar("1.32"))
     assert found.release == "1.32"
     assert not found.as_stated
     assert "uncore-alignment-stable" in {one.title for one, _ in found.contradictions}
@@ -319,19 +317,16 @@ def test_what_no_release_does_is_shown() -> None:
     assert not wrong.as_stated
 
 
-class Lookalike(Liar):
+def _lookalike(title: str, where: str) -> Liar:
     """A model of 1.36 with a fault on one machine, where it looks like a behaviour."""
+    wrong = Liar(switched("1.36", Behaviour.named(title)))
 
-    def __init__(self, title: str, machine: str) -> None:
-        super().__init__("1.36", "1.36")
-        self._fault, self._where = switched("1.36", Behaviour.named(title)), machine
+    def change(node: ModelNode, machine: Machine, config: KubeletConfig) -> ModelNode:
+        if machine.name != where:
+            return node
+        return wrong.node(machine, config, machines=topologies.machine)
 
-    def node(
-        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-    ) -> ModelNode:
-        is_ = self._fault if machine.name == self._where else "1.36"
-        made = self._make(lambda name: machines(name).tree, machine.name, config, is_)
-        return ModelNode(made)
+    return Liar(change=change)
 
 
 def _one_that_tells(title: str) -> History:
@@ -342,7 +337,7 @@ def _one_that_tells(title: str) -> History:
 def test_a_fault_that_looks_like_a_behaviour_in_one_history_is_told_first() -> None:
     """Other histories that would show the behaviour do not: that comes before any claim."""
     title = "held-cpus-kept-first"
-    found = _identity(Lookalike(title, _one_that_tells(title).machine))
+    found = _identity(_lookalike(title, _one_that_tells(title).machine))
     assert found.unexplained
     assert not found.as_stated
     said = lines(found, "fork", "")
@@ -356,7 +351,7 @@ def test_a_claim_with_one_witness_is_doubtful(monkeypatch: pytest.MonkeyPatch) -
     """It is told with what shows it, and no run judges a fork by it."""
     monkeypatch.setattr(asking, "witnesses", lambda *_: iter(()))
     title = "held-cpus-kept-first"
-    found = _identity(Liar(switched("1.36", Behaviour.named(title)), "1.36"))
+    found = _identity(Liar(switched("1.36", Behaviour.named(title))))
     assert [one.title for one in found.doubtful] == [title]
     assert not found.as_stated
     assert found.sure.overrides == ()
@@ -390,27 +385,19 @@ def test_the_stated_release_has_its_patch() -> None:
 # -- subjects that go wrong ----------------------------------------------------------------------
 
 
-class Dying(Liar):
-    """Can do ``lives`` steps in all."""
-
-    def __init__(self, lives: int) -> None:
-        super().__init__("1.36", "1.36")
-        self.lives = lives
-
-    def node(
-        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-    ) -> ModelNode:
-        return _Mortal(super().node(machine, config, machines=machines), self)
+def _dying(lives: int) -> Liar:
+    """It can do so many steps in all."""
+    steps = iter(range(lives))
+    return Liar(change=lambda node, *_: _Mortal(node, steps))
 
 
 class _Mortal(ModelNode):
-    def __init__(self, node: ModelNode, subject: Dying) -> None:
+    def __init__(self, node: ModelNode, steps: Iterator[int]) -> None:
         super().__init__(node._node)
-        self._subject = subject
+        self._steps = steps
 
     def do(self, step: Step) -> None:
-        self._subject.lives -= 1
-        if self._subject.lives < 0:
+        if next(self._steps, None) is None:
             raise SubjectLostError("the program ended")
         super().do(step)
 
@@ -418,12 +405,12 @@ class _Mortal(ModelNode):
 def test_a_subject_that_dies_at_once_is_named() -> None:
     """After a few tries, in one line."""
     with pytest.raises(SubjectLostError, match="could not be identified: the program ended"):
-        _identity(Dying(0))
+        _identity(_dying(0))
 
 
 def test_what_was_found_before_it_died_is_kept() -> None:
     """And what was lost is said."""
-    found = _identity(Dying(12))
+    found = _identity(_dying(12))
     assert found.as_stated
     assert found.asked
     assert found.lost[0] == "the program ended"
@@ -467,7 +454,7 @@ def test_what_was_found_before_a_process_died_or_hung_is_kept(
     monkeypatch.setattr(_BreakingWorkers, "hangs", hangs)
     monkeypatch.setattr(asking, "_Workers", _BreakingWorkers)
     monkeypatch.setattr(asking, "_PATIENCE", 6.0)
-    subject = Liar("1.36", "1.36")
+    subject = Liar()
     if not lives:
         with pytest.raises(SubjectLostError, match=why):
             _identity(subject)
@@ -512,63 +499,43 @@ def test_what_an_interrupt_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) 
             raise KeyboardInterrupt
 
     monkeypatch.setattr(asking, "_Workers", Interrupted)
-    found = _identity(Liar("1.36", "1.36"))
+    found = _identity(Liar())
     assert found.histories == 3
     assert found.out_of_time > 10
 
 
-class Stalling(Liar):
-    """Its kubelet starts, and then shows nothing of its pods."""
-
-    def node(
-        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-    ) -> ModelNode:
-        return _Stalled(super().node(machine, config, machines=machines)._node)
-
-
-class _Stalled(ModelNode):
-    def settle(self, done: Callable[[View], bool]) -> View:
-        """As it is when the time is over."""
-        view = replace(self.view(), pods={}, cpusets={}, assignments={})
-        done(view)
-        return view
-
-
 def test_a_subject_whose_kubelet_does_nothing_is_no_release() -> None:
     """It is shown what it does not do, and it is not as it says."""
-    found = _identity(Stalling("1.36", "1.36"))
+    found = _identity(
+        Liar(change=lambda node, *_: _stalled(node, "pods", "cpusets", "assignments"))
+    )
     assert not found.as_stated
     assert found.unexplained
 
 
-class Unsteady(Liar):
+def _stalled(node: ModelNode, *hidden: str) -> ModelNode:
+    """It shows these as empty, and comes to rest so."""
+    empty: dict[str, Any] = {name: {} for name in hidden}
+    return ShownAs(node, lambda view: replace(view, **empty))
+
+
+def _unsteady(where: str) -> Liar:
     """On one machine it shows nothing of its pods the first time, and no CPUs of theirs later."""
+    met: list[KubeletConfig] = []
 
-    def __init__(self, where: str) -> None:
-        super().__init__("1.36", "1.36")
-        self._where, self._met = where, list[KubeletConfig]()
+    def change(node: ModelNode, machine: Machine, config: KubeletConfig) -> ModelNode:
+        if machine.name != where:
+            return node
+        met.append(config)
+        first = met.count(config) == 1
+        return _stalled(node, *(["pods"] if first else []), "cpusets", "assignments")
 
-    def node(
-        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-    ) -> ModelNode:
-        made = super().node(machine, config, machines=machines)
-        if machine.name != self._where:
-            return made
-        again = config in self._met
-        self._met.append(config)
-        return (_WithoutCPUs if again else _Stalled)(made._node)
-
-
-class _WithoutCPUs(ModelNode):
-    def settle(self, done: Callable[[View], bool]) -> View:
-        view = replace(self.view(), cpusets={}, assignments={})
-        done(view)
-        return view
+    return Liar(change=change)
 
 
 def test_what_differs_twice_and_not_alike_accuses_nobody() -> None:
     """As a kubelet on a host that is too busy does."""
-    asked = chosen(kept(), "1.36.0", Liar("1.36", "1.36").capabilities)
+    asked = chosen(kept(), "1.36.0", Liar().capabilities)
     used = Counter(one.history.machine for one in asked)
     where = next(
         one.history.machine
@@ -576,7 +543,7 @@ def test_what_differs_twice_and_not_alike_accuses_nobody() -> None:
         if used[one.history.machine] == 1
         and any(isinstance(step, Apply) for step in one.history.steps)
     )
-    found = _identity(Unsteady(where))
+    found = _identity(_unsteady(where))
     assert not found.unexplained
     assert asking.UNSTEADY in found.lost
 
@@ -584,12 +551,12 @@ def test_what_differs_twice_and_not_alike_accuses_nobody() -> None:
 def test_the_time_ends() -> None:
     """No history is begun then, which is said."""
     with pytest.raises(SubjectLostError, match="no time"):
-        asking.identify("liar", Liar("1.36", "1.36"), seconds=-1.0, say=_quiet)
+        asking.identify("liar", Liar(), seconds=-1.0, say=_quiet)
 
 
 def test_a_subject_that_can_do_little_is_asked_little() -> None:
     """Nothing that it cannot do; what that leaves out is named."""
-    subject = Liar("1.36", "1.36")
+    subject = Liar()
     subject.capabilities = frozenset({Capability.PODS, Capability.STATE_FILE})
     found = _identity(subject)
     assert found.as_stated
@@ -616,22 +583,10 @@ def test_the_command_says_what_a_subject_is() -> None:
 
 def test_a_run_judges_a_fork_by_what_it_has() -> None:
     """As the release that it says it is, it fails."""
-    fork = [
-        "--subject",
-        "miniature:rejected-pods-have-qos=off",
-        "--machine",
-        "1s-1n-4c-smt2",
-        "-n",
-        "0",
-    ]
-    scenario = ["-k", "admission/too-large-is-rejected"]
-    command = [sys.executable, "-m", "pinproof", "run", *fork, *scenario]
-    as_stated = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert as_stated.returncode == 1, as_stated.stderr
-    by_itself = subprocess.run(
-        [*command, "--release", "auto"], capture_output=True, text=True, check=False
-    )
-    assert by_itself.returncode == 0, by_itself.stdout + by_itself.stderr
+    fork = ("--subject", "miniature:rejected-pods-have-qos=off", "--machine", "1s-1n-4c-smt2")
+    command = ("run", *fork, "-n", "0", "-k", "admission/too-large-is-rejected")
+    pinproof(*command, status=1)
+    by_itself = pinproof(*command, "--release", "auto", status=0)
     assert "is judged as 1.32, without rejected-pods-have-qos" in by_itself.stderr
     assert "It says that it is 1.32, but it behaves differently:" in by_itself.stderr
 

@@ -15,7 +15,7 @@ from conformance.subject import SubjectSetupError
 from differential.mutants.witness import CaseName, Said
 from differential.named_faults import __main__ as command
 from differential.named_faults import seen, trials
-from differential.named_faults.faults import Edit, Fault, known_faults, planted
+from differential.named_faults.faults import Edit, Fault, known_faults, known_slips, planted
 from differential.named_faults.trials import Tried
 
 PAGE: Final = Path(__file__).parents[2] / "docs/tables/named-faults.md"
@@ -68,14 +68,17 @@ def test_faults_that_replace_the_same_text_are_an_error() -> None:
 # -- the list ------------------------------------------------------------------------------------
 
 
-def test_every_fault_of_the_list_has_what_it_needs() -> None:
-    names = [one.name for one in known_faults()]
-    assert len(names) == len(set(names))
-    for one in known_faults():
+def test_every_fault_and_slip_has_what_it_needs() -> None:
+    for one in (*known_faults(), *known_slips()):
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name), one.name
         assert one.does.endswith("."), one.name
         assert any("$ON" in edit.put for edit in one.edit), one.name
-        assert bool(one.caught_by) != one.allowed, f"{one.name}: caught_by or allowed, not both"
+    for fault_ in known_faults():
+        assert bool(fault_.caught_by) != fault_.allowed, f"{fault_.name}: one of the two"
+    for slip in known_slips():
+        assert slip.shown_by.endswith("."), slip.name
+        assert not slip.caught_by, f"{slip.name}: a slip is measured, not promised"
+        assert not slip.allowed, slip.name
 
 
 def test_every_scenario_and_machine_of_the_list_exists() -> None:
@@ -192,28 +195,26 @@ def test_exit_status_0_where_all_is_caught_and_nothing_accused(
     assert f"caught     bad by {FIRST}@2s-2n-8c-smt2: a rule: CPUs: expected 1" in shown.err
 
 
-def test_exit_status_1_where_a_fault_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert status(monkeypatch, "--part", "alone", bad={FIRST}, worse={FIRST}) == 1
-
-
-def test_exit_status_1_where_an_allowed_change_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert status(monkeypatch, "--part", "allowed", harmless={FIRST}) == 1
-    assert status(monkeypatch, "--part", "allowed", bad={FIRST}) == 0
-
-
-def test_exit_status_1_where_all_faults_at_once_are_conformant(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("argv", "fails", "expected"),
+    [
+        (["--part", "alone"], {"bad": {FIRST}, "worse": {FIRST}}, 1),
+        (["--part", "allowed"], {"harmless": {FIRST}}, 1),
+        (["--part", "allowed"], {"bad": {FIRST}}, 0),
+        (["--part", "together"], {"harmless": {FIRST}}, 1),
+        (["--only", "nothing-*"], {}, 4),
+    ],
+    ids=["a fault lives", "accused", "not accused", "all at once conformant", "no such name"],
+)
+def test_the_exit_status(
+    argv: list[str], fails: dict[str, set[str]], expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert status(monkeypatch, "--part", "together", harmless={FIRST}) == 1
+    assert status(monkeypatch, *argv, **fails) == expected
 
 
 def test_exit_status_3_without_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeWorkers, "broken", {FIRST})
     assert status(monkeypatch, "--part", "alone", "--only", "bad", bad={FIRST}) == 3
-
-
-def test_exit_status_4_where_no_fault_has_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert status(monkeypatch, "--only", "nothing-*") == 4
 
 
 # -- what was seen, and the page -----------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections import Counter
@@ -22,16 +21,6 @@ from tests.support import lacking
 # -- the list ------------------------------------------------------------------------------------
 
 
-def test_every_slip_has_what_it_needs() -> None:
-    for one in known_slips():
-        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name), one.name
-        assert one.does.endswith("."), one.name
-        assert one.shown_by.endswith("."), one.name
-        assert any("$ON" in edit.put for edit in one.edit), one.name
-        assert not one.caught_by, f"{one.name}: a slip is measured, not promised"
-        assert not one.allowed, one.name
-
-
 def test_no_name_and_no_change_is_in_both_lists() -> None:
     every: list[Fault] = [*known_faults(), *known_slips()]
     assert [name for name, count in Counter(one.name for one in every).items() if count > 1] == []
@@ -45,8 +34,14 @@ def test_no_name_and_no_change_is_in_both_lists() -> None:
     ]
 
 
-def test_each_kind_has_slips() -> None:
+def test_each_kind_has_slips(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command lists those of one."""
     assert {one.kind for one in known_slips()} == {"meeting", "size", "time", "output", "machine"}
+    assert slips.main(["--kind", "time"]) == 0
+    listed = capsys.readouterr().out
+    assert {one.name for one in known_slips() if one.name in listed} == {
+        one.name for one in known_slips() if one.kind == "time"
+    }
 
 
 def test_the_released_source_has_a_place_for_every_fault_and_slip() -> None:
@@ -100,15 +95,16 @@ def test_a_command_runs_once_for_each_slip_and_once_with_none(tmp_path: Path) ->
 
 
 def test_what_has_told_nothing_is_run_again_alone(tmp_path: Path) -> None:
-    measure(["caught", "x"], runs(tmp_path), 1, lambda row: None)
-    measure(["caught", "lives", "x"], runs(tmp_path), 1, lambda row: None)
-    assert said(tmp_path) == ["", "caught", "x", "lives", "x"]
-
-
-def test_rows_of_another_command_do_not_count(tmp_path: Path) -> None:
-    measure(["caught"], runs(tmp_path), 1, lambda row: None)
-    measure(["caught"], runs(tmp_path, PROGRAM + "# another"), 1, lambda row: None)
-    assert said(tmp_path) == ["", "caught", "", "caught"]
+    """Rows of another command do not count."""
+    ran: list[list[str]] = []
+    for slips_, program in (
+        (["caught", "x"], PROGRAM),
+        (["caught", "lives", "x"], PROGRAM),
+        (["caught"], PROGRAM + "# another"),
+    ):
+        measure(slips_, runs(tmp_path, program), 1, lambda row: None)
+        ran.append(said(tmp_path)[sum(len(one) for one in ran) :])
+    assert ran == [["", "caught", "x"], ["lives", "x"], ["", "caught"]]
 
 
 def test_nothing_is_measured_where_the_command_fails_with_none_on(tmp_path: Path) -> None:
@@ -132,14 +128,6 @@ def test_a_run_in_progress_ends_with_an_interrupt(tmp_path: Path) -> None:
 
 
 # -- the command ---------------------------------------------------------------------------------
-
-
-def test_the_command_lists_slips(capsys: pytest.CaptureFixture[str]) -> None:
-    assert slips.main(["--kind", "time"]) == 0
-    listed = capsys.readouterr().out
-    assert [one.name in listed for one in known_slips()] == [
-        one.kind == "time" for one in known_slips()
-    ]
 
 
 def test_the_command_counts_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

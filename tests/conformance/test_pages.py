@@ -1,4 +1,4 @@
-"""The page of behaviours: every test and scenario that it names is there."""
+"""Pages that tell of tests and scenarios: current, and what they name is there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import Final
 
 import pytest
 
-from conformance.catalogue import catalogue
+from conformance.catalogue import catalogue, find
+from conformance.recording import shipped
+from conformance.scenario import Scenario
+from differential import known_defects, upstream_tests
+from reference import NEWEST
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [ROOT / "docs" / name for name in ("behaviours.md", "unconfirmed.md")]
@@ -59,7 +63,48 @@ def test_every_section_named_is_one_of_the_facts() -> None:
     assert [f"{int(number):02d}" for number, _ in leads] == [name[:2] for _, name in leads]
 
 
-def test_every_section_has_rows() -> None:
-    """The nine sections, in order."""
-    found = re.findall(r"^## ([1-9]) ", PAGES[0].read_text(), re.M)
-    assert found == [str(number) for number in range(1, 10)]
+# -- what was found in the wild ------------------------------------------------------------------
+
+WILD: Final = ROOT / "docs/tables/found-in-the-wild.md"
+IN_NEWEST: Final = [
+    one for one in known_defects.defects() if known_defects.has_defect(one, int(NEWEST[2:]))
+]
+
+
+def test_the_page_of_defects_is_current() -> None:
+    """`python -m differential.known_defects` writes it."""
+    assert WILD.read_text(encoding="utf-8") == known_defects.page()
+
+
+@pytest.mark.parametrize("scenario", IN_NEWEST, ids=lambda one: str(one.id))
+def test_a_real_kubelet_of_the_newest_release_has_the_defect(scenario: Scenario) -> None:
+    """Or the model would accuse it alone."""
+    recording = shipped(NEWEST)
+    assert recording is not None
+    assert scenario.id in {name for name, _ in recording.cases}
+
+
+def test_a_story_names_configuration_command_and_what_was_seen() -> None:
+    """A reader can follow it without the suite."""
+    text = WILD.read_text(encoding="utf-8")
+    section = text.partition("## options/full-pcpus-restart-refuses-what-runs\n")[2]
+    assert "option full-pcpus-only=true" in section
+    assert "pinproof run --subject kubelet:1.36 --machine 1s-1n-4c-smt2 -k options/" in section
+    assert "Pod a is refused: `Pod was rejected: SMT Alignment Error" in section
+
+
+# -- upstream's tests ----------------------------------------------------------------------------
+
+
+def test_the_page_of_upstreams_tests_is_current() -> None:
+    """`python -m differential.upstream_tests` writes it."""
+    shown = ROOT / "docs/tables/upstream-tests.md"
+    assert shown.read_text(encoding="utf-8") == upstream_tests.page()
+
+
+@pytest.mark.parametrize(
+    "one", upstream_tests.upstream_tests(), ids=lambda one: f"{one.file}:{one.line}"
+)
+def test_each_has_an_equal_or_a_reason(one: upstream_tests.UpstreamTest) -> None:
+    assert bool(one.scenarios) != bool(one.missing)
+    assert [name for name in one.scenarios if find(name) is None] == []

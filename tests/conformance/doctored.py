@@ -1,0 +1,50 @@
+"""A subject that is the model, but for what a test does to its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from conformance.subjects.reference import ModelNode, ReferenceSubject
+from reference import NEWEST
+from reference.steps import KubeletConfig
+from reference.view import View
+from topologies import Machine
+
+Change: TypeAlias = Callable[[ModelNode, Machine, KubeletConfig], ModelNode]
+
+
+class Doctored(ReferenceSubject):
+    """Each of its nodes is what ``change`` makes of one of the model."""
+
+    def __init__(self, change: Change, *, release: str = NEWEST) -> None:
+        super().__init__("doctored", release=release)
+        self._change = change
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> ModelNode:
+        """A changed node of the model."""
+        return self._change(super().node(machine, config, machines=machines), machine, config)
+
+
+class ShownAs(ModelNode):
+    """A node that shows what ``wrong`` makes of its view, and is always settled."""
+
+    def __init__(self, node: ModelNode, wrong: Callable[[View], View]) -> None:
+        super().__init__(node._node)
+        self._wrong = wrong
+
+    def view(self) -> View:
+        """The wrong one."""
+        return self._wrong(super().view())
+
+    def settle(self, satisfied: Callable[[View], bool]) -> View:
+        """Satisfying or not."""
+        satisfied(self.view())
+        return self.view()
+
+
+def shown_as(wrong: Callable[[View], View], *, release: str = NEWEST) -> Doctored:
+    """A subject whose nodes show wrong views."""
+    return Doctored(lambda node, *_: ShownAs(node, wrong), release=release)
