@@ -1,13 +1,14 @@
 """A subject walks through a history, beside the model, and is judged as in a scenario.
 
-What belongs here: the scenario that a history is. What never does: what is made of its result.
+What belongs here: the scenario that a history is, and before which step a walk ended and why. What
+never does: what is made of its result.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,38 +19,12 @@ from conformance.results import Result
 from conformance.scenario import Scenario, Source
 from conformance.subject import Subject, SubjectUnable
 from conformance.verdict import Verdict
+from hunting.calls import call
 from hunting.exploring.history import History
 from hunting.exploring.settings import machine_of
 from reference import IllegalStep, NotModelled
-from reference.steps import (
-    AddEphemeral,
-    Apply,
-    ApplyTogether,
-    AskAllocatable,
-    AskMetrics,
-    AskPodResources,
-    AwaitReconcile,
-    Configure,
-    Delete,
-    EndStopping,
-    FailUpdates,
-    FloodPodResources,
-    KillAtRename,
-    KillContainer,
-    Reboot,
-    RegisterDevices,
-    RemoveState,
-    Replace,
-    ReplaceStopping,
-    Resize,
-    RestartRuntime,
-    Start,
-    Step,
-    Stop,
-    Tamper,
-    TamperQuota,
-    WriteState,
-)
+from reference.steps import Reboot, Step
+from reference.view import View
 
 AREA: Final = "explored"
 _SOURCE: Final = Source(
@@ -116,53 +91,45 @@ def judged(walk: Walk, subject: Subject, oracle: OracleMaker, release: str) -> J
     return replace(judgement, result=result)
 
 
-def is_told(result: Result) -> bool:
-    """Whether the result says something of the subject."""
-    return result.verdict in (Verdict.PASS.value, Verdict.FAIL.value)
-
-
 def take(node: LockstepNode, step: Step) -> None:
     """Let the node take a step. Raises what its methods raise."""
-    match step:
-        case Start():
-            node.start()
-        case Stop(kill=kill):
-            node.kill() if kill else node.stop()
-        case KillAtRename():
-            node.kill(at=step)
-        case Apply(pod=pod):
-            node.apply(pod)
-        case ApplyTogether(pods=pods):
-            node.apply(*pods)
-        case Delete(pod=name, force=force):
-            node.delete(name, force=force)
-        case Replace(gone=name, pod=pod):
-            node.apply(pod, instead_of=name)
-        case ReplaceStopping(gone=name, pod=pod):
-            node.apply(pod, instead_of=name, stopping=True)
-        case Resize(pod=pod):
-            node.resize(pod)
-        case AddEphemeral(pod=name, container=container):
-            node.add_ephemeral(name, container)
-        case Reboot(machine=name):
-            node.reboot(machine_of(name) if name else None)
-        case Configure(config=config):
-            node.configure(config)
-        case RemoveState():
-            node.remove_state()
-        case WriteState(text=text):
-            node.write_state(text)
-        case Tamper(pod=name, container=container, cpus=cpus):
-            node.tamper(name, container, cpus)
-        case TamperQuota(pod=name, container=container, quota=quota):
-            node.tamper_quota(name, container, quota)
-        case KillContainer(pod=name, container=container, exit_code=code):
-            node.kill_container(name, container, exit_code=code)
-        case AwaitReconcile():
-            node.await_reconcile()
-        case AskPodResources() | AskAllocatable() | AskMetrics() | FloodPodResources():
-            node.ask(step)
-        case FailUpdates() | RegisterDevices() | RestartRuntime() | EndStopping():
-            node.to_runtime(step)
-        case _:
-            raise NotModelled(f"{type(step).__name__}: no step of an explored history")
+    method, values, named = call(step)
+    if isinstance(step, Reboot):
+        values = tuple(machine_of(step.machine) for _ in values)
+    getattr(node, method)(*values, **named)
+
+
+class _Telling(ModelOracle):
+    """The model, which keeps why it could not take a step."""
+
+    why = "the subject cannot take it"
+
+    def after(self, step: Step) -> View | None:
+        """See :class:`conformance.oracle.Oracle`."""
+        try:
+            return super().after(step)
+        except NotModelled as error:
+            self.why = f"the model does not know: {error}"
+            raise
+        except IllegalStep as error:
+            self.why = f"it is not possible here: {error}"
+            raise
+
+
+def replayed(walk: Walk, subject: Subject, release: str) -> Result:
+    """What comes of the history on this subject. The result has the command of the walk; the reason
+    of one that passed is why its walk ended before a step, or empty."""
+    oracles: list[_Telling] = []
+
+    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
+        oracles.append(_Telling(*args, release=release, **kwargs))
+        return oracles[-1]
+
+    judgement = judged(walk, subject, oracle, release)
+    result, steps = judgement.result, walk.history.taken
+    taken = len(judgement.history)
+    if result.verdict != Verdict.PASS.value or taken == len(steps):
+        return result
+    # The first step of a story is the machine, which no history has.
+    end = f"it ended before step {taken + 2} ({steps[taken].sentence}): {oracles[-1].why}"
+    return msgspec.structs.replace(result, reason=end, steps=result.steps[: taken + 1])
