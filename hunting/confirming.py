@@ -21,7 +21,6 @@ from reference import NotModelled
 from reference.branching import BranchingNode
 from reference.steps import Pod, Step
 from reference.view import Phase, View
-from topologies import Machine
 
 #: A kubelet that starts takes another of two static pods first than the first by name in one of 8
 #: starts (:func:`reference.golang.maps.turns`): so many tries miss that once in a hundred times.
@@ -49,11 +48,7 @@ def _is_chance(find: Find) -> bool:
 def _driven(find: Find, subject: Subject) -> Violation | None:
     machine = topologies.machine(find.machine)
     task = Task(subject.info.release, find.machine, find.task.config)
-
-    def machines(name: str) -> Machine:
-        return topologies.machine(name)
-
-    node = subject.node(machine, task.config, machines=machines)
+    node = subject.node(machine, task.config, machines=topologies.machine)
     try:
         for broken in _judged(node, task, find.history):
             if promise_of(broken.rule).id == find.promise:

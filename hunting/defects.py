@@ -53,14 +53,6 @@ def _has_init(broken: Broken) -> bool:
     )
 
 
-def _books_more(broken: Broken) -> bool:
-    return broken.promise == "booked-as-asked" and _has_init(broken)
-
-
-def _is_aligned(broken: Broken) -> bool:
-    return broken.task.config.topology_manager_policy != "none"
-
-
 def _refused_for_init(broken: Broken) -> bool:
     return broken.promise == "admitted" and _has_init(broken)
 
@@ -143,7 +135,8 @@ DEFECTS: Final = (
     Defect(122295, "align-by-socket splits CPUs and devices over sockets",
            shows=lambda broken: broken.promise == "socket-of-devices"),
     Defect(123816, "an init container's CPUs pin its pod to a NUMA node",
-           shows=lambda broken: _refused_for_init(broken) and _is_aligned(broken)),
+           shows=lambda broken: (_refused_for_init(broken)
+                                 and broken.task.config.topology_manager_policy != "none")),
     Defect(129078, "a restart under full-pcpus-only refuses pods that run",
            Behaviour.HELD_CPUS_KEPT_FIRST),
     Defect(140495, "on cores of different sizes busy or reserved CPUs are given away",
@@ -186,7 +179,8 @@ DEFECTS: Final = (
            Behaviour.STATE_WITH_DATA),
     Defect(138738, "CPUs that containers of a pod share are reported as a container's own",
            Behaviour.POD_POOLS_REPORTED),
-    Defect(112228, "an init container books CPUs beyond its pod's request", shows=_books_more),
+    Defect(112228, "an init container books CPUs beyond its pod's request",
+           shows=lambda broken: broken.promise == "booked-as-asked" and _has_init(broken)),
     Defect(140498, "full-pcpus-only goes by the average size of cores", shows=_splits_uneven_core),
     Defect(112228, "an init container's spare CPUs stay booked, and a pod that fits is refused",
            shows=_refused_for_init),

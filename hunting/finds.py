@@ -173,11 +173,8 @@ def _size(find: Find) -> tuple[int, int, str]:
 
 def kind_of(step: Step) -> str:
     """Its name; of a pod that is applied, what containers it has as well."""
-    return (
-        f"{type(step).__name__}({_pod_kind(step.pod)})"
-        if isinstance(step, Apply)
-        else (type(step).__name__)
-    )
+    name = type(step).__name__
+    return f"{name}({_pod_kind(step.pod)})" if isinstance(step, Apply) else name
 
 
 def _pod_kind(pod: Pod) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from hunting.families import Move
 from reference.pods.pod_level_resources import pod_managers_on
 from reference.releases import minor_of
 from reference.steps import (
@@ -26,8 +27,6 @@ from reference.steps import (
     Step,
     Stop,
 )
-
-Move: TypeAlias = tuple[Step, ...]
 
 #: Before, an init container that is to be restarted is one as any other.
 _SIDECARS_SINCE: Final = 28

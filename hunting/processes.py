@@ -16,6 +16,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Final, NamedTuple, TypeAlias
@@ -46,15 +47,9 @@ class How(NamedTuple):
         self, number: int, task: Task, tally: Tally, stop: Callable[[], bool]
     ) -> Iterator[Broken]:
         """The task of this number: by breadth, or with a ``seed`` by random walks."""
-        if self.seed is None:
-            return search(
-                task, self.depth, tally=tally, ignored=self.ignored, families=self.families,
-                stop=stop,
-            )  # fmt: skip
-        return wander(
-            task, self.depth, seed=f"{self.seed}/{number}", tally=tally, ignored=self.ignored,
-            families=self.families, stop=stop,
-        )  # fmt: skip
+        by = search if self.seed is None else partial(wander, seed=f"{self.seed}/{number}")
+        left_out, families = self.ignored, self.families
+        return by(task, self.depth, tally=tally, ignored=left_out, families=families, stop=stop)
 
 
 class Searched(NamedTuple):

@@ -56,12 +56,11 @@ def regular(most: int) -> tuple[str, ...]:
         for nodes in range(sockets, cores + 1)
         if nodes % sockets == 0 and cores % nodes == 0 and cores * threads > 1
     ]
-    return tuple(
-        sorted(
-            shapes,
-            key=lambda shape: (describe(shape).tree["proc/cpuinfo"].count("processor"), shape),
-        )
-    )
+    return tuple(sorted(shapes, key=lambda shape: (_processors(shape), shape)))
+
+
+def _processors(shape: str) -> int:
+    return describe(shape).tree["proc/cpuinfo"].count("processor")
 
 
 @lru_cache
@@ -119,7 +118,8 @@ def _aligns(release: str) -> bool:
 def config_of(release: str, options: Mapping[str, str], policy: str) -> KubeletConfig:
     """These options with a Topology Manager policy; the alpha feature gate is on where an option
     needs it, and CPU 0 is reserved."""
-    gates = {_ALPHA_OPTIONS: True} if _is_alpha(release, options) else {}
+    is_alpha = any(readiness(OPTIONS[name], release) is ALPHA for name in options)
+    gates = {_ALPHA_OPTIONS: True} if is_alpha else {}
     reserved = CPUSet([0]) if has(release, Behaviour.RESERVED_CPU_LIST) else None
     return KubeletConfig(
         reserved_system_cpus=reserved,
@@ -128,10 +128,6 @@ def config_of(release: str, options: Mapping[str, str], policy: str) -> KubeletC
         topology_manager_policy=policy,
         feature_gates=gates,
     )
-
-
-def _is_alpha(release: str, options: Mapping[str, str]) -> bool:
-    return any(readiness(OPTIONS[name], release) is ALPHA for name in options)
 
 
 def _option_sets(release: str, *, alpha: bool) -> Iterator[dict[str, str]]:
@@ -151,13 +147,17 @@ def _option_sets(release: str, *, alpha: bool) -> Iterator[dict[str, str]]:
             yield options
 
 
+def _configs(release: str, families: tuple[str, ...], *, alpha: bool) -> list[KubeletConfig]:
+    plain = configurations(release, alpha=alpha)
+    return [one for config in plain for one in configured(config, families, release)]
+
+
 def tasks(
     release: str, machines: tuple[str, ...], *, alpha: bool = False, families: tuple[str, ...] = ()
 ) -> Iterator[Task]:
     """Every search on these machines, small ones first, with the settings that the families of
     moves take."""
-    plain = configurations(release, alpha=alpha)
-    configs = [one for config in plain for one in configured(config, families, release)]
+    configs = _configs(release, families, alpha=alpha)
     for machine in machines:
         for config in configs:
             yield Task(release, machine, config)
@@ -173,8 +173,7 @@ def drawn_tasks(
 ) -> Iterator[Task]:
     """:data:`DRAWN` searches for random walks: each a machine and a configuration, drawn by chance.
     The same seed draws the same."""
-    plain = configurations(release, alpha=alpha)
-    configs = [one for config in plain for one in configured(config, families, release)]
+    configs = _configs(release, families, alpha=alpha)
     chance = random.Random(seed)  # noqa: S311
     for _ in range(DRAWN):
         yield Task(release, chance.choice(machines), chance.choice(configs))

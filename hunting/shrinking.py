@@ -42,34 +42,27 @@ _TOGETHER: Final = (
     ("reconcile_period",),
 )  # fmt: skip
 
-#: What may break the promise as well, and every such thing that is smaller in one way.
+#: What may break the promise as well.
 _Tried: TypeAlias = tuple[Task, tuple[Step, ...]]
-_Ways: TypeAlias = Callable[[Broken], Iterator[_Tried]]
 
 
-def shrunk(broken: Broken, *, stop: Callable[[], bool] = lambda: False) -> Broken:
-    """The smallest that is found. A kubelet that hangs is slow to ask, so ``stop`` ends the search
-    with what there is."""
-    return _shrunk(broken, _smaller, stop)
+def shrunk(broken: Broken) -> Broken:
+    """The smallest that is found."""
+    return _shrunk(broken, _smaller)
 
 
 def shrunk_in_place(broken: Broken) -> Broken:
     """The smallest that is found on the same machine, and with the same pods: much quicker."""
-    return _shrunk(broken, _fewer, lambda: False)
+    return _shrunk(broken, _fewer)
 
 
-def _shrunk(broken: Broken, ways: _Ways, stop: Callable[[], bool]) -> Broken:
-    while not stop():
-        for task, steps in ways(broken):
-            if stop():
-                return broken
-            found = replayed(task, steps, broken.promise)
-            if found:
-                broken = found
-                break
-        else:
+def _shrunk(broken: Broken, ways: Callable[[Broken], Iterator[_Tried]]) -> Broken:
+    while True:
+        tried = (replayed(task, steps, broken.promise) for task, steps in ways(broken))
+        found = next(filter(None, tried), None)
+        if found is None:
             return broken
-    return broken
+        broken = found
 
 
 def _fewer(broken: Broken) -> Iterator[_Tried]:

@@ -18,11 +18,12 @@ from rich.console import Console
 from conformance.kubelets.manifests import manifest
 from conformance.promises import promise_of
 from conformance.source import Source
+from hunting.calls import call
 from hunting.finds import Find
 from hunting.replaying import replayed, spans
 from hunting.walk import Ground, Tally
-from reference import CPUSet, steps
-from reference.steps import Pod
+from reference import CPUSet
+from reference.steps import Apply, Pod, Reboot, Step
 from reference.view import Phase, View
 from topologies import drawing
 
@@ -45,7 +46,7 @@ def story(find: Find) -> str:
     ]
     view = View(running=False)
     for number, (sentence, view) in enumerate(_walked(find), start=1):
-        lines.append(f"{number}. {sentence[:1].upper()}{sentence[1:]}. {_state(view)}".rstrip())
+        lines.append(f"{number}. {_sentence(sentence)}. {_state(view)}".rstrip())
     lines += ["", f"{find.what}: expected {find.expected}, seen {find.seen}.", *_asked(find), ""]
     return "\n".join([*lines, "```text", *_picture(find, view), "```", ""])
 
@@ -122,6 +123,7 @@ def script(find: Find) -> str:
     written = {name: pformat(value, width=92, sort_dicts=False) for name, value in parts.items()}
     return f'''"""{find.rule}: broken by the model of {find.release}."""
 
+from hunting.calls import call
 from hunting.finds import Find
 from hunting.replaying import replayed
 
@@ -145,10 +147,9 @@ print(broken.violation if broken else "the promise is kept")
 def scenario(find: Find) -> str:
     """The source of a scenario that takes the same steps; invariants and oracle judge it. Its
     promise is for a person to write."""
-    name = f"{find.promise}-{'-'.join(_kinds(find)) or 'history'}"
-    body = [f"    node.boot({code_of(find.task.config)})"]
-    for step in find.history[1:]:
-        body.append(f"    {call_of(step)}")
+    kinds = [type(step).__name__.lower() for step in find.history[1:]]
+    name = f"{find.promise}-{'-'.join(kinds) or 'history'}"
+    calls = [f"node.boot({code_of(find.task.config)})", *map(call_of, find.history[1:])]
     minor = min((int(one.split(".")[1]) for one in find.releases), default=0)
     return f'''{IMPORTS}
 
@@ -163,7 +164,7 @@ def scenario(find: Find) -> str:
 def {name.replace("-", "_")}(node: LockstepNode) -> None:
     """A known defect: {find.what}: expected {find.expected}, seen {find.seen}."""
     node.expect_broken({find.rule!r})
-{chr(10).join(body)}
+{chr(10).join(f"    {one}" for one in calls)}
 '''
 
 
@@ -207,77 +208,28 @@ def _default(one: Field[Any]) -> object:
     return one.default if one.default_factory is MISSING else one.default_factory()
 
 
-def _kinds(find: Find) -> list[str]:
-    return [type(step).__name__.lower() for step in find.history[1:]]
-
-
-def call_of(step: object) -> str:
+def call_of(step: Step) -> str:
     """The call by which a scenario takes a step, as Python source."""
-    match step:
-        case steps.Apply(pod=pod):
-            return f"node.apply({code_of(pod)})"
-        case steps.ApplyTogether(pods=pods):
-            return f"node.apply({', '.join(map(code_of, pods))})"
-        case steps.Delete(pod=name, force=force):
-            return f"node.delete({name!r}{', force=True' if force else ''})"
-        case steps.Replace(gone=name, pod=pod):
-            return f"node.apply({code_of(pod)}, instead_of={name!r})"
-        case steps.ReplaceStopping(gone=name, pod=pod):
-            return f"node.apply({code_of(pod)}, instead_of={name!r}, stopping=True)"
-        case steps.Stop(kill=True):
-            return "node.kill()"
-        case steps.AddEphemeral(pod=name, container=container):
-            return f"node.add_ephemeral({name!r}, {container!r})"
-        case steps.TamperQuota(pod=name, container=container, quota=quota):
-            return f"node.tamper_quota({name!r}, {container!r}, {quota})"
-        case steps.Resize(pod=pod):
-            return f"node.resize({code_of(pod)})"
-        case steps.Reboot(machine=name):
-            return f"node.reboot({f'topologies.machine({name!r})' if name else ''})"
-        case steps.Configure(config=config):
-            return f"node.configure({code_of(config)})"
-        case steps.WriteState(text=text):
-            return f"node.write_state({text!r})"
-        case steps.KillAtRename():
-            return f"node.kill(at={code_of(step)})"
-        case steps.KillContainer(pod=name, container=container, exit_code=code):
-            return f"node.kill_container({name!r}, {container!r}, exit_code={code})"
-        case steps.Tamper(pod=name, container=container, cpus=cpus):
-            return f"node.tamper({name!r}, {container!r}, {code_of(cpus)})"
-        case steps.AskPodResources() | steps.AskAllocatable() | steps.AskMetrics():
-            return f"node.ask({code_of(step)})"
-        case (
-            steps.FailUpdates()
-            | steps.RegisterDevices()
-            | steps.RestartRuntime()
-            | steps.EndStopping()
-        ):
-            return f"node.to_runtime({code_of(step)})"
-        case _:
-            return f"node.{_PLAIN[type(step)]}()"
-
-
-#: Steps without a choice, and the method of a scenario's node that takes each.
-_PLAIN: Final[dict[type, str]] = {
-    steps.AwaitReconcile: "await_reconcile",
-    steps.RemoveState: "remove_state",
-    steps.Start: "start",
-    steps.Stop: "stop",
-}
+    method, values, named = call(step)
+    parts = [*map(code_of, values), *(f"{name}={code_of(value)}" for name, value in named.items())]
+    if isinstance(step, Reboot):
+        parts = [f"topologies.machine({one})" for one in parts]
+    return f"node.{method}({', '.join(parts)})"
 
 
 def report(find: Find) -> str:
     """What can be pasted into an issue of kubernetes/kubernetes: no word of this suite in it."""
     task = find.task
-    pods = [step.pod for step in find.history if isinstance(step, steps.Apply)]
+    pods = [step.pod for step in find.history if isinstance(step, Apply)]
+    numbered = enumerate(find.history, start=1)
     lines = [
         f"### What happened?\n\n{find.what}: {find.seen}.",
         f"### What did you expect to happen?\n\n{find.rule}: {find.expected}.",
         "### How can we reproduce it?\n",
         f"Machine: {_machine_text(find)}. KubeletConfiguration: {task.config}.\n",
-        *(f"{number}. {_sentence(step)}" for number, step in enumerate(find.history, start=1)),
+        *(f"{number}. {_sentence(step.sentence)}" for number, step in numbered),
         "\n### Manifests\n",
-        *(f"```yaml\n{_manifest(pod)}```" for pod in pods),
+        *(f"```yaml\n{yaml.safe_dump(manifest(pod), sort_keys=False)}```" for pod in pods),
         "### Kubernetes version\n",
         f"Kubelets {spans(find.releases) or find.release}, Linux, cpuManagerPolicy static. "
         + " ".join(_asked(find)),
@@ -291,12 +243,5 @@ def _machine_text(find: Find) -> str:
     return f"{', '.join(counts)}, {rest.removeprefix('smt')} threads each"
 
 
-def _sentence(
-    step: steps.Apply | steps.Delete | steps.Start | steps.Stop | steps.Reboot | object,
-) -> str:
-    sentence = getattr(step, "sentence", "")
-    return f"{sentence[:1].upper()}{sentence[1:]}"
-
-
-def _manifest(pod: Pod) -> str:
-    return yaml.safe_dump(manifest(pod), sort_keys=False)
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

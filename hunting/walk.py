@@ -22,8 +22,8 @@ from conformance.promises import (
     violations,
 )
 from conformance.subject import Capability
-from hunting.families import Scene, moves_of
-from hunting.moves import Move, after, next_moves
+from hunting.families import Move, Scene, moves_of
+from hunting.moves import after, next_moves
 from hunting.scope import Task
 from reference import CPUSet, DiscoveryError, IllegalStep, NotModelled
 from reference.branching import BranchingNode

@@ -18,12 +18,11 @@ import topologies
 from conformance.catalogue import catalogue, digest
 from conformance.discovered import architecture_of, topology_of
 from conformance.judge import inapplicable
-from conformance.scenario import Scenario
 from conformance.session.selection import NODE_AREA
 from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import distribution_of
 from hil.inspection import Marks, NodeFacts, released
-from reference import CPUTopology, DiscoveryError
+from reference import DiscoveryError
 from reports.certificate import Findings, Promise
 from reports.certificate.document import (
     Configuration,
@@ -111,6 +110,7 @@ def promises(machine: topologies.Machine, info: SubjectInfo, *, named: bool) -> 
         topology, against = None, f"the kubelet would not start: {error}"
     # What no real node can be made to do is not required of one.
     can = frozenset(Capability) - (frozenset() if named else NOT_OF_REAL_NODES)
+    able: Any = _Able(info, can)
     for one in catalogue():
         if one.machine and not (named and one.machine == machine.name):
             continue
@@ -120,16 +120,9 @@ def promises(machine: topologies.Machine, info: SubjectInfo, *, named: bool) -> 
             title=one.title,
             level=level,
             source=one.source.url,
-            against=_against(one, topology, info, can) if topology else against,
+            against=inapplicable(one, topology, able, info.release) if topology else against,
             node_only=one.area == NODE_AREA,
         )
-
-
-def _against(
-    scenario: Scenario, topology: CPUTopology, info: SubjectInfo, can: frozenset[Capability]
-) -> str:
-    able = _Able(info, can)
-    return inapplicable(scenario, topology, able, info.release)  # type: ignore[arg-type]
 
 
 def suite() -> Suite:

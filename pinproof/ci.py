@@ -88,10 +88,7 @@ def init(asked: Asked) -> None:
         _require_plain(name, value)
     template, place = FILES[asked.forge]
     directory = asked.directory
-    texts = {
-        place: rendered(template, name=place, **values),
-        SCRIPT: rendered("gate.sh", **values),
-    }
+    texts = {place: rendered(template, name=place, **values), SCRIPT: rendered("gate.sh", **values)}
     there = [name for name in texts if (directory / name).exists()]
     if there and not asked.force:
         raise SubjectUsageError(f"{directory / there[0]} exists (--force overwrites it)")

@@ -38,127 +38,83 @@ class Lazy(NamedTuple):
 #: Commands by their group in ``--help``. Names that only old scripts use are in none.
 _PANELS: Final = {
     "Judge": {
-        "run": Lazy(
-            "run.run",
+        "run": Lazy("run.run",
             "Run the scenarios on a subject, and report.",
-            "--subject kubelet:1.36 --machine 2s-4n-64c-smt2 --report out",
-            takes_more=True,
-        ),
-        "certify": Lazy(
-            "certify.certify",
+            "--subject kubelet:1.36 --machine 2s-4n-64c-smt2 --report out", takes_more=True),
+        "certify": Lazy("certify.certify",
             "Certify nodes: each gets a certificate, as HTML and JSON, beside its report.",
-            "ssh://root@node7 --max-risk kubelet-restart",
-            takes_more=True,
-        ),
-        "identify": Lazy(
-            "identify.identify",
+            "ssh://root@node7 --max-risk kubelet-restart", takes_more=True),
+        "identify": Lazy("identify.identify",
             "Say which named behaviours a binary has: the release that fits best, the behaviours "
-            "that the binary has or lacks beside it, and those that contradict the release that "
-            "it states.",
-            "kubelet:./kubelet --format json",
-        ),
-        "explore": Lazy(
-            "explore.explore",
+            "that the binary has or lacks beside it, and those that contradict the release that it "
+            "states.",
+            "kubelet:./kubelet --format json"),
+        "explore": Lazy("explore.explore",
             "Draw histories, walk the subject through them beside the model, and shrink what "
             "differs.",
-            "kubelet:1.36 --machine 2s-2n-8c-smt2 --time 10",
-        ),
-        "hunt": Lazy(
-            "hunt.app",
-            "Search the model for histories that break a promise, and show each on a real kubelet.",
-        ),
-        "explain": Lazy(
-            "explain.explain",
+            "kubelet:1.36 --machine 2s-2n-8c-smt2 --time 10"),
+        "hunt": Lazy("hunt.app",
+            "Search the model for histories that break a promise, and show each on a real "
+            "kubelet."),
+        "explain": Lazy("explain.explain",
             "Say what a scenario promises, where that is promised, and the steps it takes. Of a "
             "release, say what is new in it; of two, what differs between them.",
-            "machine/cpu-upgrade-incident",
-        ),
+            "machine/cpu-upgrade-incident"),
     },
     "Rehearse": {
-        "simulate": Lazy(
-            "simulate.simulate",
+        "simulate": Lazy("simulate.simulate",
             "Show which CPUs each container would get, and why: as a table and a picture.",
-            "--machine 2s-4n-64c-smt2 --pods 4,2,1.5",
-        ),
-        "upgrade": Lazy(
-            "upgrade.upgrade",
+            "--machine 2s-4n-64c-smt2 --pods 4,2,1.5"),
+        "upgrade": Lazy("upgrade.upgrade",
             "Rehearse an upgrade of the kubelet on one machine, and the way back: does each "
             "kubelet start, and do pods that run keep their CPUs?",
-            "1.36 1.37 --machine node7.tar.xz",
-        ),
+            "1.36 1.37 --machine node7.tar.xz"),
     },
     "Machines": {
-        "machines": Lazy(
-            "machines.machines",
-            "List machines: a line for each, with its totals and why it is here.",
-            "'2s-*'",
-        ),
-        "draw": Lazy(
-            "draw.draw",
+        "machines": Lazy("machines.machines",
+            "List machines: a line for each, with its totals and why it is here.", "'2s-*'"),
+        "draw": Lazy("draw.draw",
             "Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and "
             "which containers hold CPUs. With --state alone the holders are those of that file; "
             "with --pods, those to which a kubelet would give CPUs.",
-            "2s-4n-64c-smt2 --svg machine.svg",
-        ),
-        "capture": Lazy(
-            "capture.capture",
+            "2s-4n-64c-smt2 --svg machine.svg"),
+        "capture": Lazy("capture.capture",
             "Capture a machine: this host, a node over SSH, one that QEMU boots a kernel on, or "
             "what another program captured.",
-            "ssh://root@node7 -o node7.tar.xz",
-        ),
+            "ssh://root@node7 -o node7.tar.xz"),
     },
     "Nodes": {
-        "probe": Lazy(
-            "probe.probe",
+        "probe": Lazy("probe.probe",
             "Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; "
             "and say which scenarios apply there and why the others do not. Reads only.",
-            "ssh://root@node7",
-        ),
-        "collect": Lazy(
-            "collect.collect",
-            "Collect a node into one file: its machine, the kubelet's settings and state file, "
-            "and its pods' manifests. Reads only.",
-            "ssh://root@node7 -o node7.tar.xz",
-        ),
-        "restore": Lazy(
-            "restore.restore",
+            "ssh://root@node7"),
+        "collect": Lazy("collect.collect",
+            "Collect a node into one file: its machine, the kubelet's settings and state file, and "
+            "its pods' manifests. Reads only.",
+            "ssh://root@node7 -o node7.tar.xz"),
+        "restore": Lazy("restore.restore",
             "Undo the changes of a killed run, from the journal on the node, and compare the node "
             "with its state before the run.",
-            "ssh://root@node7",
-        ),
-        "lab": Lazy(
-            "lab.app",
+            "ssh://root@node7"),
+        "lab": Lazy("lab.app",
             "Boot real nodes in QEMU: kernel, containerd, kubelet. Hardware and KVM are not "
-            "needed.",
-        ),
+            "needed."),
     },
     "Results": {
-        "report": Lazy(
-            "report.report",
-            "Make a report from result streams.",
-            "out/result.jsonl --format markdown",
-        ),
-        "compare": Lazy(
-            "report.compare",
+        "report": Lazy("report.report",
+            "Make a report from result streams.", "out/result.jsonl --format markdown"),
+        "compare": Lazy("report.compare",
             "Compare two runs, machine by machine: regressions, fixes, new and gone cases.",
-            "main/result.jsonl out/result.jsonl",
-        ),
-        "verify": Lazy(
-            "verify.verify",
+            "main/result.jsonl out/result.jsonl"),
+        "verify": Lazy("verify.verify",
             "Check a certificate: recompute what can be recomputed, and name what cannot.",
-            "certificate.json result.jsonl --allowed-signers vendors",
-        ),
+            "certificate.json result.jsonl --allowed-signers vendors"),
     },
     "Develop": {
-        "build": Lazy(
-            "build.app",
+        "build": Lazy("build.app",
             "Build and list kubelets, drivers (the CPU manager of a release as the subject "
-            "exec:PATH) and API servers.",
-        ),
-        "ci": Lazy(
-            "ci.app",
-            "Write the CI of a kubelet fork: GitHub, GitLab or Prow.",
-        ),
+            "exec:PATH) and API servers."),
+        "ci": Lazy("ci.app", "Write the CI of a kubelet fork: GitHub, GitLab or Prow."),
     },
     "": {
         "releases": Lazy("releases.releases", example="1.31 1.32"),
@@ -170,7 +126,7 @@ _PANELS: Final = {
         "export": Lazy("import_export.export", example="2s-4n-64c-smt2 /tmp/machine"),
         "known": Lazy("report.known", example="--from out/result.jsonl -o known-failures.toml"),
     },
-}
+}  # fmt: skip
 COMMANDS: Final = {
     name: entry._replace(panel=panel)
     for panel, entries in _PANELS.items()

@@ -60,7 +60,8 @@ def explain(
     if as_json:
         print_json({**_facts(found), "machine": on.name, "steps": steps})
         return
-    typer.echo(f"{found.id} ({found.level.value}, {_span(found)})\n")
+    span = f"{found.since} to {found.until or 'today'}"
+    typer.echo(f"{found.id} ({found.level.value}, {span})\n")
     typer.echo(f"  {found.title}.\n")
     for line in found.promise.splitlines():
         typer.echo(f"  {line}".rstrip())
@@ -68,10 +69,6 @@ def explain(
     typer.echo(f"\n  steps on {on.name}:")
     for number, step in enumerate(steps, 1):
         typer.echo(f"    {number:2}. {step}")
-
-
-def _span(scenario: Scenario) -> str:
-    return f"{scenario.since} to {scenario.until or 'today'}"
 
 
 def _facts(scenario: Scenario) -> dict[str, str]:

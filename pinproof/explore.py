@@ -44,10 +44,9 @@ from hunting.campaign import Shard
 from hunting.exploring import telling
 from hunting.exploring.campaign import MOST_CAUSES, Cause, Exploration, Outcome, Scope
 from hunting.exploring.causes import Symptom
-from hunting.exploring.driving import Walk
+from hunting.exploring.driving import Walk, replayed
 from hunting.exploring.history import History, history_at
 from hunting.exploring.plan import best_first, plan_at, write_plan
-from hunting.exploring.replaying import replayed
 from hunting.exploring.settings import keep_machine, machine_of
 from pinproof.completion import machine_names, subject_names
 from pinproof.output import note, prepare_folder
@@ -171,7 +170,8 @@ def _explored(
     planned: Sequence[History] = (),
 ) -> tuple[Exploration, ExitStatus]:
     part, machines = Shard.parse(asked.shard), asked.machine or ()
-    others = () if planned else _others(subject, machines)
+    # Machines that get some of the histories where nobody has named one.
+    others = () if planned or machines or isinstance(subject, HasOwnMachines) else OTHERS
     scope = Scope(
         tuple(names), judged_by, others, seed=asked.seed, shard=part.number, of=part.count,
         most=1 if asked.first else MOST_CAUSES, only=asked.only, shrink=asked.shrink,
@@ -232,11 +232,6 @@ def _machines(
     for one in found:
         keep_machine(one)
     return list(dict.fromkeys(one.name for one in found))
-
-
-def _others(subject: Subject, patterns: Sequence[str]) -> tuple[str, ...]:
-    """Machines that get some of the histories where nobody has named one."""
-    return () if patterns or isinstance(subject, HasOwnMachines) else OTHERS
 
 
 def _nodes(subject: HasOwnMachines, names: Sequence[str]) -> list[Machine]:

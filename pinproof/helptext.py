@@ -36,7 +36,8 @@ def legible(command: Any) -> Any:
         if parameter.metavar is None:
             parameter.metavar = _metavar(parameter)
         if parameter.param_type_name == "argument":
-            parameter.display_type_rich = _nothing  # its metavar stands where the name does
+            # Its metavar stands where the name does.
+            parameter.display_type_rich = lambda ctx: ""
     for one in getattr(command, "commands", {}).values():
         legible(one)
     made = command.get_help_option
@@ -69,10 +70,6 @@ def _metavar(parameter: Any) -> str | None:
     else:
         word = parameter.name.upper().replace("_", "-")
     return word
-
-
-def _nothing(ctx: Any) -> str:
-    return ""
 
 
 def _shown(text: str | None) -> str | None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +21,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from conformance.crash_points import MACHINE, Tried
+from conformance.crash_points import walk as points
 from conformance.promises import PROMISES
 from conformance.subject import Subject, SubjectError, SubjectUsageError
 from conformance.subjects import open_subject
@@ -30,11 +34,11 @@ from hunting.families import FAMILIES
 from hunting.finds import Collection, Find
 from hunting.job import job as job_manifest
 from hunting.replaying import spans
-from pinproof.crash_points import crash_points
 from pinproof.output import note
 from pinproof.parameters import ShardText, option, with_options
 from pinproof.progress import busy
 from reference.releases import LATEST, OLDEST, Release
+from reports.text import clean
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -103,7 +107,9 @@ def hunt(context: typer.Context, asked: Asked) -> None:
         return
     machines, folder = asked.machine or [], asked.resume or asked.output
     if asked.crashing:
-        raise typer.Exit(int(crash_points(asked.crashing, (machines or [""])[0], asked.depth or 3)))
+        raise typer.Exit(
+            int(_crash_points(asked.crashing, (machines or [""])[0], asked.depth or 3))
+        )
     header, part = _header(asked, machines)
     is_there = (folder / campaign.FILE).exists()
     if asked.resume is None and is_there:
@@ -119,6 +125,33 @@ def hunt(context: typer.Context, asked: Asked) -> None:
     campaign.write_told(finds, searched.folder)
     _print(finds, searched)
     raise typer.Exit(int(_status(finds, searched, interrupted=not ended)))
+
+
+def _crash_points(subject: str, machine: str, depth: int) -> ExitStatus:
+    """Kill the subject at every point of every history, and print those after which it broke a
+    promise. What was found before an interruption is printed too. Raises
+    :class:`conformance.subject.SubjectError`."""
+    opened, tried = open_subject(subject), list[Tried]()
+    try:
+        with (
+            busy("crash points") as say,
+            closing(points(opened, machine=machine or MACHINE, depth=depth, say=say)) as walked,
+        ):
+            for one in walked:
+                tried.append(one)
+                for rule in one.broken:
+                    typer.echo(clean(f"{one.point}\n  broken: {rule}"))
+    except KeyboardInterrupt:
+        note("pinproof: crash points: interrupted")
+        return ExitStatus.COULD_NOT_TELL
+    finally:
+        opened.close()
+        broken = [one.point for one in tried if one.broken]
+        places = Counter(f"at {one.file}" if one.number else "without a kill" for one in broken)
+        where = ", ".join(f"{count} {place}" for place, count in places.items()) or "none"
+        killed = sum(bool(one.point.number) for one in tried)
+        typer.echo(f"{opened.info.name}: killed at {killed} points; broken: {where}")
+    return ExitStatus.NOT_CONFORMANT if places else ExitStatus.CONFORMANT
 
 
 def _header(asked: Asked, machines: list[str]) -> tuple[Header, Shard]:

@@ -6,29 +6,35 @@ What belongs here: options, and the question that they make. What never does: wh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
 
 import topologies
 from conformance.discovered import topology_named
+from conformance.pods import guaranteed
 from conformance.subject import SubjectUsageError
-from pinproof.files import read
-from pinproof.manifests import Found
+from pinproof.files import STDIN, documents, read
+from pinproof.manifests import MOST_PODS, BadManifest, Found, pods_of
 from pinproof.node_archive import collected
 from pinproof.parameters import option
-from pinproof.pods import pods_given
 from pinproof.settings import Given, settings_of
 from pinproof.simulation import Answer, StateFile, answer
 from reference import NEWEST, CPUTopology, Release
 from reference.behaviours import Behaviour
+from reference.errors import QuantityError
+from reference.pods.quantity import quantity
 from reference.releases import has, require_whole_node
-from reference.steps import KubeletConfig
+from reference.steps import KubeletConfig, Pod
 from topologies import Machine
 from topologies.errors import one_line
 
 #: The state file of a node with 8192 CPUs, each a container's, is smaller.
 MOST_STATE: Final = 8 << 20
+_ACCEPTED: Final = (
+    "it is CPU requests such as 4,2,1.5,1+1, a file of manifests, or - for manifests on stdin"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +132,34 @@ def require_simulated(release: str) -> None:
         raise SubjectUsageError(
             f"release {release} has no state file and logs no CPUs; 1.9 chooses the same CPUs"
         )
+
+
+def pods_given(text: str, *, oldest_first: bool = False) -> Found:
+    """The pods of ``--pods``. Raises :class:`SubjectUsageError`: one line that says what is taken,
+    or the file and the place at fault."""
+    if _are_requests(text):
+        return Found(tuple(_guaranteed(text)))
+    if text != STDIN and not (text and (Path(text).exists() or Path(text).parent.parent.is_file())):
+        raise SubjectUsageError(f"--pods {one_line(repr(text), 200)}: {_ACCEPTED}; no such file")
+    try:
+        return pods_of(documents(text), oldest_first=oldest_first)
+    except BadManifest as error:
+        where = "stdin" if text == STDIN else one_line(text)
+        raise SubjectUsageError(f"{where}: {error}") from error
+
+
+def _are_requests(text: str) -> bool:
+    """Whether every part of it is a quantity that begins with a digit or a dot."""
+    parts = [one.strip() for one in text.replace("+", ",").split(",")]
+    try:
+        return all(quantity(one) is not None and one[0] in "0123456789." for one in parts)
+    except QuantityError:
+        return False
+
+
+def _guaranteed(text: str) -> Iterator[Pod]:
+    parts = text.split(",")
+    if len(parts) > MOST_PODS:
+        raise SubjectUsageError(f"--pods: more than {MOST_PODS} pods")
+    for number, part in enumerate(parts, 1):
+        yield guaranteed(f"pod{number}", *(one.strip() for one in part.split("+")))

@@ -241,8 +241,5 @@ def _line(
     left = len(why) if room is None else room - len(head) - 2
     if left < min(_LEAST, len(why)):
         return head.rstrip()
-    return f"{head}  {_shortened(why, left)}".rstrip()
-
-
-def _shortened(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 1].rstrip()}…"
+    shown = why if len(why) <= left else f"{why[: left - 1].rstrip()}…"
+    return f"{head}  {shown}".rstrip()

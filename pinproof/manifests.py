@@ -22,8 +22,6 @@ from reference.steps import Container, Kind, Pod, PodResources
 from reports.text import few
 from topologies.errors import one_line
 
-__all__ = ["BadManifest", "Found", "pods_of"]
-
 #: More pods than any kubelet is configured for (``maxPods``, 110 by default).
 MOST_PODS: Final = 500
 _MOST_CONTAINERS: Final = 250

@@ -24,14 +24,7 @@ from hil.subject import capabilities
 from hil.transport import NodeAddress, connected, each, nodes
 from pinproof import password
 from pinproof.output import print_json
-from pinproof.parameters import (
-    AcceptNewHostKey,
-    AsJson,
-    KnownHosts,
-    argument,
-    option,
-    with_options,
-)
+from pinproof.parameters import AcceptNewHostKey, AsJson, KnownHosts, argument, option, with_options
 from pinproof.password import AskSudoPassword
 from pinproof.progress import busy
 from reference import NEWEST, CPUTopology, DiscoveryError, Release

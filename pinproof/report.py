@@ -161,7 +161,8 @@ def _known_failures(run: Run, days: int) -> str:
 
     if run.footer is None:
         raise ResultsError(run.cut_off or run.caution)
-    expires = datetime.now(UTC).date() + _span(days)
+    today = datetime.now(UTC).date()
+    expires = today + timedelta(days=min(days, (date.max - today).days))
     failures = (*run.standings[Standing.FAIL], *run.standings[Standing.KNOWN])
     found = causes(failures, run.standings[Standing.PASS])
     reasons = {id(one): cause.headline for cause in found for one in cause.results}
@@ -180,10 +181,6 @@ def _known_failures(run: Run, days: int) -> str:
             )
         )
     return write(dict.fromkeys(entries))
-
-
-def _span(days: int) -> timedelta:
-    return timedelta(days=min(days, (date.max - datetime.now(UTC).date()).days))
 
 
 def _literal(name: str) -> str:

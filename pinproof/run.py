@@ -95,7 +95,8 @@ def run(context: typer.Context, asked: Asked) -> None:
     )
     keyword = renamed(asked.keyword)
     more = [*(["-k", keyword] if keyword else []), *context.args]
-    config = pytest_arguments.parsed(more, _options(context)) if more else None
+    own = [name for parameter in context.command.params for name in parameter.opts]
+    config = pytest_arguments.parsed(more, own) if more else None
     machines = asked.machine or []
     cases = _cases(machines or ["all"])
     _check_keyword(keyword)
@@ -211,18 +212,9 @@ def _ran(arguments: Sequence[str], asked: Asked, stream: Path, *, skips: bool) -
     reports.summarise(stream, console, ended=status, stories=following is None, skips=skips)
     if asked.report is not None:
         whole = (asked.report / "report.html").exists()
-        typer.echo(f"report: {asked.report if whole else _unfinished(asked.report)}", err=True)
+        cut_off = f"none, the run was cut off; with --resume it goes on in {asked.report}"
+        typer.echo(f"report: {asked.report if whole else cut_off}", err=True)
     return status
-
-
-def _unfinished(report: Path) -> str:
-    """What there is of a run that was cut off."""
-    return f"none, the run was cut off; with --resume it goes on in {report}"
-
-
-def _options(context: typer.Context) -> list[str]:
-    """The options that the command itself has."""
-    return [name for parameter in context.command.params for name in parameter.opts]
 
 
 def when_written(stream: Path) -> tuple[int, int] | None:

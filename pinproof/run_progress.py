@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 DOTS: Final = 72
 #: Seconds between two looks of the line.
 _BETWEEN: Final = 0.2
-_LETTERS: Final = {
-    Standing.FAIL: "F",
-    Standing.FIXED: "F",
-    Standing.UNKNOWN: "?",
-}
+_LETTERS: Final = {Standing.FAIL: "F", Standing.FIXED: "F", Standing.UNKNOWN: "?"}
 
 
 class Unannounced:

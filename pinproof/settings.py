@@ -26,8 +26,6 @@ from reference.steps import KubeletConfig
 from reports.text import few
 from topologies.errors import one_line
 
-__all__ = ["Given", "Settings", "settings_of"]
-
 _KIND: Final = "KubeletConfiguration"
 _FIELDS: Final = FIELDS | {"apiVersion", "kind"}
 #: The key under which a kubelet gives its configuration away (``/configz``).

@@ -159,7 +159,8 @@ def _table(found: Answer) -> Table:
             cpu = container.requested_cpu
             kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
             name = one_line(f"{pod.name}/{container.name}: {kind}{cpu or 'no cpu request'}")
-            table.add_row(Text(name), _cpus(verdict), Text(_in_short(verdict)))
+            cpus = "any" if verdict.kept is Kept.UNPINNED else str(verdict.cpus or "none")
+            table.add_row(Text(name), cpus, Text(_in_short(verdict)))
     return table
 
 
@@ -173,10 +174,6 @@ def _refusal(found: Answer, pod: Pod, verdict: Verdict) -> str:
     """The reason, and below it the kubelet's own words."""
     status = found.view.pods[pod.name]
     return f"{verdict.reason.text}\n{one_line(f'{status.reason}: {status.message}')}"
-
-
-def _cpus(verdict: Verdict) -> str:
-    return "any" if verdict.kept is Kept.UNPINNED else str(verdict.cpus or "none")
 
 
 def _in_short(verdict: Verdict) -> str:

@@ -41,18 +41,6 @@ from reports.text import few
 from topologies import Machine
 from topologies.errors import one_line
 
-__all__ = [
-    "Answer",
-    "Kept",
-    "KubeletRefuses",
-    "StateFile",
-    "Verdict",
-    "answer",
-    "assumed",
-    "known_pods",
-    "reserved_of",
-]
-
 STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 _WAY_OUT: Final = (
     f"drain the node, stop the kubelet, remove {STATE_FILE}, start the kubelet again "

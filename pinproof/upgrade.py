@@ -42,12 +42,11 @@ from conformance.upgrading import (
 from conformance.verdict import ExitStatus, Verdict, worst
 from pinproof import inputs, upgrade_matrix
 from pinproof.completion import machine_names
-from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of
+from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of, pods_given
 from pinproof.machine_change import ended_text, held_before, renumbered
 from pinproof.output import difference_facts, note, print_json, print_lines
 from pinproof.parameters import AsJson, MachineName, argument, option, with_options
 from pinproof.picture import Picture
-from pinproof.pods import pods_given
 from pinproof.progress import busy
 from pinproof.settings import Given, settings_of
 from pinproof.simulation import assumed, known_pods, reserved_of

@@ -23,16 +23,7 @@ from pinproof.output import note, print_json
 from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.progress import busy
 from pinproof.signing import BadSignature, signer, verify_with_cosign
-from reports.certificate import (
-    Answer,
-    CertificateError,
-    Check,
-    Here,
-    Statement,
-    checks,
-    html,
-    read,
-)
+from reports.certificate import Answer, CertificateError, Check, Here, Statement, checks, html, read
 from reports.certificate.document import LARGEST
 from reports.certificate.unit import compared
 from reports.text import few, line

@@ -61,12 +61,20 @@ def _kep(number: int) -> str:
     return f"https://github.com/kubernetes/enhancements/issues/{number}"
 
 
-def _code(tag: str, path: str) -> str:
-    return f"{_KUBERNETES}/blob/{tag}/pkg/kubelet/{path}"
+def _code(version: str, path: str) -> str:
+    return f"{_KUBERNETES}/blob/v{version}/pkg/kubelet/{path}"
 
 
-def _cadvisor(tag: str, path: str) -> str:
-    return f"https://github.com/google/cadvisor/blob/{tag}/{path}"
+def _cpumanager(version: str, name: str) -> str:
+    return _code(version, f"cm/cpumanager/{name}.go")
+
+
+def _topologymanager(version: str, name: str) -> str:
+    return _code(version, f"cm/topologymanager/{name}.go")
+
+
+def _cadvisor(version: str, path: str = "utils/sysinfo/sysinfo.go") -> str:
+    return f"https://github.com/google/cadvisor/blob/v{version}/{path}"
 
 
 class Behaviour(Enum):
@@ -80,25 +88,25 @@ class Behaviour(Enum):
 
     # -- CPU lists ---------------------------------------------------------------------------
 
-    STRICT_RANGES = Known(Area.TEXT, "1.22", _code("v1.22.17", "cm/cpuset/cpuset.go"),
+    STRICT_RANGES = Known(Area.TEXT, "1.22", _code("1.22.17", "cm/cpuset/cpuset.go"),
         "The kubelet refuses a CPU list with a range that runs backwards or that has more than "
         "one dash. Earlier releases ignored such a range.")
-    RANGE_TEXT_GREATER = Known(Area.TEXT, "1.27", _code("v1.27.7", "cm/cpuset/cpuset.go"),
+    RANGE_TEXT_GREATER = Known(Area.TEXT, "1.27", _code("1.27.7", "cm/cpuset/cpuset.go"),
         "The refusal of a range that runs backwards says `5 > 1`, not `5 >= 1`.")
 
     # -- topology discovery ------------------------------------------------------------------
 
-    SYSFS_TOPOLOGY = Known(Area.DISCOVERY, "1.19", _cadvisor("v0.37.0", "utils/sysinfo/sysinfo.go"),
+    SYSFS_TOPOLOGY = Known(Area.DISCOVERY, "1.19", _cadvisor("0.37.0"),
         "The kubelet reads the machine from sysfs. Earlier releases read /proc/cpuinfo: there a "
         "CPU without a core id was a core of its own, and a package was a node.")
     AARCH64_IDS_FROM_SYSFS = Known(Area.DISCOVERY, "1.14",
-        _cadvisor("v0.33.1", "machine/machine.go"),
+        _cadvisor("0.33.1", "machine/machine.go"),
         "On aarch64 the kubelet reads core ids and node ids from sysfs, because /proc/cpuinfo has "
         "none there.")
-    S390X_TOPOLOGY = Known(Area.DISCOVERY, "1.32", _cadvisor("v0.50.0", "utils/sysinfo/sysinfo.go"),
+    S390X_TOPOLOGY = Known(Area.DISCOVERY, "1.32", _cadvisor("0.50.0"),
         "On s390x the kubelet finds cores, and tells cores apart by book and drawer as well. "
         "Earlier releases knew only the number of CPUs, so the static policy could not start.")
-    HUGE_PAGES_OF_NODES = Known(Area.DISCOVERY, "1.17", _cadvisor("v0.35.0", "machine/machine.go"),
+    HUGE_PAGES_OF_NODES = Known(Area.DISCOVERY, "1.17", _cadvisor("0.35.0", "machine/machine.go"),
         "The kubelet reads the huge pages of each NUMA node. A malformed entry makes the "
         "discovery of the topology fail.")
     NUMA_NODES = Known(Area.DISCOVERY, "1.16", _pr(81951),
@@ -109,7 +117,7 @@ class Behaviour(Enum):
         "node/possible, and did not start if a node was possible but not online.",
         backports=("1.16.2",))
     NUMA_NODES_FROM_CADVISOR = Known(Area.DISCOVERY, "1.19.9",
-        _code("v1.19.9", "cm/cpumanager/topology/topology.go"),
+        _cpumanager("1.19.9", "topology/topology"),
         "The NUMA node and the socket of a CPU are those that cAdvisor found. Earlier releases "
         "used the id of cAdvisor's node as the socket; in 1.19.0 to 1.19.8 that node is the NUMA "
         "node.")
@@ -125,40 +133,36 @@ class Behaviour(Enum):
         "a NUMA node has no such list, so every CPU counts as online. Earlier releases read the "
         "CPU's own file; without that file only CPU 0 counted as online.")
     ONLINE_BY_SYSTEM_LIST = Known(Area.DISCOVERY, "1.29",
-        _cadvisor("v0.48.1", "utils/sysfs/sysfs.go"),
+        _cadvisor("0.48.1", "utils/sysfs/sysfs.go"),
         "The kubelet reads from /sys/devices/system/cpu/online whether a CPU is online, also when "
         "it counts sockets.")
-    CACHE_IDS = Known(Area.DISCOVERY, "1.23", _cadvisor("v0.40.0", "utils/sysinfo/sysinfo.go"),
+    CACHE_IDS = Known(Area.DISCOVERY, "1.23", _cadvisor("0.40.0"),
         "Caches have ids. A cache above level 2 that does not span just its NUMA node is an "
         "uncore cache. Where the kernel shows no id of a cache, the kubelet reads no further "
         "caches of that NUMA node.")
-    NUMA_DISTANCES = Known(Area.DISCOVERY, "1.26", _cadvisor("v0.46.1", "utils/sysinfo/sysinfo.go"),
+    NUMA_DISTANCES = Known(Area.DISCOVERY, "1.26", _cadvisor("0.46.1"),
         "The kubelet reads the distances of NUMA nodes. A malformed distance makes the discovery "
         "of the topology fail.")
     UNCORE_CACHES_KNOWN = Known(Area.DISCOVERY, "1.32", _kep(4800),
         "The CPU manager knows uncore caches. A core without one has the id of its socket as its "
         "cache's id.")
-    NO_CPU_IS_AVAILABLE = Known(Area.DISCOVERY, "1.36",
-        _cadvisor("v0.56.2", "utils/sysinfo/sysinfo.go"),
+    NO_CPU_IS_AVAILABLE = Known(Area.DISCOVERY, "1.36", _cadvisor("0.56.2"),
         "The log says `no CPU is available` of a machine without any CPU. Earlier releases said "
         "`Any CPU is not available`.")
 
     # -- allocation --------------------------------------------------------------------------
 
-    ORDERED_ALLOCATION = Known(Area.ALLOCATION, "1.22",
-        _code("v1.22.17", "cm/cpumanager/cpu_assignment.go"),
+    ORDERED_ALLOCATION = Known(Area.ALLOCATION, "1.22", _cpumanager("1.22.17", "cpu_assignment"),
         "The packed allocator has a strict order, so the same machine state always gives the same "
         "CPUs. In earlier releases the CPUs depended on Go's map order and on its sort. The "
         "allocator takes a whole socket or core with all its CPUs.")
-    NUMA_ALLOCATION = Known(Area.ALLOCATION, "1.23",
-        _code("v1.23.17", "cm/cpumanager/cpu_assignment.go"),
+    NUMA_ALLOCATION = Known(Area.ALLOCATION, "1.23", _cpumanager("1.23.17", "cpu_assignment"),
         "The packed allocator takes whole NUMA nodes as well as whole sockets. It takes the "
         "larger kind first.")
     NUMA_DISTRIBUTION = Known(Area.ALLOCATION, "1.23", _kep(2902),
         "distribute-cpus-across-numa spreads a request evenly over the fewest NUMA nodes that can "
         "hold it.")
-    NUMBERS_IN_REFUSAL = Known(Area.ALLOCATION, "1.29",
-        _code("v1.29.6", "cm/cpumanager/cpu_assignment.go"),
+    NUMBERS_IN_REFUSAL = Known(Area.ALLOCATION, "1.29", _cpumanager("1.29.6", "cpu_assignment"),
         "`not enough cpus available to satisfy request` states how many were requested and how "
         "many are available.")
     CORE_SPREADING = Known(Area.ALLOCATION, "1.31", _kep(4176),
@@ -166,8 +170,7 @@ class Behaviour(Enum):
     UNCORE_ALIGNMENT = Known(Area.ALLOCATION, "1.32", _kep(4800),
         "prefer-align-cpus-by-uncorecache keeps a request inside the fewest uncore caches that "
         "can hold it.")
-    UNCORE_ROUNDED_UP = Known(Area.ALLOCATION, "1.34",
-        _code("v1.34.1", "cm/cpumanager/cpu_assignment.go"),
+    UNCORE_ROUNDED_UP = Known(Area.ALLOCATION, "1.34", _cpumanager("1.34.1", "cpu_assignment"),
         "The kubelet takes an odd number of CPUs on an SMT machine from one uncore cache, because "
         "it rounds up the number of cores that it needs.", backports=("1.33.6",))
     SOCKET_ALIGNED_DISTRIBUTION = Known(Area.ALLOCATION, "1.37", _pr(139778),
@@ -199,39 +202,30 @@ class Behaviour(Enum):
 
     POLICY_OPTIONS = Known(Area.OPTIONS, "1.22", _kep(2625),
         "The static policy takes options. They need feature gate CPUManagerPolicyOptions.")
-    OPTION_MATURITY = Known(Area.OPTIONS, "1.23",
-        _code("v1.23.17", "cm/cpumanager/policy_options.go"),
+    OPTION_MATURITY = Known(Area.OPTIONS, "1.23", _cpumanager("1.23.17", "policy_options"),
         "Options are alpha, beta or stable. One feature gate enables the alpha options, another "
         "the beta options.")
-    OPTIONS_GATE_ON = Known(Area.OPTIONS, "1.23",
-        _code("v1.23.17", "cm/cpumanager/policy_options.go"),
+    OPTIONS_GATE_ON = Known(Area.OPTIONS, "1.23", _cpumanager("1.23.17", "policy_options"),
         "Feature gate CPUManagerPolicyOptions is on by default.")
-    OPTIONS_UNGATED = Known(Area.OPTIONS, "1.33",
-        _code("v1.33.6", "cm/cpumanager/policy_options.go"),
+    OPTIONS_UNGATED = Known(Area.OPTIONS, "1.33", _cpumanager("1.33.6", "policy_options"),
         "Feature gate CPUManagerPolicyOptions is locked on.")
     ALIGN_BY_SOCKET = Known(Area.OPTIONS, "1.25", _kep(3327),
         "align-by-socket widens the CPUs of a hint to whole sockets.")
     STRICT_RESERVATION = Known(Area.OPTIONS, "1.32", _kep(4540),
         "strict-cpu-reservation keeps shared containers off the reserved CPUs too.")
-    FULL_PCPUS_STABLE = Known(Area.OPTIONS, "1.33",
-        _code("v1.33.6", "cm/cpumanager/policy_options.go"),
+    FULL_PCPUS_STABLE = Known(Area.OPTIONS, "1.33", _cpumanager("1.33.6", "policy_options"),
         "full-pcpus-only is stable, and needs no feature gate.")
-    NUMA_DISTRIBUTION_BETA = Known(Area.OPTIONS, "1.33",
-        _code("v1.33.6", "cm/cpumanager/policy_options.go"),
+    NUMA_DISTRIBUTION_BETA = Known(Area.OPTIONS, "1.33", _cpumanager("1.33.6", "policy_options"),
         "distribute-cpus-across-numa is beta, so it works without the feature gate for alpha "
         "options.")
-    STRICT_RESERVATION_BETA = Known(Area.OPTIONS, "1.33",
-        _code("v1.33.6", "cm/cpumanager/policy_options.go"),
+    STRICT_RESERVATION_BETA = Known(Area.OPTIONS, "1.33", _cpumanager("1.33.6", "policy_options"),
         "strict-cpu-reservation is beta, so it works without the feature gate for alpha options.")
-    UNCORE_ALIGNMENT_BETA = Known(Area.OPTIONS, "1.34",
-        _code("v1.34.1", "cm/cpumanager/policy_options.go"),
+    UNCORE_ALIGNMENT_BETA = Known(Area.OPTIONS, "1.34", _cpumanager("1.34.1", "policy_options"),
         "prefer-align-cpus-by-uncorecache is beta, so it works without the feature gate for alpha "
         "options.")
-    STRICT_RESERVATION_STABLE = Known(Area.OPTIONS, "1.35",
-        _code("v1.35.2", "cm/cpumanager/policy_options.go"),
+    STRICT_RESERVATION_STABLE = Known(Area.OPTIONS, "1.35", _cpumanager("1.35.2", "policy_options"),
         "strict-cpu-reservation is stable, and needs no feature gate.")
-    UNCORE_ALIGNMENT_STABLE = Known(Area.OPTIONS, "1.36",
-        _code("v1.36.3", "cm/cpumanager/policy_options.go"),
+    UNCORE_ALIGNMENT_STABLE = Known(Area.OPTIONS, "1.36", _cpumanager("1.36.3", "policy_options"),
         "prefer-align-cpus-by-uncorecache is stable, and needs no feature gate.")
 
     # -- static policy -----------------------------------------------------------------------
@@ -259,12 +253,10 @@ class Behaviour(Enum):
         "CPUs of init containers are offered to later containers of the pod.")
     SIDECARS_KEEP_CPUS = Known(Area.POLICY, "1.29", _pr(119447),
         "CPUs of a restartable init container are not offered to later containers.")
-    UNKNOWN_POLICY_REFUSED = Known(Area.POLICY, "1.16",
-        _code("v1.16.15", "cm/cpumanager/cpu_manager.go"),
+    UNKNOWN_POLICY_REFUSED = Known(Area.POLICY, "1.16", _cpumanager("1.16.15", "cpu_manager"),
         "The kubelet refuses a policy that does not exist. Earlier releases logged it and took "
         "policy none.")
-    MISSING_RESERVATION_PANICS = Known(Area.POLICY, "1.8",
-        _code("v1.9.11", "cm/cpumanager/cpu_manager.go"),
+    MISSING_RESERVATION_PANICS = Known(Area.POLICY, "1.8", _cpumanager("1.9.11", "cpu_manager"),
         "The static policy without a cpu reservation makes the kubelet panic. From 1.10 on the "
         "kubelet gives an error instead.", until="1.9")
     INIT_CONTAINERS_DECIDE_QOS = Known(Area.POLICY, "1.16",
@@ -312,8 +304,7 @@ class Behaviour(Enum):
     TOPOLOGY_MANAGER = Known(Area.HINTS, "1.16", _kep(693),
         "The Topology Manager decides in which NUMA nodes a container's CPUs lie. It needs "
         "feature gate TopologyManager.")
-    STATIC_PODS_ALIGNED = Known(Area.HINTS, "1.17",
-        _code("v1.16.15", "cm/topologymanager/topology_manager.go"),
+    STATIC_PODS_ALIGNED = Known(Area.HINTS, "1.17", _topologymanager("1.16.15", "topology_manager"),
         "The Topology Manager handles every pod. Earlier releases handled only pods whose status "
         "says Guaranteed; the status of a static pod does not say so yet when the pod is "
         "admitted.")
@@ -322,11 +313,11 @@ class Behaviour(Enum):
     TOPOLOGY_MANAGER_UNGATED = Known(Area.HINTS, "1.27", _kep(693),
         "The Topology Manager is always on.")
     TOPOLOGY_REFUSAL_ONE_WORD = Known(Area.HINTS, "1.18",
-        _code("v1.18.0", "cm/topologymanager/topology_manager.go"),
+        _topologymanager("1.18.0", "topology_manager"),
         "The reason of a refusal is `TopologyAffinityError`, and its text ends with `locality`. "
         "In earlier releases these were `Topology Affinity Error` and `Locality`.")
     NUMA_LIMIT_SPARES_NONE = Known(Area.HINTS, "1.18",
-        _code("v1.18.0", "cm/topologymanager/topology_manager.go"),
+        _topologymanager("1.18.0", "topology_manager"),
         "Under policy none a machine may have any number of NUMA nodes. Earlier releases allowed "
         "eight at most there as well.")
     SINGLE_NUMA_SPARES_THE_REST = Known(Area.HINTS, "1.16.2", _issue(83697),
@@ -338,13 +329,12 @@ class Behaviour(Enum):
     HINTS_BY_NUMA_ALONE = Known(Area.HINTS, "1.20", _pr(90980),
         "The number of NUMA nodes of a hint decides whether it is preferred. In earlier releases "
         "its number of sockets counted too.", backports=("1.19.9",))
-    UNEQUAL_HINTS_NOT_PREFERRED = Known(Area.HINTS, "1.24",
-        _code("v1.24.14", "cm/topologymanager/policy.go"),
+    UNEQUAL_HINTS_NOT_PREFERRED = Known(Area.HINTS, "1.24", _topologymanager("1.24.14", "policy"),
         "A merged hint is preferred only if the hints of the resources are equal. Among hints "
         "that are not preferred the merge looks for as many NUMA nodes as the neediest resource "
         "needs.")
     SETTINGS_LIST_VALUES = Known(Area.SETTINGS, "1.24",
-        _code("v1.24.14", "apis/config/validation/validation.go"),
+        _code("1.24.14", "apis/config/validation/validation.go"),
         "The error about an unknown Topology Manager policy or scope lists those that exist.")
     TOPOLOGY_OPTIONS = Known(Area.HINTS, "1.26", _kep(3545),
         "The Topology Manager takes options (topologyManagerPolicyOptions), which need feature "
@@ -359,8 +349,7 @@ class Behaviour(Enum):
     TOPOLOGY_OPTIONS_STABLE = Known(Area.HINTS, "1.32", _kep(3545),
         "The Topology Manager's options no longer need feature gate TopologyManagerPolicyOptions, "
         "and prefer-closest-numa-nodes is stable.")
-    TOPOLOGY_TEXTS_LOWERED = Known(Area.HINTS, "1.33",
-        _code("v1.33.6", "cm/topologymanager/policy_options.go"),
+    TOPOLOGY_TEXTS_LOWERED = Known(Area.HINTS, "1.33", _topologymanager("1.33.6", "policy_options"),
         "The refusal of a Topology Manager option whose maturity is not enabled is in lower case.")
     DEVICES_CHECKED_AT_RESTART = Known(Area.HINTS, "1.28", _issue(109595),
         "After a restart the kubelet refuses a container whose devices are not registered again, "
@@ -380,11 +369,9 @@ class Behaviour(Enum):
     BAD_STATE_FORGOTTEN = Known(Area.STATE, "1.9", _pr(54409),
         "The kubelet logs a state file that it cannot read, and starts with an empty state.",
         until="1.9")
-    BAD_STATE_PANICS = Known(Area.STATE, "1.10",
-        _code("v1.10.9", "cm/cpumanager/state/state_file.go"),
+    BAD_STATE_PANICS = Known(Area.STATE, "1.10", _cpumanager("1.10.9", "state/state_file"),
         "The kubelet panics at a state file that it cannot read.", until="1.11")
-    STATE_FILE_CREATED_EMPTY = Known(Area.STATE, "1.9",
-        _code("v1.9.11", "cm/cpumanager/state/state_file.go"),
+    STATE_FILE_CREATED_EMPTY = Known(Area.STATE, "1.9", _cpumanager("1.9.11", "state/state_file"),
         "Where the state file is missing, the kubelet creates an empty file, which stays empty "
         "until the state changes.", until="1.9")
     STATE_OF_OTHER_CPUS_REFUSED = Known(Area.STATE, "1.12", _pr(66718),
@@ -400,12 +387,11 @@ class Behaviour(Enum):
         "The kubelet reads a state file keyed by container id: it asks the runtime which "
         "containers these are.", until="1.36")
     OLDEST_STATE_TRIED_FIRST = Known(Area.STATE, "1.18",
-        _code("v1.32.13", "cm/cpumanager/state/state_checkpoint.go"),
+        _cpumanager("1.32.13", "state/state_checkpoint"),
         "The kubelet reads a state file first in the layout keyed by container id, and then in "
         "the newer one. It reports the error of the newer layout. 1.36 reads the newer layout "
         "first, and reports the error of the older.", until="1.35")
-    STATE_WITH_DATA = Known(Area.STATE, "1.37",
-        _code("v1.37.0", "cm/cpumanager/state/checkpoint.go"),
+    STATE_WITH_DATA = Known(Area.STATE, "1.37", _cpumanager("1.37.0", "state/checkpoint"),
         "The state file (version 4) holds its content a second time, as a text with a checksum of "
         "its own. Older kubelets ignore this text and read the rest.")
     MEMORY_FILE_OF_ANY_GATE = Known(Area.STATE, "1.37", _kep(5526),
@@ -414,23 +400,20 @@ class Behaviour(Enum):
 
     # -- life cycle --------------------------------------------------------------------------
 
-    CPUS_TAKEN_AT_ADMISSION = Known(Area.MANAGER, "1.18",
-        _code("v1.18.0", "cm/cpumanager/cpu_manager.go"),
+    CPUS_TAKEN_AT_ADMISSION = Known(Area.MANAGER, "1.18", _cpumanager("1.18.0", "cpu_manager"),
         "A container takes its CPUs when its pod is admitted. In earlier releases it took them "
         "when it was about to start.")
     KEYED_BY_POD = Known(Area.MANAGER, "1.18", _pr(84462),
         "The state is keyed by pod uid and container name. In earlier releases it was keyed by "
         "container id.")
-    LOST_CPUS_TAKEN_ANEW = Known(Area.MANAGER, "1.10",
-        _code("v1.10.13", "cm/cpumanager/cpu_manager.go"),
+    LOST_CPUS_TAKEN_ANEW = Known(Area.MANAGER, "1.10", _cpumanager("1.10.13", "cpu_manager"),
         "A reconcile round takes CPUs for a running container that needs exclusive CPUs and is "
         "not in the state. Earlier releases sent it the shared pool. From 1.18 on admission takes "
         "the CPUs.", until="1.17")
     FAILED_CONTAINERS_LEFT_ALONE = Known(Area.MANAGER, "1.12", _pr(67430),
         "A reconcile round that finds no CPUs for a running container leaves it as it is. Earlier "
         "releases sent it the shared pool.", until="1.17")
-    INIT_CONTAINERS_RECONCILED = Known(Area.MANAGER, "1.15",
-        _code("v1.15.12", "cm/cpumanager/cpu_manager.go"),
+    INIT_CONTAINERS_RECONCILED = Known(Area.MANAGER, "1.15", _cpumanager("1.15.12", "cpu_manager"),
         "A reconcile round finds init containers. Earlier releases looked for their ids among "
         "those of app containers, and did not find them.")
     UNMET_CONTAINERS_FORGOTTEN = Known(Area.MANAGER, "1.14", _pr(68619),
@@ -446,7 +429,7 @@ class Behaviour(Enum):
         "The kubelet frees CPUs when no active pod needs them any more. Earlier releases freed "
         "them when the container stopped.")
     CREATED_WITH_CPUSET = Known(Area.MANAGER, "1.21",
-        _code("v1.21.4", "cm/internal_container_lifecycle_linux.go"),
+        _code("1.21.4", "cm/internal_container_lifecycle_linux.go"),
         "The kubelet creates a container with its cpuset. Earlier releases updated the container "
         "before it started.")
     UPDATED_ON_CHANGE = Known(Area.MANAGER, "1.22", _issue(100906),
@@ -460,18 +443,18 @@ class Behaviour(Enum):
         "The pod-resources socket reports the shared pool for each shared container. Later "
         "releases report no CPU for it.", until="1.22")
     POD_RESOURCES_LIMITED = Known(Area.MANAGER, "1.27",
-        _code("v1.27.10", "apis/podresources/grpc/ratelimit.go"),
+        _code("1.27.10", "apis/podresources/grpc/ratelimit.go"),
         "The pod-resources socket takes ten calls at once and then 100 a second, and refuses "
         "further calls.")
     SIDECARS_REPORTED = Known(Area.MANAGER, "1.30",
-        _code("v1.30.0", "apis/podresources/server_v1.go"),
+        _code("1.30.0", "apis/podresources/server_v1.go"),
         "The pod-resources socket reports sidecars beside app containers.")
     ACTIVE_PODS_REPORTED = Known(Area.MANAGER, "1.34",
-        _code("v1.34.0", "apis/podresources/server_v1.go"),
+        _code("1.34.0", "apis/podresources/server_v1.go"),
         "The pod-resources socket lists active pods only. Earlier releases also list pods that "
         "were refused or have ended, as long as their manifest exists.")
     POD_RESOURCES_GET = Known(Area.MANAGER, "1.34",
-        _code("v1.34.0", "apis/podresources/server_v1.go"),
+        _code("1.34.0", "apis/podresources/server_v1.go"),
         "The pod-resources socket serves Get without a feature gate.")
     POD_POOLS_REPORTED = Known(Area.MANAGER, "1.37", _pr(138738),
         "The pod-resources socket reports the CPUs of a pod as a whole, and none for its "
@@ -479,18 +462,18 @@ class Behaviour(Enum):
     ALLOCATABLE_IS_WHOLE = Known(Area.MANAGER, "1.26", _pr(112913),
         "GetAllocatableResources reports all CPUs except the reserved ones. Earlier releases "
         "reported those that were free when the kubelet started.", backports=("1.23.17", "1.24.14"))
-    STATIC_PODS_ARE_CRITICAL = Known(Area.MANAGER, "1.16", _code("v1.16.15", "types/pod_update.go"),
+    STATIC_PODS_ARE_CRITICAL = Known(Area.MANAGER, "1.16", _code("1.16.15", "types/pod_update.go"),
         "A static pod that requests more cpu than is left is refused with "
         "UnexpectedAdmissionError, because the kubelet finds no pods to evict for it. Earlier "
         "releases refused it with OutOfcpu.")
-    REJECTED_PODS_HAVE_QOS = Known(Area.MANAGER, "1.32", _code("v1.32.2", "kubelet.go"),
+    REJECTED_PODS_HAVE_QOS = Known(Area.MANAGER, "1.32", _code("1.32.2", "kubelet.go"),
         "The status of a pod refused at admission names its QoS class.")
     RESERVED_CPUS_ARE_ONLINE = Known(Area.POLICY, "1.22",
-        "https://github.com/kubernetes/kubernetes/blob/v1.22.17/cmd/kubelet/app/server.go",
+        f"{_KUBERNETES}/blob/v1.22.17/cmd/kubelet/app/server.go",
         "Every CPU of a list of reserved CPUs must be online. Earlier releases required ids lower "
         "than the number of CPUs, and so refused existing CPUs of machines whose CPU ids have "
         "gaps.")
-    ENDED_PODS_HAVE_QOS = Known(Area.MANAGER, "1.22", _code("v1.22.17", "kubelet.go"),
+    ENDED_PODS_HAVE_QOS = Known(Area.MANAGER, "1.22", _code("1.22.17", "kubelet.go"),
         "A pod that is refused at a start of the kubelet gets a complete status with its QoS class "
         "if it has containers: those that still run are ended.")
     MISSING_DEVICES_OF_INIT_PASSED_OVER = Known(Area.MANAGER, "1.31", _pr(124273),
@@ -500,12 +483,12 @@ class Behaviour(Enum):
         "A kubelet that starts leaves a pod alone that the API server shows as failed or "
         "succeeded. Earlier releases admit it once more, so a refused pod may get another reason.",
         backports=("1.28.14", "1.29.9", "1.30.5", "1.31.1"))
-    REFUSED_MAY_RUN_ON = Known(Area.MANAGER, "1.22", _code("v1.22.17", "pod_workers.go"),
+    REFUSED_MAY_RUN_ON = Known(Area.MANAGER, "1.22", _code("1.22.17", "pod_workers.go"),
         "The containers of a pod that is refused at a start of the kubelet may keep running with "
         "their cpuset, although its CPUs are given back. No pod worker ends them if the sync loop "
         "hears of them before it knows the pod, or if another request for the pods comes in "
         "between.", until="1.26")
-    REJECTION_TEXT_WAS_REJECTED = Known(Area.MANAGER, "1.26", _code("v1.26.7", "kubelet.go"),
+    REJECTION_TEXT_WAS_REJECTED = Known(Area.MANAGER, "1.26", _code("1.26.7", "kubelet.go"),
         "The message of a refused pod begins with `Pod was rejected: `. In earlier releases it "
         "began with `Pod `.")
     GIVES_UP_IN_MAIN = Known(Area.MANAGER, "1.8",
@@ -513,7 +496,7 @@ class Behaviour(Enum):
         "A kubelet that gives up prints `error: ` and the reason, and exits with status 1. From "
         "1.10 on it ends with klog's fatal exit.", until="1.9")
     EXITS_WITH_ONE = Known(Area.MANAGER, "1.21",
-        "https://github.com/kubernetes/kubernetes/blob/v1.22.17/cmd/kubelet/app/server.go",
+        f"{_KUBERNETES}/blob/v1.22.17/cmd/kubelet/app/server.go",
         "A kubelet that gives up exits with status 1. Earlier releases exit with 255, the status "
         "of klog's fatal exit.")
 
@@ -523,12 +506,11 @@ class Behaviour(Enum):
         f"{_KUBERNETES}/blob/v1.10.13/pkg/features/kube_features.go",
         "Feature gate CPUManager is on by default. In earlier releases it is off by default; the "
         "model takes it to be on.")
-    DISCOVERY_UNDER_NONE = Known(Area.SETTINGS, "1.32",
-        _code("v1.32.2", "cm/cpumanager/cpu_manager.go"),
+    DISCOVERY_UNDER_NONE = Known(Area.SETTINGS, "1.32", _cpumanager("1.32.2", "cpu_manager"),
         "The kubelet discovers the machine's topology under policy none too, so a failed "
         "discovery stops it there as well.")
     CFS_PERIOD_GATED = Known(Area.SETTINGS, "1.20",
-        _code("v1.20.15", "apis/config/validation/validation.go"),
+        _code("1.20.15", "apis/config/validation/validation.go"),
         "A kubelet whose cpuCFSQuotaPeriod is not 100 ms starts only with feature gate "
         "CustomCPUCFSQuotaPeriod, which is on by default from 1.36 on. In earlier releases the "
         "setting had no effect without the gate.")
@@ -536,7 +518,7 @@ class Behaviour(Enum):
         "The error about a cpu reservation that is not a quantity names the setting and the text. "
         "In earlier releases it names only the fault.")
     RESERVATION_TO_NEAREST_MILLI = Known(Area.SETTINGS, "1.37",
-        _code("v1.37.0", "cm/container_manager_linux.go"),
+        _code("1.37.0", "cm/container_manager_linux.go"),
         "The kubelet rounds reserved cpu quantities to the nearest thousandth. Earlier releases "
         "rounded them up.")
 

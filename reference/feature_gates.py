@@ -56,77 +56,52 @@ class Gate:
 
 #: Every gate by its name.
 GATES: Final[Mapping[str, Gate]] = {
-    "CPUManager": Gate(
-        (
-            Stage(8, ALPHA, False),
-            Stage(Behaviour.CPU_MANAGER_ON, BETA, True),
-            Stage(26, GA, True),
-        ),
-    ),
+    "CPUManager": Gate((
+        Stage(8, ALPHA, False), Stage(Behaviour.CPU_MANAGER_ON, BETA, True), Stage(26, GA, True),
+    )),
     "CPUManagerPolicyAlphaOptions": Gate((Stage(Behaviour.OPTION_MATURITY, ALPHA, False),)),
     "CPUManagerPolicyBetaOptions": Gate((Stage(Behaviour.OPTION_MATURITY, BETA, True),)),
-    "CPUManagerPolicyOptions": Gate(
-        (
-            Stage(Behaviour.POLICY_OPTIONS, ALPHA, False),
-            Stage(Behaviour.OPTIONS_GATE_ON, BETA, True),
-            Stage(Behaviour.OPTIONS_UNGATED, GA, True),
-        ),
-        refused_off_since=33,
-    ),
+    "CPUManagerPolicyOptions": Gate((
+        Stage(Behaviour.POLICY_OPTIONS, ALPHA, False),
+        Stage(Behaviour.OPTIONS_GATE_ON, BETA, True), Stage(Behaviour.OPTIONS_UNGATED, GA, True),
+    ), refused_off_since=33),
     # In 1.36 and 1.37 it is GA and can be turned off all the same (pull request 136339).
     "CustomCPUCFSQuotaPeriod": Gate((Stage(12, ALPHA, False), Stage(36, BETA, True))),
-    "DisableCPUQuotaWithExclusiveCPUs": Gate(
-        (
-            Stage(Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS, BETA, True),
-            Stage(36, _DEPRECATED, True),
-        ),
-        refused_off_since=37,
-    ),
-    "InPlacePodVerticalScaling": Gate(
-        (Stage(27, ALPHA, False), Stage(33, BETA, True), Stage(35, GA, True)),
-        refused_off_since=35,
-    ),
+    "DisableCPUQuotaWithExclusiveCPUs": Gate((
+        Stage(Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS, BETA, True), Stage(36, _DEPRECATED, True),
+    ), refused_off_since=37),
+    "InPlacePodVerticalScaling": Gate((
+        Stage(27, ALPHA, False), Stage(33, BETA, True), Stage(35, GA, True),
+    ), refused_off_since=35),
     "InPlacePodVerticalScalingExclusiveCPUs": Gate((Stage(32, ALPHA, False),)),
-    "KubeletPodResourcesListUseActivePods": Gate(
-        (Stage(Behaviour.ACTIVE_PODS_REPORTED, _DEPRECATED, True),)
-    ),
+    "KubeletPodResourcesListUseActivePods": Gate((
+        Stage(Behaviour.ACTIVE_PODS_REPORTED, _DEPRECATED, True),
+    )),
     "KubeletInUserNamespace": Gate((Stage(22, ALPHA, False), Stage(37, BETA, True))),
-    "PodLevelResourceManagers": Gate(
-        (Stage(Behaviour.POD_LEVEL_MANAGERS, ALPHA, False), Stage(37, BETA, False)),
-    ),
-    "PodLevelResources": Gate(
-        (
-            Stage(Behaviour.POD_LEVEL_RESOURCES, ALPHA, False),
-            Stage(Behaviour.POD_LEVEL_RESOURCES_SKIPPED, BETA, True),
-        ),
-        # It is not locked, but what depends on it is on by itself.
-        refused_off_since=36,
-    ),
-    "TopologyManager": Gate(
-        (
-            Stage(Behaviour.TOPOLOGY_MANAGER, ALPHA, False),
-            Stage(Behaviour.TOPOLOGY_MANAGER_ON, BETA, True),
-            Stage(Behaviour.TOPOLOGY_MANAGER_UNGATED, GA, True),
-        ),
-        refused_off_since=27,
-        last=28,
-    ),
+    "PodLevelResourceManagers": Gate((
+        Stage(Behaviour.POD_LEVEL_MANAGERS, ALPHA, False), Stage(37, BETA, False),
+    )),
+    # It is not locked, but what depends on it is on by itself.
+    "PodLevelResources": Gate((
+        Stage(Behaviour.POD_LEVEL_RESOURCES, ALPHA, False),
+        Stage(Behaviour.POD_LEVEL_RESOURCES_SKIPPED, BETA, True),
+    ), refused_off_since=36),
+    "TopologyManager": Gate((
+        Stage(Behaviour.TOPOLOGY_MANAGER, ALPHA, False),
+        Stage(Behaviour.TOPOLOGY_MANAGER_ON, BETA, True),
+        Stage(Behaviour.TOPOLOGY_MANAGER_UNGATED, GA, True),
+    ), refused_off_since=27, last=28),
     "TopologyManagerPolicyAlphaOptions": Gate((Stage(Behaviour.TOPOLOGY_OPTIONS, ALPHA, False),)),
-    "TopologyManagerPolicyBetaOptions": Gate(
-        (
-            Stage(Behaviour.TOPOLOGY_OPTIONS, BETA, False),
-            Stage(Behaviour.TOPOLOGY_OPTIONS_ON, BETA, True),
-        ),
-    ),
-    "TopologyManagerPolicyOptions": Gate(
-        (
-            Stage(Behaviour.TOPOLOGY_OPTIONS, ALPHA, False),
-            Stage(Behaviour.TOPOLOGY_OPTIONS_ON, BETA, True),
-            Stage(Behaviour.TOPOLOGY_OPTIONS_STABLE, GA, True),
-        ),
-        refused_off_since=36,
-    ),
-}
+    "TopologyManagerPolicyBetaOptions": Gate((
+        Stage(Behaviour.TOPOLOGY_OPTIONS, BETA, False),
+        Stage(Behaviour.TOPOLOGY_OPTIONS_ON, BETA, True),
+    )),
+    "TopologyManagerPolicyOptions": Gate((
+        Stage(Behaviour.TOPOLOGY_OPTIONS, ALPHA, False),
+        Stage(Behaviour.TOPOLOGY_OPTIONS_ON, BETA, True),
+        Stage(Behaviour.TOPOLOGY_OPTIONS_STABLE, GA, True),
+    ), refused_off_since=36),
+}  # fmt: skip
 
 
 @lru_cache(maxsize=1024)

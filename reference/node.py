@@ -301,7 +301,9 @@ class Node:
                 self._runtime.set_quota(uid, container, quota)
             case RegisterDevices(resource=resource, devices=devices):
                 kubelet = self._running(step)
-                _require_devices_modelled(self._release)
+                if not has(self._release, Behaviour.TOPOLOGY_SCOPE):
+                    # Nothing but Go's map order decides which devices a container gets.
+                    raise NotModelled(f"RegisterDevices: devices of release {self._release}")
                 kubelet.register(resource, devices)
             case FailUpdates(times=times):
                 self._runtime.refusals = times if times < FOR_EVER else math.inf
@@ -706,12 +708,6 @@ def _counter(step: AskPodResources | AskAllocatable) -> str:
     return ASKED_GET if step.pod else ASKED_LIST
 
 
-def _require_devices_modelled(release: AnyRelease) -> None:
-    """Up to 1.19 nothing but Go's map order decides which devices a container gets."""
-    if not has(release, Behaviour.TOPOLOGY_SCOPE):
-        raise NotModelled(f"RegisterDevices: devices of release {release}")
-
-
 def _decoded(manifests: Mapping[str, Pod], config: KubeletConfig, release: AnyRelease) -> list[Pod]:
     """The pods as the kubelet reads their manifests, in its order."""
     gates = config.feature_gates
@@ -729,10 +725,7 @@ def _require_same_pod(known: Pod | None, pod: Pod) -> None:
     """Refuse a uid that comes back with other resources than those ``known`` by it: the kubelet
     keeps those of a pod by uid (``allocated_pods_state``) and takes the former pod's (seen on
     1.36.4)."""
-    if known is not None and (known.containers, known.resources) != (
-        pod.containers,
-        pod.resources,
-    ):
+    if known is not None and (known.containers, known.resources) != (pod.containers, pod.resources):
         raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
 
 

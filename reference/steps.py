@@ -470,48 +470,22 @@ class OnlineCPUs:
 
 
 Step: TypeAlias = (
-    Start
-    | Stop
-    | KillAtRename
-    | Reboot
-    | Configure
-    | Apply
-    | Delete
-    | Replace
-    | ApplyTogether
-    | ReplaceStopping
-    | EndStopping
-    | Resize
-    | AddEphemeral
-    | RemoveState
-    | WriteState
-    | Tamper
-    | AwaitReconcile
-    | TamperQuota
-    | KillContainer
-    | Spin
-    | AskPodResources
-    | AskAllocatable
-    | FloodPodResources
-    | AskMetrics
-    | RestartRuntime
-    | FailUpdates
-    | RegisterDevices
-    | DaemonReload
-    | AwaitCrashLoop
-    | OfflineCPUs
-    | OnlineCPUs
-)
+    Start | Stop | KillAtRename | Reboot | Configure | Apply | Delete | Replace | ApplyTogether
+    | ReplaceStopping | EndStopping | Resize | AddEphemeral | RemoveState | WriteState | Tamper
+    | AwaitReconcile | TamperQuota | KillContainer | Spin | AskPodResources | AskAllocatable
+    | FloodPodResources | AskMetrics | RestartRuntime | FailUpdates | RegisterDevices | DaemonReload
+    | AwaitCrashLoop | OfflineCPUs | OnlineCPUs
+)  # fmt: skip
 
 
 def _listed(noun: str, options: Mapping[str, object]) -> list[str]:
     return [f"{noun} {key}={value}" for key, value in sorted(options.items())]
 
 
-def _shortened(text: str, limit: int = 300) -> str:
+def _shortened(text: str) -> str:
     if not text:
         return "(empty)"
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+    return text if len(text) <= 300 else f"{text[:300]}… ({len(text)} characters)"
 
 
 def applied(step: Step) -> tuple[Pod, ...]:

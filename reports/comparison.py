@@ -186,11 +186,8 @@ def text(comparison: Comparison) -> str:
     """For a terminal or a log, folded; the last line is the verdict with the exit status. That line
     and commands stay one line each, however long: logs are searched, commands copied."""
     head = (wrapped(one, _WIDTH) for one in (*comparison.about, *comparison.notes))
-    return "\n".join([*head, *_lines(comparison), "", _end(comparison)])
-
-
-def _end(comparison: Comparison) -> str:
-    return f"{comparison.verdict} Exit status {comparison.status.value}."
+    end = f"{comparison.verdict} Exit status {comparison.status.value}."
+    return "\n".join([*head, *_lines(comparison), "", end])
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:

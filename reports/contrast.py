@@ -108,9 +108,6 @@ def _contrast(
     trait, failures = names[0], sum(map(len, groups))
     failed = sum(counts[trait] for counts in counted)
     judged = failed + passes[trait]
-    return Contrast(_and(names), failed, judged, failures - failed, failures + len(passed) - judged)
-
-
-def _and(names: Sequence[str]) -> str:
-    """Traits that always come together here, of which any may be the cause."""
-    return ", and ".join(names[:_NAMED])
+    # Traits that always come together here, of which any may be the cause.
+    words = ", and ".join(names[:_NAMED])
+    return Contrast(words, failed, judged, failures - failed, failures + len(passed) - judged)

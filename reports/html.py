@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import groupby
@@ -111,16 +111,11 @@ def environment() -> Environment:
     environment.filters["mark"] = _MARKS.__getitem__
     environment.filters["in_words"] = _WORDS.__getitem__
     environment.filters["when"] = when
-    environment.filters["cells"] = _cells
+    environment.filters["cells"] = lambda cells: Markup("").join(map(_cell, cells))
     environment.filters["signs"] = _signs
     environment.filters["account"] = account
     environment.filters["picture"] = Markup  # of topologies.drawing only
     return environment
-
-
-def _cells(cells: Iterable[Cell]) -> Markup:
-    """A row of a small matrix."""
-    return Markup("").join(map(_cell, cells))
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,7 @@ from reports.nodes import Group, groups
 from reports.run import GRAVITY, Run, verdict_of
 from reports.skips import Places, Skip, SkipPlace, places, skips
 from reports.stories import known_as
-from reports.text import line, tail, web_link
+from reports.text import line, many, tail, web_link
 from topologies import drawing
 
 #: A report stays a file that a mail carries: beyond so many characters pictures (of causes, then of
@@ -177,12 +177,13 @@ class Page:
         """What the list of known failures says, with the results that it is said of; what passes
         although it is listed comes last, and says so."""
         said = {Standing.KNOWN: "", Standing.FIXED: "; it passes: remove it from the list"}
-        return _named(
+        pairs = (
             (f"{known_as(entry)}{more}", f"{one.scenario} on {one.machine.name}")
             for standing, more in said.items()
             for one in self.run.standings[standing]
             if (entry := self.run.known.entry(one)) is not None
         )
+        return tuple((key, tuple(names)) for key, names in _grouped(pairs).items())
 
     @property
     def of_nodes(self) -> bool:
@@ -373,11 +374,7 @@ def _totals(record: MachineRecord) -> str:
         "uncore cache": len({cache for _, _, _, cache in places}),
         "CPU": len(places),
     }
-    return ", ".join(_many(count, kind) for kind, count in counts.items())
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return ", ".join(many(count, kind) for kind, count in counts.items())
 
 
 def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
@@ -385,10 +382,6 @@ def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     for key, value in pairs:
         groups[key].append(value)
     return groups
-
-
-def _named(pairs: Iterable[tuple[str, str]]) -> Names:
-    return tuple((key, tuple(names)) for key, names in _grouped(pairs).items())
 
 
 def _areas(

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from conformance.results import Result
 from conformance.verdict import Verdict
 from reports.run import Run, verdict_of
 from reports.text import line
@@ -43,7 +42,8 @@ def skips(run: Run) -> tuple[Skip, ...]:
     machines: dict[tuple[str, str], list[str]] = defaultdict(list)
     for result in run.ordered:
         if verdict_of(result) is Verdict.SKIP:
-            machines[_reason(result), result.scenario].append(result.machine.name)
+            reason = line(result.reason) or "no reason given"
+            machines[reason, result.scenario].append(result.machine.name)
     grouped: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
     for (reason, scenario), names in machines.items():
         grouped[reason][tuple(names)].append(scenario)
@@ -67,7 +67,3 @@ def places(skipped: Iterable[Skip]) -> Places:
             for scenario in place.scenarios:
                 by_scenario[scenario].append(place)
     return {scenario: tuple(found) for scenario, found in by_scenario.items()}
-
-
-def _reason(result: Result) -> str:
-    return line(result.reason) or "no reason given"

@@ -53,6 +53,11 @@ def tail(text: str, limit: int) -> str:
     return f"[{len(text) - limit} characters before this: see result.jsonl …]\n{text[-limit:]}"
 
 
+def many(count: int, what: str) -> str:
+    """As ``1 socket``, ``2 sockets``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def few(names: Sequence[str], most: int = 5, *, between: str = ", ") -> str:
     """The first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -62,7 +62,8 @@ def machine(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Mach
     try:
         return _at(path, check)
     except UnknownMachine:
-        raise _unknown(str(path_or_name)) from None
+        near = get_close_matches(str(path_or_name), names(), n=2, cutoff=0.75)
+        raise UnknownMachine(str(path_or_name), near) from None
 
 
 def names() -> list[str]:
@@ -199,10 +200,6 @@ def _said(name: str) -> str:
     except MachineError:
         return ""
     return "\n".join((entry.why, entry.source, entry.kernel, entry.kubelet)) if entry else ""
-
-
-def _unknown(name: str) -> UnknownMachine:
-    return UnknownMachine(name, get_close_matches(name, names(), n=2, cutoff=0.75))
 
 
 @lru_cache(maxsize=1)

@@ -61,11 +61,9 @@ def is_archive_name(path: str | os.PathLike[str]) -> bool:
     return _packer(Path(path)) is not None
 
 
-def pack(
-    tree: Tree, path: str | os.PathLike[str], *, folder: str = "", replace: bool = False
-) -> None:
-    """Write ``tree`` to an archive at ``path``, below ``folder`` in it (by default the archive's
-    name without its suffix, so two archives unpack into two folders).
+def pack(tree: Tree, path: str | os.PathLike[str], *, replace: bool = False) -> None:
+    """Write ``tree`` to an archive at ``path``, below a folder in it that has the archive's name
+    without its suffix, so two archives unpack into two folders.
 
     The file is there whole or not at all; one that is there already is only replaced if
     ``replace`` says so. Raises :class:`UnwritableMachine`.
@@ -76,7 +74,7 @@ def pack(
         if packer is None:
             raise ValueError(f"its name ends in none of {', '.join(_PACKERS)}")
         check_tree(tree)
-        _put(place, packer(_tar(tree, folder or machine_name(place))), replace)
+        _put(place, packer(_tar(tree, machine_name(place))), replace)
     except OSError as error:
         raise UnwritableMachine(str(place), error.strerror or str(error)) from error
     except ValueError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
 from topologies.boxes import Owner, arrange
 from topologies.cpulist import bits, format_list
@@ -50,13 +51,11 @@ def _strip(
 ) -> Strip:
     scene = arrange(cpus, owners, ())
     placed = [(cpu, next(iter(scene.held.get(cpu, ())), None)) for cpu in scene.all_cpus()]
-    parts = tuple(_part(owner, [cpu for cpu, _ in run]) for owner, run in groupby(placed, _owner))
+    parts = tuple(
+        _part(owner, [cpu for cpu, _ in run]) for owner, run in groupby(placed, itemgetter(1))
+    )
     held = [f"{owner.name}: {format_list(owner.cpus)}" for owner in scene.owners if owner.cpus]
     return Strip(parts, "; ".join(held))
-
-
-def _owner(placed: tuple[int, Owner | None]) -> Owner | None:
-    return placed[1]
 
 
 def _part(owner: Owner | None, cpus: list[int]) -> Part:

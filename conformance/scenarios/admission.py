@@ -7,6 +7,7 @@ from dataclasses import replace
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenarios.outcomes import promise_rejected
 from conformance.scenarios.sources import INIT_CONTAINERS, KEP, SIDECARS, STALE_STATE, TASK_PAGE
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, Kind
@@ -23,8 +24,7 @@ def too_large_is_rejected(node: LockstepNode) -> None:
     node.boot()
     whole, free = node.view.shared_pool, len(node.free)
     status = node.apply(guaranteed("a", free + 1))
-    node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("The reason is named", "reason", "UnexpectedAdmissionError", status.reason)
+    promise_rejected(node, status, "UnexpectedAdmissionError")
     text = (
         "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request: "
         f"requested={free + 1}, available={free}, which is unexpected"

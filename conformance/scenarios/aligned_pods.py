@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed_of
+from conformance.scenario import Capability, Needs
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import core
-from conformance.scenarios.outcomes import apply_running, promise_full_nodes_kept
+from conformance.scenarios.outcomes import promise_full_nodes_kept
 from conformance.scenarios.sources import TOPOLOGY_PAGE, TOPOLOGY_SCOPES
-from conformance.subject import Capability
 from reference.steps import Kind, KubeletConfig
 
 _NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
@@ -26,10 +25,8 @@ def _single(node: LockstepNode, scope: str) -> KubeletConfig:
 @core(
     "topology/restart-keeps-full-containers",
     "After a restart a container that holds a whole NUMA node keeps it under scope container",
-    TOPOLOGY_PAGE,
-    needs=_NODES,
-    capabilities=[Capability.RESTART],
-)
+    TOPOLOGY_PAGE, needs=_NODES, capabilities=[Capability.RESTART],
+)  # fmt: skip
 def restart_keeps_full_containers(node: LockstepNode) -> None:
     """No NUMA node has room for another one, so a kubelet that asks for CPUs again refuses pods
     that run."""
@@ -40,16 +37,14 @@ def restart_keeps_full_containers(node: LockstepNode) -> None:
 @core(
     "topology/pod-scope-counts-the-largest-init-container",
     "Under scope pod a pod asks for its largest init container, and not for all of them together",
-    TOPOLOGY_SCOPES,
-    since="1.20",
-    needs=replace(_NODES, numa_cores=3),
-)
+    TOPOLOGY_SCOPES, since="1.20", needs=replace(_NODES, numa_cores=3),
+)  # fmt: skip
 def pod_scope_counts_the_largest_init_container(node: LockstepNode) -> None:
     """They run one after the other: two that fit no NUMA node together lie in one."""
     node.boot(_single(node, "pod"))
     size = len(node.cpus) // node.topology.num_numa_nodes // 2 + 1
     setup = [exclusive(name, size, kind=Kind.INIT) for name in ("one", "two")]
-    apply_running(node, guaranteed_of("a", [*setup, exclusive("main", size)]))
+    node.run(guaranteed_of("a", [*setup, exclusive("main", size)]))
     held = node.taken("a", "main") | node.taken("a", "one") | node.taken("a", "two")
     numa = len({node.topology.details[cpu].numa for cpu in held})
     node.promise_equal("It lies in one NUMA node", f"NUMA nodes of {held}", 1, numa)

@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import DoesNotApply, Needs
+from conformance.needs import DoesNotApply
 from conformance.pods import guaranteed
-from conformance.results import Difference
-from conformance.scenario import scenario
+from conformance.scenario import Needs, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.entering import core, row
 from conformance.scenarios.optional import promise_whole_cores, with_options
@@ -36,13 +35,8 @@ _SMALL_CACHES: Final = "2s-2n-32c-smt2-l3x4"
 def _promise_shares(node: LockstepNode, expected: list[int], cpus: CPUSet) -> None:
     """Promise how many of these CPUs each NUMA node gives that gives any, fewest first."""
     seen = sorted(Counter(node.topology.details[cpu].numa for cpu in cpus).values())
-    node.promise(
-        seen == expected,
-        "Two NUMA nodes give as evenly as the request allows",
-        Difference(
-            what=f"CPUs of each NUMA node, of {cpus}", expected=str(expected), seen=str(seen)
-        ),
-    )
+    rule, what = "Two NUMA nodes give as evenly as the request allows", f"of {cpus}"
+    node.promise_equal(rule, f"CPUs of each NUMA node, {what}", expected, seen)
 
 
 def _promise_caches(node: LockstepNode, expected: int) -> None:
@@ -63,10 +57,8 @@ def _cores_of_half(node: LockstepNode) -> int:
 @core(
     "options/numa-distribution-of-a-remainder",
     "What cannot be spread evenly over two NUMA nodes, one of them gives alone",
-    sources.ACROSS_NUMA,
-    since="1.23",
-    needs=replace(_UNEVEN_HALVES, numa_cores=5),
-)
+    sources.ACROSS_NUMA, since="1.23", needs=replace(_UNEVEN_HALVES, numa_cores=5),
+)  # fmt: skip
 def numa_distribution_of_a_remainder(node: LockstepNode) -> None:
     """One CPU more than an even number."""
     node.boot(with_options(node, _ACROSS_NUMA))
@@ -77,10 +69,8 @@ def numa_distribution_of_a_remainder(node: LockstepNode) -> None:
 @scenario(
     "options/numa-distribution-of-a-remaining-core",
     "Under full-pcpus-only what cannot be spread evenly over two NUMA nodes is a whole core",
-    sources.ACROSS_NUMA,
-    since="1.23",
-    needs=replace(_UNEVEN_HALVES, smt=2, numa_cores=5),
-)
+    sources.ACROSS_NUMA, since="1.23", needs=replace(_UNEVEN_HALVES, smt=2, numa_cores=5),
+)  # fmt: skip
 def numa_distribution_of_a_remaining_core(node: LockstepNode) -> None:
     """One core more than an even number of them."""
     node.boot(with_options(node, _ACROSS_NUMA, "full-pcpus-only"))
@@ -104,30 +94,22 @@ row(
     """A known defect: the kubelet takes CPUs of both sockets, although the second socket has room
     for the whole request.""",
     lambda node: _spreads_over(node, 0, 1),
-    source=sources.DISTRIBUTED_BY_SOCKET,
-    since="1.25",
-    until="1.36",
-    machine=_TWO_NODES_A_SOCKET,
-)
+    source=sources.DISTRIBUTED_BY_SOCKET, since="1.25", until="1.36", machine=_TWO_NODES_A_SOCKET,
+)  # fmt: skip
 row(
     "options/numa-distribution-keeps-to-a-socket",
     "With align-by-socket distribute-cpus-across-numa prefers NUMA nodes of one socket",
     "To an even share of nodes in two sockets.",
     lambda node: _spreads_over(node, 1),
-    source=sources.DISTRIBUTED_BY_SOCKET,
-    since="1.37",
-    machine=_TWO_NODES_A_SOCKET,
-)
+    source=sources.DISTRIBUTED_BY_SOCKET, since="1.37", machine=_TWO_NODES_A_SOCKET,
+)  # fmt: skip
 
 
 @scenario(
     "options/numa-distribution-overwrites-its-choice",
     "Of eight NUMA nodes distribute-cpus-across-numa may take others than it has chosen",
-    sources.OVERWRITTEN_COMBINATION,
-    since="1.23",
-    until="1.37",
-    machine=_EIGHT_NODES,
-)
+    sources.OVERWRITTEN_COMBINATION, since="1.23", until="1.37", machine=_EIGHT_NODES,
+)  # fmt: skip
 def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
     """A known defect: while the search goes on, it overwrites a part of the combination that it has
     chosen. So the fourth NUMA node is the last one that the search tried."""
@@ -144,11 +126,8 @@ def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
 @scenario(
     "options/across-cores-takes-neighbours",
     "Where siblings have neighbouring numbers, distribute-cpus-across-cores takes one core whole",
-    sources.NEIGHBOURING_THREADS,
-    since="1.31",
-    until="1.37",
-    machine="1s-1n-4c-smt2-near",
-)
+    sources.NEIGHBOURING_THREADS, since="1.31", until="1.37", machine="1s-1n-4c-smt2-near",
+)  # fmt: skip
 def across_cores_takes_neighbours(node: LockstepNode) -> None:
     """A known defect: the kubelet takes CPUs in the order of their numbers. On this machine the
     CPUs of a core have consecutive numbers."""
@@ -164,10 +143,9 @@ def across_cores_takes_neighbours(node: LockstepNode) -> None:
 @scenario(
     "options/odd-requests-stay-in-one-uncore-cache",
     "A request for an odd number of CPUs is kept within one uncore cache",
-    sources.UNCORE_ODD,
-    since="1.34",
+    sources.UNCORE_ODD, since="1.34",
     needs=Needs(smt=2, uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
-)
+)  # fmt: skip
 def odd_requests_stay_in_one_uncore_cache(node: LockstepNode) -> None:
     """A CPU less than a whole cache. One thread of its last core stays free."""
     node.boot(with_options(node, _BY_UNCORE))
@@ -183,11 +161,8 @@ def odd_requests_stay_in_one_uncore_cache(node: LockstepNode) -> None:
 @scenario(
     "options/uncore-splits-odd-requests",
     "Up to 1.33 an odd request is split over uncore caches, though one has room",
-    sources.UNCORE_ODD,
-    since="1.32",
-    until="1.33",
-    machine=_SMALL_CACHES,
-)
+    sources.UNCORE_ODD, since="1.32", until="1.33", machine=_SMALL_CACHES,
+)  # fmt: skip
 def uncore_splits_odd_requests(node: LockstepNode) -> None:
     """A known defect: the kubelet rounds down the number of cores that it looks for. 1.33.6 mends
     it."""
@@ -200,10 +175,8 @@ def uncore_splits_odd_requests(node: LockstepNode) -> None:
 @scenario(
     "options/uncore-splits-what-fits",
     "A request that fits the free CPUs of one uncore cache may be split over two",
-    sources.UNCORE_PARTIAL,
-    since="1.32",
-    machine=_SMALL_CACHES,
-)
+    sources.UNCORE_PARTIAL, since="1.32", machine=_SMALL_CACHES,
+)  # fmt: skip
 def uncore_splits_what_fits(node: LockstepNode) -> None:
     """A known defect: the kubelet does not count the free CPUs of partly used cores, so an
     uncore cache seems too small. The first cache has two CPUs that are not reserved, the second

@@ -182,10 +182,8 @@ _uncore(
 @scenario(
     "topology/align-by-socket-stays-in-the-socket",
     "Under align-by-socket a request that fits a socket lies in it, though another is fuller",
-    BY_SOCKET,
-    since="1.25",
-    machine="2s-4n-64c-smt2",
-)
+    BY_SOCKET, since="1.25", machine="2s-4n-64c-smt2",
+)  # fmt: skip
 def align_by_socket_stays_in_the_socket(node: LockstepNode) -> None:
     """No NUMA node has room. The two of the first socket have it between them; the second socket
     has fewer free CPUs, which packing alone would take first."""

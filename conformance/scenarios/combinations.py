@@ -10,13 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Level, Source
+from conformance.scenario import Capability, Level, Needs, Source
 from conformance.scenarios.entering import refused, row
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.sources import ACROSS_CORES, ACROSS_NUMA, STRICT, UNCORE_CACHE
-from conformance.subject import Capability
 
 _FULL: Final = "full-pcpus-only"
 _STRICT: Final = "strict-cpu-reservation"
@@ -52,8 +50,7 @@ def _promise_each(node: LockstepNode, pod: str, count: int, options: tuple[str, 
         )
     if _STRICT in options:
         pool = node.cpus - node.reserved - node.taken("large") - node.taken("small")
-        node.promise_cpus("No shared container is on a reserved CPU", "cpuset shared/c", pool,
-                          node.cpuset("shared"))  # fmt: skip
+        node.promise_cpuset("No shared container is on a reserved CPU", "shared", pool)
 
 
 def _fill_restart_drain(node: LockstepNode, *options: str) -> None:
@@ -65,143 +62,112 @@ def _fill_restart_drain(node: LockstepNode, *options: str) -> None:
         _promise_each(node, pod, count, options)
     held = node.taken("small")
     node.delete("large")
-    node.kill()
-    node.start()
+    node.restart()
     node.promise_running("The kubelet starts on its state file")
     node.promise_cpus("The pod keeps its CPUs", "small/c", held, node.taken("small"))
     _promise_each(node, "small", core, options)
-    node.delete("small")
-    node.pass_admission()
-    node.promise_cpus("Every CPU returns", "shared pool", whole, node.view.shared_pool)
+    node.delete("small", passing=True)
+    node.promise_pool("Every CPU returns", whole)
 
 
 def _together(
     scenario_id: str,
     title: str,
-    source: Source,
     promise: str,
     options: tuple[str, ...],
+    source: Source,
     needs: Needs,
     since: str = "1.32",
 ) -> None:
     """Enter a scenario: the options keep their promises together."""
+    whole = f"{promise}\nThe kubelet starts again on its state file, and every CPU returns."
     row(
-        scenario_id,
-        title,
-        f"{promise}\nThe kubelet starts again on its state file, and every CPU returns.",
-        lambda node: _fill_restart_drain(node, *options),
-        source=source,
-        since=since,
-        needs=needs,
+        scenario_id, title, whole, lambda node: _fill_restart_drain(node, *options),
+        source=source, since=since, needs=needs,
         capabilities=(Capability.RESTART, Capability.CPUSETS),
-    )
+    )  # fmt: skip
 
 
 _together(
     "options/full-pcpus-with-strict",
     "Full-pcpus-only and strict-cpu-reservation keep their promises together",
-    STRICT,
     "Whole cores, and no shared container on reserved CPUs.",
-    (_FULL, _STRICT),
-    Needs(smt=2, cores=6, even=True),
-)
+    (_FULL, _STRICT), STRICT, Needs(smt=2, cores=6, even=True),
+)  # fmt: skip
 _together(
     "options/full-pcpus-with-uncore",
     "Full-pcpus-only and prefer-align-cpus-by-uncorecache keep their promises together",
-    UNCORE_CACHE,
     "Whole cores, and all of them in one uncore cache.",
-    (_FULL, _UNCORE),
+    (_FULL, _UNCORE), UNCORE_CACHE,
     Needs(smt=2, uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
-)
+)  # fmt: skip
 _together(
     "options/full-pcpus-with-numa",
     "Full-pcpus-only and distribute-cpus-across-numa keep their promises together",
-    ACROSS_NUMA,
     "Whole cores, and half of them in each of two NUMA nodes.",
-    (_FULL, _NUMA),
-    Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True),
-    since="1.23",
-)
+    (_FULL, _NUMA), ACROSS_NUMA,
+    Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True), since="1.23",
+)  # fmt: skip
 _together(
     "options/strict-with-uncore",
     "Strict-cpu-reservation and prefer-align-cpus-by-uncorecache keep their promises together",
-    UNCORE_CACHE,
     "One uncore cache, and no shared container on reserved CPUs.",
-    (_STRICT, _UNCORE),
+    (_STRICT, _UNCORE), UNCORE_CACHE,
     Needs(uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
-)
+)  # fmt: skip
 _together(
     "options/strict-with-numa",
     "Strict-cpu-reservation and distribute-cpus-across-numa keep their promises together",
-    ACROSS_NUMA,
     "Half of the CPUs in each of two NUMA nodes, and no shared container on reserved CPUs.",
-    (_STRICT, _NUMA),
-    Needs(numa_nodes=2, numa_cores=5, cores=6, even=True),
-)
+    (_STRICT, _NUMA), ACROSS_NUMA, Needs(numa_nodes=2, numa_cores=5, cores=6, even=True),
+)  # fmt: skip
 _together(
     "options/full-pcpus-and-strict-with-uncore",
     "Full-pcpus-only, strict-cpu-reservation and prefer-align-cpus-by-uncorecache keep their "
     "promises together",
-    STRICT,
     "Whole cores of one uncore cache, and no shared container on reserved CPUs.",
-    (_FULL, _STRICT, _UNCORE),
+    (_FULL, _STRICT, _UNCORE), STRICT,
     Needs(smt=2, uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
-)
+)  # fmt: skip
 _together(
     "options/full-pcpus-and-strict-with-numa",
     "Full-pcpus-only, strict-cpu-reservation and distribute-cpus-across-numa keep their "
     "promises together",
-    STRICT,
     "Whole cores, half of them in each of two NUMA nodes; no shared container on reserved CPUs.",
-    (_FULL, _STRICT, _NUMA),
-    Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True),
-)
+    (_FULL, _STRICT, _NUMA), STRICT, Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True),
+)  # fmt: skip
 
 
 def _excluding(
-    scenario_id: str, title: str, source: Source, promise: str, first: str, second: str, since: str
+    scenario_id: str, title: str, promise: str, first: str, second: str, source: Source, since: str
 ) -> None:
     """Enter a core scenario: the kubelet does not start with both options."""
+    both = f"new static policy error: static policy options {first} and {second}"
     refused(
-        scenario_id,
-        title,
-        source,
-        promise,
-        lambda node: with_options(node, first, second),
-        f"new static policy error: static policy options {first} and {second} can not be used at "
-        "the same time",
-        level=Level.CORE,
-        since=since,
-    )
+        scenario_id, title, source, promise,
+        lambda node: with_options(node, first, second), f"{both} can not be used at the same time",
+        level=Level.CORE, since=since,
+    )  # fmt: skip
 
 
 _excluding(
     "options/numa-and-cores-are-refused",
     "Options distribute-cpus-across-numa and distribute-cpus-across-cores together keep the "
     "kubelet down",
-    ACROSS_CORES,
     "One fills cores of few NUMA nodes evenly, the other takes single threads.",
-    _NUMA,
-    _CORES,
-    since="1.31",
-)
+    _NUMA, _CORES, ACROSS_CORES, since="1.31",
+)  # fmt: skip
 _excluding(
     "options/uncore-and-cores-are-refused",
     "Options prefer-align-cpus-by-uncorecache and distribute-cpus-across-cores together keep "
     "the kubelet down",
-    UNCORE_CACHE,
     "One keeps CPUs together, the other spreads them.",
-    _UNCORE,
-    _CORES,
-    since="1.32",
-)
+    _UNCORE, _CORES, UNCORE_CACHE, since="1.32",
+)  # fmt: skip
 _excluding(
     "options/uncore-and-numa-are-refused",
     "Options prefer-align-cpus-by-uncorecache and distribute-cpus-across-numa together keep "
     "the kubelet down",
-    UNCORE_CACHE,
     "One keeps CPUs within a cache, the other spreads them over NUMA nodes.",
-    _UNCORE,
-    _NUMA,
-    since="1.32",
-)
+    _UNCORE, _NUMA, UNCORE_CACHE, since="1.32",
+)  # fmt: skip

@@ -8,6 +8,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
 from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios import sources
+from conformance.scenarios.entering import refused
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
@@ -27,15 +28,15 @@ def zero_reservation_is_refused(node: LockstepNode) -> None:
     node.promise_refusal(_NO_RESERVATION)
 
 
-@scenario(
+refused(
     "config/missing-reservation-is-refused",
     "The static policy without any CPU reservation keeps the kubelet from starting",
-    sources.TASK_PAGE, since="1.8", capabilities=[Capability.START_ERROR],
+    sources.TASK_PAGE,
+    "Without a setting no CPU is reserved.",
+    lambda node: KubeletConfig(),
+    _NO_RESERVATION,
+    since="1.8",
 )  # fmt: skip
-def missing_reservation_is_refused(node: LockstepNode) -> None:
-    """Without a setting no CPU is reserved."""
-    node.boot(KubeletConfig())
-    node.promise_refusal(_NO_RESERVATION)
 
 
 @scenario(
@@ -87,15 +88,15 @@ def none_policy_pins_nothing(node: LockstepNode) -> None:
     node.promise_equal("No CPU is assigned", "assignments", {}, dict(node.view.assignments))
 
 
-@scenario(
+refused(
     "config/unknown-policy-is-refused",
     "A policy that does not exist keeps the kubelet from starting",
-    sources.TASK_PAGE, level=Level.CORE, since="1.16", capabilities=[Capability.START_ERROR],
+    sources.TASK_PAGE,
+    "A typing error must not become the none policy.",
+    lambda node: KubeletConfig(policy="statik", reserved_system_cpus=node.reserved),
+    'unknown policy: "statik"',
+    level=Level.CORE, since="1.16",
 )  # fmt: skip
-def unknown_policy_is_refused(node: LockstepNode) -> None:
-    """A typing error must not become the none policy."""
-    node.boot(KubeletConfig(policy="statik", reserved_system_cpus=node.reserved))
-    node.promise_refusal('unknown policy: "statik"')
 
 
 @scenario(
@@ -179,11 +180,9 @@ def list_wins_over_amounts(node: LockstepNode) -> None:
 )  # fmt: skip
 def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
     """By one CPU."""
-    node.boot(KubeletConfig(system_reserved=str(len(node.cpus) + 1)))
-    node.promise_refusal(
-        "[cpumanager] unable to reserve the required amount of CPUs "
-        f"(size of  did not equal {len(node.cpus) + 1})"
-    )
+    more, text = len(node.cpus) + 1, "unable to reserve the required amount of CPUs"
+    node.boot(KubeletConfig(system_reserved=str(more)))
+    node.promise_refusal(f"[cpumanager] {text} (size of  did not equal {more})")
 
 
 @scenario(

@@ -12,7 +12,6 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.results import Difference
 from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.sources import INIT_CONTAINERS, issue, pull
@@ -23,8 +22,7 @@ from reference.errors import CheckpointError
 from reference.steps import KillAtRename, Kind
 
 TORN: Final = issue(
-    136604,
-    "a kubelet that is killed between two writes of its state file does not start again",
+    136604, "a kubelet that is killed between two writes of its state file does not start again"
 )
 ATOMIC: Final = pull(59214, "the state file is a checkpoint, which is renamed into place")
 SHARED: Final = issue(104837, "the state file had CPUs both in the shared pool and in an entry")
@@ -236,8 +234,8 @@ def no_version_shares_an_exclusive_cpu(node: LockstepNode) -> None:
 def _promise_disjoint(node: LockstepNode) -> None:
     versions = node.view.versions or ()
     what = "versions of the state file"
-    several = Difference(what=what, expected="2 or more", seen=str(len(versions)))
-    node.promise(len(versions) >= 2, "Each change is written", several)
+    several, rule = len(versions) >= 2, "Each change is written"
+    node.promise_that(several, rule, what, "2 or more", len(versions))
     for number, one in enumerate(versions, 1):
         shared = one.shared_pool & one.exclusive
         what = f"shared pool and entries in version {number} of {len(versions)}"

@@ -14,9 +14,9 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, scenario
+from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
@@ -32,7 +32,6 @@ from conformance.scenarios.hint_parts import (
 from conformance.scenarios.optional import aligning_with
 from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import TOPOLOGY_POLICIES, TOPOLOGY_SCOPES
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import (
@@ -46,44 +45,30 @@ from reference.steps import (
 )
 from reference.view import HeldDevice, Phase, PodView
 
-_ISSUES: Final = "https://github.com/kubernetes/kubernetes"
-_PAGE: Final = (
-    "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
+INTEGRATION: Final = sources.documentation(
+    "Device Plugins: integration with the Topology Manager",
+    f"{sources.PLUGINS}#device-plugin-integration-with-the-topology-manager",
 )
-INTEGRATION: Final = Source(
-    "Kubernetes documentation, Device Plugins: integration with the Topology Manager",
-    f"{_PAGE}#device-plugin-integration-with-the-topology-manager",
+LIST: Final = sources.documentation(
+    "Device Plugins: the List endpoint", f"{sources.PLUGINS}#grpc-endpoint-list"
 )
-LIST: Final = Source(
-    "Kubernetes documentation, Device Plugins: the List endpoint", f"{_PAGE}#grpc-endpoint-list"
+RESTART: Final = sources.issue(
+    118559, "running pods with devices are terminated if the kubelet is restarted"
 )
-RESTART: Final = Source(
-    "Issue 118559: running pods with devices are terminated if the kubelet is restarted",
-    f"{_ISSUES}/issues/118559",
+UNCHECKED: Final = sources.issue(
+    109595, "the device manager recovers devices that are not there after a node restart"
 )
-UNCHECKED: Final = Source(
-    "Issue 109595: the device manager recovers devices that are not there after a node restart",
-    f"{_ISSUES}/issues/109595",
+INIT_RESTART: Final = sources.issue(
+    138446, "a kubelet restart refuses pods with devices in init and app containers"
 )
-INIT_RESTART: Final = Source(
-    "Issue 138446: a kubelet restart refuses pods with devices in init and app containers",
-    f"{_ISSUES}/issues/138446",
+REUSE: Final = sources.issue(56022, "devices of init containers are used again by app containers")
+SHRUNK: Final = sources.issue(
+    139430, "the CPU manager shrinks the Topology Manager's choice of NUMA nodes"
 )
-REUSE: Final = Source(
-    "Issue 56022: devices of init containers are used again by app containers",
-    f"{_ISSUES}/issues/56022",
-)
-SHRUNK: Final = Source(
-    "Issue 139430: the CPU manager shrinks the Topology Manager's choice of NUMA nodes",
-    f"{_ISSUES}/issues/139430",
-)
-DEVICE_NODES: Final = Source(
-    "Pull request 138244: device hints name NUMA nodes that have devices",
-    f"{_ISSUES}/pull/138244",
-)
-ALLOCATE: Final = Source(
-    "Kubernetes documentation, Device Plugins: device plugin implementation",
-    f"{_PAGE}#device-plugin-implementation",
+DEVICE_NODES: Final = sources.pull(138244, "device hints name NUMA nodes that have devices")
+ALLOCATE: Final = sources.documentation(
+    "Device Plugins: device plugin implementation",
+    f"{sources.PLUGINS}#device-plugin-implementation",
 )
 
 _NO_ROOM: Final = ("TopologyAffinityError", "with Topology locality")
@@ -210,8 +195,7 @@ def none_does_not_align(node: LockstepNode) -> None:
     """The pod has the CPUs that a pod without a device would have."""
     _boot(node, "none")
     expected = take(node, "plain", 2)
-    node.delete("plain")
-    node.pass_admission()
+    node.delete("plain", passing=True)
     run(node, _pod("a", 2))
     node.promise_cpus("It has those CPUs", "CPUs of a/c", expected, node.taken("a"))
 
@@ -246,9 +230,8 @@ def two_resources_agree(node: LockstepNode) -> None:
 @_beside(
     "devices/two-far-apart-are-refused",
     "Under single-numa-node devices of two resources in different NUMA nodes are refused",
-    INTEGRATION,
-    capabilities=_REFUSED,
-)
+    INTEGRATION, capabilities=_REFUSED,
+)  # fmt: skip
 def two_far_apart_are_refused(node: LockstepNode) -> None:
     """Though each NUMA node has CPUs."""
     _boot(node, _SINGLE, *_near(first_node(node)))
@@ -270,24 +253,22 @@ def _fill_far(node: LockstepNode, left: int = 0) -> None:
 @_beside(
     "devices/single-numa-node-refuses-without-room",
     "Under single-numa-node a container is refused whose device's NUMA node has no CPU left",
-    TOPOLOGY_POLICIES,
-    capabilities=_REFUSED,
-)
+    TOPOLOGY_POLICIES, capabilities=_REFUSED,
+)  # fmt: skip
 def single_numa_node_refuses_without_room(node: LockstepNode) -> None:
     """Other NUMA nodes have free CPUs. The pool stays as it is."""
     _boot(node, _SINGLE)
     _fill_far(node)
     pool = node.view.shared_pool
     promise_refused(node, node.apply(_pod("a", 1)), *_NO_ROOM)
-    node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
+    node.promise_pool("No CPU is taken", pool)
 
 
 @_beside(
     "devices/restricted-refuses-without-room",
     "Under restricted a container is refused whose device's NUMA node has no CPU left",
-    TOPOLOGY_POLICIES,
-    capabilities=_REFUSED,
-)
+    TOPOLOGY_POLICIES, capabilities=_REFUSED,
+)  # fmt: skip
 def restricted_refuses_without_room(node: LockstepNode) -> None:
     """One NUMA node could hold CPUs and device, were the machine empty."""
     _boot(node, _RESTRICTED)
@@ -311,9 +292,8 @@ def best_effort_runs_without_room(node: LockstepNode) -> None:
 @_beside(
     "devices/best-effort-takes-what-is-near",
     "From 1.36 on best-effort takes the CPUs near to the device first where they are too few",
-    DEVICE_NODES,
-    since="1.36",
-)
+    DEVICE_NODES, since="1.36",
+)  # fmt: skip
 def best_effort_takes_what_is_near(node: LockstepNode) -> None:
     """One of two CPUs. No hint of the device names another NUMA node than its own."""
     _boot(node, _BEST_EFFORT)
@@ -326,10 +306,8 @@ def best_effort_takes_what_is_near(node: LockstepNode) -> None:
 @_beside(
     "devices/best-effort-takes-the-first-node",
     "Up to 1.35 best-effort takes CPUs of the first NUMA node where too few are near the device",
-    DEVICE_NODES,
-    until="1.35",
-    needs=replace(_NODES, numa_cores=4),
-)
+    DEVICE_NODES, until="1.35", needs=replace(_NODES, numa_cores=4),
+)  # fmt: skip
 def best_effort_takes_the_first_node(node: LockstepNode) -> None:
     """Two CPUs, where one near to the device is left. A hint of the device names other NUMA nodes
     beside its own, so that of two equally narrow choices the first one wins."""
@@ -387,9 +365,8 @@ def init_device_is_used_again(node: LockstepNode) -> None:
 @_beside(
     "devices/more-than-free-are-refused",
     "A container that requests more devices than are free is refused, and takes no CPU",
-    ALLOCATE,
-    capabilities=_REFUSED,
-)
+    ALLOCATE, capabilities=_REFUSED,
+)  # fmt: skip
 def more_than_free_are_refused(node: LockstepNode) -> None:
     """Under Topology Manager policy none, so that the device manager says why."""
     _boot(node, "none")
@@ -397,7 +374,7 @@ def more_than_free_are_refused(node: LockstepNode) -> None:
     pool = node.view.shared_pool
     text = f"requested number of devices unavailable for {NIC}. Requested: 2, Available: 1"
     promise_refused(node, node.apply(_pod("a", 1, count=2)), "UnexpectedAdmissionError", text)
-    node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
+    node.promise_pool("No CPU is taken", pool)
 
 
 @_beside(
@@ -409,8 +386,7 @@ def deletion_returns_a_device(node: LockstepNode) -> None:
     """There is one device."""
     _boot(node, _SINGLE, *_near(far_node(node)))
     node.apply(_pod("before", 1))
-    node.delete("before")
-    node.pass_admission()
+    node.delete("before", passing=True)
     run_in(node, far_node(node), _pod("a", 1))
 
 
@@ -420,9 +396,8 @@ def deletion_returns_a_device(node: LockstepNode) -> None:
 @_beside(
     "devices/restart-keeps-cpus",
     "A running pod keeps its CPUs over a restart, before and after its device plugin registers",
-    RESTART,
-    capabilities=_RESTARTED,
-)
+    RESTART, capabilities=_RESTARTED,
+)  # fmt: skip
 def restart_keeps_cpus(node: LockstepNode) -> None:
     """A pod without a device before it leaves a gap in the first NUMA node, which it could move
     to."""
@@ -442,15 +417,13 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
 @_beside(
     "devices/restart-keeps-the-device",
     "After a restart of the kubelet a running pod's device is given to no other pod",
-    RESTART,
-    capabilities=(*_REFUSED, Capability.RESTART),
-)
+    RESTART, capabilities=(*_REFUSED, Capability.RESTART),
+)  # fmt: skip
 def restart_keeps_the_device(node: LockstepNode) -> None:
     """There is one device. The kubelet has it in its checkpoint."""
     _boot(node, _SINGLE, *_near(far_node(node)))
     node.apply(_pod("before", 1))
-    node.kill()
-    node.start()
+    node.restart()
     _register(node, *_near(far_node(node)))
     promise_refused(node, node.apply(_pod("a", 1)), "TopologyAffinityError")
 
@@ -467,10 +440,8 @@ def _reboot(node: LockstepNode) -> PodView:
 @_beside(
     "devices/late-plugin-after-a-reboot-is-refused",
     "From 1.28 on a pod is refused after a reboot as long as its device plugin has not registered",
-    UNCHECKED,
-    since="1.28",
-    capabilities=(*_REFUSED, Capability.RESTART, Capability.REBOOT),
-)
+    UNCHECKED, since="1.28", capabilities=(*_REFUSED, Capability.RESTART, Capability.REBOOT),
+)  # fmt: skip
 def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
     """Its CPUs return. Up to 1.24 it ran, whether its device was there or not. Of 1.25, 1.26 and
     1.27 the last patch releases have the check."""
@@ -482,10 +453,8 @@ def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
 @_beside(
     "devices/late-plugin-after-a-reboot-is-not-checked",
     "Up to 1.24 a pod runs on its CPUs after a reboot, though its device plugin has not registered",
-    UNCHECKED,
-    until="1.24",
-    capabilities=(*_RESTARTED, Capability.REBOOT),
-)
+    UNCHECKED, until="1.24", capabilities=(*_RESTARTED, Capability.REBOOT),
+)  # fmt: skip
 def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
     """The kubelet's checkpoint has the device."""
     promise_phase(node, "a", _reboot(node), Phase.RUNNING)
@@ -495,10 +464,8 @@ def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
 @_beside(
     "devices/restart-refuses-ended-init-container",
     "A restarted kubelet refuses a running pod whose init container had a device",
-    INIT_RESTART,
-    since="1.28",
-    capabilities=(*_REFUSED, Capability.RESTART),
-)
+    INIT_RESTART, since="1.28", capabilities=(*_REFUSED, Capability.RESTART),
+)  # fmt: skip
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
     """A known defect: the kubelet checks the devices of every container that does not run. The init
     container has ended, and the device plugin has not registered again when the pod is admitted. No
@@ -525,8 +492,7 @@ def list_has_devices_beside_cpus(node: LockstepNode) -> None:
     node.apply(guaranteed("plain", 1))
     for restarted in (False, True):
         if restarted:
-            node.kill()
-            node.start()
+            node.restart()
             _register(node, *_near(far, 2))
         listed = node.ask().devices
         _promise_devices(node, "devices of a/c", listed.get("a", {}).get("c"), *_held(far, 1))
@@ -590,9 +556,8 @@ _shrunk(
     of the fewest of these that hold the request. Here the container has four devices, each near to
     another NUMA node, and requests no more CPUs than one NUMA node has.""",
     lambda node: _promise_spread(node, "They lie in one", 1),
-    since="1.23",
-    until="1.37",
-)
+    since="1.23", until="1.37",
+)  # fmt: skip
 _shrunk(
     "devices/distribution-reaches-every-device",
     "From 1.38 on distribute-cpus-across-numa takes CPUs from every NUMA node that devices lie in",
@@ -604,20 +569,16 @@ _shrunk(
 
 # -- hints of many resources -----------------------------------------------------------------------
 
-MERGE: Final = Source(
-    "Issue 131738: merging the hints of four resources on eight NUMA nodes takes 21 minutes",
-    f"{_ISSUES}/issues/131738",
+MERGE: Final = sources.issue(
+    131738, "merging the hints of four resources on eight NUMA nodes takes 21 minutes"
 )
 
 
 @scenario(
     "devices/four-resources-on-eight-nodes-may-hang",
     "CPUs and devices of three resources on eight NUMA nodes may hang the kubelet",
-    MERGE,
-    since="1.20",
-    capabilities=_SEEN,
-    machine="8s-8n-32c-smt4-near",
-)
+    MERGE, since="1.20", capabilities=_SEEN, machine="8s-8n-32c-smt4-near",
+)  # fmt: skip
 def four_resources_on_eight_nodes_may_hang(node: LockstepNode) -> None:
     """A known defect: the kubelet merges every combination of hints. Each of the four resources has
     255 hints on eight NUMA nodes, and 255 to the power of four is more than four thousand million

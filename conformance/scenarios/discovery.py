@@ -6,13 +6,11 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.entering import core, refused, row
 from conformance.scenarios.outcomes import take
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import KubeletConfig
 
@@ -38,10 +36,8 @@ def _takes_half(node: LockstepNode, rule: str, expected: str) -> None:
 @core(
     "discovery/cores-of-two-packages-differ",
     "Cores with the same id in two packages of a NUMA node are two physical cores",
-    sources.CORES_MERGED,
-    since="1.21",
-    machine=_TWO_SOCKETS_A_NODE,
-)
+    sources.CORES_MERGED, since="1.21", machine=_TWO_SOCKETS_A_NODE,
+)  # fmt: skip
 def cores_of_two_packages_differ(node: LockstepNode) -> None:
     """Merged, they would be one core of four threads, and two CPUs would come from two sockets."""
     _boot(node, 0, 16)
@@ -49,7 +45,7 @@ def cores_of_two_packages_differ(node: LockstepNode) -> None:
     node.promise_equal("Two CPUs are one core", "sockets of a/c", 1, len(sockets))
     first = min(node.taken("a"), default=0)
     siblings = CPUSet([first, first + 16])
-    node.promise_cpus("They are its two threads", "exclusive CPUs a/c", siblings, node.taken("a"))
+    node.promise_taken("They are its two threads", "a", siblings)
 
 
 row(
@@ -57,30 +53,22 @@ row(
     "Where a NUMA node is larger than a socket, a request of its size takes one NUMA node whole",
     "Two free sockets would do by number, but they lie in two NUMA nodes.",
     lambda node: _takes_half(node, "The free NUMA node is taken", "8-15,24-31"),
-    enter=core,
-    source=sources.TOPOLOGY_ORDER,
-    since="1.23",
-    machine=_TWO_SOCKETS_A_NODE,
-)
+    enter=core, source=sources.TOPOLOGY_ORDER, since="1.23", machine=_TWO_SOCKETS_A_NODE,
+)  # fmt: skip
 row(
     "discovery/sockets-before-numa-nodes",
     "Up to 1.22 a request takes the lowest free sockets, though they lie in two NUMA nodes",
     "NUMA nodes do not count when CPUs are taken.",
     lambda node: _takes_half(node, "Two sockets are taken", "4-11,20-27"),
-    source=sources.TOPOLOGY_ORDER,
-    since="1.22",
-    until="1.22",
-    machine=_TWO_SOCKETS_A_NODE,
-)
+    source=sources.TOPOLOGY_ORDER, since="1.22", until="1.22", machine=_TWO_SOCKETS_A_NODE,
+)  # fmt: skip
 
 
 @core(
     "discovery/cpus-without-an-online-file",
     "On a kernel that cannot take CPUs offline every CPU is found",
-    sources.NO_ONLINE_FILES,
-    since="1.21",
-    machine=_NO_ONLINE_FILES,
-)
+    sources.NO_ONLINE_FILES, since="1.21", machine=_NO_ONLINE_FILES,
+)  # fmt: skip
 def cpus_without_an_online_file(node: LockstepNode) -> None:
     """There no CPU has a file that says whether it is online."""
     _boot(node, 0)
@@ -91,33 +79,28 @@ def cpus_without_an_online_file(node: LockstepNode) -> None:
 @scenario(
     "discovery/one-cpu-without-online-files",
     "Up to 1.20, on a kernel that cannot take CPUs offline, only CPU 0 is found",
-    sources.NO_ONLINE_FILES,
-    since="1.19",
-    until="1.20",
-    needs=Needs(free=0),
+    sources.NO_ONLINE_FILES, since="1.19", until="1.20", needs=Needs(free=0),
     machine=_NO_ONLINE_FILES,
-)
+)  # fmt: skip
 def one_cpu_without_online_files(node: LockstepNode) -> None:
     """A known defect: a CPU other than CPU 0 counts as online only if its own file in sysfs says
     so. Such a kernel has no such files."""
     _boot(node, 0)
-    node.promise_cpus("One CPU is there", "shared pool", CPUSet([0]), node.view.shared_pool)
+    node.promise_pool("One CPU is there", CPUSet([0]))
 
 
 @core(
     "discovery/highest-cpu-above-a-gap",
     "Where CPU ids have gaps, the highest CPU can be reserved",
-    sources.RESERVED_CPUS,
-    since="1.22",
-    machine=_GAPS,
-)
+    sources.RESERVED_CPUS, since="1.22", machine=_GAPS,
+)  # fmt: skip
 def highest_cpu_above_a_gap(node: LockstepNode) -> None:
     """Its id is higher than the number of CPUs."""
     highest = CPUSet([14])
     _boot(node, 14)
     node.promise_running("The kubelet starts")
     node.apply(guaranteed("a", 7))
-    node.promise_cpus("It is reserved", "shared pool", highest, node.view.shared_pool)
+    node.promise_pool("It is reserved", highest)
 
 
 refused(
@@ -127,19 +110,15 @@ refused(
     "A known defect: the machine has a CPU with this id, because its CPU ids have gaps.",
     lambda node: KubeletConfig(reserved_system_cpus=CPUSet([14])),
     'Invalid cpuset "14" specified by --reserved-cpus',
-    since="1.17",
-    until="1.21",
-    machine=_GAPS,
-)
+    since="1.17", until="1.21", machine=_GAPS,
+)  # fmt: skip
 
 
 @scenario(
     "discovery/absent-cpu-cannot-be-reserved",
     "A list of reserved CPUs with one that the machine lacks keeps the kubelet from starting",
-    sources.RESERVED_CPUS,
-    since="1.17",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.RESERVED_CPUS, since="1.17", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def absent_cpu_cannot_be_reserved(node: LockstepNode) -> None:
     """One that is higher than every id, and than the number of CPUs that the kubelet counts."""
     absent = CPUSet([max(max(node.topology.details), node.topology.num_cpus) + 1])
@@ -150,11 +129,8 @@ def absent_cpu_cannot_be_reserved(node: LockstepNode) -> None:
 @core(
     "discovery/s390x-has-cores",
     "On s390x the static policy finds the cores of its drawers and books",
-    sources.S390X,
-    since="1.32",
-    needs=Needs(cores=4),
-    machine=_S390X,
-)
+    sources.S390X, since="1.32", needs=Needs(cores=4), machine=_S390X,
+)  # fmt: skip
 def s390x_has_cores(node: LockstepNode) -> None:
     """A pod gets a CPU of its own."""
     _boot(node, 0)

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from conformance.lockstep import LockstepNode
-from conformance.scenario import Body, Level, Source, scenario
-from conformance.subject import Capability
+from conformance.scenario import Body, Capability, Level, Source, scenario
 from reference.steps import KubeletConfig
 
 #: Enters a core scenario.
@@ -31,7 +30,8 @@ def row(
     """Enter a scenario that is a row of a table: ``steps`` becomes its function, with the name and
     the docstring that it would have there. ``enter`` and ``fields`` are what decorates a
     scenario's function."""
-    steps.__name__ = scenario_id.partition("/")[2].replace("-", "_")
+    name = scenario_id.partition("/")[2].replace("-", "_")
+    steps.__name__ = f"_{name}" if name[0].isdigit() else name
     steps.__doc__ = promise
     enter(scenario_id, title, **fields)(steps)
 
@@ -54,12 +54,5 @@ def refused(
         node.promise_refusal(*texts)
 
     steps.__module__ = config.__module__
-    row(
-        scenario_id,
-        title,
-        promise,
-        steps,
-        source=source,
-        capabilities=(Capability.START_ERROR, *beyond),
-        **fields,
-    )
+    can = (Capability.START_ERROR, *beyond)
+    row(scenario_id, title, promise, steps, source=source, capabilities=can, **fields)

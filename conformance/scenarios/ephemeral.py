@@ -7,15 +7,13 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, Source, scenario
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster
 from conformance.scenarios.outcomes import take
 from conformance.scenarios.pod_level_parts import ROOM, pod_of, shared
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
-from conformance.subject import Capability
 from reference import CPUSet
 
 _SHARED: Final = Source(
@@ -36,7 +34,7 @@ def _promise_debug(
     node: LockstepNode, pod: str, cpus: CPUSet, rule: str = "It runs in the shared pool"
 ) -> None:
     """Promise the cpuset of the ephemeral container."""
-    node.promise_cpus(rule, f"cpuset {pod}/debug", cpus, node.cpuset(pod, "debug"))
+    node.promise_cpuset(rule, pod, cpus, "debug")
 
 
 @_shared_pool(
@@ -53,10 +51,10 @@ def beside_exclusive_cpus(node: LockstepNode) -> None:
     pool, text = node.view.shared_pool, node.view.state_file
     node.add_ephemeral("a", "debug")
     _promise_debug(node, "a", pool)
-    node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", cpus, node.taken("a"))
+    node.promise_taken("The pod keeps its CPUs", "a", cpus)
     node.promise_equal("The state file stays", "state file", text, node.view.state_file)
     node.kill_container("a", "debug", exit_code=0)
-    node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", cpus, node.taken("a"))
+    node.promise_taken("The pod keeps its CPUs", "a", cpus)
     node.promise_equal("The state file stays", "state file", text, node.view.state_file)
     _promise_debug(node, "a", CPUSet(), "The ephemeral container is gone")
 
@@ -72,10 +70,9 @@ def over_a_restart(node: LockstepNode) -> None:
     node.boot(in_cluster(node))
     cpus, pool = take(node, "a", 2), node.view.shared_pool
     node.add_ephemeral("a", "debug")
-    node.kill()
-    node.start()
+    node.restart()
     node.await_reconcile()
-    node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", cpus, node.taken("a"))
+    node.promise_taken("The pod keeps its CPUs", "a", cpus)
     _promise_debug(node, "a", pool)
 
 
@@ -86,9 +83,7 @@ def over_a_restart(node: LockstepNode) -> None:
 )
 def in_a_shared_pod(node: LockstepNode) -> None:
     """It starts on the shared pool that another pod's exclusive CPUs have left."""
-    node.boot(in_cluster(node))
-    node.apply(best_effort("s"))
-    node.apply(guaranteed("a", 2))
+    node.boot_with(best_effort("s"), guaranteed("a", 2), config=in_cluster(node))
     pool = node.view.shared_pool
     node.add_ephemeral("s", "debug")
     _promise_debug(node, "s", pool)
@@ -97,22 +92,19 @@ def in_a_shared_pod(node: LockstepNode) -> None:
 @_shared_pool(
     "ephemeral/pool-changes-pass-it-by",
     "An ephemeral container keeps the cpuset that it started with when the shared pool shrinks",
-    source=_NOT_VISITED,
-    needs=Needs(free=3),
-    capabilities=API_SERVER,
-)
+    source=_NOT_VISITED, needs=Needs(free=3), capabilities=API_SERVER,
+)  # fmt: skip
 def pool_changes_pass_it_by(node: LockstepNode) -> None:
     """A known defect: reconcile rounds skip ephemeral containers. An ephemeral container that
     already runs when a pod gets exclusive CPUs may run on these CPUs too. The entry and the cpuset
     of that pod are right."""
-    node.boot(in_cluster(node))
-    node.apply(best_effort("s"))
+    node.boot_with(best_effort("s"), config=in_cluster(node))
     node.add_ephemeral("s", "debug")
     pool = node.view.shared_pool
     node.expect_broken(EXCLUSIVE_TO_ONE, _AS_STATE_FILE)
     cpus = take(node, "a", 2)
     node.await_reconcile()
-    node.promise_cpus("The pod gets exclusive CPUs", "cpuset a/c", cpus, node.cpuset("a"))
+    node.promise_cpuset("The pod gets exclusive CPUs", "a", cpus)
     node.promise_on_pool("The other container of its pod follows the pool", "s", "c")
     _promise_debug(node, "s", pool, "The ephemeral container stays as it was")
 
@@ -120,11 +112,8 @@ def pool_changes_pass_it_by(node: LockstepNode) -> None:
 @scenario(
     "ephemeral/beside-a-pod-pool",
     "An ephemeral container in a pod with CPUs as a whole runs outside of them, in the shared pool",
-    POD_LEVEL_MANAGERS,
-    since="1.36",
-    needs=ROOM,
-    capabilities=API_SERVER,
-)
+    POD_LEVEL_MANAGERS, since="1.36", needs=ROOM, capabilities=API_SERVER,
+)  # fmt: skip
 def beside_a_pod_pool(node: LockstepNode) -> None:
     """The pod's containers share the CPUs that it has as a whole. An ephemeral container is none of
     those that the pod's CPUs were allocated for: it runs in the shared pool of the node."""

@@ -14,6 +14,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.scenario import Capability, Level, scenario
 from conformance.scenarios import sources
+from conformance.scenarios.entering import refused
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 
@@ -205,15 +206,15 @@ def closest_needs_no_gate(node: LockstepNode) -> None:
     node.promise_running("The kubelet starts")
 
 
-@scenario(
+refused(
     "topology/limit-is-unknown",
     "Up to 1.30 max-allowable-numa-nodes keeps the kubelet from starting",
-    sources.NUMA_LIMIT, since="1.26", until="1.30", capabilities=[Capability.START_ERROR],
+    sources.NUMA_LIMIT,
+    "It is an option of later releases.",
+    lambda node: _restricted(node, _LIMIT, "16", TopologyManagerPolicyOptions=True),
+    f'unknown Topology Manager Policy option: "{_LIMIT}"',
+    since="1.26", until="1.30",
 )  # fmt: skip
-def limit_is_unknown(node: LockstepNode) -> None:
-    """It is an option of later releases."""
-    node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyOptions=True))
-    node.promise_refusal(f'unknown Topology Manager Policy option: "{_LIMIT}"')
 
 
 @scenario(

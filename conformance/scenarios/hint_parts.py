@@ -7,7 +7,6 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
-from conformance.results import Difference
 from reference.steps import Pod
 from reference.view import Phase, PodView
 
@@ -39,15 +38,9 @@ def promise_lies_in(node: LockstepNode, numa: int, pod: str, count: int, name: s
     """Promise that a container has so many CPUs, all of them in this NUMA node."""
     cpus, inside = node.taken(pod, name), node.topology.cpus_in_numa_nodes(numa)
     node.promise_equal("It has its CPUs", f"number of CPUs of {pod}/{name}", count, len(cpus))
-    node.promise(
-        cpus <= inside,
-        "The CPUs lie in the NUMA node of what the container has beside them",
-        Difference(
-            what=f"CPUs of {pod}/{name}",
-            expected=f"CPUs of NUMA node {numa}: {inside}",
-            seen=str(cpus),
-        ),
-    )
+    rule = "The CPUs lie in the NUMA node of what the container has beside them"
+    expected = f"CPUs of NUMA node {numa}: {inside}"
+    node.promise_that(cpus <= inside, rule, f"CPUs of {pod}/{name}", expected, cpus)
 
 
 def promise_phase(node: LockstepNode, pod: str, status: PodView, phase: Phase) -> None:
@@ -70,8 +63,5 @@ def promise_refused(node: LockstepNode, status: PodView, reason: str, text: str 
     """Promise that pod ``a`` was refused for this reason, with this text in its message."""
     promise_phase(node, "a", status, Phase.REJECTED)
     node.promise_equal("The reason is named", "reason", reason, status.reason)
-    node.promise(
-        text in status.message,
-        "The message says why",
-        Difference(what="message", expected=f"… {text} …", seen=status.message),
-    )
+    said = status.message
+    node.promise_that(text in said, "The message says why", "message", f"… {text} …", said)

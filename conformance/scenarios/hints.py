@@ -6,7 +6,6 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.scenario import scenario
 from conformance.scenarios.optional import aligning_with
-from conformance.scenarios.outcomes import apply_running
 from conformance.scenarios.sources import BY_SOCKET
 from reference import CPUSet
 
@@ -14,10 +13,8 @@ from reference import CPUSet
 @scenario(
     "topology/align-by-socket-prefers-one-socket",
     "Under align-by-socket two NUMA nodes of one socket go before two of different sockets",
-    BY_SOCKET,
-    since="1.25",
-    machine="2s-4n-64c-smt2",
-)
+    BY_SOCKET, since="1.25", machine="2s-4n-64c-smt2",
+)  # fmt: skip
 def align_by_socket_prefers_one_socket(node: LockstepNode) -> None:
     """The lowest two NUMA nodes that have room lie in different sockets. They come first, and a
     later pair in one socket replaces them."""
@@ -26,6 +23,6 @@ def align_by_socket_prefers_one_socket(node: LockstepNode) -> None:
     for numa, count in kept.items():
         reserved |= CPUSet(sorted(node.topology.cpus_in_numa_nodes(numa))[:count])
     node.boot(aligning_with(node, "restricted", "align-by-socket", reserved=reserved))
-    apply_running(node, guaranteed("a", 24))
+    node.run(guaranteed("a", 24))
     numas = sorted({node.topology.details[cpu].numa for cpu in node.taken("a")})
     node.promise_equal("It lies in the second socket", "NUMA nodes of a/c", [2, 3], numas)

@@ -6,29 +6,18 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import guaranteed
+from conformance.scenario import Capability, Needs
 from conformance.scenarios.entering import core
-from conformance.scenarios.outcomes import apply_running
 from conformance.scenarios.sources import CPUS_CHANGED
-from conformance.subject import Capability
 from reference import CPUSet
 from topologies import Machine, machine, offline
 
 #: All but the last physical core are enough.
 _LAST_CORE_SPARE: Final = Needs(free=3, cores=3)
-_changed: Final = partial(
-    core,
-    source=CPUS_CHANGED,
-    capabilities=(
-        Capability.RESTART,
-        Capability.REBOOT,
-        Capability.EDIT_STATE,
-        Capability.START_ERROR,
-        Capability.CPUSETS,
-        Capability.REJECTIONS,
-    ),
-)
+_RECOVERS: Final = (Capability.REBOOT, Capability.RESTART, Capability.EDIT_STATE)
+_SEEN: Final = (Capability.START_ERROR, Capability.CPUSETS, Capability.REJECTIONS)
+_changed: Final = partial(core, source=CPUS_CHANGED, capabilities=(*_RECOVERS, *_SEEN))
 
 
 def _reboot_and_recover(
@@ -40,24 +29,17 @@ def _reboot_and_recover(
     node.reboot(as_one)
     node.start()
     node.promise_refusal()
-    node.promise_equal(
-        "The error names both sets of CPUs",
-        "kubelet's error",
-        f'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"',
-        node.view.error,
-    )
+    text = f'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"'
+    rule, error = "The error names both sets of CPUs", node.view.error
+    node.promise_equal(rule, "kubelet's error", text, error)
     node.remove_state()
     node.start()
     node.promise_running("With the state file removed, the kubelet starts")
     taken = node.taken("a")
     node.promise_equal("The pod has its CPUs again", "CPUs of a/c", count, len(taken))
-    node.promise_cpus("It runs on these", "cpuset a/c", taken, node.cpuset("a"))
-    node.promise_cpus(
-        "Every CPU of the new machine is in the state",
-        "exclusive CPUs and shared pool",
-        node.cpus,
-        node.view.shared_pool | taken,
-    )
+    node.promise_cpuset("It runs on these", "a", taken)
+    rule, seen = "Every CPU of the new machine is in the state", node.view.shared_pool | taken
+    node.promise_cpus(rule, "exclusive CPUs and shared pool", node.cpus, seen)
 
 
 def _last_core(node: LockstepNode) -> CPUSet:
@@ -75,7 +57,7 @@ def cpu_upgrade_incident(node: LockstepNode) -> None:
     """The incident that this project began with, and how to recover: remove the state file, start
     the kubelet again."""
     node.boot()
-    apply_running(node, guaranteed("a", 2))
+    node.run(guaranteed("a", 2))
     now, before = CPUSet.parse("0-7"), CPUSet.parse("0-3")
     _reboot_and_recover(node, machine("1s-1n-4c-smt2"), 2, now=now, state=before)
 
@@ -101,7 +83,6 @@ def added_cpus_are_refused(node: LockstepNode) -> None:
 def removed_cpus_are_refused(node: LockstepNode) -> None:
     """The last physical core is gone after the reboot."""
     removed = _last_core(node)
-    node.boot()
-    node.apply(guaranteed("a", 1))
+    node.boot_with(guaranteed("a", 1))
     smaller = offline(node.machine, removed)
     _reboot_and_recover(node, smaller, 1, now=node.cpus - removed, state=node.cpus)

@@ -9,30 +9,27 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import DoesNotApply, Needs
+from conformance.needs import DoesNotApply
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.devices import GPU, INTEGRATION, NIC, with_devices
+from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
     far_node,
     first_node,
     promise_phase,
     promise_refused,
     require_few_nodes,
+    run,
 )
 from conformance.scenarios.memory import STATIC as MEMORY_STATIC
 from conformance.scenarios.memory import with_mebibytes
-from conformance.scenarios.optional import ALPHA, promise_whole_cores, with_options
+from conformance.scenarios.optional import ALPHA, aligning_with, promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_running
-from conformance.scenarios.pod_level_parts import (
-    managed,
-    of_managers,
-    pod_of,
-    shared,
-)
+from conformance.scenarios.pod_level_parts import managed, of_managers, pod_of, shared
 from reference import CPUSet
 from reference.steps import Device, Kind, KubeletConfig, Pod, RegisterDevices
 from reference.view import Phase
@@ -98,24 +95,20 @@ def _promise_reserves(node: LockstepNode, system: str, kube: str, kept: int) -> 
     node.promise_cpus("They do not become exclusive", "CPUs of b/c", CPUSet(), node.taken("b"))
 
 
-@scenario(
+row(
     "config/halves-reserve-one-cpu",
     "Of 500m reserved for the system and 500m for Kubernetes the kubelet makes one reserved CPU",
-    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2, even=True),
+    "Their sum is rounded up to whole CPUs, and not each by itself.",
+    lambda node: _promise_reserves(node, "500m", "500m", 1),
+    source=sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2, even=True),
 )  # fmt: skip
-def halves_reserve_one_cpu(node: LockstepNode) -> None:
-    """Their sum is rounded up to whole CPUs, and not each by itself."""
-    _promise_reserves(node, "500m", "500m", 1)
-
-
-@scenario(
+row(
     "config/fractions-that-make-a-whole",
     "Of 1500m reserved for the system and 500m for Kubernetes the kubelet makes two reserved CPUs",
-    sources.TASK_PAGE, needs=Needs(free=2, even=True),
+    "Their sum needs no rounding. Rounded one by one they would be three CPUs, or one.",
+    lambda node: _promise_reserves(node, "1500m", "500m", 2),
+    source=sources.TASK_PAGE, needs=Needs(free=2, even=True),
 )  # fmt: skip
-def fractions_that_make_a_whole(node: LockstepNode) -> None:
-    """Their sum needs no rounding. Rounded one by one they would be three CPUs, or one."""
-    _promise_reserves(node, "1500m", "500m", 2)
 
 
 # -- spellings of true and false -------------------------------------------------------------------
@@ -171,7 +164,7 @@ def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
     node.boot(_with_words(node, words, "single-numa-node"))
     node.promise_running("No option is on that excludes another")
     node.promise_pool("Reserved CPUs are in the shared pool", node.cpus)
-    promise_phase(node, "a", node.apply(guaranteed("a", 1)), Phase.RUNNING)
+    run(node, guaranteed("a", 1))
     node.promise_equal("A part of a core is given", "size of a/c", 1, len(node.taken("a")))
 
 
@@ -236,27 +229,18 @@ def container_scope_leaves_the_first_container_shared(node: LockstepNode) -> Non
 # -- options and hints -----------------------------------------------------------------------------
 
 
-def _beside_hints(
-    node: LockstepNode, *options: str, policy: str = "best-effort", reserved: CPUSet | None = None
-) -> None:
-    """Start with these options under a Topology Manager policy."""
-    config, aligned = with_options(node, *options, reserved=reserved), aligning(node, policy)
-    node.boot(
-        replace(
-            aligned,
-            policy_options=config.policy_options,
-            feature_gates={**aligned.feature_gates, **config.feature_gates},
-            reserved_system_cpus=config.reserved_system_cpus,
-        )
-    )
+def _beside_hints(node: LockstepNode, *options: str, reserved: CPUSet | None = None) -> None:
+    """Start with these options under best-effort."""
+    node.boot(aligning_with(node, "best-effort", *options, reserved=reserved))
 
 
 def _cores_of_a_node(node: LockstepNode) -> int:
     return node.topology.num_cores // node.topology.num_numa_nodes
 
 
-def _promise_in_nodes(node: LockstepNode, count: int, *numa: int) -> None:
-    """Promise that ``a/c`` has so many CPUs, and that they lie in just these NUMA nodes."""
+def _run_in_nodes(node: LockstepNode, count: int, *numa: int) -> None:
+    """Run pod ``a``, and promise that it has so many CPUs, in just these NUMA nodes."""
+    run(node, guaranteed("a", count))
     taken = node.taken("a")
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", count, len(taken))
     seen = sorted(node.topology.numa_node_ids(taken))
@@ -272,9 +256,8 @@ def numa_distribution_under_best_effort(node: LockstepNode) -> None:
     """The Topology Manager names the first two NUMA nodes, since no single one has room."""
     _beside_hints(node, _NUMA)
     count = 2 * node.topology.cpus_per_core * (_cores_of_a_node(node) // 2 + 1)
-    promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
     first, second = sorted(node.topology.numa_masks)[:2]
-    _promise_in_nodes(node, count, first, second)
+    _run_in_nodes(node, count, first, second)
     inside = [node.topology.cpus_in_numa_nodes(one) for one in (first, second)]
     shares = [len(node.taken("a") & one) for one in inside]
     node.promise_equal("Each gives half", "CPUs of each NUMA node", [count // 2] * 2, shares)
@@ -294,8 +277,7 @@ def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
     first, second = sorted(node.topology.numa_masks)[:2]
     room = len(node.free & node.topology.cpus_in_numa_nodes(first))
     node.apply(guaranteed("fills", room - count + 1))
-    promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
-    _promise_in_nodes(node, count, second)
+    _run_in_nodes(node, count, second)
     cores = len(node.topology.core_ids(node.taken("a")))
     node.promise_equal("Each CPU is of another core", "cores of a/c", count, cores)
 
@@ -314,8 +296,7 @@ def uncore_cache_under_best_effort(node: LockstepNode) -> None:
         raise DoesNotApply("needs several uncore caches in each NUMA node, the machine has one")
     _beside_hints(node, _UNCORE)
     count = topology.cpus_per_uncore
-    promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
-    _promise_in_nodes(node, count, first_node(node))
+    _run_in_nodes(node, count, first_node(node))
     caches = len(topology.uncore_cache_ids(node.taken("a")))
     node.promise_equal("They share an uncore cache", "uncore caches of a/c", 1, caches)
 
@@ -335,8 +316,7 @@ def full_pcpus_under_best_effort(node: LockstepNode) -> None:
     status = node.apply(guaranteed("odd", count + 1))
     promise_phase(node, "odd", status, Phase.REJECTED)
     node.promise_equal("The reason is named", "reason", "SMTAlignmentError", status.reason)
-    promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
-    _promise_in_nodes(node, count, *sorted(node.topology.numa_masks)[:2])
+    _run_in_nodes(node, count, *sorted(node.topology.numa_masks)[:2])
     promise_whole_cores(node, node.taken("a"))
 
 
@@ -356,7 +336,7 @@ def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
     cores = [CPUSet.of_mask(mask) for mask in node.topology.core_masks.values()]
     parts = CPUSet(max(core) for core in [one for one in cores if one <= inside][:per_core])
     _beside_hints(node, _FULL, reserved=inside - parts)
-    promise_phase(node, "a", node.apply(guaranteed("a", per_core)), Phase.RUNNING)
+    run(node, guaranteed("a", per_core))
     node.promise_cpus("It has the parts of cores", "CPUs of a/c", parts, node.taken("a"))
 
 
@@ -376,8 +356,7 @@ def best_effort_aligns_by_socket(node: LockstepNode) -> None:
         for cpu in sorted(node.topology.cpus_in_numa_nodes(numa))[:count]
     )
     _beside_hints(node, _SOCKET, reserved=reserved)
-    promise_phase(node, "a", node.apply(guaranteed("a", 24)), Phase.RUNNING)
-    _promise_in_nodes(node, 24, 2, 3)
+    _run_in_nodes(node, 24, 2, 3)
 
 
 # -- resources that need different numbers of NUMA nodes -------------------------------------------
@@ -416,7 +395,7 @@ def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     promise_refused(node, node.apply(_nics_and_gpus("a", 2, nics=2)), "TopologyAffinityError")
     node.pass_admission()
     count = _more_than_a_node(node)
-    promise_phase(node, "both", node.apply(_nics_and_gpus("both", count, nics=2)), Phase.RUNNING)
+    run(node, _nics_and_gpus("both", count, nics=2))
     seen = sorted(node.topology.numa_node_ids(node.taken("both")))
     node.promise_equal("It lies with its devices", "NUMA nodes of both/c", [first, far], seen)
 
@@ -436,7 +415,7 @@ def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
     _register(node, GPU, far_node(node))
     status = node.apply(_nics_and_gpus("a", 1, nics=1, gpus=1))
     promise_refused(node, status, "TopologyAffinityError")
-    promise_phase(node, "one", node.apply(_nics_and_gpus("one", 1, gpus=1)), Phase.RUNNING)
+    run(node, _nics_and_gpus("one", 1, gpus=1))
 
 
 @scenario(
@@ -450,7 +429,7 @@ def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
     node.boot(replace(aligning(node, "best-effort"), policy_options={}))
     _register(node, NIC, first_node(node))
     _register(node, GPU, far_node(node))
-    promise_phase(node, "a", node.apply(_nics_and_gpus("a", 2, nics=1, gpus=1)), Phase.RUNNING)
+    run(node, _nics_and_gpus("a", 2, nics=1, gpus=1))
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", 2, len(node.taken("a")))
 
 
@@ -477,7 +456,7 @@ def restricted_refuses_memory_of_two_nodes(node: LockstepNode) -> None:
     promise_refused(node, node.apply(_of_200("a", 1)), "TopologyAffinityError")
     node.pass_admission()
     count = _more_than_a_node(node)
-    promise_phase(node, "both", node.apply(_of_200("both", count)), Phase.RUNNING)
+    run(node, _of_200("both", count))
     held = node.taken("both")
     node.promise_equal("It has its CPUs", "number of CPUs of both/c", count, len(held))
 
@@ -511,7 +490,7 @@ def full_pcpus_gives_small_cores(node: LockstepNode) -> None:
     small = [one for one in _start_on_uneven_cores(node) if len(one) == 1]
     if not small:
         raise DoesNotApply("needs a free core of one CPU")
-    promise_phase(node, "a", node.apply(guaranteed("a", 1)), Phase.RUNNING)
+    run(node, guaranteed("a", 1))
     node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
     promise_whole_cores(node, node.taken("a"))
 
@@ -554,5 +533,4 @@ def closest_looks_past_a_node_without_cpus(node: LockstepNode) -> None:
     config = replace(aligning(node, "restricted", options=closest), policy_options={})
     node.boot(config, machine=offline(node.machine, gone))
     count = len(gone) + 1
-    promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
-    _promise_in_nodes(node, count, 2, 3)
+    _run_in_nodes(node, count, 2, 3)

@@ -13,9 +13,10 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import DoesNotApply, Needs
+from conformance.needs import DoesNotApply
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, scenario
+from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
@@ -28,31 +29,21 @@ from conformance.scenarios.hint_parts import (
     run,
     run_in,
 )
+from conformance.scenarios.outcomes import restart_with
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Device, Kind, Pod, RegisterDevices
 from reference.view import Phase
 from topologies import with_memory
 
-_ISSUES: Final = "https://github.com/kubernetes/kubernetes"
-_PAGE: Final = "https://kubernetes.io/docs/tasks/administer-cluster/memory-manager/"
-_KEP: Final = (
-    "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/1769-memory-manager"
+_PAGE: Final = "tasks/administer-cluster/memory-manager/"
+MANAGER: Final = sources.documentation("Utilizing the NUMA-aware Memory Manager", _PAGE)
+STATIC: Final = sources.documentation(
+    "Utilizing the NUMA-aware Memory Manager: Static policy", f"{_PAGE}#policy-static"
 )
-MANAGER: Final = Source("Kubernetes documentation, Utilizing the NUMA-aware Memory Manager", _PAGE)
-STATIC: Final = Source(
-    "Kubernetes documentation, Utilizing the NUMA-aware Memory Manager: Static policy",
-    f"{_PAGE}#policy-static",
-)
-GROUPS: Final = Source("KEP-1769: Memory Manager", _KEP)
-REUSE: Final = Source(
-    "Issue 100838: the memory manager uses memory of init containers again",
-    f"{_ISSUES}/issues/100838",
-)
-INIT_RESTART: Final = Source(
-    "Issue 123971: a kubelet restart refuses pods with init containers under the memory manager",
-    f"{_ISSUES}/issues/123971",
+REUSE: Final = sources.issue(100838, "the memory manager uses memory of init containers again")
+INIT_RESTART: Final = sources.issue(
+    123971, "a kubelet restart refuses pods with init containers under the memory manager"
 )
 
 _SINGLE: Final = "single-numa-node"
@@ -192,7 +183,7 @@ def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
     pool = node.view.shared_pool
     status = node.apply(_pod("a", 150))
     promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
-    node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
+    node.promise_pool("No CPU is taken", pool)
 
 
 @_static(
@@ -212,7 +203,7 @@ def _refuses_all(node: LockstepNode, policy: str, text: str) -> None:
     size = _MIB_OF_A_NODE * (len(node.numa_nodes) + 1)
     promise_refused(node, node.apply(_pod("a", size)), "UnexpectedAdmissionError", text)
     node.pass_admission()
-    node.promise_cpus("No CPU stays taken", "shared pool", pool, node.view.shared_pool)
+    node.promise_pool("No CPU stays taken", pool)
 
 
 _row(
@@ -282,9 +273,8 @@ def init_memory_is_used_again(node: LockstepNode) -> None:
 @_static(
     "memory/device-elsewhere-is-refused",
     "Under single-numa-node a container is refused whose memory and device lie in two NUMA nodes",
-    source=MANAGER,
-    capabilities=(*_REFUSED, Capability.DEVICES),
-)
+    source=MANAGER, capabilities=(*_REFUSED, Capability.DEVICES),
+)  # fmt: skip
 def device_elsewhere_is_refused(node: LockstepNode) -> None:
     """Each NUMA node has CPUs. The same pod without a device runs where its memory fits."""
     first, far = first_node(node), far_node(node)
@@ -307,8 +297,7 @@ def deletion_returns_memory(node: LockstepNode) -> None:
     """One NUMA node has room for one of them."""
     _boot(node, _SINGLE, roomy=[far_node(node)])
     node.apply(_pod("before", 100))
-    node.delete("before")
-    node.pass_admission()
+    node.delete("before", passing=True)
     run_in(node, far_node(node), _pod("a", 100))
 
 
@@ -327,8 +316,7 @@ def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
     rule = "The memory is bound to its NUMA nodes"
     for pod, nodes in (("a", CPUSet([first])), ("b", CPUSet())):
         node.promise_cpus(rule, f"cpuset.mems of {pod}/c", nodes, node.asked(pod).mems)
-    node.delete("a")
-    node.pass_admission()
+    node.delete("a", passing=True)
     node.apply(_pod("wide", 200))
     nodes, bound = CPUSet([first, far]), node.asked("wide").mems
     what = "NUMA nodes with room among cpuset.mems of wide/c"
@@ -367,8 +355,7 @@ def restart_keeps_memory(node: LockstepNode) -> None:
     node.apply(_pod("gap", 100))
     node.apply(_sharing("shares"))
     node.delete("gap")
-    node.kill()
-    node.start()
+    node.restart()
     run_in(node, first, _pod("a", 100))
 
 
@@ -376,14 +363,10 @@ def _gate_tried(node: LockstepNode) -> None:
     """A pod has memory in the last NUMA node since then; the kubelet starts without the gate."""
     _boot(node, _SINGLE, roomy=[first_node(node), far_node(node)])
     node.apply(_sharing("gap"))
-    node.stop()
-    node.configure(replace(node.config, feature_gates={"PodLevelResourceManagers": True}))
-    node.start()
+    restart_with(node, replace(node.config, feature_gates={"PodLevelResourceManagers": True}))
     node.apply(_sharing("shares"))
     node.delete("gap")
-    node.stop()
-    node.configure(replace(node.config, feature_gates={}))
-    node.start()
+    restart_with(node, replace(node.config, feature_gates={}))
 
 
 @_static(
@@ -413,9 +396,8 @@ def gate_off_keeps_the_file(node: LockstepNode) -> None:
 @_static(
     "memory/restart-refuses-ended-init-container",
     "A restarted kubelet refuses a running pod whose init container had memory",
-    source=INIT_RESTART,
-    capabilities=(*_REFUSED, Capability.RESTART),
-)
+    source=INIT_RESTART, capabilities=(*_REFUSED, Capability.RESTART),
+)  # fmt: skip
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
     """A known defect: the memory manager no longer knows the init container. It allocates memory
     for it a second time, beside the memory that the app container holds. No release mends it."""

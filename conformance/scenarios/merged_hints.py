@@ -14,10 +14,8 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed_of
-from conformance.results import Difference
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
@@ -27,14 +25,14 @@ from conformance.scenarios.hint_parts import (
     require_few_nodes,
     run,
 )
-from conformance.scenarios.sources import TOPOLOGY_POLICIES
-from conformance.subject import Capability
+from conformance.scenarios.sources import TOPOLOGY_POLICIES, code
 from reference import CPUSet
 from reference.steps import Container, Device, Pod, RegisterDevices
 
-_MERGED: Final = Source(
-    "Kubernetes 1.36: the choice of the Topology Manager where no hint is preferred",
-    "https://github.com/kubernetes/kubernetes/blob/v1.36.4/pkg/kubelet/cm/topologymanager/policy.go",
+_MERGED: Final = code(
+    "1.36.4",
+    "pkg/kubelet/cm/topologymanager/policy.go",
+    "the choice of the Topology Manager where no hint is preferred",
 )
 _NIC: Final = "pinproof.invalid/nic"
 _SEEN: Final = (Capability.DEVICES, Capability.CPUSETS)
@@ -73,15 +71,9 @@ def _promise_all_of(node: LockstepNode, *numa: int) -> None:
     """Promise that the pod has every free CPU of these NUMA nodes."""
     inside = node.topology.cpus_in_numa_nodes(*numa) - node.reserved
     missing = inside - node.taken("a")
-    node.promise(
-        not missing,
-        "It has every CPU of the NUMA nodes that were chosen for it",
-        Difference(
-            what=f"CPUs of NUMA nodes {CPUSet(numa)} that it has not",
-            expected="(none)",
-            seen=str(missing),
-        ),
-    )
+    rule = "It has every CPU of the NUMA nodes that were chosen for it"
+    what = f"CPUs of NUMA nodes {CPUSet(numa)} that it has not"
+    node.promise_that(not missing, rule, what, "(none)", missing)
 
 
 @_two(
@@ -109,7 +101,7 @@ def shared_container_uses_two_nodes(node: LockstepNode) -> None:
     _boot(node, "restricted", {first_node(node): 1, far_node(node): 1})
     run(node, Pod("a", (Container("c", devices=((_NIC, 2),)),)))
     pool = node.view.shared_pool
-    node.promise_cpus("It runs on the shared pool", "cpuset a/c", pool, node.cpuset("a"))
+    node.promise_cpuset("It runs on the shared pool", "a", pool)
 
 
 def _fills(

@@ -74,8 +74,7 @@ def single_numa_containers_are_counted(node: LockstepNode) -> None:
 )
 def single_numa_pods_are_counted(node: LockstepNode) -> None:
     """However many containers a pod has."""
-    node.boot(aligning(node, "single-numa-node", scope="pod"))
-    node.apply(guaranteed("fits", 1, 1))
+    node.boot_with(guaranteed("fits", 1, 1), config=aligning(node, "single-numa-node", scope="pod"))
     promise_counts(node, "One pod fits", {metrics.ALIGNED_PODS: 1})
     node.apply(guaranteed("wide", len(node.cpus) // node.topology.num_numa_nodes + 1))
     promise_counts(node, "One does not", {metrics.ALIGNED_PODS: 1, metrics.MISALIGNED_PODS: 1})

@@ -12,6 +12,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, guaranteed
 from conformance.scenario import Capability, Level, Needs, Source, scenario
 from conformance.scenarios import sources
+from conformance.scenarios.outcomes import restart_with
 from reference import CPUSet
 from reference.steps import KubeletConfig, RestartRuntime
 
@@ -28,7 +29,7 @@ CPUSET_V2 = Source(
 )
 POD_RESOURCES = sources.documentation(
     "Device Plugins: the List endpoint reports exclusive CPUs",
-    "concepts/extend-kubernetes/compute-storage-net/device-plugins/#grpc-endpoint-list",
+    f"{sources.PLUGINS}#grpc-endpoint-list",
 )
 POD_RESOURCES_OF_POOL = sources.pull(
     97415, "the pod-resources socket reported the shared pool, up to 1.22"
@@ -253,9 +254,7 @@ def policy_change_crash_loops(node: LockstepNode) -> None:
     """The service manager starts the kubelet again and again, and each start logs the reason."""
     static = node.default_config()
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=static.reserved_system_cpus))
-    node.stop()
-    node.configure(static)
-    node.start()
+    restart_with(node, static)
     text = 'configured policy "static" differs from state checkpoint policy "none"'
     node.promise_refusal(text)
     node.await_crash_loop()

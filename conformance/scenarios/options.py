@@ -7,16 +7,19 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE
-from conformance.results import Difference
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.entering import core, refused
 from conformance.scenarios.optional import NO_GATES, promise_whole_cores, with_options
-from conformance.scenarios.outcomes import promise_count, promise_rejected, status_of, take
-from conformance.subject import Capability
+from conformance.scenarios.outcomes import (
+    promise_count,
+    promise_rejected,
+    restart_with,
+    status_of,
+    take,
+)
 from reference import CPUSet
 from reference.view import Phase
 
@@ -42,12 +45,9 @@ def _boot_full_pcpus(node: LockstepNode, reserved: CPUSet | None = None) -> int:
 def _promise_smt_error(node: LockstepNode, text: str) -> None:
     status = node.view.pods["a"]
     promise_rejected(node, status, "SMTAlignmentError")
-    node.promise(
-        text in status.message,
-        "The message has the numbers",
-        Difference(what="message", expected=f"… {text}", seen=status.message),
-    )
-    node.promise_cpus("It holds no CPU", "exclusive CPUs a/c", CPUSet(), node.taken("a"))
+    rule, said = "The message has the numbers", status.message
+    node.promise_that(text in said, rule, "message", f"… {text}", said)
+    node.promise_taken("It holds no CPU", "a", CPUSet())
 
 
 def _shared_by_two(node: LockstepNode) -> int:
@@ -62,15 +62,10 @@ def _promise_even(node: LockstepNode, cpus: CPUSet) -> None:
     given = {
         numa: len(cpus & topology.cpus_in_numa_nodes(numa)) for numa in topology.numa_node_ids(cpus)
     }
-    node.promise(
-        sorted(given.values()) == [len(cpus) // 2] * 2,
-        "Two NUMA nodes give half each",
-        Difference(
-            what=f"CPUs of each NUMA node, of {cpus}",
-            expected=f"{len(cpus) // 2} of each of two",
-            seen=", ".join(f"{share} of {numa}" for numa, share in given.items()),
-        ),
-    )
+    half, rule = len(cpus) // 2, "Two NUMA nodes give half each"
+    what, expected = f"CPUs of each NUMA node, of {cpus}", f"{half} of each of two"
+    seen = ", ".join(f"{share} of {numa}" for numa, share in given.items())
+    node.promise_that(sorted(given.values()) == [half] * 2, rule, what, expected, seen)
 
 
 # -- full-pcpus-only -----------------------------------------------------------------------------
@@ -79,10 +74,8 @@ def _promise_even(node: LockstepNode, cpus: CPUSet) -> None:
 @_full_pcpus(
     "options/full-pcpus-partial-core-is-rejected",
     "Under full-pcpus-only a request that is not a multiple of a core is rejected",
-    level=Level.CORE,
-    needs=Needs(smt=2, even=True),
-    capabilities=[Capability.REJECTIONS],
-)
+    level=Level.CORE, needs=Needs(smt=2, even=True), capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def full_pcpus_partial_core_is_rejected(node: LockstepNode) -> None:
     """One thread alone would leave its sibling to another container."""
     per_core = _boot_full_pcpus(node)
@@ -109,9 +102,8 @@ def full_pcpus_gives_whole_cores(node: LockstepNode) -> None:
 @_full_pcpus(
     "options/full-pcpus-splits-no-core",
     "Under full-pcpus-only a request that fits only by splitting a core is rejected",
-    since="1.27",
-    capabilities=[Capability.REJECTIONS],
-)
+    since="1.27", capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def full_pcpus_splits_no_core(node: LockstepNode) -> None:
     """One thread of each of two cores is reserved, so their siblings do not count as free."""
     first, second, *_ = node.topology.core_masks.values()
@@ -141,7 +133,7 @@ def full_pcpus_judges_each_container(node: LockstepNode) -> None:
     status = node.apply(guaranteed("a", per_core, per_core + 1))
     promise_rejected(node, status, "SMTAlignmentError")
     node.pass_admission()
-    node.promise_cpus("Every CPU returns", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("Every CPU returns", whole)
 
 
 @_full_pcpus(
@@ -163,9 +155,8 @@ def full_pcpus_ignores_shared_containers(node: LockstepNode) -> None:
 @_full_pcpus(
     "options/full-pcpus-splits-reserved-cores",
     "Up to 1.26 full-pcpus-only gives out the siblings of reserved CPUs as if they were a core",
-    source=sources.SPLIT_CORES,
-    until="1.26",
-)
+    source=sources.SPLIT_CORES, until="1.26",
+)  # fmt: skip
 def full_pcpus_splits_reserved_cores(node: LockstepNode) -> None:
     """A known defect: of several cores one CPU each is reserved. A request for as many CPUs as a
     core has gets CPUs of more than one core."""
@@ -182,11 +173,9 @@ def full_pcpus_splits_reserved_cores(node: LockstepNode) -> None:
 @_full_pcpus(
     "options/full-pcpus-restart-refuses-what-runs",
     "Under full-pcpus-only a full node's pods are refused after a restart of the kubelet",
-    source=sources.SMT_AFTER_RESTART,
-    since="1.27",
-    until="1.36",
+    source=sources.SMT_AFTER_RESTART, since="1.27", until="1.36",
     capabilities=[Capability.REJECTIONS, Capability.RESTART],
-)
+)  # fmt: skip
 def full_pcpus_restart_refuses_what_runs(node: LockstepNode) -> None:
     """A known defect: for a pod that already holds its CPUs, the kubelet requires the same number
     of free CPUs again. It ends the containers of a pod that it refuses."""
@@ -199,24 +188,21 @@ def full_pcpus_restart_refuses_what_runs(node: LockstepNode) -> None:
 @_full_pcpus(
     "options/full-pcpus-restart-keeps-what-runs",
     "Under full-pcpus-only a full node's pods keep their CPUs over a restart of the kubelet",
-    source=sources.SMT_AFTER_RESTART,
-    level=Level.CORE,
-    since="1.37",
+    source=sources.SMT_AFTER_RESTART, level=Level.CORE, since="1.37",
     capabilities=[Capability.RESTART, Capability.CPUSETS],
-)
+)  # fmt: skip
 def full_pcpus_restart_keeps_what_runs(node: LockstepNode) -> None:
     """What a container holds needs no free CPUs."""
     for name, held in _fill_and_restart(node).items():
         node.promise_cpus("Its entry is as before", f"CPUs of {name}/c", held, node.taken(name))
-        node.promise_cpus("It never moved", f"cpuset {name}/c", held, node.cpuset(name))
+        node.promise_cpuset("It never moved", name, held)
 
 
 def _fill_and_restart(node: LockstepNode) -> dict[str, CPUSet]:
     """Fill the node with two pods of whole cores, and start the kubelet again; what they held."""
     held = {"a": take(node, "a", _boot_full_pcpus(node))}
     held["b"] = take(node, "b", len(node.free))
-    node.kill()
-    node.start()
+    node.restart()
     return held
 
 
@@ -226,10 +212,8 @@ def _fill_and_restart(node: LockstepNode) -> dict[str, CPUSet]:
 @core(
     "options/numa-distribution-is-even",
     "A request that needs two NUMA nodes is spread over them evenly",
-    sources.ACROSS_NUMA,
-    since="1.23",
-    needs=_SHARED_BY_TWO,
-)
+    sources.ACROSS_NUMA, since="1.23", needs=_SHARED_BY_TWO,
+)  # fmt: skip
 def numa_distribution_is_even(node: LockstepNode) -> None:
     """Rather than filling one and taking the rest from the other."""
     node.boot(with_options(node, "distribute-cpus-across-numa"))
@@ -239,10 +223,8 @@ def numa_distribution_is_even(node: LockstepNode) -> None:
 @scenario(
     "options/numa-distribution-of-whole-cores",
     "Spread over NUMA nodes under full-pcpus-only, a request is still made of whole cores",
-    sources.ACROSS_NUMA,
-    since="1.23",
-    needs=replace(_SHARED_BY_TWO, smt=2),
-)
+    sources.ACROSS_NUMA, since="1.23", needs=replace(_SHARED_BY_TWO, smt=2),
+)  # fmt: skip
 def numa_distribution_of_whole_cores(node: LockstepNode) -> None:
     """Both options together: half of each node, and no core shared."""
     node.boot(with_options(node, "distribute-cpus-across-numa", "full-pcpus-only"))
@@ -258,12 +240,9 @@ _INTERLEAVED: Final = "2s-4n-40c-smt2-interleaved"
 @scenario(
     "options/numa-distribution-may-hang",
     "Where half cores are left over, a request that is spread over NUMA nodes may hang the kubelet",
-    sources.ENDLESS_SEARCH,
-    since="1.23",
-    until="1.37",
-    machine=_INTERLEAVED,
+    sources.ENDLESS_SEARCH, since="1.23", until="1.37", machine=_INTERLEAVED,
     capabilities=[Capability.RESTART],
-)
+)  # fmt: skip
 def numa_distribution_may_hang(node: LockstepNode) -> None:
     """A known defect: the kubelet gives NUMA nodes with free CPUs a share of whole cores, even if
     they have no free whole core, and searches for ever. It handles no other pod until it is stopped
@@ -291,10 +270,9 @@ def numa_distribution_may_hang(node: LockstepNode) -> None:
 @core(
     "options/across-cores-takes-one-thread-each",
     "Under distribute-cpus-across-cores CPUs are taken from as many cores as possible",
-    sources.ACROSS_CORES,
-    since="1.31",
+    sources.ACROSS_CORES, since="1.31",
     needs=Needs(smt=2, numa_cores=3, even=True, far_siblings=True),
-)
+)  # fmt: skip
 def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
     """The kubelet chooses by CPU number, so the promise is stated for machines that number the
     first thread of every core before the second of any."""
@@ -312,10 +290,9 @@ def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
 @core(
     "options/uncore-alignment",
     "A request that fits one uncore cache is kept within one",
-    sources.UNCORE_CACHE,
-    since="1.32",
+    sources.UNCORE_CACHE, since="1.32",
     needs=Needs(uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
-)
+)  # fmt: skip
 def uncore_alignment(node: LockstepNode) -> None:
     """First a request as large as a cache, while the first cache is partly reserved; then a request
     as large as a core."""
@@ -324,15 +301,9 @@ def uncore_alignment(node: LockstepNode) -> None:
     for name, request in (("a", topology.cpus_per_uncore), ("b", topology.cpus_per_core)):
         taken = take(node, name, request)
         caches = topology.uncore_cache_ids(taken)
-        node.promise(
-            len(caches) == 1,
-            "The CPUs share one uncore cache",
-            Difference(
-                what=f"uncore caches of {name}/c ({taken})",
-                expected="one",
-                seen=", ".join(map(str, sorted(caches))) or "none",
-            ),
-        )
+        rule, what = "The CPUs share one uncore cache", f"uncore caches of {name}/c ({taken})"
+        seen = ", ".join(map(str, sorted(caches))) or "none"
+        node.promise_that(len(caches) == 1, rule, what, "one", seen)
 
 
 # -- strict-cpu-reservation ----------------------------------------------------------------------
@@ -341,29 +312,26 @@ def uncore_alignment(node: LockstepNode) -> None:
 @_strict(
     "options/strict-keeps-shared-containers-off",
     "Under strict-cpu-reservation no container runs on reserved CPUs",
-    level=Level.CORE,
-    needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)
+    level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS],
+)  # fmt: skip
 def strict_keeps_shared_containers_off(node: LockstepNode) -> None:
     """Shared containers run on what is neither reserved nor exclusive."""
     node.boot(with_options(node, "strict-cpu-reservation"))
     rule = "The shared container is off the reserved CPUs"
     node.apply(best_effort("shared"))
-    node.promise_cpus(rule, "cpuset shared/c", node.cpus - node.reserved, node.cpuset("shared"))
+    node.promise_cpuset(rule, "shared", node.cpus - node.reserved)
     node.apply(guaranteed("a", 1))
     expected = node.cpus - node.reserved - node.taken("a")
-    node.promise_cpus(rule, "cpuset shared/c", expected, node.cpuset("shared"))
+    node.promise_cpuset(rule, "shared", expected)
     node.delete("a")
-    node.promise_cpus(rule, "cpuset shared/c", node.cpus - node.reserved, node.cpuset("shared"))
+    node.promise_cpuset(rule, "shared", node.cpus - node.reserved)
 
 
 @_strict(
     "options/strict-starts-again",
     "Under strict-cpu-reservation the kubelet starts on the state file it left",
-    level=Level.CORE,
-    needs=Needs(free=2),
-)
+    level=Level.CORE, needs=Needs(free=2),
+)  # fmt: skip
 def strict_starts_again(node: LockstepNode) -> None:
     """The CPUs that the file leaves out are the reserved ones, and nothing has changed."""
     node.boot(with_options(node, "strict-cpu-reservation"))
@@ -371,35 +339,32 @@ def strict_starts_again(node: LockstepNode) -> None:
     node.stop()
     view = node.start()
     node.promise_equal("The kubelet runs", "whether it runs", True, view.running)
-    node.promise_cpus("The container keeps its CPU", "exclusive CPUs a/c", held, node.taken("a"))
+    node.promise_taken("The container keeps its CPU", "a", held)
 
 
 @_strict(
     "options/strict-empties-the-pool",
     "Under strict-cpu-reservation exclusive CPUs may leave shared containers none of their own",
-    source=sources.EMPTY_POOL,
-    needs=Needs(free=2),
+    source=sources.EMPTY_POOL, needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.RESTART, Capability.START_ERROR],
-)
+)  # fmt: skip
 def strict_empties_the_pool(node: LockstepNode) -> None:
     """A known defect: it breaks the promise that exclusive CPUs belong to one container alone. A
     request may take the last CPU of the shared pool. Running shared containers then stay on CPUs
     that are exclusive to another container. New shared containers run without a cpuset, and the
     kubelet does not start again."""
     node.expect_broken(EXCLUSIVE_TO_ONE)
-    node.boot(with_options(node, "strict-cpu-reservation"))
-    node.apply(best_effort("early"))
+    node.boot_with(best_effort("early"), config=with_options(node, "strict-cpu-reservation"))
     before = node.cpuset("early")
     taken = take(node, "a", len(node.free))
     node.promise_cpus("All CPUs of the pool are taken", "exclusive CPUs a/c", before, taken)
-    node.promise_cpus("The pool is empty", "shared pool", CPUSet(), node.view.shared_pool)
+    node.promise_pool("The pool is empty", CPUSet())
     stays = "A shared container that runs stays on them"
-    node.promise_cpus(stays, "cpuset early/c", before, node.cpuset("early"))
+    node.promise_cpuset(stays, "early", before)
     node.apply(best_effort("late"))
     bare = "A new one runs without a cpuset"
-    node.promise_cpus(bare, "cpuset late/c", CPUSet(), node.cpuset("late"))
-    node.kill()
-    node.start()
+    node.promise_cpuset(bare, "late", CPUSet())
+    node.restart()
     node.promise_refusal("default cpuset cannot be empty")
 
 
@@ -411,12 +376,10 @@ def strict_empties_the_pool(node: LockstepNode) -> None:
 def strict_refuses_an_older_file(node: LockstepNode) -> None:
     """The file says that shared containers run on reserved CPUs. Without it the kubelet starts."""
     node.boot()
-    node.stop()
-    node.configure(with_options(node, "strict-cpu-reservation"))
-    node.start()
+    restart_with(node, with_options(node, "strict-cpu-reservation"))
     node.promise_refusal(
         f'some of strictly reserved cpus: "{node.reserved}" are present in '
-        f'defaultCpuSet: "{node.cpus}"',
+        f'defaultCpuSet: "{node.cpus}"'
     )
     node.remove_state()
     view = node.start()
@@ -433,12 +396,10 @@ def strict_refuses_an_older_file(node: LockstepNode) -> None:
 def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
     """To switch it off, the node has to be drained too."""
     node.boot(with_options(node, "strict-cpu-reservation"))
-    node.stop()
-    node.configure(node.default_config())
-    node.start()
+    restart_with(node, node.default_config())
     node.promise_refusal(
         f'not all reserved cpus: "{node.reserved}" are present in '
-        f'defaultCpuSet: "{node.cpus - node.reserved}"',
+        f'defaultCpuSet: "{node.cpus - node.reserved}"'
     )
 
 
@@ -453,9 +414,8 @@ refused(
     "Otherwise a typing error would leave a node without the option.",
     lambda node: with_options(node, "full-pcpu-only"),
     f'{_NEW_STATIC}unknown CPU Manager Policy option: "full-pcpu-only"',
-    level=Level.CORE,
-    since="1.23",
-)
+    level=Level.CORE, since="1.23",
+)  # fmt: skip
 refused(
     "options/need-their-own-gate",
     "Without feature gate CPUManagerPolicyOptions any policy option keeps the kubelet down",
@@ -467,9 +427,8 @@ refused(
         feature_gates={"CPUManagerPolicyOptions": False},
     ),
     "CPUManagerPolicyOptions",
-    since="1.22",
-    until="1.32",
-)
+    since="1.22", until="1.32",
+)  # fmt: skip
 refused(
     "options/alpha-needs-its-gate",
     "An alpha policy option without its feature gate keeps the kubelet from starting",
@@ -478,9 +437,8 @@ refused(
     lambda node: with_options(node, "align-by-socket", value="false", gates=NO_GATES),
     f"{_NEW_STATIC}CPU Manager Policy Alpha-level Options not enabled, "
     'but option "align-by-socket" provided',
-    level=Level.CORE,
-    since="1.25",
-)
+    level=Level.CORE, since="1.25",
+)  # fmt: skip
 refused(
     "options/beta-needs-its-gate",
     "A beta policy option keeps the kubelet from starting where its feature gate is off",
@@ -489,9 +447,8 @@ refused(
     lambda node: with_options(node, "distribute-cpus-across-numa", gates=_NO_BETA),
     f"{_NEW_STATIC}CPU Manager Policy Beta-level Options not enabled, "
     'but option "distribute-cpus-across-numa" provided',
-    level=Level.CORE,
-    since="1.33",
-)
+    level=Level.CORE, since="1.33",
+)  # fmt: skip
 refused(
     "options/bad-value-is-refused",
     "A policy option whose value is not a boolean keeps the kubelet from starting",
@@ -500,9 +457,8 @@ refused(
     lambda node: with_options(node, "full-pcpus-only", value="yes"),
     f'{_NEW_STATIC}bad value for option "full-pcpus-only": '
     'strconv.ParseBool: parsing "yes": invalid syntax',
-    level=Level.CORE,
-    since="1.23",
-)
+    level=Level.CORE, since="1.23",
+)  # fmt: skip
 refused(
     "options/incompatible-pair-is-refused",
     "With both full-pcpus-only and distribute-cpus-across-cores the kubelet does not start",
@@ -511,9 +467,8 @@ refused(
     lambda node: with_options(node, "full-pcpus-only", "distribute-cpus-across-cores"),
     f"{_NEW_STATIC}static policy options full-pcpus-only and "
     "distribute-cpus-across-cores can not be used at the same time",
-    level=Level.CORE,
-    since="1.31",
-)
+    level=Level.CORE, since="1.31",
+)  # fmt: skip
 refused(
     "options/align-by-socket-needs-large-sockets",
     "Under align-by-socket the kubelet does not start on more sockets than NUMA nodes",
@@ -522,9 +477,8 @@ refused(
     lambda node: with_options(node, "align-by-socket"),
     f"{_NEW_STATIC}Align by socket is not compatible with hardware where number "
     "of sockets are more than number of NUMA",
-    since="1.25",
-    machine="4s-1n-4c-smt1",
-)
+    since="1.25", machine="4s-1n-4c-smt1",
+)  # fmt: skip
 refused(
     "options/none-policy-takes-no-options",
     "A policy option under the none policy keeps the kubelet from starting",
@@ -532,6 +486,5 @@ refused(
     "An option without effect is an error.",
     lambda node: replace(with_options(node, "full-pcpus-only", gates=NO_GATES), policy="none"),
     "new none policy error: None policy: received unsupported options=map[full-pcpus-only:true]",
-    level=Level.CORE,
-    since="1.23",
-)
+    level=Level.CORE, since="1.23",
+)  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from reference import CPUSet
-from reference.steps import Pod
+from reference.steps import KubeletConfig
 from reference.view import Phase, PodView
 
 
@@ -19,15 +19,16 @@ def take(node: LockstepNode, pod: str, count: int) -> CPUSet:
     return node.taken(pod)
 
 
+def restart_with(node: LockstepNode, config: KubeletConfig) -> None:
+    """Stop the kubelet, give it another configuration, and start it."""
+    node.stop()
+    node.configure(config)
+    node.start()
+
+
 def status_of(node: LockstepNode, pod: str) -> PodView:
     """What is known of a pod; that it is pending where nothing is."""
     return node.view.pods.get(pod, PodView(Phase.PENDING))
-
-
-def apply_running(node: LockstepNode, pod: Pod) -> None:
-    """Apply a pod, and promise that it runs."""
-    node.apply(pod)
-    promise_running(node, pod.name)
 
 
 def promise_running(node: LockstepNode, pod: str) -> None:
@@ -42,10 +43,9 @@ def promise_rejected(node: LockstepNode, status: PodView, reason: str, pod: str 
     node.promise_equal("The reason is named", "reason", reason, status.reason)
 
 
-def promise_count(node: LockstepNode, count: int, pod: str = "a", container: str = "c") -> None:
-    """Promise that a container has so many exclusive CPUs."""
-    seen = len(node.taken(pod, container))
-    node.promise_equal("It has its CPUs", f"number of CPUs of {pod}/{container}", count, seen)
+def promise_count(node: LockstepNode, count: int) -> None:
+    """Promise that the container of pod ``a`` has so many exclusive CPUs."""
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", count, len(node.taken("a")))
 
 
 def promise_full_nodes_kept(node: LockstepNode, rule: str) -> None:
@@ -55,9 +55,8 @@ def promise_full_nodes_kept(node: LockstepNode, rule: str) -> None:
         room = node.free & node.topology.cpus_in_numa_nodes(numa)
         node.apply(guaranteed(f"fills-{numa}", len(room)))
     held = {pod: node.taken(pod) for pod in node.view.pods}
-    node.kill()
-    node.start()
+    node.restart()
     for pod, cpus in held.items():
         phase = status_of(node, pod).phase
         node.promise_equal(rule, f"phase of pod {pod}", Phase.RUNNING, phase)
-        node.promise_cpus("It keeps its CPUs", f"exclusive CPUs {pod}/c", cpus, node.taken(pod))
+        node.promise_taken("It keeps its CPUs", pod, cpus)

@@ -8,9 +8,8 @@ from typing import Final
 
 from conformance.checks import cpu_difference
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import Level, Needs, scenario
 from conformance.scenarios.entering import row
 from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import TOPOLOGY_ORDER
@@ -44,21 +43,18 @@ _whole(
     "A request for as many CPUs as a physical core has threads takes one whole physical core",
     "No thread of the core is left for another container.",
     lambda node: _take_whole(node, "physical core", node.topology.core_masks),
-    since="1.9",
-    needs=Needs(free=2, smt=2, even=True),
-)
+    since="1.9", needs=Needs(free=2, smt=2, even=True),
+)  # fmt: skip
 
 
 @_packing(
     "packing/several-whole-cores",
     "A request for a multiple of a core's threads takes whole physical cores",
-    since="1.9",
-    needs=Needs(free=6, smt=2, even=True),
-)
+    since="1.9", needs=Needs(free=6, smt=2, even=True),
+)  # fmt: skip
 def several_whole_cores(node: LockstepNode) -> None:
     """Also beside a container that has taken single CPUs."""
-    node.boot()
-    node.apply(guaranteed("single", 1))
+    node.boot_with(guaranteed("single", 1))
     cores = node.topology.core_masks
     _promise_whole(
         node, "The CPUs are whole physical cores", take(node, "a", 2 * _size(cores)), cores
@@ -70,25 +66,22 @@ _whole(
     "A request for as many CPUs as a NUMA node has takes one whole NUMA node",
     "A free NUMA node is there, since only the first has reserved CPUs.",
     lambda node: _take_whole(node, "NUMA node", node.topology.numa_masks),
-    since="1.23",
-    needs=Needs(numa_nodes=2, even=True),
-)
+    since="1.23", needs=Needs(numa_nodes=2, even=True),
+)  # fmt: skip
 _whole(
     "packing/whole-socket",
     "A request for as many CPUs as a socket has takes one whole socket",
     "A free socket is there, since only the first has reserved CPUs.",
     lambda node: _take_whole(node, "socket", node.topology.socket_masks),
-    since="1.9",
-    needs=Needs(sockets=2, even=True),
-)
+    since="1.9", needs=Needs(sockets=2, even=True),
+)  # fmt: skip
 
 
 @_packing(
     "packing/spill-over",
     "A request larger than a NUMA node takes one whole NUMA node and spills over with whole cores",
-    since="1.23",
-    needs=Needs(numa_nodes=2, cores=4, even=True),
-)
+    since="1.23", needs=Needs(numa_nodes=2, cores=4, even=True),
+)  # fmt: skip
 def spill_over(node: LockstepNode) -> None:
     """The part that spills over is one physical core of another NUMA node."""
     node.boot()
@@ -105,9 +98,8 @@ def spill_over(node: LockstepNode) -> None:
 @_core(
     "packing/single-cpus-share-a-core",
     "Requests for single CPUs fill a physical core before they begin another",
-    since="1.22",
-    needs=Needs(free=2, smt=2, even=True),
-)
+    since="1.22", needs=Needs(free=2, smt=2, even=True),
+)  # fmt: skip
 def single_cpus_share_a_core(node: LockstepNode) -> None:
     """So whole cores are left for those that ask for them."""
     node.boot()

@@ -6,15 +6,13 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import scenario
+from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.optional import aligning_with, with_options
 from conformance.scenarios.outcomes import promise_count, promise_rejected, promise_running, take
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import Kind
@@ -32,10 +30,8 @@ _own_cpus: Final = partial(scenario, source=sources.POD_LEVEL_MANAGERS, since="1
 @_numa(
     "topology/pod-scope-counts-init-beside-sidecars",
     "Under scope pod an init container and the sidecars that run before it count together",
-    source=sources.SIDECARS_AND_HINTS,
-    since="1.29",
-    capabilities=[Capability.REJECTIONS],
-)
+    source=sources.SIDECARS_AND_HINTS, since="1.29", capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
     """They run at the same time, and ask for one CPU more than a NUMA node has. With one CPU less
     they fit the second NUMA node, where no CPU is reserved."""
@@ -58,10 +54,8 @@ def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
 @_numa(
     "topology/pod-scope-lacks-cpus",
     "Under scope pod and best-effort a pod that asks for more than is free is refused",
-    source=sources.TOPOLOGY_SCOPES,
-    since="1.20",
-    capabilities=[Capability.REJECTIONS],
-)
+    source=sources.TOPOLOGY_SCOPES, since="1.20", capabilities=[Capability.REJECTIONS],
+)  # fmt: skip
 def pod_scope_lacks_cpus(node: LockstepNode) -> None:
     """For lack of CPUs. The CPUs of its first container, which alone would fit, are freed."""
     node.boot(aligning(node, "best-effort", scope="pod"))
@@ -69,7 +63,7 @@ def pod_scope_lacks_cpus(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1, len(node.free)))
     promise_rejected(node, node.view.pods["a"], "UnexpectedAdmissionError")
     node.pass_admission()
-    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("The pool is whole", whole)
 
 
 # -- distribute-cpus-across-numa and the Topology Manager ----------------------------------------
@@ -86,7 +80,7 @@ def numa_distribution_lacks_cpus(node: LockstepNode) -> None:
     whole, free = node.view.shared_pool, node.free
     node.apply(guaranteed("a", len(free) + 1))
     promise_rejected(node, node.view.pods["a"], "UnexpectedAdmissionError")
-    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("The pool is whole", whole)
     node.pass_admission()
     taken = take(node, "b", len(free))
     node.promise_cpus("All that is free is given", "exclusive CPUs b/c", free, taken)
@@ -116,13 +110,12 @@ def numa_distribution_follows_the_hint(node: LockstepNode) -> None:
 def sidecar_shares_the_rest_of_its_pod(node: LockstepNode) -> None:
     """As the app containers without CPUs of their own do."""
     node.boot(managed(node))
-    node.apply(
+    node.run(
         pod_of("a", 4, shared("proxy", kind=Kind.SIDECAR), exclusive("main", 2), shared("other"))
     )
-    promise_running(node, "a")
     rest = node.cpuset("a", "other")
     node.promise_equal("Two CPUs are left", "size of cpuset a/other", 2, len(rest))
-    node.promise_cpus("The sidecar has them too", "cpuset a/proxy", rest, node.cpuset("a", "proxy"))
+    node.promise_cpuset("The sidecar has them too", "a", rest, "proxy")
     both = rest & node.taken("a", "main")
     node.promise_cpus("They are not the exclusive ones", "a/main and rest", CPUSet(), both)
 
@@ -136,8 +129,7 @@ def init_containers_stay_off_sidecars(node: LockstepNode) -> None:
     node.boot(managed(node))
     sidecar = exclusive("proxy", 1, kind=Kind.SIDECAR)
     setup = exclusive("setup", 3, kind=Kind.INIT)
-    node.apply(pod_of("a", 4, sidecar, setup, exclusive("main", 2), shared("other")))
-    promise_running(node, "a")
+    node.run(pod_of("a", 4, sidecar, setup, exclusive("main", 2), shared("other")))
     proxy, ended = node.taken("a", "proxy"), node.taken("a", "setup")
     node.promise_equal("Each has its CPUs", "CPUs of proxy and setup", (1, 3),
                        (len(proxy), len(ended)))  # fmt: skip
@@ -154,8 +146,7 @@ def spare_cpus_outlast_a_restart(node: LockstepNode) -> None:
     pod other CPUs, and loses the first ones (issue 140989)."""
     node.boot(managed(node))
     pool = node.view.shared_pool
-    node.apply(pod_of("a", 4, exclusive("main", 2), exclusive("other", 1)))
-    promise_running(node, "a")
+    node.run(pod_of("a", 4, exclusive("main", 2), exclusive("other", 1)))
     given = pool - node.view.shared_pool
     node.promise_equal("The pod has four CPUs", "CPUs that left the pool", 4, len(given))
     node.kill()

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import DoesNotApply, Needs
+from conformance.needs import DoesNotApply
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import Capability, Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios import sources
-from conformance.scenarios.outcomes import promise_running
+from conformance.scenarios.outcomes import promise_rejected, promise_running, restart_with
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
     ROOM,
@@ -35,8 +35,7 @@ _REFUSALS: Final = (Capability.REJECTIONS,)
 
 
 def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str) -> None:
-    node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("The reason is named", "reason", reason, status.reason)
+    promise_rejected(node, status, reason)
     said = f"Pod was rejected: {text}"
     node.promise_equal("The message says why", "message", said, status.message)
 
@@ -296,8 +295,7 @@ def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
     """Five CPUs are not whole cores, although the exclusive container asks for two."""
     node.boot(replace(managed(node), policy_options={"full-pcpus-only": "true"}))
     status = node.apply(pod_of("a", 5, exclusive("main", 2), shared("side")))
-    node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("The reason is named", "reason", "SMTAlignmentError", status.reason)
+    promise_rejected(node, status, "SMTAlignmentError")
 
 
 @scenario(
@@ -324,9 +322,7 @@ def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
 def _gate_turned_off(node: LockstepNode) -> None:
     node.boot(managed(node))
     node.apply(pod_of("a", 4, exclusive("main", 2), exclusive("other", 2)))
-    node.stop()
-    node.configure(managed(node, on=False))
-    node.start()
+    restart_with(node, managed(node, on=False))
 
 
 @scenario(

@@ -10,6 +10,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
 from conformance.scenario import Capability
+from conformance.scenarios.entering import row
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
     managed,
@@ -42,22 +43,20 @@ def _burstable_stays_shared(node: LockstepNode, scope: str) -> None:
     node.promise_on_pool(_ON_POOL, "b", "one", "two")
 
 
-@_of_managers(
+row(
     "pod-level/burstable-pod-stays-shared",
     "Under scope pod a Burstable pod with pod-level resources gets no exclusive CPUs",
-)
-def burstable_pod_stays_shared(node: LockstepNode) -> None:
-    """Whatever its containers ask for: its class is decided by the pod-level resources."""
-    _burstable_stays_shared(node, "pod")
-
-
-@_of_managers(
+    "Whatever its containers ask for: its class is decided by the pod-level resources.",
+    lambda node: _burstable_stays_shared(node, "pod"),
+    enter=_of_managers,
+)  # fmt: skip
+row(
     "pod-level/container-scope-leaves-burstable-pods-shared",
     "Under scope container a Burstable pod with pod-level resources gets no exclusive CPUs",
-)
-def container_scope_leaves_burstable_pods_shared(node: LockstepNode) -> None:
-    """Whatever its containers ask for: its class is decided by the pod-level resources."""
-    _burstable_stays_shared(node, "container")
+    "Whatever its containers ask for: its class is decided by the pod-level resources.",
+    lambda node: _burstable_stays_shared(node, "container"),
+    enter=_of_managers,
+)  # fmt: skip
 
 
 @_of_managers(

@@ -16,8 +16,7 @@ from reference.kubelet.pod_resources import BURST, OVER_THE_LIMIT, WHOLE_POD
 from reference.steps import AskPodResources, FloodPodResources, KubeletConfig, Pod, RestartPolicy
 
 EVERY_POD: Final = tests(
-    "podresources_test.go#L1681",
-    "List with feature gate KubeletPodResourcesListUseActivePods off",
+    "podresources_test.go#L1681", "List with feature gate KubeletPodResourcesListUseActivePods off"
 )
 RATE_LIMIT: Final = pull(116459, "the pod-resources socket has a limit on calls a second")
 POD_LEVEL: Final = tests(

@@ -7,33 +7,25 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
 from conformance.pods import burstable, exclusive, guaranteed
-from conformance.scenario import Source, scenario
+from conformance.scenario import Capability, Needs, scenario
+from conformance.scenarios import sources
 from conformance.scenarios.containers import QUOTA_GATE
-from conformance.scenarios.entering import refused
+from conformance.scenarios.entering import refused, row
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
-from conformance.subject import Capability
 from reference.steps import Container, KubeletConfig
 from reference.view import CFS
 
-_KUBERNETES: Final = "https://github.com/kubernetes/kubernetes"
-PERIOD: Final = Source(
-    "Kubernetes documentation, Kubelet Configuration: cpuCFSQuotaPeriod",
-    "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
+PERIOD: Final = sources.documentation(
+    "Kubelet Configuration: cpuCFSQuotaPeriod", "reference/config-api/kubelet-config.v1beta1/"
 )
-PERIOD_GATE: Final = Source(
-    "Pull request 136339: feature gate CustomCPUCFSQuotaPeriod is on by default",
-    f"{_KUBERNETES}/pull/136339",
+PERIOD_GATE: Final = sources.pull(136339, "feature gate CustomCPUCFSQuotaPeriod is on by default")
+PERIOD_TESTS: Final = sources.tests(
+    "cpu_manager_test.go#L1895", "a non-default CPU CFS quota period"
 )
-PERIOD_TESTS: Final = Source(
-    "Upstream's own tests of a non-default CPU CFS quota period",
-    f"{_KUBERNETES}/blob/v1.37.0/test/e2e_node/cpu_manager_test.go#L1895",
-)
-POD_LEVEL_TESTS: Final = Source(
-    "Upstream's own tests of CPU quotas of pods with pod-level resources",
-    f"{_KUBERNETES}/blob/v1.37.0/test/e2e_node/cpu_manager_test.go#L2869",
+POD_LEVEL_TESTS: Final = sources.tests(
+    "cpu_manager_test.go#L2869", "CPU quotas of pods with pod-level resources"
 )
 
 _SEES: Final = (Capability.CPUSETS, Capability.CFS)
@@ -61,16 +53,12 @@ def _promise_quota(node: LockstepNode, rule: str, owner: str, quota: int | None)
 @scenario(
     "containers/quotas-end-at-exclusive-cpus",
     "A container with exclusive CPUs has no CFS quota, and one beside it has that of its limit",
-    QUOTA_GATE,
-    since="1.33",
-    needs=Needs(free=2),
-    capabilities=_SEES,
-)
+    QUOTA_GATE, since="1.33", needs=Needs(free=2), capabilities=_SEES,
+)  # fmt: skip
 def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
     """A quota would throttle what has its CPUs alone. Each container is judged by itself, the pod
     is Guaranteed as a whole."""
-    node.boot()
-    node.apply(guaranteed("mixed", 1, "1500m"))
+    node.boot_with(guaranteed("mixed", 1, "1500m"))
     for name, rule, quota in (
         ("c1", "Who has exclusive CPUs has no quota", None),
         ("c2", "Who shares has the quota of its limit", 150_000),
@@ -81,10 +69,8 @@ def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
 @scenario(
     "quotas/custom-period-is-used",
     "With another cpuCFSQuotaPeriod quotas are of that period",
-    PERIOD_TESTS,
-    needs=Needs(free=2),
-    capabilities=[*_SEES, Capability.CONFIGURE],
-)
+    PERIOD_TESTS, needs=Needs(free=2), capabilities=[*_SEES, Capability.CONFIGURE],
+)  # fmt: skip
 def custom_period_is_used(node: LockstepNode) -> None:
     """In a Guaranteed pod and in a Burstable one."""
     node.boot(_half_period(node))
@@ -97,15 +83,11 @@ def custom_period_is_used(node: LockstepNode) -> None:
 @scenario(
     "quotas/custom-period-spares-exclusive-cpus",
     "With another cpuCFSQuotaPeriod a container with exclusive CPUs has no CFS quota either",
-    PERIOD,
-    since="1.33",
-    needs=Needs(free=4),
-    capabilities=[*_SEES, Capability.CONFIGURE],
-)
+    PERIOD, since="1.33", needs=Needs(free=4), capabilities=[*_SEES, Capability.CONFIGURE],
+)  # fmt: skip
 def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
     """Up to 1.32 it has one. The fraction beside it keeps its own."""
-    node.boot(_half_period(node))
-    node.apply(guaranteed("a", 2, "1500m"))
+    node.boot_with(guaranteed("a", 2, "1500m"), config=_half_period(node))
     _promise_quota(node, "It has no quota", "a/c1", None)
     _promise_quota(node, "The fraction has one", "a/c2", _HALF * 3 // 2)
 
@@ -118,10 +100,8 @@ refused(
     lambda node: _half_period(node, gate=False),
     "cpuCFSQuotaPeriod",
     "requires feature gate CustomCPUCFSQuotaPeriod",
-    since="1.20",
-    until="1.35",
-    beyond=(Capability.CFS, Capability.CONFIGURE),
-)
+    since="1.20", until="1.35", beyond=(Capability.CFS, Capability.CONFIGURE),
+)  # fmt: skip
 
 
 _pod_level: Final = partial(
@@ -132,8 +112,7 @@ _pod_level: Final = partial(
 def _keeps_shared_quotas(node: LockstepNode, scope: str) -> None:
     node.boot(managed(node, scope=scope))
     limited = Container("limited", cpu_request="0", cpu_limit="1")
-    node.apply(pod_of("a", 3, exclusive("main", 1), limited, shared("side")))
-    promise_running(node, "a")
+    node.run(pod_of("a", 3, exclusive("main", 1), limited, shared("side")))
     _promise_quota(node, "It has the quota of its limit", "a/limited", 100_000)
     _promise_quota(node, "It has the quota of its pod", "a/side", 300_000)
 
@@ -152,13 +131,13 @@ def pod_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
         _promise_quota(node, "It has no quota", f"{pod}/main", None)
 
 
-@_pod_level(
+row(
     "quotas/pod-scope-keeps-shared-quotas",
     "Under scope pod a container that shares its pod's CPUs has the CFS quota of its limit",
-)
-def pod_scope_keeps_shared_quotas(node: LockstepNode) -> None:
-    """Of its pod's limit where it has none itself."""
-    _keeps_shared_quotas(node, "pod")
+    "Of its pod's limit where it has none itself.",
+    lambda node: _keeps_shared_quotas(node, "pod"),
+    enter=_pod_level,
+)  # fmt: skip
 
 
 @_pod_level(
@@ -168,15 +147,14 @@ def pod_scope_keeps_shared_quotas(node: LockstepNode) -> None:
 def container_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
     """As any other container with exclusive CPUs."""
     node.boot(managed(node, scope="container"))
-    node.apply(pod_of("a", 2, exclusive("main", 1), shared("side")))
-    promise_running(node, "a")
+    node.run(pod_of("a", 2, exclusive("main", 1), shared("side")))
     _promise_quota(node, "It has no quota", "a/main", None)
 
 
-@_pod_level(
+row(
     "quotas/container-scope-keeps-shared-quotas",
     "Under scope container the shared containers of a pod with pod-level resources have a quota",
-)
-def container_scope_keeps_shared_quotas(node: LockstepNode) -> None:
-    """That of their own limit, or of their pod's where they have none."""
-    _keeps_shared_quotas(node, "container")
+    "That of their own limit, or of their pod's where they have none.",
+    lambda node: _keeps_shared_quotas(node, "container"),
+    enter=_pod_level,
+)  # fmt: skip

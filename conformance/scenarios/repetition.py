@@ -9,6 +9,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios import sources
+from conformance.scenarios.entering import row
 from conformance.scenarios.in_cluster import API_SERVER
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
@@ -47,25 +48,21 @@ def _promise_shared(node: LockstepNode, beside: Container) -> None:
     node.promise_on_pool("It runs in the shared pool", "a", "main")
 
 
-@scenario(
+row(
     "qos/init-container-without-limits-pins-no-container",
     "In a pod whose init container has no limits no container gets exclusive CPUs",
-    QOS_CLASSES, level=Level.CORE, capabilities=[Capability.CPUSETS],
-)  # fmt: skip
-def init_container_without_limits_pins_no_container(node: LockstepNode) -> None:
     """The app container's limits equal its requests, and are whole CPUs. The pod is Burstable all
-    the same, because init containers count."""
-    _promise_shared(node, Container("setup", kind=Kind.INIT))
-
-
-@scenario(
+    the same, because init containers count.""",
+    lambda node: _promise_shared(node, Container("setup", kind=Kind.INIT)),
+    source=QOS_CLASSES, level=Level.CORE, capabilities=[Capability.CPUSETS],
+)  # fmt: skip
+row(
     "qos/sidecar-without-limits-pins-no-container",
     "In a pod whose sidecar has no limits no container gets exclusive CPUs",
-    QOS_CLASSES, since="1.29", capabilities=[Capability.CPUSETS],
+    "As with a sidecar that a service mesh adds to a pod which was Guaranteed without it.",
+    lambda node: _promise_shared(node, Container("proxy", kind=Kind.SIDECAR)),
+    source=QOS_CLASSES, since="1.29", capabilities=[Capability.CPUSETS],
 )  # fmt: skip
-def sidecar_without_limits_pins_no_container(node: LockstepNode) -> None:
-    """As with a sidecar that a service mesh adds to a pod which was Guaranteed without it."""
-    _promise_shared(node, Container("proxy", kind=Kind.SIDECAR))
 
 
 # -- names that are alike ------------------------------------------------------------------------

@@ -22,8 +22,7 @@ _REFUSED: Final = Source(
     f"{_ISSUE}127262",
 )
 _NOT_MOVED: Final = Source(
-    "kubernetes/kubernetes#140031: a resize leaves exclusive CPUs as they were",
-    f"{_ISSUE}140031",
+    "kubernetes/kubernetes#140031: a resize leaves exclusive CPUs as they were", f"{_ISSUE}140031"
 )
 _IN_PLACE: Final = Source(
     "KEP-1287: In-Place Update of Pod Resources",

@@ -6,6 +6,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios import sources
+from conformance.scenarios.entering import row
 from reference import CPUSet
 from reference.steps import Kind
 
@@ -24,35 +25,28 @@ def _keeps(node: LockstepNode, *, kill: bool) -> None:
     node.promise_equal(rule, "state file", before.state_file, seen)
 
 
-@scenario(
+row(
     "restart/stop-keeps-assignments",
     "Exclusive CPUs outlive a stop and start of the kubelet",
-    sources.KEP, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+    "The kubelet reads its state file and admits its pods with the CPUs they have.",
+    lambda node: _keeps(node, kill=False),
+    source=sources.KEP, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
 )  # fmt: skip
-def stop_keeps_assignments(node: LockstepNode) -> None:
-    """The kubelet reads its state file and admits its pods with the CPUs they have."""
-    _keeps(node, kill=False)
-
-
-@scenario(
+row(
     "restart/sigkill-keeps-assignments",
     "Exclusive CPUs outlive a kill -9 of the kubelet",
-    sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+    "The kubelet writes each change to disk before the change takes effect.",
+    lambda node: _keeps(node, kill=True),
+    source=sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
 )  # fmt: skip
-def sigkill_keeps_assignments(node: LockstepNode) -> None:
-    """The kubelet writes each change to disk before the change takes effect."""
-    _keeps(node, kill=True)
-
-
-@scenario(
+row(
     "restart/early-releases-keep-assignments",
     "Up to 1.13 exclusive CPUs outlive a restart of the kubelet while their containers run",
-    sources.KEP, since="1.9", until="1.13", needs=Needs(free=3), capabilities=_RESTART,
-)  # fmt: skip
-def early_releases_keep_assignments(node: LockstepNode) -> None:
     """The state file has them by container id, and only a container that is stopped gives them
-    back. From 1.14 to 1.16 a start forgets them; from 1.17 on they outlive it again."""
-    _keeps(node, kill=True)
+    back. From 1.14 to 1.16 a start forgets them; from 1.17 on they outlive it again.""",
+    lambda node: _keeps(node, kill=True),
+    source=sources.KEP, since="1.9", until="1.13", needs=Needs(free=3), capabilities=_RESTART,
+)  # fmt: skip
 
 
 @scenario(

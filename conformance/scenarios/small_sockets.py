@@ -14,10 +14,8 @@ from reference import CPUSet
 @scenario(
     "packing/socket-of-a-numa-node",
     "A request as large as a socket takes a whole one, also where a NUMA node has two sockets",
-    TOPOLOGY_ORDER,
-    since="1.20",
-    machine="4s-2n-16c-smt2",
-)
+    TOPOLOGY_ORDER, since="1.20", machine="4s-2n-16c-smt2",
+)  # fmt: skip
 def socket_of_a_numa_node(node: LockstepNode) -> None:
     """Each socket is free but the first, which has the reserved CPU."""
     node.boot()
@@ -34,6 +32,5 @@ refused(
     "One socket more than there are NUMA nodes is too many.",
     lambda node: with_options(node, "align-by-socket"),
     "Align by socket is not compatible with hardware where number of sockets",
-    since="1.25",
-    machine="2s-8n-8c-smt1-xeon-e5472-buggynuma",
-)
+    since="1.25", machine="2s-8n-8c-smt1-xeon-e5472-buggynuma",
+)  # fmt: skip

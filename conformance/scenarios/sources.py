@@ -11,7 +11,7 @@ _ISSUES: Final = "https://github.com/kubernetes/kubernetes"
 _CPU_POLICIES: Final = "tasks/administer-cluster/cpu-management-policies/"
 _RESERVING: Final = "tasks/administer-cluster/reserve-compute-resources/"
 _TOPOLOGY: Final = "tasks/administer-cluster/topology-manager/"
-_PLUGINS: Final = "concepts/extend-kubernetes/compute-storage-net/device-plugins/"
+PLUGINS: Final = "concepts/extend-kubernetes/compute-storage-net/device-plugins/"
 _TASK: Final = "Control CPU Management Policies on the Node"
 _ALIGNING: Final = "Control Topology Management Policies on a node"
 
@@ -65,7 +65,7 @@ RESERVED_CPUS: Final = documentation(
 )
 DEVICE_PLUGINS: Final = documentation(
     "Device Plugins: the pod-resources endpoint names CPUs that were exclusively allocated",
-    f"{_PLUGINS}#monitoring-device-plugin-resources",
+    f"{PLUGINS}#monitoring-device-plugin-resources",
 )
 METRICS: Final = documentation("Kubernetes Metrics Reference", "reference/instrumentation/metrics/")
 TOPOLOGY_PAGE: Final = documentation(_ALIGNING, _TOPOLOGY)

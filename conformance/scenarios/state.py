@@ -10,6 +10,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenarios.outcomes import restart_with
 from conformance.scenarios.sources import BASELINES, CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
 from reference import Checkpoint, CPUSet
 
@@ -113,16 +114,12 @@ def other_policy_is_refused(node: LockstepNode) -> None:
     """From static to none and, with the file removed, back to static."""
     node.boot()
     static = node.config
-    node.stop()
-    node.configure(replace(static, policy="none"))
-    node.start()
+    restart_with(node, replace(static, policy="none"))
     node.promise_refusal('configured policy "none" differs from state checkpoint policy "static"')
     node.remove_state()
     node.start()
     node.promise_running("Without the file it starts under the new policy")
-    node.stop()
-    node.configure(static)
-    node.start()
+    restart_with(node, static)
     node.promise_refusal('configured policy "static" differs from state checkpoint policy "none"')
 
 
@@ -214,9 +211,7 @@ def first_cpus_are_those_held_before(node: LockstepNode) -> None:
     """The state file of before has none of them. Its next change brings those of every
     container."""
     node.boot_with(guaranteed("a", 2))
-    node.stop()
-    node.configure(replace(node.config, feature_gates=_RESIZES))
-    node.start()
+    restart_with(node, replace(node.config, feature_gates=_RESIZES))
     node.promise_running("The kubelet starts on its state file")
     node.apply(guaranteed("b", 1))
     _promise_baselines(node, "a", "b")

@@ -10,6 +10,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.scenario import Capability, Needs, scenario
 from conformance.scenarios import sources
+from conformance.scenarios.outcomes import restart_with
 from reference import Checkpoint
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.checkpoint import Layout, encode
@@ -101,9 +102,7 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     node.boot_with(guaranteed("gone", 1), guaranteed("a", 1, 1), guaranteed("b", 1))
     node.delete("gone")
     held, pool = dict(node.view.assignments), node.view.shared_pool
-    node.stop()
-    node.configure(replace(node.config, feature_gates=_MANAGERS))
-    node.start()
+    restart_with(node, replace(node.config, feature_gates=_MANAGERS))
     node.promise_running("The kubelet starts on its state file")
     seen = dict(node.view.assignments)
     node.promise_equal("Each container keeps its CPUs", "assignments", held, seen)

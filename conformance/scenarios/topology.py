@@ -14,24 +14,22 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import DoesNotApply, Needs
+from conformance.needs import DoesNotApply
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.results import Difference
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, Needs, scenario
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import core, refused, row
 from conformance.scenarios.optional import aligning_with
 from conformance.scenarios.outcomes import (
-    apply_running,
     promise_count,
     promise_full_nodes_kept,
     promise_rejected,
     promise_running,
+    restart_with,
     status_of,
     take,
 )
-from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import Kind, KubeletConfig
@@ -117,15 +115,9 @@ def _promise_within(
 ) -> None:
     numa = node.topology.numa_node_ids(cpus)
     node.promise_equal("It has its CPUs", f"number of CPUs of {what}", count, len(cpus))
-    node.promise(
-        len(numa) <= nodes,
-        "They lie in one NUMA node" if nodes == 1 else f"They lie in {nodes} NUMA nodes",
-        Difference(
-            what=f"NUMA nodes of {what}, CPUs {cpus}",
-            expected=f"{nodes} of them",
-            seen=", ".join(map(str, numa)),
-        ),
-    )
+    rule = "They lie in one NUMA node" if nodes == 1 else f"They lie in {nodes} NUMA nodes"
+    where, seen = f"NUMA nodes of {what}, CPUs {cpus}", ", ".join(map(str, numa))
+    node.promise_that(len(numa) <= nodes, rule, where, f"{nodes} of them", seen)
 
 
 def _lies_within(node: LockstepNode, count: int, *, nodes: int = 1, pod: str = "a") -> CPUSet:
@@ -137,7 +129,7 @@ def _lies_within(node: LockstepNode, count: int, *, nodes: int = 1, pod: str = "
 
 def _runs_within(node: LockstepNode, count: int, *, nodes: int = 1) -> CPUSet:
     """The same, and promise before that the pod runs."""
-    apply_running(node, guaranteed("a", count))
+    node.run(guaranteed("a", count))
     _promise_within(node, "a/c", node.taken("a"), count=count, nodes=nodes)
     return node.taken("a")
 
@@ -149,12 +141,8 @@ def _promise_in_one_socket(node: LockstepNode, rule: str, what: str, cpus: CPUSe
 def _promise_refused(node: LockstepNode) -> None:
     status = status_of(node, "a")
     promise_rejected(node, status, "TopologyAffinityError")
-    text = "Resources cannot be allocated with Topology locality"
-    node.promise(
-        status.message.endswith(text),
-        "The message says why",
-        Difference(what="message", expected=f"… {text}", seen=status.message),
-    )
+    text, said = "Resources cannot be allocated with Topology locality", status.message
+    node.promise_that(said.endswith(text), "The message says why", "message", f"… {text}", said)
 
 
 # -- single-numa-node ----------------------------------------------------------------------------
@@ -195,10 +183,8 @@ _row(
     "Under single-numa-node a request that no NUMA node has room for is refused",
     "Two NUMA nodes together have room for it.",
     lambda node: _refuses(node, _SINGLE, _scatter),
-    level=Level.EXTENDED,
-    needs=_SCATTERED,
-    capabilities=_REFUSALS,
-)
+    level=Level.EXTENDED, needs=_SCATTERED, capabilities=_REFUSALS,
+)  # fmt: skip
 
 
 @_policy(
@@ -209,8 +195,8 @@ _row(
 def pods_without_cpus_are_admitted(node: LockstepNode) -> None:
     """They have no preference for a NUMA node."""
     node.boot(_config(node, _SINGLE))
-    apply_running(node, best_effort("a"))
-    apply_running(node, guaranteed("b", "500m"))
+    node.run(best_effort("a"))
+    node.run(guaranteed("b", "500m"))
 
 
 # -- restricted ----------------------------------------------------------------------------------
@@ -221,9 +207,8 @@ _row(
     """On an empty machine one NUMA node could hold it, so a hint for two NUMA nodes is not
     preferred.""",
     lambda node: _refuses(node, _RESTRICTED, _scatter),
-    needs=_SCATTERED,
-    capabilities=_REFUSALS,
-)
+    needs=_SCATTERED, capabilities=_REFUSALS,
+)  # fmt: skip
 _row(
     "topology/restricted-admits-the-fewest",
     "Under restricted a request that needs two NUMA nodes on any machine lies in two",
@@ -252,17 +237,15 @@ _row(
 @scenario(
     "topology/best-effort-lacks-cpus",
     "Under best-effort a request for more than is free is refused for lack of CPUs",
-    sources.TOPOLOGY_POLICIES,
-    needs=_NODES,
-    capabilities=_REFUSALS,
-)
+    sources.TOPOLOGY_POLICIES, needs=_NODES, capabilities=_REFUSALS,
+)  # fmt: skip
 def best_effort_lacks_cpus(node: LockstepNode) -> None:
     """The whole node lacks CPUs, so the CPU manager refuses the pod."""
     node.boot(_config(node, _BEST_EFFORT))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", len(node.free) + 1))
     promise_rejected(node, status_of(node, "a"), "UnexpectedAdmissionError")
-    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("The pool is whole", whole)
 
 
 @_policy(
@@ -274,7 +257,7 @@ def none_admits_every_pod(node: LockstepNode) -> None:
     """The Topology Manager does nothing by default."""
     node.boot(_config(node, "none", scope="pod"))
     count = _node_size(node) + 1
-    apply_running(node, guaranteed("a", count))
+    node.run(guaranteed("a", count))
     promise_count(node, count)
 
 
@@ -286,7 +269,7 @@ def _apply_divided(node: LockstepNode) -> tuple[CPUSet, CPUSet]:
     Other nodes have room for both."""
     node.apply(guaranteed("before", len(node.reserved) + 1))
     left = len(_free_in_first(node))
-    apply_running(node, guaranteed("a", left, 1))
+    node.run(guaranteed("a", left, 1))
     one, two = node.taken("a", "c1"), node.taken("a", "c2")
     node.promise_equal("Each has its CPUs", "CPUs of c1 and c2", (left, 1), (len(one), len(two)))
     return one, two
@@ -306,20 +289,17 @@ def pod_scope_keeps_containers_together(node: LockstepNode) -> None:
 @_policy(
     "topology/container-scope-lets-containers-differ",
     "Under scope container each container of a pod has a NUMA node of its own",
-    source=sources.TOPOLOGY_SCOPES,
-    needs=_SPLIT,
-)
+    source=sources.TOPOLOGY_SCOPES, needs=_SPLIT,
+)  # fmt: skip
 def container_scope_lets_containers_differ(node: LockstepNode) -> None:
     """The first container fills up a NUMA node, the second lies in another."""
     node.boot(_config(node, _SINGLE))
     one, two = _apply_divided(node)
     _promise_within(node, "a/c1", one, count=len(one))
     _promise_within(node, "a/c2", two, count=1)
-    node.promise(
-        node.topology.numa_node_ids(one) != node.topology.numa_node_ids(two),
-        "They lie in different ones",
-        Difference(what="NUMA nodes of a/c1 and a/c2", expected="two", seen="one"),
-    )
+    differ = node.topology.numa_node_ids(one) != node.topology.numa_node_ids(two)
+    rule, what = "They lie in different ones", "NUMA nodes of a/c1 and a/c2"
+    node.promise_that(differ, rule, what, "two", "one")
 
 
 @_scope(
@@ -338,9 +318,8 @@ def pod_scope_refuses_the_sum(node: LockstepNode) -> None:
 @_policy(
     "topology/refusal-returns-what-was-taken",
     "A pod whose second container is refused leaves no CPU assigned to its first one",
-    source=sources.TOPOLOGY_PAGE,
-    capabilities=_REFUSALS,
-)
+    source=sources.TOPOLOGY_PAGE, capabilities=_REFUSALS,
+)  # fmt: skip
 def refusal_returns_what_was_taken(node: LockstepNode) -> None:
     """Containers are admitted one after the other, pods as a whole."""
     node.boot(_config(node, _SINGLE))
@@ -348,8 +327,8 @@ def refusal_returns_what_was_taken(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1, _node_size(node) + 1))
     _promise_refused(node)
     node.pass_admission()
-    node.promise_cpus("It holds no CPU", "exclusive CPUs a/c1", CPUSet(), node.taken("a", "c1"))
-    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+    node.promise_taken("It holds no CPU", "a", CPUSet(), "c1")
+    node.promise_pool("The pool is whole", whole)
 
 
 @_policy(
@@ -363,12 +342,9 @@ def app_lies_with_its_init_container(node: LockstepNode) -> None:
     node.boot(_config(node, _RESTRICTED))
     room = _free_in_first(node)
     setup = exclusive("setup", 1, kind=Kind.INIT)
-    apply_running(node, guaranteed_of("a", [setup, exclusive("main", len(room))]))
-    node.promise_cpus(
-        "The app container has all that was free there, the reused CPU too",
-        "exclusive CPUs a/main",
-        room,
-        node.taken("a", "main"),
+    node.run(guaranteed_of("a", [setup, exclusive("main", len(room))]))
+    node.promise_taken(
+        "The app container has all that was free there, the reused CPU too", "a", room, "main"
     )
 
 
@@ -378,11 +354,10 @@ def app_lies_with_its_init_container(node: LockstepNode) -> None:
 def _keeps_over_restart(node: LockstepNode, policy: str, scope: str) -> None:
     node.boot(_config(node, policy, scope=scope))
     one, two = _apply_divided(node)
-    node.kill()
-    node.start()
+    node.restart()
     promise_running(node, "a")
-    node.promise_cpus("The first keeps its CPUs", "exclusive CPUs a/c1", one, node.taken("a", "c1"))
-    node.promise_cpus("The second too", "exclusive CPUs a/c2", two, node.taken("a", "c2"))
+    node.promise_taken("The first keeps its CPUs", "a", one, "c1")
+    node.promise_taken("The second too", "a", two, "c2")
 
 
 _row(
@@ -390,29 +365,23 @@ _row(
     "After a restart containers keep the CPUs that single-numa-node gave them",
     "Only the NUMA nodes of the CPUs that they hold are considered.",
     lambda node: _keeps_over_restart(node, _SINGLE, "container"),
-    source=sources.TOPOLOGY_PAGE,
-    needs=_SPLIT,
-    capabilities=[Capability.RESTART],
-)
+    source=sources.TOPOLOGY_PAGE, needs=_SPLIT, capabilities=[Capability.RESTART],
+)  # fmt: skip
 _row(
     "topology/restart-keeps-pods",
     "After a restart a pod keeps the CPUs that scope pod gave it",
     "The pod is asked for as a whole again, and holds it already.",
     lambda node: _keeps_over_restart(node, _RESTRICTED, "pod"),
-    level=Level.EXTENDED,
-    source=sources.TOPOLOGY_SCOPES,
-    since="1.20",
-    needs=_SPLIT,
+    level=Level.EXTENDED, source=sources.TOPOLOGY_SCOPES, since="1.20", needs=_SPLIT,
     capabilities=[Capability.RESTART],
-)
+)  # fmt: skip
 
 
 @_scope(
     "topology/restart-keeps-full-pods",
     "After a restart a pod that holds a whole NUMA node keeps it under scope pod",
-    needs=_NODES,
-    capabilities=[Capability.RESTART],
-)
+    needs=_NODES, capabilities=[Capability.RESTART],
+)  # fmt: skip
 def restart_keeps_full_pods(node: LockstepNode) -> None:
     """No other NUMA node has room for the pod, which keeps the CPUs that it holds."""
     node.boot(_config(node, _SINGLE, scope="pod"))
@@ -422,17 +391,14 @@ def restart_keeps_full_pods(node: LockstepNode) -> None:
 @scenario(
     "topology/stricter-policy-applies-to-running-pods",
     "A pod that lies in more NUMA nodes than needed is refused once restricted is configured",
-    sources.TOPOLOGY_POLICIES,
-    needs=_SCATTERED,
+    sources.TOPOLOGY_POLICIES, needs=_SCATTERED,
     capabilities=[Capability.RESTART, Capability.CONFIGURE, *_REFUSALS],
-)
+)  # fmt: skip
 def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
     """The kubelet admits every pod again at each start, also one that holds CPUs."""
     node.boot(_config(node, _BEST_EFFORT))
-    apply_running(node, guaranteed("a", _scatter(node)))
-    node.stop()
-    node.configure(_config(node, _RESTRICTED))
-    node.start()
+    node.run(guaranteed("a", _scatter(node)))
+    restart_with(node, _config(node, _RESTRICTED))
     promise_rejected(node, status_of(node, "a"), "TopologyAffinityError")
 
 
@@ -457,14 +423,13 @@ def every_container_follows_its_hint(node: LockstepNode) -> None:
 @_policy(
     "topology/hints-count-earlier-containers",
     "Under single-numa-node two containers that fit no NUMA node together lie in one each",
-    source=sources.HINTS_IN_TURN,
-    needs=_SPLIT,
-)
+    source=sources.HINTS_IN_TURN, needs=_SPLIT,
+)  # fmt: skip
 def hints_count_earlier_containers(node: LockstepNode) -> None:
     """What the first has taken is gone for the second, so its hint is another NUMA node."""
     node.boot(_config(node, _SINGLE))
     count = _node_size(node) // 2 + 1
-    apply_running(node, guaranteed("a", count, count))
+    node.run(guaranteed("a", count, count))
     for name in ("c1", "c2"):
         _promise_within(node, f"a/{name}", node.taken("a", name), count=count)
 
@@ -490,9 +455,8 @@ def restricted_admits_three_numa_nodes(node: LockstepNode) -> None:
 @_scope(
     "topology/pod-scope-counts-init-containers",
     "Under scope pod an init container larger than any NUMA node has its pod refused",
-    needs=_NODES,
-    capabilities=_REFUSALS,
-)
+    needs=_NODES, capabilities=_REFUSALS,
+)  # fmt: skip
 def pod_scope_counts_init_containers(node: LockstepNode) -> None:
     """The pod needs as much as the largest of its init containers, though its app container would
     fit any NUMA node."""
@@ -501,16 +465,14 @@ def pod_scope_counts_init_containers(node: LockstepNode) -> None:
     setup = exclusive("setup", _node_size(node) + 1, kind=Kind.INIT)
     node.apply(guaranteed_of("a", [setup, exclusive("main", 1)]))
     _promise_refused(node)
-    node.promise_cpus("No CPU is taken", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("No CPU is taken", whole)
 
 
 @_policy(
     "topology/pod-scope-counts-sidecars",
     "Under scope pod sidecars larger together than any NUMA node have their pod refused",
-    source=sources.SIDECARS_AND_HINTS,
-    since="1.29",
-    capabilities=_REFUSALS,
-)
+    source=sources.SIDECARS_AND_HINTS, since="1.29", capabilities=_REFUSALS,
+)  # fmt: skip
 def pod_scope_counts_sidecars(node: LockstepNode) -> None:
     """They run at the same time, though each of them would fit any NUMA node."""
     node.boot(_config(node, _SINGLE, scope="pod"))
@@ -519,16 +481,14 @@ def pod_scope_counts_sidecars(node: LockstepNode) -> None:
     sidecars = [exclusive(name, count, kind=Kind.SIDECAR) for name in ("one", "two")]
     node.apply(guaranteed_of("a", [*sidecars, exclusive("main", 1)]))
     _promise_refused(node)
-    node.promise_cpus("No CPU is taken", "shared pool", whole, node.view.shared_pool)
+    node.promise_pool("No CPU is taken", whole)
 
 
 @scenario(
     "topology/init-container-pins-its-pod",
     "An init container in a NUMA node without room for its app container has the pod refused",
-    sources.INIT_PINS_NODE,
-    needs=_NODES,
-    capabilities=_REFUSALS,
-)
+    sources.INIT_PINS_NODE, needs=_NODES, capabilities=_REFUSALS,
+)  # fmt: skip
 def init_container_pins_its_pod(node: LockstepNode) -> None:
     """A known defect: the init container took the last free CPU of the first NUMA node. The app
     container has to reuse this CPU, so it does not fit into one NUMA node. The other NUMA nodes are
@@ -538,7 +498,7 @@ def init_container_pins_its_pod(node: LockstepNode) -> None:
     setup = exclusive("setup", 1, kind=Kind.INIT)
     node.apply(guaranteed_of("a", [setup, exclusive("main", 2)]))
     _promise_refused(node)
-    apply_running(node, guaranteed("b", 2))
+    node.run(guaranteed("b", 2))
 
 
 # -- options -------------------------------------------------------------------------------------
@@ -639,9 +599,8 @@ refused(
     "One asks for sockets, the other for NUMA nodes.",
     lambda node: aligning_with(node, _SINGLE, "align-by-socket"),
     "policy is incompatible with CPUManager align-by-socket policy option",
-    level=Level.CORE,
-    since="1.25",
-)
+    level=Level.CORE, since="1.25",
+)  # fmt: skip
 
 
 # -- settings ------------------------------------------------------------------------------------
@@ -655,9 +614,8 @@ refused(
     lambda node: _config(node, "restrict"),
     "topologyManagerPolicy",
     "restrict",
-    level=Level.CORE,
-    since="1.20",
-)
+    level=Level.CORE, since="1.20",
+)  # fmt: skip
 refused(
     "topology/unknown-scope-is-refused",
     "A Topology Manager scope that does not exist keeps the kubelet from starting",
@@ -666,18 +624,15 @@ refused(
     lambda node: _config(node, "none", scope="node"),
     "topologyManagerScope",
     "node",
-    level=Level.CORE,
-    since="1.20",
-)
+    level=Level.CORE, since="1.20",
+)  # fmt: skip
 
 
 @core(
     "topology/nine-numa-nodes-are-refused",
     "Under a Topology Manager policy the kubelet does not start on more than eight NUMA nodes",
-    sources.TOPOLOGY_PAGE,
-    machine="1s-1n-4c-smt1",
-    capabilities=[Capability.START_ERROR],
-)
+    sources.TOPOLOGY_PAGE, machine="1s-1n-4c-smt1", capabilities=[Capability.START_ERROR],
+)  # fmt: skip
 def nine_numa_nodes_are_refused(node: LockstepNode) -> None:
     """NUMA nodes without CPUs count too."""
     node.boot(_config(node, _BEST_EFFORT), machine=machine("1s-1n-4c-smt1-mem8"))
@@ -687,22 +642,19 @@ def nine_numa_nodes_are_refused(node: LockstepNode) -> None:
 @scenario(
     "topology/none-starts-on-nine-numa-nodes",
     "Under policy none the kubelet starts on more than eight NUMA nodes",
-    sources.TOPOLOGY_PAGE,
-    machine="1s-1n-4c-smt1",
-)
+    sources.TOPOLOGY_PAGE, machine="1s-1n-4c-smt1",
+)  # fmt: skip
 def none_starts_on_nine_numa_nodes(node: LockstepNode) -> None:
     """No hints are made under policy none."""
     node.boot(machine=machine("1s-1n-4c-smt1-mem8"))
-    apply_running(node, guaranteed("a", 1))
+    node.run(guaranteed("a", 1))
 
 
 @core(
     "topology/max-allowable-numa-nodes",
     "Option max-allowable-numa-nodes lifts the limit of eight NUMA nodes",
-    sources.NUMA_LIMIT,
-    since="1.31",
-    machine="1s-1n-4c-smt1",
-)
+    sources.NUMA_LIMIT, since="1.31", machine="1s-1n-4c-smt1",
+)  # fmt: skip
 def max_allowable_numa_nodes(node: LockstepNode) -> None:
     """The value of the option is the new limit."""
     limit = {"max-allowable-numa-nodes": "9"}
@@ -717,9 +669,8 @@ refused(
     "Every kubelet supports eight NUMA nodes.",
     lambda node: _config(node, _RESTRICTED, options={"max-allowable-numa-nodes": "7"}),
     'the minimum value of "max-allowable-numa-nodes" should not be less than 8',
-    since="1.31",
-    machine="1s-1n-4c-smt1",
-)
+    since="1.31", machine="1s-1n-4c-smt1",
+)  # fmt: skip
 refused(
     "topology/unknown-option-is-refused",
     "A Topology Manager option that does not exist keeps the kubelet from starting",
@@ -727,6 +678,5 @@ refused(
     "A typing error must not go unnoticed.",
     lambda node: _config(node, _RESTRICTED, options={"prefer-close-numa-nodes": "true"}),
     'unknown Topology Manager Policy option: "prefer-close-numa-nodes"',
-    level=Level.CORE,
-    since="1.26",
-)
+    level=Level.CORE, since="1.26",
+)  # fmt: skip

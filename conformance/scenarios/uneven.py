@@ -48,10 +48,8 @@ def _is_mended(node: LockstepNode) -> bool:
 @_defect(
     "uneven/only-free-cpus-are-given",
     "On cores of different sizes exclusive CPUs are taken from what is free",
-    source=TASK_PAGE,
-    since="1.17",
-    until="1.21",
-)
+    source=TASK_PAGE, since="1.17", until="1.21",
+)  # fmt: skip
 def only_free_cpus_are_given(node: LockstepNode) -> None:
     """No CPU twice, and no reserved one."""
     promise_only_free(node, {"a": 1, "b": 1, "c": 2})

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.scenario import Level, scenario
+from conformance.scenario import Capability, Level, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import refused
 from conformance.scenarios.optional import with_options
 from conformance.scenarios.sources import CLOSEST_NUMA, NUMA_LIMIT, TASK_PAGE
-from conformance.subject import Capability
 from reference.behaviours import Behaviour
 from topologies import machine
 
@@ -27,10 +26,9 @@ _OPTIONS: Final = {
 @scenario(
     "options/every-value-is-a-boolean",
     "No option of the static policy takes a value that is not a boolean",
-    TASK_PAGE,
-    since="1.23",
+    TASK_PAGE, since="1.23",
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
-)
+)  # fmt: skip
 def every_value_is_a_boolean(node: LockstepNode) -> None:
     """Each option that the release has keeps the kubelet from starting, and the error names it.
     The words of a boolean are Go's: “TRUE” is one, “on” is not."""
@@ -54,9 +52,8 @@ refused(
     lambda node: aligning(node, "restricted", options={"prefer-closest-numa-nodes": "on"}),
     'bad value for option "prefer-closest-numa-nodes": strconv.ParseBool: parsing "on": '
     "invalid syntax",
-    level=Level.CORE,
-    since="1.26",
-)
+    level=Level.CORE, since="1.26",
+)  # fmt: skip
 refused(
     "topology/limit-takes-a-number",
     "A value of max-allowable-numa-nodes that is not a number keeps the kubelet from starting",
@@ -65,19 +62,16 @@ refused(
     lambda node: aligning(node, "restricted", options={"max-allowable-numa-nodes": "ten"}),
     'unable to convert policy option to integer "max-allowable-numa-nodes": strconv.Atoi: '
     'parsing "ten": invalid syntax',
-    since="1.31",
-    machine="1s-1n-4c-smt1",
-)
+    since="1.31", machine="1s-1n-4c-smt1",
+)  # fmt: skip
 
 
 @scenario(
     "topology/limit-of-eight-is-the-usual-one",
     "With max-allowable-numa-nodes of eight a kubelet starts, and not on nine NUMA nodes",
-    NUMA_LIMIT,
-    since="1.31",
-    machine="1s-1n-4c-smt1",
+    NUMA_LIMIT, since="1.31", machine="1s-1n-4c-smt1",
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.REBOOT],
-)
+)  # fmt: skip
 def limit_of_eight_is_the_usual_one(node: LockstepNode) -> None:
     """Eight is the least that the option takes."""
     node.boot(aligning(node, "restricted", options={"max-allowable-numa-nodes": "8"}))

@@ -8,7 +8,8 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs
+from conformance.scenarios.entering import row
 from conformance.scenarios.sources import MIGRATED
 from reference.cpumanager.state.checkpoint import Layout, encode
 from reference.kubelet.runtime import container_id
@@ -31,21 +32,17 @@ def _promise_read(node: LockstepNode, gates: Mapping[str, bool]) -> None:
     node.promise_equal("Its containers keep their CPUs", "exclusive CPUs of a", held, seen)
 
 
-@scenario(
+row(
     "state/version-1-entries-are-read",
     "Containers keep the CPUs that a state file of 1.17 or before has for them up to 1.36",
-    MIGRATED, since="1.20", until="1.36", needs=Needs(free=3), capabilities=_EDITS,
+    "The runtime says which container of which pod an id belongs to.",
+    lambda node: _promise_read(node, {}),
+    source=MIGRATED, since="1.20", until="1.36", needs=Needs(free=3), capabilities=_EDITS,
 )  # fmt: skip
-def version_1_entries_are_read(node: LockstepNode) -> None:
-    """The runtime says which container of which pod an id belongs to."""
-    _promise_read(node, {})
-
-
-@scenario(
+row(
     "pod-level/gate-on-reads-version-1-entries",
     "With feature gate PodLevelResourceManagers 1.36 reads a state file of 1.17 or before, too",
-    MIGRATED, since="1.36", until="1.36", needs=Needs(free=3), capabilities=_EDITS,
+    "It is read as version 2, and version 2 as version 3.",
+    lambda node: _promise_read(node, {"PodLevelResourceManagers": True}),
+    source=MIGRATED, since="1.36", until="1.36", needs=Needs(free=3), capabilities=_EDITS,
 )  # fmt: skip
-def gate_on_reads_version_1_entries(node: LockstepNode) -> None:
-    """It is read as version 2, and version 2 as version 3."""
-    _promise_read(node, {"PodLevelResourceManagers": True})

@@ -23,14 +23,7 @@ from reference import DiscoveryError, IllegalStep, NotModelled
 from reference.behaviours import Behaviour
 from reference.branching import BranchingNode
 from reference.releases import has
-from reference.steps import (
-    Apply,
-    Kind,
-    Pod,
-    Start,
-    Step,
-    Stop,
-)
+from reference.steps import Apply, Kind, Pod, Start, Step, Stop
 from reference.view import Phase, View
 
 #: So many steps end a history: what comes later is seen less well, and shrinks for longer.

@@ -1,13 +1,14 @@
 """A subject walks through a history, beside the model, and is judged as in a scenario.
 
-What belongs here: the scenario that a history is. What never does: what is made of its result.
+What belongs here: the scenario that a history is, and before which step a walk ended and why. What
+never does: what is made of its result.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +31,7 @@ from reference.steps import (
     Spin,
     Step,
 )
+from reference.view import View
 
 AREA: Final = "explored"
 _SOURCE: Final = Source(
@@ -96,11 +98,6 @@ def judged(walk: Walk, subject: Subject, oracle: OracleMaker, release: str) -> J
     return replace(judgement, result=result)
 
 
-def is_told(result: Result) -> bool:
-    """Whether the result says something of the subject."""
-    return result.verdict in (Verdict.PASS.value, Verdict.FAIL.value)
-
-
 def take(node: LockstepNode, step: Step) -> None:
     """Let the node take a step. Raises what its methods raise."""
     match step:
@@ -110,3 +107,39 @@ def take(node: LockstepNode, step: Step) -> None:
             raise NotModelled(f"{type(step).__name__}: no step of an explored history")
         case _:
             node.take(step)
+
+
+class _Telling(ModelOracle):
+    """The model, which keeps why it could not take a step."""
+
+    why = "the subject cannot take it"
+
+    def after(self, step: Step) -> View | None:
+        """See :class:`conformance.oracle.Oracle`."""
+        try:
+            return super().after(step)
+        except NotModelled as error:
+            self.why = f"the model does not know: {error}"
+            raise
+        except IllegalStep as error:
+            self.why = f"it is not possible here: {error}"
+            raise
+
+
+def replayed(walk: Walk, subject: Subject, release: str) -> Result:
+    """What comes of the history on this subject. The result has the command of the walk; the reason
+    of one that passed is why its walk ended before a step, or empty."""
+    oracles: list[_Telling] = []
+
+    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
+        oracles.append(_Telling(*args, release=release, **kwargs))
+        return oracles[-1]
+
+    judgement = judged(walk, subject, oracle, release)
+    result, steps = judgement.result, walk.history.taken
+    taken = len(judgement.history)
+    if result.verdict != Verdict.PASS.value or taken == len(steps):
+        return result
+    # The first step of a story is the machine, which no history has.
+    end = f"it ended before step {taken + 2} ({steps[taken].sentence}): {oracles[-1].why}"
+    return msgspec.structs.replace(result, reason=end, steps=result.steps[: taken + 1])

@@ -88,14 +88,6 @@ def _nothing(draft: Draft) -> bool:
     return True
 
 
-def _two_restarts(draft: Draft) -> bool:
-    return draft.restart() and draft.restart(kill=True)
-
-
-def _reboot_without(draft: Draft) -> bool:
-    return draft.restart(Reboot(), Delete(_own(draft).name))
-
-
 def _delete(draft: Draft) -> bool:
     return draft.take(Delete(_own(draft).name))
 
@@ -115,10 +107,6 @@ def _replaced(draft: Draft) -> bool:
 def _replaced_while_it_stops(draft: Draft) -> bool:
     gone, draft.pod = _own(draft).name, _second(draft)
     return draft.take(ReplaceStopping(gone, draft.pod), EndStopping())
-
-
-def _apply_while_down(draft: Draft) -> bool:
-    return draft.restart(Apply(guaranteed("late", 1)))
 
 
 def _three_while_down(draft: Draft) -> bool:
@@ -337,16 +325,16 @@ EVENTS: Final[dict[str, Event]] = {
     "none": _nothing,
     "restart": lambda draft: draft.restart(),
     "kill": lambda draft: draft.restart(kill=True),
-    "two restarts": _two_restarts,
+    "two restarts": lambda draft: draft.restart() and draft.restart(kill=True),
     "reboot": lambda draft: draft.restart(Reboot()),
-    "reboot without the pod": _reboot_without,
+    "reboot without the pod": lambda draft: draft.restart(Reboot(), Delete(_own(draft).name)),
     "delete": _delete,
     "delete by force": lambda draft: draft.take(Delete(_own(draft).name, force=True)),
     "delete and apply again": _again,
     "replaced before a round": _replaced,
     "replaced while it stops": _replaced_while_it_stops,
     "delete while down": lambda draft: draft.restart(Delete(_own(draft).name)),
-    "apply while down": _apply_while_down,
+    "apply while down": lambda draft: draft.restart(Apply(guaranteed("late", 1))),
     "three pods while down": _three_while_down,
     "three pods at once": _three_at_once,
     "a container restarts all": lambda draft: (
@@ -384,10 +372,6 @@ EVENTS: Final[dict[str, Event]] = {
 }
 
 
-def _same_again(draft: Draft) -> bool:
-    return draft.take(Apply(_second(draft)))
-
-
 def _first_goes(draft: Draft) -> bool:
     return bool(draft.first) and draft.take(Delete(draft.first), Apply(guaranteed("next", 2)))
 
@@ -413,7 +397,7 @@ def _the_rest(draft: Draft) -> bool:
 THEN: Final[dict[str, Event]] = {
     "nothing": _nothing,
     "another pod": lambda draft: draft.another("next", 2),
-    "the same again": _same_again,
+    "the same again": lambda draft: draft.take(Apply(_second(draft))),
     "a shared pod": lambda draft: draft.take(
         Apply(burstable("shared", request="500m")), Apply(best_effort("idle"))
     ),
@@ -428,13 +412,9 @@ THEN: Final[dict[str, Event]] = {
 }
 
 
-def _all_go(draft: Draft) -> bool:
-    return draft.take(*map(Delete, list(draft.node.granted)))
-
-
 FINALLY: Final[dict[str, Event]] = {
     "nothing": _nothing,
     "restart": lambda draft: draft.view.running and draft.restart(),
     "kill": lambda draft: draft.view.running and draft.restart(kill=True),
-    "every pod goes": _all_go,
+    "every pod goes": lambda draft: draft.take(*map(Delete, list(draft.node.granted))),
 }

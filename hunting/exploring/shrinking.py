@@ -137,9 +137,7 @@ def _droppable(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
 
 
 def _gone(
-    parts: Sequence[_Part],
-    without: Callable[[Sequence[_Part]], History | None],
-    differ: Differ,
+    parts: Sequence[_Part], without: Callable[[Sequence[_Part]], History | None], differ: Differ
 ) -> tuple[Sequence[_Part], History | None]:
     """Parts without which the history differs as before, all that go together, and the history
     without them; ``None`` where each is needed."""

@@ -17,12 +17,7 @@ from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.copies import flat_copy
-from reference.cpumanager.metrics import (
-    EXCLUSIVE_OF_NODE,
-    EXCLUSIVE_OF_POD,
-    SHARED_BY_POD,
-    Metrics,
-)
+from reference.cpumanager.metrics import EXCLUSIVE_OF_NODE, EXCLUSIVE_OF_POD, SHARED_BY_POD, Metrics
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_none import new_none_policy
 from reference.cpumanager.policy_options import require_options_allowed

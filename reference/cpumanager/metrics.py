@@ -12,41 +12,6 @@ from typing import Final, NamedTuple
 from reference.feature_gates import enabled
 from reference.releases import AnyRelease, minor_of
 
-__all__ = [
-    "ADMISSIONS",
-    "ADMISSION_ERRORS",
-    "ADMISSION_TIMES",
-    "ALIGNED",
-    "ALIGNED_CONTAINERS",
-    "ALIGNED_PODS",
-    "ERRORS",
-    "EXCLUSIVE",
-    "EXCLUSIVE_OF_NODE",
-    "EXCLUSIVE_OF_POD",
-    "IN_ONE_CACHE",
-    "MISALIGNED",
-    "MISALIGNED_CONTAINERS",
-    "MISALIGNED_PODS",
-    "NODE_ALLOCATIONS",
-    "NODE_ERRORS",
-    "NODE_EXCLUSIVE",
-    "PER_NUMA",
-    "POD_ALLOCATIONS",
-    "POD_ERRORS",
-    "POD_EXCLUSIVE",
-    "POD_SHARED",
-    "POOL",
-    "REQUESTS",
-    "SHARED_BY_POD",
-    "Metrics",
-    "allocation_errors",
-    "allocations",
-    "assignments",
-    "is_gauge",
-    "known_to",
-    "of_numa_node",
-]
-
 REQUESTS = "kubelet_cpu_manager_pinning_requests_total"
 ERRORS = "kubelet_cpu_manager_pinning_errors_total"
 POOL = "kubelet_cpu_manager_shared_pool_size_millicores"
@@ -86,23 +51,13 @@ MISALIGNED_PODS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="pod"}
 #: The first minor that counts it, by the start of the name. The last are counted with a feature
 #: gate on alone.
 _SINCE: Final[Mapping[str, int]] = {
-    REQUESTS: 26,
-    ERRORS: 26,
-    ADMISSIONS: 27,
-    ADMISSION_ERRORS: 27,
-    ADMISSION_TIMES: 27,
-    POOL: 32,
-    EXCLUSIVE: 32,
-    ALIGNED: 33,
-    MISALIGNED: 33,
-    IN_ONE_CACHE: 33,
-    PER_NUMA: 33,
-    _BOUNDARY: 36,
-    "resource_manager_allocation": 36,
-    _ASSIGNMENTS: 36,
-    "kubelet_resource_manager_allocation": 37,
-    f"kubelet_{_ASSIGNMENTS}": 37,
-}
+    REQUESTS: 26, ERRORS: 26,
+    ADMISSIONS: 27, ADMISSION_ERRORS: 27, ADMISSION_TIMES: 27,
+    POOL: 32, EXCLUSIVE: 32,
+    ALIGNED: 33, MISALIGNED: 33, IN_ONE_CACHE: 33, PER_NUMA: 33,
+    _BOUNDARY: 36, "resource_manager_allocation": 36, _ASSIGNMENTS: 36,
+    "kubelet_resource_manager_allocation": 37, f"kubelet_{_ASSIGNMENTS}": 37,
+}  # fmt: skip
 _GATED: Final = ("resource_manager_", "kubelet_resource_manager_")
 _RENAMED: Final = 37
 

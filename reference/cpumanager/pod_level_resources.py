@@ -44,10 +44,7 @@ def empty_pool_fault(pod: Pod, total: int, counts: Mapping[str, int]) -> str:
 
 
 def partition(
-    pod: Pod,
-    cpus: CPUSet,
-    counts: Mapping[str, int],
-    take: Callable[[CPUSet, int], CPUSet],
+    pod: Pod, cpus: CPUSet, counts: Mapping[str, int], take: Callable[[CPUSet, int], CPUSet]
 ) -> dict[str, CPUSet]:
     """What each container of the pod gets out of the pod's ``cpus``, by name.
 

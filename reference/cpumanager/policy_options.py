@@ -73,11 +73,7 @@ class StaticOptions:
 
     @classmethod
     def parse(
-        cls,
-        given: Mapping[str, str],
-        gates: Mapping[str, bool],
-        *,
-        release: AnyRelease = NEWEST,
+        cls, given: Mapping[str, str], gates: Mapping[str, bool], *, release: AnyRelease = NEWEST
     ) -> StaticOptions:
         """Read policy options under these feature gates (``NewStaticPolicyOptions``).
 

@@ -137,11 +137,11 @@ class _Reader:
     def peek(self) -> bytes:
         return self.data[self.at : self.at + 1]
 
-    def value(self, depth: int, context: str = "looking for beginning of value") -> Value:
+    def value(self, depth: int) -> Value:
         self.match(_BLANKS)
         first = self.peek()
         if not first or first[0] not in _STARTS:
-            raise self.unexpected(context)
+            raise self.unexpected("looking for beginning of value")
         if depth > _MAX_DEPTH:
             raise NotModelled(f"JSON nested deeper than {_MAX_DEPTH}")
         if first == b"{":

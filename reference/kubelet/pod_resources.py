@@ -19,21 +19,6 @@ from reference.releases import AnyRelease, has, minor_of
 from reference.steps import Container, Kind, Pod
 from reference.view import HeldDevice
 
-__all__ = [
-    "ASKED",
-    "ASKED_ALLOCATABLE",
-    "ASKED_GET",
-    "ASKED_LIST",
-    "BURST",
-    "CALLS_A_SECOND",
-    "COUNTERS",
-    "OVER_THE_LIMIT",
-    "WHOLE_POD",
-    "PodResources",
-    "Refused",
-    "flood_answers",
-]
-
 #: The name under which CPUs of a pod as a whole are reported.
 WHOLE_POD = ""
 

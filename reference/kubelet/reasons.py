@@ -154,16 +154,13 @@ def reason_for(
     if policy.serves_whole(judged) and _is_for_whole_pods(config):
         return _out_of_the_pods(policy, judged, container, count)
     if count:
-        return Reason(Rule.WHOLE_CPUS, _asks_for(container), count)
+        text = f"the pod is Guaranteed and asks for {container.requested_cpu or 0} CPUs here"
+        return Reason(Rule.WHOLE_CPUS, text, count)
     return _why_none(judged, container, managers, release)
 
 
 def _is_for_whole_pods(config: KubeletConfig) -> bool:
     return config.topology_manager_policy != "none" and config.topology_manager_scope == "pod"
-
-
-def _asks_for(container: Container) -> str:
-    return f"the pod is Guaranteed and asks for {container.requested_cpu or 0} CPUs here"
 
 
 def _out_of_the_pods(policy: StaticPolicy, pod: Pod, container: Container, count: int) -> Reason:

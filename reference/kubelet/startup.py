@@ -82,7 +82,7 @@ class Maker:
             info.numa_node_ids,
             release=self.release,
             kept=devices,
-            running=_running(runtime),
+            running={(uid, name) for uid, boxes in runtime.running().items() for name in boxes},
             doubtful=runtime.restarted,
         )
         manager.memory_manager = self._memory_manager(info, config, memory)
@@ -140,10 +140,6 @@ class Maker:
             return info.cpu_topology()
         except DiscoveryError:
             return CPUTopology.of({})
-
-
-def _running(runtime: Runtime) -> set[tuple[str, str]]:
-    return {(uid, name) for uid, boxes in runtime.running().items() for name in boxes}
 
 
 def require_valid(config: KubeletConfig, release: AnyRelease) -> None:

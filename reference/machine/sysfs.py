@@ -34,10 +34,6 @@ class Unreadable(Exception):
     """A path leads to something, and it cannot be read; ``str()`` is Go's text for it."""
 
 
-def _link_loop(path: str) -> Unreadable:
-    return Unreadable(f"open /{path}: too many levels of symbolic links")
-
-
 class SysFS:
     """One tree. Paths may lead through links; a link that leaves the tree, and one whose target
     does not exist, is a missing file."""
@@ -160,7 +156,7 @@ class SysFS:
                     continue
                 links += 1
                 if links > _MAX_LINKS:
-                    raise _link_loop(path)
+                    raise Unreadable(f"open /{path}: too many levels of symbolic links")
                 done = [] if target.startswith("/") else done[:-1]
                 ahead.extend(target.split("/")[::-1])
         return "/".join(done)

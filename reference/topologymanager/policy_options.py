@@ -49,11 +49,7 @@ class TopologyOptions:
 
     @classmethod
     def parse(
-        cls,
-        given: Mapping[str, str],
-        gates: Mapping[str, bool],
-        *,
-        release: AnyRelease = NEWEST,
+        cls, given: Mapping[str, str], gates: Mapping[str, bool], *, release: AnyRelease = NEWEST
     ) -> TopologyOptions:
         """Read the options under these feature gates (``NewPolicyOptions``).
 

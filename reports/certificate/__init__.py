@@ -12,16 +12,6 @@ from reports.certificate.face import html
 from reports.certificate.making import Findings, Promise, make
 
 __all__ = [
-    "Answer",
-    "CertificateError",
-    "Check",
-    "Findings",
-    "Here",
-    "Promise",
-    "Statement",
-    "checks",
-    "encode",
-    "html",
-    "make",
-    "read",
-]
+    "Answer", "CertificateError", "Check", "Findings", "Here", "Promise", "Statement", "checks",
+    "encode", "html", "make", "read",
+]  # fmt: skip

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from reports.certificate.document import Entry, Facts, Firmware, Level, Machine, Statement, System
+from reports.certificate.document import Entry, Facts, Firmware, Level, Machine, Statement
 from reports.certificate.making import is_open
 from reports.html import environment
 from reports.noise import Noise, picture
-from reports.text import line, utc, web_link, when
+from reports.text import line, many, utc, web_link, when
 from topologies import drawing
 
 #: What fits on the face: characters of a fact, settings, and reasons for what is missing.
@@ -89,16 +89,19 @@ def html(statement: Statement) -> str:
 def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
     """Name and value of what stands on the face, by heading; empty values are left out."""
     machine, firmware, system = facts.machine, facts.firmware, facts.system
-    kubelet = facts.kubelet
+    systemd = f"systemd {system.systemd}" if system.systemd else ""
+    unknown = "none: the machine is described" if machine.described else "not named by its kernel"
+    threads = machine.threads_per_core
+    smt = f"SMT with {threads} threads each" if threads > 1 else "without SMT"
     blocks = {
         "Machine": {
             "Product": f"{firmware.vendor} {firmware.product}".strip(),
             "Board": firmware.board,
-            "Processor": _processor(machine),
+            "Processor": machine.processor or unknown,
             "Microcode": machine.microcode,
-            "CPUs": f"{machine.cpus} on {machine.cores} physical cores, {_smt(facts)}",
-            "Sockets, NUMA": f"{_many(machine.sockets, 'socket')}, "
-            + _many(machine.numa_nodes, "NUMA node"),
+            "CPUs": f"{machine.cpus} on {machine.cores} physical cores, {smt}",
+            "Sockets, NUMA": f"{many(machine.sockets, 'socket')}, "
+            + many(machine.numa_nodes, "NUMA node"),
             "Memory": _memory(machine),
             "Firmware": " ".join(
                 filter(
@@ -111,13 +114,13 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
             "Unit": _unit(facts),
         },
         "System": {
-            "Operating system": ", ".join(filter(None, (system.os, _systemd(system)))),
+            "Operating system": ", ".join(filter(None, (system.os, systemd))),
             "Kernel": f"{system.kernel} {system.architecture}".strip(),
             "Command line": system.command_line,
             "Control groups": system.cgroup,
             "Container runtime": system.runtime,
             "Distribution": system.distribution,
-            "Kubelet": kubelet.version,
+            "Kubelet": facts.kubelet.version,
             "Allowed to the run": facts.allowed,
             "Operator": facts.operator or "not named",
         },
@@ -129,21 +132,12 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def _systemd(system: System) -> str:
-    return f"systemd {system.systemd}" if system.systemd else ""
-
-
 def _memory(machine: Machine) -> str:
     if not machine.memory:
         return ""
     parts = [f"{size / _GIB:.1f}" for size in machine.memory_by_node.values()]
     alike = f"{len(parts)} x {parts[0]}" if len(set(parts)) == 1 else " + ".join(parts)
     return f"{machine.memory / _GIB:.1f} GiB" + (f" ({alike})" if len(parts) > 1 else "")
-
-
-def _processor(machine: Machine) -> str:
-    unknown = "none: the machine is described" if machine.described else "not named by its kernel"
-    return machine.processor or unknown
 
 
 def _cpu_settings(firmware: Firmware) -> Iterator[str]:
@@ -157,15 +151,6 @@ def _unit(facts: Facts) -> str:
     if facts.kind == "pre-certificate":
         return ""
     return f"by {', '.join(facts.unit.digests)}" if facts.unit.digests else "not named"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _smt(facts: Facts) -> str:
-    threads = facts.machine.threads_per_core
-    return f"SMT with {threads} threads each" if threads > 1 else "without SMT"
 
 
 def _hardware(facts: Facts) -> str:

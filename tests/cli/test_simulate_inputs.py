@@ -29,8 +29,8 @@ from hil.pods import manifest as manifest_on_a_node
 from pinproof import files
 from pinproof.configuration_fields import FIELDS
 from pinproof.files import documents
+from pinproof.inputs import pods_given
 from pinproof.manifests import BadManifest, pods_of
-from pinproof.pods import pods_given
 from pinproof.settings import Given, settings_of
 from reference import CPUSet
 from reference.steps import Kind, KubeletConfig, Pod, PodResources

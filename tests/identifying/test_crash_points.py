@@ -210,7 +210,7 @@ def test_a_machine_that_is_too_small_is_refused() -> None:
 
 def test_the_command_names_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line for each that breaks a promise, and how many there were."""
-    monkeypatch.setattr("pinproof.crash_points.open_subject", lambda name: Model(release="1.36"))
+    monkeypatch.setattr("pinproof.hunt.open_subject", lambda name: Model(release="1.36"))
     shown = CliRunner().invoke(app, ["hunt", "--crash-points", "kubelet:1.36", "--depth", "1"])
     assert shown.exit_code == 1, shown.output
     assert shown.stdout.splitlines()[-1].endswith("points; broken: 4 at cpu_manager_state")

@@ -9,13 +9,6 @@ from topologies.capturing.saving import check_place, write_capture
 from topologies.capturing.ssh import capture_ssh
 
 __all__ = [
-    "BadTarget",
-    "Capture",
-    "CaptureError",
-    "HostKeyError",
-    "capture_host",
-    "capture_qemu",
-    "capture_ssh",
-    "check_place",
-    "write_capture",
-]
+    "BadTarget", "Capture", "CaptureError", "HostKeyError", "capture_host", "capture_qemu",
+    "capture_ssh", "check_place", "write_capture",
+]  # fmt: skip

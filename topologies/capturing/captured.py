@@ -37,7 +37,7 @@ class Capture:
     impossible: str = ""
 
 
-def captured(data: bytes, *, where: str, source: str, shape: str = "") -> Capture:
+def captured(data: bytes, *, where: str, source: str) -> Capture:
     """The capture that a node's stream holds. ``where`` names the node in errors, ``source`` in
     the capture. Raises :class:`CaptureError` where the stream is not a capture, or an
     incomplete one: without online CPUs or without their topology there is no machine."""
@@ -56,7 +56,6 @@ def captured(data: bytes, *, where: str, source: str, shape: str = "") -> Captur
         source=f"{source}, Linux {received.kernel or 'unknown'}, {received.arch or 'unknown'}",
         kernel=received.kernel,
         arch=received.arch,
-        shape=shape,
         left_out=tuple(left_out),
         warnings=_oddities(findings),
         impossible=next((str(one) for one in findings if one.impossible), ""),

@@ -242,7 +242,7 @@ def _devices(places: Sequence[Place]) -> Iterator[str]:
 def _memory(spec: Spec, ranks: Sequence[int], total: int) -> Iterator[str]:
     """NUMA nodes with their memory, CPUs and distances. Places that stay empty, and those of gaps,
     are said to be in node 0: QEMU wants every place in some node."""
-    tree = describe(_without_offline(spec)).tree
+    tree = describe(str(spec).partition("-off")[0]).tree
     nodes = spec.nodes + spec.memory_nodes
     wanted = max(_LEAST_MEMORY, _MEMORY_PER_CPU * len(ranks))
     elsewhere = (1 << total) - 1 & ~bits(ranks[cpu] for cpu in ids(spec.present))
@@ -259,10 +259,6 @@ def _memory(spec: Spec, ranks: Sequence[int], total: int) -> Iterator[str]:
         for other, value in enumerate(tree[f"{NODE}/node{node}/distance"].split()):
             if other != node:
                 yield from ("-numa", f"dist,src={node},dst={other},val={value}")
-
-
-def _without_offline(spec: Spec) -> str:
-    return str(spec).partition("-off")[0]
 
 
 # --- in QEMU's own words ---------------------------------------------------------------------
@@ -297,20 +293,16 @@ def _raw(text: str, options: str, board: Board) -> Layout:
     if board is not X86 and ("-device" in arguments or "-machine" in arguments):
         raise BadTarget(where, "-device and -machine are only for x86")
     name = next(one for one in BOARDS if BOARDS[one] is board)
+    said = [*filter(None, [name]), *arguments, *(["-nosmt"] if kernel else [])]
+    said += ["-offline", format_list(offline)] if offline else []
     return Layout(
-        text=" ".join(
-            [*filter(None, [name]), *arguments, *(["-nosmt"] if kernel else []), *_said(offline)]
-        ),
+        text=" ".join(said),
         arguments=tuple(_completed(arguments, board)),
         cpus=_count(where, arguments),
         board=board,
         offline=tuple(ids(offline)),
         kernel=(*kernel, *(("cpu0_hotplug",) if offline & 1 else ())),
     )
-
-
-def _said(offline: int) -> list[str]:
-    return ["-offline", format_list(offline)] if offline else []
 
 
 def _offline(where: str, value: str) -> int:

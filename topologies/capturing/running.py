@@ -29,7 +29,6 @@ class TookTooLong(Exception):
 def started(
     command: Sequence[str],
     *,
-    stdin: int = subprocess.DEVNULL,
     stderr: int = subprocess.DEVNULL,
     pass_fds: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
@@ -38,7 +37,7 @@ def started(
     launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *command]
     process = subprocess.Popen(
         launch,
-        stdin=stdin,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=stderr,
         pass_fds=pass_fds,
@@ -50,7 +49,7 @@ def started(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):
+        for stream in (process.stdout, process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()

@@ -66,15 +66,13 @@ class Address:
     def __str__(self) -> str:
         user = f"{self.user}@" if self.user else ""
         port = f":{self.port}" if self.port != 22 else ""
-        return f"{SCHEME}://{user}{self._bracketed()}{port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{SCHEME}://{user}{host}{port}"
 
     @property
     def known_as(self) -> str:
         """How known_hosts names it."""
         return self.host if self.port == 22 else f"[{self.host}]:{self.port}"
-
-    def _bracketed(self) -> str:
-        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def capture_ssh(

@@ -7,7 +7,6 @@ nodes. Where list, mask and links of a node are all there and disagree, they sta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import reduce
 from operator import or_
 from typing import Final
@@ -72,10 +71,6 @@ def _by_node(draft: Draft, paths: re.Pattern[str]) -> dict[int, int]:
     return members
 
 
-def _union(sets: Iterable[int]) -> int:
-    return reduce(or_, sets, 0)
-
-
 def _mend_links(draft: Draft) -> None:
     """Links that lead to no CPU: packers that copy a part of sysfs leave such."""
     folders = draft.folders
@@ -96,7 +91,7 @@ def _mend_links(draft: Draft) -> None:
 def _add_links(draft: Draft, nodes: list[int]) -> None:
     """For CPUs that have a folder, are in no node's folder, and in the list or mask of just one
     node."""
-    linked, folders = _union(_linked(draft).values()), draft.folders
+    linked, folders = reduce(or_, _linked(draft).values(), 0), draft.folders
     homes = _homes(draft)
     claims = {node: _listed(draft, node, homes.get(node, 0)) for node in nodes}
     seen = twice = 0

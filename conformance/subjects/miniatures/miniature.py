@@ -70,7 +70,7 @@ class Miniature:
         """A node of the model with all that is wrong."""
         switched = [one for one in self._wrong if isinstance(one, str)]
         readings = (one for one in self._wrong if not isinstance(one, type | str))
-        reading = next(readings, _as_given)
+        reading = next(readings, lambda config: config)
         node = self._part(Reader)(
             trees,
             machine,
@@ -105,7 +105,3 @@ def _said(wrong: object) -> str:
     if isinstance(wrong, str):
         return switch(wrong).says
     return " ".join((wrong.__doc__ or "").split("\n\n")[0].split())
-
-
-def _as_given(config: KubeletConfig) -> KubeletConfig:
-    return config

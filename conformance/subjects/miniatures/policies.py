@@ -133,15 +133,13 @@ class TakesTheLastOfEquals(StaticPolicy):
     def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
         """What has to be spread over several NUMA nodes is taken as it should be."""
         taken = super().take(available, count, hint_nodes)
-        free = {one: available & self.topology.cpus_in_numa_nodes(one) for one in self._nodes()}
+        nodes = self.topology.numa_masks
+        free = {one: available & self.topology.cpus_in_numa_nodes(one) for one in nodes}
         chosen = self.topology.numa_node_ids(taken)
         if len(chosen) != 1:
             return taken
         last = max(one for one in free if len(free[one]) == len(free[chosen[0]]))
         return super().take(free[last], count, hint_nodes)
-
-    def _nodes(self) -> list[int]:
-        return list(self.topology.numa_masks)
 
 
 class ForgetsWhatInitHolds(StaticPolicy):

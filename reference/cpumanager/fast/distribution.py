@@ -31,11 +31,7 @@ def best_combination(
 ) -> tuple[Sequence[int], Sequence[int]] | None:
     """As ``cpu_assignment.best_combination``; no NUMA node may come twice."""
     balance = Balance(
-        [free[numa] for numa in numas],
-        num_cpus,
-        cpu_group_size,
-        k,
-        capped=sockets is not None,
+        [free[numa] for numa in numas], num_cpus, cpu_group_size, k, capped=sockets is not None
     )
     found, inside = _best(balance, numas, sockets)
     if found is None:
