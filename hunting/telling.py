@@ -123,7 +123,6 @@ def script(find: Find) -> str:
     written = {name: pformat(value, width=92, sort_dicts=False) for name, value in parts.items()}
     return f'''"""{find.rule}: broken by the model of {find.release}."""
 
-from hunting.calls import call
 from hunting.finds import Find
 from hunting.replaying import replayed
 

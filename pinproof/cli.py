@@ -66,8 +66,8 @@ _PANELS: Final = {
             "Show which CPUs each container would get, and why: as a table and a picture.",
             "--machine 2s-4n-64c-smt2 --pods 4,2,1.5"),
         "upgrade": Lazy("upgrade.upgrade",
-            "Rehearse an upgrade of the kubelet on one machine, and the way back: does each "
-            "kubelet start, and do pods that run keep their CPUs?",
+            "Rehearse an upgrade of the kubelet on one machine, the way back, and the upgrade once "
+            "more: does each kubelet start, and do pods that run keep their CPUs?",
             "1.36 1.37 --machine node7.tar.xz"),
     },
     "Machines": {
