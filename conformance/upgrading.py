@@ -437,10 +437,14 @@ class _Rehearsal:
             self._killed_at = PurePosixPath(node.killed_at_rename).name
             self._model.silence(f"{self._kubelet.name} was killed before it was done")
 
-    def _settled(self, running: Sequence[str]) -> View:
-        """Once the kubelet has ended, or these pods run."""
+    def _settled(self, pods: Sequence[str]) -> View:
+        """Once the kubelet has ended, or has decided about these pods."""
+
+        def is_decided(view: View, name: str) -> bool:
+            return name in view.pods and view.pods[name].phase is not Phase.PENDING
+
         return self._node.settle(
-            lambda view: not view.running or all(_runs(view, name) for name in running)
+            lambda view: not view.running or all(is_decided(view, name) for name in pods)
         )
 
     def _drained(self, view: View) -> list[Pod]:
