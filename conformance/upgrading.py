@@ -11,6 +11,9 @@ given a pod more, and so is the new one. After every step from the new kubelet's
 is judged by :mod:`conformance.promises`, and by the models of the two releases as long as they can
 tell. What was broken before the upgrade is no fault of it.
 
+Where a kubelet does not start over the file, the rehearsal is done once more without the file at
+that moment, as the kubelet's own error asks for: does it start then, and who holds other CPUs?
+
 The new kubelet may have another machine or another configuration; then the way back is the end. A
 kubelet that does not start
 then over the state file that it finds is started once more without that file, as its own error
@@ -112,8 +115,9 @@ class Plan:
     ``gone`` are those that are deleted before the upgrade. ``state``: the text of a state file over
     which the old kubelet starts first (``None``: none); ``known`` are the pods that run by then.
     ``going``: how each kubelet goes. ``killed``: where the new kubelet is killed as it starts for
-    the first time and is given a pod more; it is started again then. ``to_machine`` and
-    ``to_config``: what the new kubelet has instead (``None``: the same)."""
+    the first time and is given a pod more; it is started again then. ``emptied``: on which leg the
+    state file is removed before the kubelet starts. ``to_machine`` and ``to_config``: what the new
+    kubelet has instead (``None``: the same)."""
 
     machine: Machine
     config: KubeletConfig
@@ -124,6 +128,7 @@ class Plan:
     known: Sequence[Pod] = ()
     going: Going = Going.STOP
     killed: Killed | None = None
+    emptied: Leg | None = None
     to_machine: Machine | None = None
     to_config: KubeletConfig | None = None
 
@@ -190,8 +195,8 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What became of the pods where a kubelet started on another machine, or with another
-    configuration, than the one before it. ``ended``: the pods that held CPUs and do not run any
-    more, each with the kubelet's reason (``""``: the kubelet does not run).
+    configuration, than the one before it, or where it did not start. ``ended``: the pods that held
+    CPUs and do not run any more, each with the kubelet's reason (``""``: the kubelet does not run).
     ``refusal``: why the kubelet did not start over the state file (``""``: it did); ``recovered``:
     whether it started once that file was removed, and ``moved``: pods that hold other CPUs then."""
 
@@ -219,9 +224,9 @@ class Broken:
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
     """What came of a rehearsal. ``notes``: what a person should know of it. ``turns``: one for each
-    leg where the machine or the configuration changes; else none. ``killed``: the file at whose
-    rename the new kubelet was killed (``""``: it was not). ``broken_before``: the rules that the
-    old kubelet breaks by itself."""
+    leg where the machine or the configuration changes; else one where a kubelet did not start.
+    ``killed``: the file at whose rename the new kubelet was killed (``""``: it was not).
+    ``broken_before``: the rules that the old kubelet breaks by itself."""
 
     stages: tuple[Stage, ...]
     broken: tuple[Broken, ...]
@@ -254,6 +259,22 @@ def rehearse(
     for one in (old, new):
         if not isinstance(one, TakesOver):
             raise SubjectUsageError(f"{one.info.name} cannot take over from another kubelet")
+    found = _rehearsed(old, new, plan, say)
+    refused = next((one for one in found.stages if one.leg and one.view.error), None)
+    if refused is None or refused.leg is None or plan.changes:
+        return found
+    leg = refused.leg
+    try:
+        again = _rehearsed(old, new, replace(plan, emptied=leg, killed=None), say)
+    except SubjectLostError:  # what was found stays
+        return found
+    before, after = _around(again, leg)
+    moved = _moved(before, after) if after.running else ()
+    turn = Turn(refused.kubelet, leg, {}, refused.view.error, after.running, moved)
+    return replace(found, turns=(turn,))
+
+
+def _rehearsed(old: Subject, new: Subject, plan: Plan, say: Callable[[str], None]) -> Rehearsed:
     rehearsal = _Rehearsal(old, new, plan, say)
     try:
         return rehearsal.run()
@@ -261,6 +282,12 @@ def rehearse(
         raise SubjectLostError(str(error), evidence=error.evidence) from error
     finally:
         rehearsal.close()
+
+
+def _around(found: Rehearsed, leg: Leg) -> tuple[View, View]:
+    """The node before a leg, and at its end."""
+    at = next(number for number, one in enumerate(found.stages) if one.leg is leg)
+    return found.stages[at - 1].view, found.stages[at].view
 
 
 def rehearse_killed(
@@ -409,6 +436,9 @@ class _Rehearsal:
         self._kubelet, self._takes_over = kubelet.info, kubelet
         self._model.hand_over(kubelet.info.release)
         self._comparison.begin(self._model)
+        if self._plan.emptied is self._leg:
+            self._take(RemoveState())
+            self._before = None  # what was booked is forgotten
         if self._plan.killed and self._leg is Leg.THERE:
             self._kill_on_the_way(self._plan.killed, next(iter(self._plan.later), None))
         view = self._start()

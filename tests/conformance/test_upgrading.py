@@ -462,5 +462,12 @@ def test_two_machines_of_one_name_are_refused() -> None:
         _changed(machine=SMALL, config=LISTED, to_machine=other)
 
 
-def test_without_a_change_there_is_nothing_to_tell_of_one() -> None:
-    assert _rehearsed("1.17", "1.37").turns == ()
+def test_a_kubelet_that_does_not_start_is_tried_without_the_file() -> None:
+    """On the leg on which it did not; the rehearsal itself goes on without that."""
+    (there,) = _rehearsed("1.17", "1.37").turns
+    assert (there.leg, there.recovered, there.moved, there.ended) == (THERE, True, ("a",), {})
+    assert "cannot unmarshal string" in there.refusal
+    (back,) = _rehearsed("1.17", "1.20").turns
+    assert (back.leg, back.recovered, {*back.moved}) == (BACK, True, {"a", "later"})
+    assert "cannot unmarshal object" in back.refusal
+    assert _rehearsed("1.36", "1.37").turns == ()
