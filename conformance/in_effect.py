@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from conformance.kubelets.durations import seconds
 from reference.steps import RECONCILE_PERIOD
 
 #: What stands before the settings in evidence.
@@ -32,8 +33,6 @@ _SCOPE: Final = re.compile(r'\b(?:Experimental)?TopologyManagerScope"?:"?([\w-]+
 _MEMORY: Final = re.compile(r'\b(?:Experimental)?MemoryManagerPolicy(?:Name)?"?:"?([\w-]+)')
 #: In nanoseconds, or as Go writes a duration.
 _PERIOD: Final = re.compile(r'\b(?:Experimental)?CPUManagerReconcilePeriod"?:"?([\w.]+)')
-_PARTS: Final = re.compile(r"([\d.]+)(h|ms|m|s)")
-_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 #: ``policy_static.go``: structured, and as it was up to 1.20.
 _RESERVED: Final = re.compile(
     r'Reserved CPUs not available for exclusive assignment".* reserved="([\d,-]*)"'
@@ -83,8 +82,8 @@ def _period(text: str) -> str:
     """``0.1 s`` of ``100000000`` or ``100ms``."""
     if text.isdigit():
         return f"{int(text) / 1e9:g} s"
-    parts = _PARTS.findall(text)
-    return f"{sum(float(count) * _SECONDS[unit] for count, unit in parts):g} s" if parts else ""
+    found = seconds(text)
+    return "" if found is None else f"{float(found):g} s"
 
 
 def _of(pattern: re.Pattern[str], text: str) -> str:

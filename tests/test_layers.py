@@ -77,7 +77,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "transport": "inspection safety shell",
         "lab": "shell transport",
         "pods": "answers changes inspection observation shell transport",
-        "session": "answers distributions inspection lab observation pods safety shell transport",
+        "session": "distributions inspection lab observation pods safety shell transport",
         "isolation": "observation session shell",
         "subject": "distributions inspection lab observation pods safety session shell transport",
         "dry_run": (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from conformance.kubelets.durations import seconds
 from reference import CPUSet, CPUSetParseError
 from reference.steps import RECONCILE_PERIOD, KubeletConfig
 from reference.view import CFS_PERIOD
@@ -86,11 +86,8 @@ def deciding(settings: Mapping[str, Any]) -> KubeletConfig:
 
 
 def _microseconds(text: str) -> int:
-    """A duration in one unit, as kubelets' own files have it."""
-    found = re.fullmatch(r"(\d+)(m?s)", text)
-    if not found:
-        return CFS_PERIOD
-    return int(found[1]) * (1000 if found[2] == "ms" else 1_000_000)
+    """Of a duration that is no zero; else the default."""
+    return int((seconds(text) or 0) * 1_000_000) or CFS_PERIOD
 
 
 def _text(settings: Mapping[str, Any], name: str) -> str:

@@ -13,7 +13,6 @@ remembers what a uid had asked for.
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,8 +21,8 @@ from shlex import quote
 
 import topologies
 from conformance.discovered import info_of
+from conformance.kubelets.durations import seconds
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUnable
-from hil.answers import fraction
 from hil.distributions import Distribution
 from hil.inspection import NodeFacts, kubelet_of
 from hil.observation import Observation, Places, Process, look, marker, read_observation
@@ -125,7 +124,8 @@ class NodeSession:
     def reconcile_period(self) -> float:
         """``cpuManagerReconcilePeriod``, in seconds; the kubelet's default is 10."""
         text = kubelet_of(self.facts).settings.get("cpuManagerReconcilePeriod")
-        return _seconds(str(text)) if text else 10.0
+        found = seconds(str(text)) if text else None
+        return float(found or 10)
 
     # ---- for a scenario -------------------------------------------------------------------
 
@@ -422,12 +422,3 @@ def _uids(pods: Sequence[Pod]) -> str:
 def salt() -> str:
     """What makes uids of this scenario its own."""
     return uuid.uuid4().hex
-
-
-def _seconds(text: str) -> float:
-    """A Go duration as configurations have it: ``10s``, ``500ms``, ``1m0s``."""
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-    part = r"(\d+\.?\d*|\.\d+)(ms|[smh])"
-    if not re.fullmatch(f"(?:{part})+", text, re.ASCII):
-        return 10.0
-    return sum(fraction(number) * units[unit] for number, unit in re.findall(part, text))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from conformance.in_effect import LABEL, differing, in_effect
 from conformance.kubelets.configuration import RECONCILE_PERIOD
+from conformance.kubelets.durations import seconds
+from conformance.kubelets.settings import deciding
 from reference.steps import KubeletConfig
 
 HEAD = "I1124 14:42:01.273084      14 "
@@ -149,3 +153,21 @@ def test_options_of_the_topology_manager_are_settings_too() -> None:
     assert differing([given], f"{LABEL}{in_effect([kept])}") == ()
     before = STRUCTURED.replace('"TopologyManagerPolicyOptions":null,', "")
     assert differing([given], f"{LABEL}{in_effect([before])}") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("1h0m0.5s", "3600.5"), (".5s", "0.5"), ("500us", "0.0005"), ("10ns", "1e-8"),
+        ("0", "0"), ("10", None), ("", None), ("-1s", None), ("1s ", None), ("1d", None),
+        ("9" * 400 + "s", None),
+    ],
+)  # fmt: skip
+def test_durations_are_read_as_go_writes_them(text: str, found: str | None) -> None:
+    assert seconds(text) == (None if found is None else Decimal(found))
+
+
+def test_a_period_of_several_units_is_one() -> None:
+    """It was taken for the default."""
+    config = deciding({"cpuCFSQuotaPeriod": "0m0.05s"})
+    assert config.cpu_cfs_quota_period == 50_000
