@@ -19,7 +19,7 @@ from conformance.results import Result
 from pinproof import pytest_arguments
 from tests.cli.conftest import Judges, Stream
 from tests.cli.running import pinproof, python
-from tests.support.until import until
+from tests.support.until import content, until
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
 TRUSTING: Final = ("--subject", "miniature:trusts-its-state")
@@ -179,7 +179,7 @@ def test_an_interrupt_ends_all_processes(
         start_new_session=True,
     )
     stream = tmp_path / "out" / "result.jsonl"
-    assert until(lambda: stream.exists() and len(stream.read_bytes().splitlines()) > 5, 120)
+    assert until(lambda: len(content(stream).splitlines()) > 5, 120)
     assert len(_marked(tmp_path)) == 3
     (os.killpg if whole_group else os.kill)(running.pid, sign)
     out, err = running.communicate(timeout=120)

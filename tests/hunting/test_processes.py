@@ -16,7 +16,7 @@ from conformance.promises import PROMISES
 from conformance.subject import SubjectError
 from hunting.campaign import FILE, Campaign, Header, Shard, read
 from hunting.processes import How, Processes
-from tests.support.until import until
+from tests.support.until import content, until
 
 _LONG = ("--release", "1.37", "--cpus", "8", "--depth", "4", "--alpha", "--seed", "7")
 
@@ -80,7 +80,7 @@ def _hunt(
     )  # fmt: skip
     try:
         kept = folder / FILE
-        assert until(lambda: kept.exists() and shown in kept.read_bytes()), "not written"
+        assert until(lambda: shown in content(kept)), "not written"
         assert until(lambda: len(_members(hunt.pid)) > 2), "no process was started"
         yield hunt
     finally:

@@ -18,7 +18,7 @@ from conformance.kubelets import build, builder, cached, golang, recipe
 from conformance.kubelets.releases import Version
 from conformance.progress import Stage, now_and_then, of_another
 from conformance.subject import SubjectSetupError, SubjectUsageError
-from tests.support.until import until
+from tests.support.until import content, until
 
 #: A release's go.mod, in the forms that the releases have had.
 GO_MOD = """\
@@ -263,7 +263,7 @@ def test_an_interrupted_build_is_no_kubelet(world: World, number: int) -> None:
     )
     with process:
         building = world.home / "building"
-        assert until(lambda: building.exists() and building.read_text())
+        assert until(lambda: content(building))
         go = os.pidfd_open(int(building.read_text()))
         process.send_signal(number)
     assert process.returncode != 0
