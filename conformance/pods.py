@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reference.steps import Container, Kind, Pod
+from reference.steps import Container, Kind, Pod, PodResources
 
 _MEMORY = "64Mi"
 
@@ -31,6 +31,13 @@ def guaranteed(name: str, *cpus: int | str) -> Pod:
 def guaranteed_of(name: str, containers: Sequence[Container]) -> Pod:
     """A Guaranteed pod of these containers, init containers first."""
     return Pod(name, tuple(containers))
+
+
+def pooled(name: str, cpus: int) -> Pod:
+    """A Guaranteed pod with so many CPUs as a whole: half of them for container ``c`` alone, the
+    others for ``rest``."""
+    whole = PodResources(str(cpus), str(cpus), "1Gi", "1Gi")
+    return Pod(name, (exclusive("c", cpus // 2), Container("rest")), resources=whole)
 
 
 def best_effort(name: str) -> Pod:

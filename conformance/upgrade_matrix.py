@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from conformance.discovered import first_core, topology_of
-from conformance.pods import exclusive, guaranteed, guaranteed_of
+from conformance.pods import exclusive, guaranteed, guaranteed_of, pooled
 from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
 from conformance.results import Difference
 from conformance.subject import Subject, SubjectError
@@ -29,7 +29,7 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import FULL_PCPUS
 from reference.kubelet.configuration import reserving
 from reference.releases import has, minor_of
-from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
+from reference.steps import Kind, KubeletConfig, Pod
 from topologies import Machine
 
 #: A rehearsal's machine, unless another is asked for: eight cores, so that every kind of pod fits.
@@ -126,13 +126,7 @@ def _pod_level(machine: Machine, release: str) -> Plan:
         topology_manager_scope="pod",
         feature_gates={"PodLevelResourceManagers": True},
     )
-    resources = PodResources(str(2 * core), str(2 * core), "1Gi", "1Gi")
-    whole = guaranteed_of("pod2", [exclusive("c", core), Container("rest")])
-    pods = [
-        guaranteed("gone", core),
-        guaranteed("pod1", core),
-        replace(whole, resources=resources),
-    ]
+    pods = [guaranteed("gone", core), guaranteed("pod1", core), pooled("pod2", 2 * core)]
     return Plan(machine, config, pods, _later(core), ("gone",))
 
 
@@ -244,11 +238,12 @@ def _cell(
 
 def _word(broken: Sequence[Broken]) -> Word:
     """The worst of them."""
-    said = set(map(_word_of, broken))
+    said = set(map(word_of, broken))
     return next((word for word in Word if word in said), Word.KEEPS)
 
 
-def _word_of(broken: Broken) -> Word:
+def word_of(broken: Broken) -> Word:
+    """What one broken promise comes to."""
     if broken.rule == STARTS_AGAIN:
         return Word.REFUSES
     if broken.rule == GOES_ON:
@@ -264,7 +259,7 @@ def _reasons(broken: Sequence[Broken]) -> Iterator[str]:
 
 
 def _reason(broken: Broken, difference: Difference) -> str:
-    word, seen = _word_of(broken), difference.seen
+    word, seen = word_of(broken), difference.seen
     if word is Word.REFUSES:
         return seen
     what = f"{difference.what}: {seen}"

@@ -387,15 +387,20 @@ class _Rehearsal:
         return self._leg
 
     def _recovered(self, refused: View) -> View:
-        """The node once the kubelet has been started without its state file. What was booked is
-        forgotten then, and is no promise any more. Where that is no help, the file is put back."""
-        booked, self._before = self._before, None
-        self._take(RemoveState())
+        """The node once the kubelet has been started without its state file. Where that is no help,
+        the file is put back."""
+        booked = self._before
+        self._forget()
         view = self._start()
         if not view.running and refused.state_file is not None:
             self._take(WriteState(refused.state_file))
             self._before = booked
         return view
+
+    def _forget(self) -> None:
+        """Remove the state file. What was booked is no promise any more."""
+        self._before = None
+        self._take(RemoveState())
 
     def _begin(self) -> View:
         """The node with the old kubelet and its pods. Raises :class:`SubjectSetupError`."""
@@ -437,8 +442,7 @@ class _Rehearsal:
         self._model.hand_over(kubelet.info.release)
         self._comparison.begin(self._model)
         if self._plan.emptied is self._leg:
-            self._take(RemoveState())
-            self._before = None  # what was booked is forgotten
+            self._forget()
         if self._plan.killed and self._leg is Leg.THERE:
             self._kill_on_the_way(self._plan.killed, next(iter(self._plan.later), None))
         view = self._start()

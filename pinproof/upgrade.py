@@ -23,7 +23,7 @@ from conformance.accounts import broken
 from conformance.explain import difference_lines
 from conformance.kept_files import FILES, STATE, layout_of
 from conformance.lockstep import holdings
-from conformance.pods import exclusive, guaranteed, guaranteed_of
+from conformance.pods import exclusive, guaranteed, guaranteed_of, pooled
 from conformance.subject import Subject, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
@@ -55,7 +55,7 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.state.checkpoint import Layout
 from reference.pods.pod_level_resources import pod_managers_on
 from reference.releases import has, minor_of
-from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
+from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import Phase
 from reports.text import clean, few
 from topologies import Machine
@@ -254,10 +254,7 @@ def _wanted_pods(core: int, config: KubeletConfig, release: str) -> Iterator[tup
         sidecar = exclusive("side", core, kind=Kind.SIDECAR)
         yield guaranteed_of("pod5", [sidecar, exclusive("c", core)]), 2 * core
     if pod_managers_on(config.feature_gates, release=release):
-        shared = Container("rest")
-        whole = guaranteed_of("pod6", [exclusive("c", core), shared])
-        resources = PodResources(str(2 * core), str(2 * core), "1Gi", "1Gi")
-        yield replace(whole, resources=resources), 2 * core
+        yield pooled("pod6", 2 * core), 2 * core
 
 
 def _unused(name: str, pods: list[Pod]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -141,10 +141,8 @@ def _kept(report: Path, machine: Machine) -> list[Cell]:
     file = report / _CELLS
     if not file.is_file():
         return []
-    header, *lines = file.read_bytes().splitlines() or [b""]
     try:
-        of = msgspec.json.decode(header, type=Header)
-        found = [msgspec.json.decode(line, type=Cell) for line in lines]
+        of, found = _read(file)
     except msgspec.MsgspecError as error:
         raise SubjectUsageError(f"{file}: {error}") from error
     if of.digest != machine.digest:
@@ -152,10 +150,16 @@ def _kept(report: Path, machine: Machine) -> list[Cell]:
     return found
 
 
+def _read(file: Path) -> tuple[Header, list[Cell]]:
+    """Raises :class:`msgspec.MsgspecError`."""
+    header, *lines = file.read_bytes().splitlines() or [b""]
+    found = [msgspec.json.decode(line, type=Cell) for line in lines]
+    return msgspec.json.decode(header, type=Header), found
+
+
 def read(file: Path) -> list[Cell]:
     """The cells of a file that a matrix was kept in."""
-    _, *lines = file.read_bytes().splitlines()
-    return [msgspec.json.decode(line, type=Cell) for line in lines]
+    return _read(file)[1]
 
 
 def _status(found: Sequence[Cell]) -> ExitStatus:
@@ -170,14 +174,12 @@ def _status(found: Sequence[Cell]) -> ExitStatus:
 
 def show(found: Sequence[Cell], machine: Machine, console: Console) -> None:
     """A table for each setting, what the letters mean, and why each pair does what it does."""
-    for setting, rows in _by_setting(found).items():
-        table = Table(f"{setting}, from", box=None, pad_edge=False)
-        releases = list(dict.fromkeys(one.new for one in rows))
-        for release in sorted(releases, key=minor_of):
+    for each in _tables(found):
+        table = Table(f"{each.setting}, from", box=None, pad_edge=False)
+        for release in each.releases:
             table.add_column(f"to {release}")
-        for old in sorted(releases, key=minor_of):
-            of = {one.new: one for one in rows if one.old == old}
-            table.add_row(old, *(_letters(of[new]) for new in sorted(releases, key=minor_of)))
+        for old, row in zip(each.releases, each.rows, strict=True):
+            table.add_row(old, *map(_letters, row))
         console.print(table)
         console.print()
     used = {word for one in found for word in one.words.values()}
@@ -196,11 +198,20 @@ def show(found: Sequence[Cell], machine: Machine, console: Console) -> None:
         console.print(clean(f"  {few(where, _SHOWN)}"), markup=False, highlight=False)
 
 
-def _by_setting(found: Sequence[Cell]) -> dict[str, list[Cell]]:
-    settings: dict[str, list[Cell]] = {}
-    for one in found:
-        settings.setdefault(one.setting, []).append(one)
-    return settings
+class _Table(NamedTuple):
+    """The cells of a setting: a row for each release that is left, by the one that comes."""
+
+    setting: str
+    releases: list[str]
+    rows: list[list[Cell]]
+
+
+def _tables(found: Sequence[Cell]) -> Iterator[_Table]:
+    for setting in dict.fromkeys(one.setting for one in found):
+        by_pair = {(one.old, one.new): one for one in found if one.setting == setting}
+        releases = sorted({new for _, new in by_pair}, key=minor_of)
+        rows = [[by_pair[old, new] for new in releases] for old in releases]
+        yield _Table(setting, releases, rows)
 
 
 def _letters(cell: Cell) -> str:
@@ -250,17 +261,6 @@ def page(found: Sequence[Cell], machine: Machine) -> str:
             if digest
         ),
     )
-
-
-def _tables(found: Sequence[Cell]) -> Iterator[Mapping[str, Any]]:
-    for setting, rows in _by_setting(found).items():
-        releases = sorted({one.new for one in rows}, key=minor_of)
-        by_pair = {(one.old, one.new): one for one in rows}
-        yield {
-            "setting": setting,
-            "releases": releases,
-            "rows": [[by_pair[old, new] for new in releases] for old in releases],
-        }
 
 
 def facts(found: Sequence[Cell]) -> list[Any]:

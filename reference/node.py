@@ -180,8 +180,9 @@ class Node:
         #: A pod may still be on the API server that was deleted as the kubelet was killed: the next
         #: one admits it once more before it ends it (seen on 1.36.4).
         self._unfinished = False
-        #: Whether the containers were made by a kubelet that hashes their names and images alone.
-        self._hashed_by = minor_of(self._release) >= _HASHES_NAME_AND_IMAGE_SINCE
+        #: Whether the kubelet that made the containers hashes their names and images alone, and
+        #: whether this one does.
+        self._hashed_by = self._hashes = minor_of(self._release) >= _HASHES_NAME_AND_IMAGE_SINCE
         self._versions: tuple[Version, ...] = ()
         self._unended: Runtime | None = None
 
@@ -423,12 +424,11 @@ class Node:
             fresh.counts_by_chance = self._unfinished
             if overlooks_requests(self._config, self._release):
                 _require_nothing_new(fresh, pods, self._config)
-            hashes = minor_of(self._release) >= _HASHES_NAME_AND_IMAGE_SINCE
-            if hashes is not self._hashed_by:  # it ends all containers, and starts them again
+            if self._hashes is not self._hashed_by:  # it ends all containers, and starts them again
                 if self._shown[1].get(""):
                     raise NotModelled("Start: containers that the file has by id are started again")
                 fresh.runtime.forget_containers()
-                self._hashed_by = hashes
+                self._hashed_by = self._hashes
             branches = branches_of(fresh, pods, self._state_file)
         except Killed as end:
             self._die(end)

@@ -24,7 +24,8 @@ from conformance.subject import (
 )
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ReferenceSubject
-from conformance.upgrading import Broken, Going, Leg, Plan, Rehearsed, rehearse, rehearse_killed
+from conformance.upgrade_matrix import Word, word_of
+from conformance.upgrading import Going, Leg, Plan, Rehearsed, rehearse, rehearse_killed
 from reference import Checkpoint, CPUSet
 from reference.cpumanager.state.checkpoint import Layout
 from reference.kubelet.configuration import reserving
@@ -299,22 +300,16 @@ def test_pods_of_the_state_file_run_when_the_old_kubelet_starts() -> None:
 
 #: What an operator sees of a broken promise.
 _EFFECTS: Final = {
-    STARTS_AGAIN: "does not start",
-    KEEPS_CPUS: "moves pods",
+    Word.REFUSES: "does not start",
+    Word.STOPS: "stops pods",
+    Word.RESTARTS: "restarts containers",
+    Word.MOVES: "moves pods",
 }
 
 
-def _ends(broken: Broken) -> str:
-    pods = any(one.what.startswith("pod ") for one in broken.differences)
-    return "stops pods" if pods else "restarts containers"
-
-
 def _effect(found: Rehearsed, *, leg: Leg) -> str:
-    seen = [
-        _EFFECTS.get(one.rule) or _ends(one)
-        for one in found.broken
-        if one.leg is leg and one.rule in (*_EFFECTS, GOES_ON)
-    ]
+    words = [word_of(one) for one in found.broken if one.leg is leg]
+    seen = [_EFFECTS[one] for one in words if one in _EFFECTS]
     return ", ".join(dict.fromkeys(seen)) or "kept"
 
 
