@@ -67,6 +67,10 @@ _VERDICTS: Final = {
     ExitStatus.COULD_NOT_TELL: Verdict.UNKNOWN,
 }
 _SCHEMES: Final = ("kubelet", "miniature")
+#: All that a matrix takes; pods, settings and state file it has of its own.
+_OF_A_MATRIX: Final = frozenset(
+    ("old", "new", "more", "machine", "matrix", "report", "resume", "model", "as_json")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
     pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
     """
     if asked.matrix:
-        raise typer.Exit(_matrix(asked))
+        raise typer.Exit(_matrix(context, asked))
     if asked.more or asked.report or asked.resume:
         raise SubjectUsageError("FROM and TO are all; more releases, --report, --resume: --matrix")
     name_of_machine = asked.machine or "2s-2n-16c-smt2"
@@ -156,7 +160,10 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
     raise typer.Exit(int(status))
 
 
-def _matrix(asked: Asked) -> ExitStatus:
+def _matrix(context: typer.Context, asked: Asked) -> ExitStatus:
+    others = [one.opts[0] for one in _typed(context) if one.name not in _OF_A_MATRIX]
+    if others:
+        raise SubjectUsageError(f"--matrix has its own pods and settings: not {', '.join(others)}")
     releases = [asked.old, asked.new, *(asked.more or ())]
     machine = topologies.machine(asked.machine or upgrade_matrix.MACHINE)
     found, status = upgrade_matrix.matrix(
@@ -262,14 +269,18 @@ def _unused(name: str, pods: list[Pod]) -> str:
     return name if name not in names else _unused(f"{name}-pod", pods)
 
 
+def _typed(context: typer.Context) -> Iterator[Any]:
+    """The parameters that were given on the command line."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            yield parameter
+
+
 def _arguments(context: typer.Context) -> Iterator[str]:
     """What was given on the command line, once more, arguments first."""
-    for parameter in sorted(context.command.params, key=lambda one: one.param_type_name):
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE":
-            continue
-        value = context.params[name]
+    for parameter in sorted(_typed(context), key=lambda one: one.param_type_name):
+        value = context.params[parameter.name or ""]
         for one in value if isinstance(value, list | tuple) else (value,):
             yield from () if parameter.param_type_name == "argument" else (parameter.opts[0],)
             yield from () if one is True else (str(one),)

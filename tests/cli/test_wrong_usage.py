@@ -56,6 +56,15 @@ SHARD: Final = "it is K/N with K from 1 to N, as 2/3"
 REQUESTS: Final = "it is CPU requests such as 4,2,1.5,1+1"
 NO_FILE: Final = "No such file"
 INCIDENT: Final = "machine/cpu-upgrade-incident"
+#: Pods and settings, which a matrix has of its own.
+OF_NO_MATRIX: Final = (
+    "--pods 2", "--state state", "--oldest-first", "--config pods.yaml", "--policy none",
+    "--policy-option full-pcpus-only=true", "--topology-manager-policy restricted",
+    "--topology-manager-scope pod", "--topology-manager-policy-option a=b",
+    "--feature-gate CPUManager=true", "--reserved 0", "--kube-reserved cpu=1",
+    "--system-reserved cpu=1", "--to-config pods.yaml", "--to-machine 1s-1n-4c-smt2",
+    "--by kill", "--by stop", "--reboot", "--killed",
+)  # fmt: skip
 USAGE: Final = {
     # Machines, scenarios and subjects.
     "run --machine no-such-machine": "no-such-machine",
@@ -150,6 +159,10 @@ USAGE: Final = {
     "upgrade 1.36 1.37 --model --reserved x": "--reserved 'x'",
     "upgrade 1.36 1.36 --model --to-machine no-such": "no-such",
     "upgrade 1.36 1.36 --model --to-config no-such.yaml": "no-such.yaml",
+    **{
+        f"upgrade 1.36 1.37 --model --matrix {words}": f"not {words.partition(' ')[0]}"
+        for words in OF_NO_MATRIX
+    },
     # Searched.
     "hunt --shard 3/2": "--shard 3/2",
     "hunt --release 1.99": "--release 1.99",
