@@ -17,7 +17,17 @@ from pathlib import Path
 
 from hil.distributions import distribution_of
 from hil.inspection import gather
-from hil.safety import Guarded, Note, RemoveFile, Risk, SetOnline, WriteFile, restore_node
+from hil.safety import (
+    Guarded,
+    InstallFile,
+    Note,
+    PutBack,
+    RemoveFile,
+    Risk,
+    SetOnline,
+    WriteFile,
+    restore_node,
+)
 from hil.transport import nodes
 from hil.transport.local import LocalShell
 from reference.steps import KubeletConfig
@@ -26,6 +36,7 @@ from tests.support.fakenode import FakeNode
 from tests.support.until import until
 
 CONFIG = "/var/lib/kubelet/config.yaml"
+KUBELET = "/usr/bin/kubelet"
 STATE = "/var/lib/kubelet/cpu_manager_state"
 
 
@@ -46,8 +57,10 @@ def runner(root: str) -> None:
             node.change(
                 *flavour.configure(facts, KubeletConfig(policy="none")),
                 RemoveFile(STATE),
+                InstallFile(KUBELET, CONFIG),
                 then=f"{flavour.stop(facts)}\n{flavour.start(facts)}",
             )
+            node.change(PutBack(KUBELET))
 
 
 def killed_once(fake: FakeNode, delay: float) -> list[str]:

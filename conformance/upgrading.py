@@ -35,12 +35,14 @@ from conformance.checks import differences, each, kubelet_text, pod_state_text
 from conformance.discovered import architecture_of, topology_of
 from conformance.lockstep import CouldNotTell
 from conformance.lockstep.comparison import Comparison
+from conformance.lockstep.steps import salted
 from conformance.oracle import ModelOracle
 from conformance.promises import Situation, Violation, broken_in_step, promise_of, violations
 from conformance.promises.histories import GOES_ON, GOING_ON
 from conformance.results import Difference
 from conformance.subject import (
     Capability,
+    HasSalt,
     NamesKilledRename,
     Subject,
     SubjectInfo,
@@ -275,6 +277,10 @@ def rehearse(
 
 
 def _rehearsed(old: Subject, new: Subject, plan: Plan, say: Callable[[str], None]) -> Rehearsed:
+    if isinstance(old, HasSalt):
+        salt = old.salt()
+        pods, later = ([salted(one, salt) for one in each] for each in (plan.pods, plan.later))
+        plan = replace(plan, pods=pods, later=later)
     rehearsal = _Rehearsal(old, new, plan, say)
     try:
         return rehearsal.run()

@@ -24,6 +24,22 @@ class RemoveFile:
 
 
 @dataclass(frozen=True, slots=True)
+class InstallFile:
+    """The file at this path has the content of ``source``, another file on the node; it keeps mode,
+    owner and label. When all is restored, it has to be the very file that was there."""
+
+    path: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """The file at this path is as it was before the run first changed it, while the run goes on."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class KeepFile:
     """Nothing changes now; but whoever changes this file, it is as now when all is restored."""
 
@@ -46,4 +62,4 @@ class Note:
     undo: str
 
 
-Change: TypeAlias = WriteFile | RemoveFile | KeepFile | SetOnline | Note
+Change: TypeAlias = WriteFile | RemoveFile | InstallFile | PutBack | KeepFile | SetOnline | Note

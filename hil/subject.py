@@ -24,6 +24,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from conformance.handed_on import given, hand_on
+from conformance.kept_files import FILES
 from conformance.subject import (
     NOT_OF_REAL_NODES,
     Capability,
@@ -34,6 +35,7 @@ from conformance.subject import (
     HasOwnMachines,
     HasSalt,
     HasSmokeTest,
+    NodeUnderTest,
     Subject,
     SubjectError,
     SubjectInfo,
@@ -41,13 +43,14 @@ from conformance.subject import (
     SubjectSetupError,
     SubjectUnable,
     SubjectUsageError,
+    TakesOver,
 )
 from hil.distributions import distribution_of
 from hil.inspection import NodeFacts, gather, kubelet_of, released
 from hil.lab.recipe import WORKLOAD_IMAGE
 from hil.observation import Observation, Places
 from hil.pods import Image
-from hil.safety import Change, LeaseLost, NotRestored, Risk, refuse_if_held
+from hil.safety import Change, LeaseLost, NotRestored, PutBack, Risk, refuse_if_held
 from hil.safety.guards import check_workloads
 from hil.safety.risk import RISK_OF
 from hil.session.booting import booter
@@ -117,6 +120,8 @@ def _risk(text: str) -> Risk | None:
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
+    """A node that was reached, and what it is."""
+
     address: NodeAddress
     shell: Shell
     facts: NodeFacts
@@ -131,6 +136,7 @@ class NodeSubject(
     HasSmokeTest,
     CountsTrips,
     CouldDoMore,
+    TakesOver,
 ):
     """Real nodes, all of one release."""
 
@@ -204,6 +210,31 @@ class NodeSubject(
         """A machine that the lab can boot this node as, with more CPUs; ``None``: there is none."""
         reached = self._reached.get(machine)
         return None if reached is None else self._session(reached).larger()
+
+    def take_over(self, node: NodeUnderTest) -> None:
+        """Put the node's own kubelet back in place of another; see
+        :class:`conformance.subject.TakesOver`."""
+        if not isinstance(node, RealNode):
+            raise SubjectUsageError(f"{self.info.name} continues only on nodes of its own")
+        node.take_program(PutBack(kubelet_of(node.session.facts).binary))
+
+    def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
+        """See :class:`conformance.subject.TakesOver`."""
+        assert isinstance(node, RealNode)
+        return node.session.texts(FILES)
+
+    def sole(self) -> _Reached:
+        """The one node. Raises :class:`SubjectUsageError` where there are several."""
+        if len(self._reached) > 1:
+            names = ", ".join(self._reached)
+            raise SubjectUsageError(f"{self.info.name} is several nodes, name one: {names}")
+        return next(iter(self._reached.values()))
+
+    def taken(self) -> LeasedNode:
+        """The one node, ours until this is closed. Raises :class:`SubjectSetupError`."""
+        reached = self.sole()
+        self._session(reached)
+        return self._leased[reached.facts.name]
 
     def smoke(self) -> None:
         """Is every node fit, and free? Read-only, and once, so that a refusal is said once. Raises

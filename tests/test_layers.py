@@ -80,6 +80,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "session": "distributions inspection lab observation pods safety shell transport",
         "isolation": "observation session shell",
         "subject": "distributions inspection lab observation pods safety session shell transport",
+        "replaced": "distributions inspection safety session shell subject",
         "dry_run": (
             "distributions inspection observation pods safety session shell subject transport"
         ),

@@ -46,7 +46,12 @@ def program_at(target: str) -> Path:
 def version_of(path: Path) -> tuple[Version, str]:
     """What a kubelet answers to ``--version``, parsed and as it stands; raises
     :class:`SubjectUsageError` for a program that is no kubelet."""
-    answer = _run_for_version(path)
+    return version_in(_run_for_version(path), path)
+
+
+def version_in(answer: str, path: Path) -> tuple[Version, str]:
+    """The version in what the program at ``path`` answered to ``--version``; raises as
+    :func:`version_of`."""
     match = _ANSWER.fullmatch(answer)
     if match is None:
         shown = answer.strip().splitlines()[:1]
@@ -98,15 +103,21 @@ def _first_of(stream: IO[bytes], path: Path) -> str:
 def _other_architecture(path: Path) -> str:
     """For which architecture a program was built that this host cannot execute; ``""`` where the
     file does not say."""
+    built_for = architecture_of_program(path)
+    if built_for in ("", platform.machine()):
+        return ""
+    return f"it is built for {built_for}, and this host is {platform.machine()}"
+
+
+def architecture_of_program(path: Path) -> str:
+    """For which architecture a program was built, as ``uname -m`` names it; ``""`` where the file
+    does not say."""
     with path.open("rb") as stream:
         head = stream.read(20)
     if head[:4] != b"\x7fELF" or len(head) < 20:
         return ""
     number = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
-    built_for = _ELF_MACHINES.get(number, f"machine {number}")
-    if built_for == platform.machine():
-        return ""
-    return f"it is built for {built_for}, and this host is {platform.machine()}"
+    return _ELF_MACHINES.get(number, f"machine {number}")
 
 
 def _kill_session(leader: int) -> None:

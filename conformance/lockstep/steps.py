@@ -180,9 +180,9 @@ class Steps(Readings):
             raise RuntimeError("a scenario boots its node first")
         match step:
             case steps.Apply(pod=pod) | steps.Replace(pod=pod) | steps.ReplaceStopping(pod=pod):
-                step = replace(step, pod=_salted(pod, self.salt))
+                step = replace(step, pod=salted(pod, self.salt))
             case steps.ApplyTogether(pods=pods):
-                step = replace(step, pods=tuple(_salted(pod, self.salt) for pod in pods))
+                step = replace(step, pods=tuple(salted(pod, self.salt) for pod in pods))
             case steps.Resize(pod=pod):
                 step = replace(step, pod=replace(pod, uid=self._pods[pod.name].uid))
             case steps.Configure(config=config):
@@ -212,7 +212,8 @@ class Steps(Readings):
             self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
 
 
-def _salted(pod: Pod, salt: str) -> Pod:
+def salted(pod: Pod, salt: str) -> Pod:
+    """The pod with a uid of its own for each salt; ``""``: as it is."""
     return replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{salt}/{pod.uid}"))) if salt else pod
 
 

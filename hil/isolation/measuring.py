@@ -60,11 +60,12 @@ def measure(subject: OnNodes, machine: Machine) -> Measurements:
         node.do(Apply(shared))
         node.settle(_runs(shared.name))
         (sharing,) = node.containers() or _none()
-        written = node.apply_and_run(pinned, latency.script(node.places, sharing))
+        written = node.apply_and_run(pinned, latency.script(node.session.places, sharing))
         node.settle(_runs(pinned.name))
         containers = node.containers()
         noise = read_noise(node.run(script(containers)), [one.name for one in containers])
-        return Measurements(latency.read_latency(written), node.reconcile_period, tuple(noise))
+        period = node.session.reconcile_period
+        return Measurements(latency.read_latency(written), period, tuple(noise))
 
 
 def _none() -> NoReturn:

@@ -17,7 +17,16 @@ needs nothing but a POSIX shell and flock; ``sh /var/lib/pinproof/node.sh restor
 types when all else is gone. :func:`restore_node` finishes what a dead run left.
 """
 
-from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
+from hil.changes import (
+    Change,
+    InstallFile,
+    KeepFile,
+    Note,
+    PutBack,
+    RemoveFile,
+    SetOnline,
+    WriteFile,
+)
 from hil.safety.errors import LeaseLost, NodeBusy, NotRestored
 from hil.safety.guarded import Guarded
 from hil.safety.restoring import forget_node, left_by_a_run, refuse_if_held, restore_node
@@ -27,11 +36,13 @@ __all__ = [
     "Allow",
     "Change",
     "Guarded",
+    "InstallFile",
     "KeepFile",
     "LeaseLost",
     "NodeBusy",
     "NotRestored",
     "Note",
+    "PutBack",
     "RemoveFile",
     "Risk",
     "SetOnline",

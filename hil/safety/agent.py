@@ -14,7 +14,16 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Final
 
-from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
+from hil.changes import (
+    Change,
+    InstallFile,
+    KeepFile,
+    Note,
+    PutBack,
+    RemoveFile,
+    SetOnline,
+    WriteFile,
+)
 from hil.inspection.script import LEFTOVERS
 from hil.safety.errors import LeaseLost, NodeBusy, NotRestored
 from hil.shell import Done, NodeUnfit
@@ -144,6 +153,10 @@ def _line(change: Change) -> str:
             return f"file {_path(path)} {mode:o} {base64.b64encode(content).decode()}"
         case RemoveFile(path):
             return f"remove {_path(path)}"
+        case InstallFile(path, source):
+            return f"install {_path(path)} {_path(source)}"
+        case PutBack(path):
+            return f"back {_path(path)}"
         case KeepFile(path):
             return f"keep {_path(path)}"
         case SetOnline(cpu, online):
@@ -159,6 +172,10 @@ def describe(change: Change) -> str:
             return f"write {len(content)} bytes to {path}"
         case RemoveFile(path):
             return f"remove {path}"
+        case InstallFile(path, source):
+            return f"replace {path} by {source}"
+        case PutBack(path):
+            return f"put {path} back as it was"
         case KeepFile(path):
             return f"keep a copy of {path}"
         case SetOnline(cpu, online):

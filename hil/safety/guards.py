@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final
 
-from hil.changes import Change, SetOnline
+from hil.changes import Change, InstallFile, SetOnline
 from hil.inspection import NodeFacts, Workload
 from hil.safety.risk import Allow, Risk
 from hil.shell import NodeUnfit
@@ -81,6 +81,8 @@ def check_changes(facts: NodeFacts, risk: Risk, changes: Sequence[Change]) -> No
     """Raises :class:`NodeUnfit` for a change that must not be."""
     if changes and risk is Risk.READ_ONLY:
         raise NodeUnfit(f"{facts.name}: a read-only run changes nothing: needs --max-risk pods")
+    if risk < Risk.KUBELET_RESTART and any(isinstance(one, InstallFile) for one in changes):
+        raise NodeUnfit(f"{facts.name}: replacing a program needs --max-risk kubelet-restart")
     offline = [one.cpu for one in changes if isinstance(one, SetOnline) and not one.online]
     if not offline:
         return

@@ -156,25 +156,36 @@ folder() { # make the folder of a file, journalled
   commit
   (umask 022 && mkdir -p "$parent") || die 71 "${parent#"$R"} cannot be made"
 }
-put() { # path, mode, content as base64
-  target "$1"
+put() { # path, mode, marks of its entry, and the command that writes its content
+  named=$1 bits=$2 marks=$3
+  shift 3
+  target "$named"
   if kernel "$path"; then
-    [ -e "$path" ] || die 71 "there is no $1"
+    [ -e "$path" ] || die 71 "there is no $named"
     keep "$path"
-    decoded "$3" >"$path" || die 71 "$1 refuses what was written to it"
+    "$@" >"$path" || die 71 "$named refuses what was written to it"
     return 0
   fi
   keep "$path"
   kept=$entry
-  printf '' >"$kept/changed" || die 74 "the journal cannot be written: is the disk full?"
+  for mark in $marks; do
+    printf '' >"$kept/$mark" || die 74 "the journal cannot be written: is the disk full?"
+  done
   folder "$path"
   fresh=${path%/*}/.pinproof.new
   [ ! -e "$fresh" ] || rm -f "$fresh"
-  if [ -e "$path" ]; then cp -a "$path" "$fresh"; else printf '' >"$fresh" && chmod "$2" "$fresh"; fi &&
-    decoded "$3" >"$fresh" && owned "$kept" "$fresh" && durable "$fresh" && mv -f "$fresh" "$path" &&
+  if [ -e "$path" ]; then cp -a "$path" "$fresh"; else printf '' >"$fresh" && chmod "$bits" "$fresh"; fi &&
+    "$@" >"$fresh" && owned "$kept" "$fresh" && durable "$fresh" && mv -f "$fresh" "$path" &&
     return 0
   rm -f "$fresh"
-  die 71 "$1 cannot be written: is the disk full?"
+  die 71 "$named cannot be written: is the disk full?"
+}
+back() { # path: as it was, and the run goes on
+  target "$1"
+  journalled "$path" || return 0
+  failed=
+  undone "$entry"
+  [ -z "$failed" ] || die 71 "$1 cannot be put back: is the disk full?"
 }
 owned() { # entry, file: whose pods these are is written down before anybody sees them
   is_manifest "$1" || return 0
@@ -237,7 +248,9 @@ note() { # script as base64
 apply() { # changes on stdin, one a line
   while read -r what one two three; do
     case $what in
-      file) path_of "$one" && put "$path" "$two" "$three" ;;
+      file) path_of "$one" && put "$path" "$two" changed decoded "$three" ;;
+      install) path_of "$two" && source=$R$path && path_of "$one" && put "$path" 755 "changed installed" cat "$source" ;;
+      back) path_of "$one" && back "$path" ;;
       remove) path_of "$one" && away "$path" ;;
       keep) path_of "$one" && target "$path" && keep "$path" ;;
       cpu) switch "$one" "$two" ;;
@@ -520,13 +533,19 @@ verified() { # nothing differs; what follows offline and restart comes with a de
   settling
   later=$((until - seconds + longer))
   while :; do
-    differences=$(fingerprint "$J" 2>/dev/null | compare "$J/before" -)
+    differences=$(fingerprint "$J" 2>/dev/null | compare "$J/before" - && others_installed)
     [ -n "$differences" ] || { rm -f "$D/tried" "$D/differences"; return 0; }
     now
     [ "$time" -lt "$until" ] || { [ "$time" -lt "$later" ] && ours_go; } || return 1
     sleep 1
     widen
     slices
+  done
+}
+others_installed() { # too large for the sums of a fingerprint
+  for entry in $(entries file); do
+    [ ! -f "$entry/installed" ] || ! differs "$entry" ||
+      echo "$(cut -c "$((${#R} + 1))-" "$entry/path") is not the file that was there before"
   done
 }
 ours_go() { # nothing differs but cgroups of our own pods, which the kubelet is taking away

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import topologies
 from conformance.subject import Origin, SubjectLostError, SubjectUnable
-from hil.observation import ContainerObserved, Observation, Places, PodResources
+from hil.observation import ContainerObserved, Observation, PodResources
 from hil.safety import Change, RemoveFile, SetOnline, WriteFile
 from hil.session import scripts
 from hil.session.node_session import NodeSession, lost
@@ -276,18 +276,10 @@ class RealNode:
             seen,
             pods=shown,
             state_file=self._session.pod_source.as_stated(seen.state_file, self._config),
-            pod_resources=self._pod_resources_by_pod(look.pod_resources, [*gone, *pods])
+            pod_resources=_asked(look.pod_resources, self._called, [*gone, *pods])
             if running and self._asking
             else None,
         )
-
-    def _pod_resources_by_pod(
-        self, pod_resources: PodResources | None, pods: list[Pod]
-    ) -> dict[str, dict[str, CPUSet]]:
-        if pod_resources is None or pod_resources.why:
-            why = pod_resources.why if pod_resources is not None else "it was not asked"
-            raise SubjectUnable(f"the kubelet's pod-resources socket cannot be read: {why}")
-        return cpus_by_pod(pod_resources, self._called, pods)
 
     def origin(self) -> Origin:
         """What the last view was made from; see :class:`conformance.subject.Origin`."""
@@ -360,24 +352,39 @@ class RealNode:
         self._act(Act(script))
         return self._look.notes.get("before", "") if self._look else ""
 
+    def take_program(self, *changes: Change) -> None:
+        """The kubelet, which is down, is another program from its next start on, after these
+        changes. Raises :class:`SubjectLostError` while it runs."""
+        if self._up:
+            raise SubjectLostError("a kubelet's program is replaced while the kubelet is down")
+        self._session.require_restarts()
+        stop = self._session.stop(kill=False) if self._refused is not None else Act()
+        self._act(replace(stop, changes=changes))
+
     def apply_and_run(self, pod: Pod, script: str) -> str:
         """Put a pod's manifest in place, and run a script at once; what it wrote."""
         self._apply(pod, script)
         return self._look.notes.get("before", "") if self._look else ""
 
     @property
-    def places(self) -> Places:
-        """Where things are on it."""
-        return self._session.places
-
-    @property
-    def reconcile_period(self) -> float:
-        """In seconds."""
-        return self._session.reconcile_period
+    def session(self) -> NodeSession:
+        """The node, beyond this scenario."""
+        return self._session
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _asked(
+    found: PodResources | None, called: Mapping[str, tuple[str, str]], pods: list[Pod]
+) -> dict[str, dict[str, CPUSet]]:
+    """Who holds which CPUs, as the kubelet said at its pod-resources socket. Raises
+    :class:`SubjectUnable` where it could not be asked."""
+    if found is None or found.why:
+        why = found.why if found is not None else "it was not asked"
+        raise SubjectUnable(f"the kubelet's pod-resources socket cannot be read: {why}")
+    return cpus_by_pod(found, called, pods)
 
 
 def _digest(state_file: str | None) -> str:

@@ -371,6 +371,12 @@ class NodeSession:
             raise SubjectLostError(f"{self.name}: {deed}", evidence=seen.log)
         return seen
 
+    def texts(self, names: Iterable[str]) -> dict[str, str]:
+        """The texts of the files of these names below the kubelet's root, those that are there;
+        reads only. Raises :class:`SubjectLostError`."""
+        with lost(self.name):
+            return scripts.read_texts(self._ask(scripts.texts(self.places.root_dir, names)))
+
     def _cut(self, error: NodeUnreachable) -> NodeError:
         """Why the connection broke: whoever boots a node cuts it first."""
         before, patience = self.others.boot, self.patience.cut

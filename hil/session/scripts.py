@@ -6,12 +6,15 @@ What belongs here: POSIX shell made of facts, every value quoted. Functions ``pi
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Iterable
 from dataclasses import dataclass
 from shlex import quote
 from typing import Final
 
 from hil.observation import ContainerObserved, Places
 from hil.safety import Change
+from hil.shell import NodeUnfit
 from reference import CPUSet
 from reference.steps import Kind, Pod, RestartPolicy
 
@@ -163,3 +166,24 @@ pin_more() {{ [ "$(systemctl show -p NRestarts --value "$pin_unit")" -gt {restar
   [ "$(pin_main)" = 0 ]; }}
 """
     return Act(script, goal="pin_more", seconds=seconds)
+
+
+def texts(folder: str, names: Iterable[str]) -> str:
+    """Print the files of these names below a folder, those that are there, for
+    :func:`read_texts`: a line each, the name and the content as base64."""
+    listed = " ".join(map(quote, names))
+    return (
+        f"cd {quote(folder)} || exit 1\n"
+        f"for f in {listed}; do\n"
+        '  [ ! -f "$f" ] || echo "$f $(base64 <"$f" | tr -d \'\\n\')"\n'
+        "done\n"
+    )
+
+
+def read_texts(said: str) -> dict[str, str]:
+    """What a script of :func:`texts` printed. Raises :class:`hil.shell.NodeUnfit`."""
+    lines = (line.partition(" ") for line in said.splitlines())
+    try:
+        return {name: base64.b64decode(data).decode(errors="replace") for name, _, data in lines}
+    except ValueError as error:
+        raise NodeUnfit(f"the kubelet's files cannot be read: {error}") from error

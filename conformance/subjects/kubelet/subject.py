@@ -7,13 +7,12 @@ import platform
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from weakref import WeakSet
 
 import topologies
 from conformance.kept_files import FILES
 from conformance.kubelets import apiservers, builder, releases
-from conformance.kubelets.binary import digest_of, program_at, version_of
+from conformance.kubelets.binary import digest_of, version_of
 from conformance.subject import (
     OF_REAL_NODES,
     Capability,
@@ -95,11 +94,9 @@ class KubeletSubject:
         :class:`SubjectSetupError` where a release cannot be built, and where none has been built
         and no sandbox can be made for one.
         """
-        asked = releases.parse(target)
-        is_release = asked is not None and not Path(target).exists()
-        if is_release and not builder.cached():
+        if builder.is_release(target) and not builder.cached():
             can_be_made()  # A first build takes minutes.
-        path = builder.build(target, progress=progress) if is_release else program_at(target)
+        path = builder.program_of(target, progress)
         version, text = version_of(path)
         if version.release < releases.OLDEST:
             raise SubjectUsageError(

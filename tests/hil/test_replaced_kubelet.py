@@ -1,0 +1,396 @@
+"""Another kubelet's program on a node: put in place, taken back, refused, and an upgrade rehearsed
+there.
+
+The nodes are made of files, or are the model behind the steps of a real node. A booted node has
+its own file, ``test_lab_upgrade.py``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conformance.kept_files import STATE as STATE_NAME
+from conformance.pods import guaranteed
+from conformance.subject import (
+    SubjectInfo,
+    SubjectSetupError,
+    SubjectUsageError,
+    TakesOver,
+)
+from conformance.upgrading import Leg, Plan, Rehearsed, rehearse
+from hil.inspection import NodeFacts, Process, gather
+from hil.observation import Observation
+from hil.replaced import STAGED, ReplacedKubelet, brought, chosen
+from hil.safety import (
+    Change,
+    Guarded,
+    InstallFile,
+    NotRestored,
+    PutBack,
+    Risk,
+    left_by_a_run,
+    restore_node,
+)
+from hil.session.scripts import Act
+from hil.shell import NodeUnfit
+from hil.subject import NodeSubject
+from reference import CPUSet, Node
+from reference.steps import Tamper
+from tests.hil import test_subject_scenarios as made_up
+from tests.hil.test_safety_dead_man import dies
+from tests.hil.test_subject_scenarios import FakeSubject, ModelMember
+from tests.support.fakenode import FakeNode
+
+KUBELET: Final = "/usr/bin/kubelet"
+OTHER: Final = "/opt/other"
+NEWER: Final = "#!/bin/sh\necho Kubernetes v1.37.0\n"
+
+
+@pytest.fixture
+def old(fake: FakeNode) -> Path:
+    """The node's own kubelet, beside which another one lies."""
+    fake.file(OTHER, NEWER, 0o600)
+    place = fake.root / KUBELET[1:]
+    os.utime(place, (1_000_000_000, 1_000_000_000))
+    return place
+
+
+def test_a_program_is_replaced_and_put_back_while_the_run_goes_on(
+    fake: FakeNode, facts: NodeFacts, old: Path
+) -> None:
+    before = fake.content()
+    told: list[str] = []
+    with Guarded(
+        fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0, say=told.append
+    ) as node:
+        node.change(InstallFile(KUBELET, OTHER))
+        assert old.read_text() == NEWER
+        assert old.stat().st_mode & 0o777 == 0o755  # of the program that was there
+        node.change(PutBack(KUBELET))
+        assert "v1.36.4" in old.read_text()
+        assert old.stat().st_mtime == 1_000_000_000
+        node.change(InstallFile(KUBELET, OTHER))
+    assert fake.content() == before
+    assert old.stat().st_mtime == 1_000_000_000
+    assert fake.running
+    assert {f"fake: replace {KUBELET} by {OTHER}", f"fake: put {KUBELET} back as it was"} <= {*told}
+
+
+def test_what_was_never_changed_is_put_back_by_doing_nothing(
+    fake: FakeNode, facts: NodeFacts
+) -> None:
+    before = fake.content()
+    with Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0) as node:
+        node.change(PutBack(KUBELET))
+    assert fake.content() == before
+
+
+def test_a_kubelet_that_was_replaced_is_started_again_once_its_program_is_back(
+    fake: FakeNode, facts: NodeFacts, old: Path
+) -> None:
+    """The one that runs is the other one, whatever lies on the disk."""
+    with Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0) as node:
+        start = "systemctl stop kubelet.service; systemctl start kubelet.service"
+        node.change(InstallFile(KUBELET, OTHER), then=start)
+        node.change(PutBack(KUBELET))
+        starts = fake.starts
+    assert fake.starts == starts + 1
+
+
+def test_a_dead_run_s_program_is_taken_away(fake: FakeNode, old: Path) -> None:
+    before = fake.content()
+    dies(fake, 120).change(InstallFile(KUBELET, OTHER))
+    told = left_by_a_run(fake.shell(), root=str(fake.root))
+    assert any(one.startswith("changed") and one.endswith(KUBELET) for one in told)
+    assert restore_node(fake.shell(), root=str(fake.root), force=True)
+    assert fake.content() == before
+
+
+def test_a_program_that_is_not_back_is_told(fake: FakeNode, old: Path) -> None:
+    """No fingerprint has its sum; its copy in the journal tells."""
+    dies(fake, 120).change(InstallFile(KUBELET, OTHER))
+    old.unlink()
+    old.mkdir()  # no file can be renamed to that
+    with pytest.raises(NotRestored, match=f"{KUBELET} is not the file that was there before"):
+        restore_node(fake.shell(), root=str(fake.root), force=True)
+
+
+def test_what_is_not_there_replaces_nothing(fake: FakeNode, facts: NodeFacts) -> None:
+    before = fake.content()
+    with (
+        pytest.raises(NodeUnfit, match=f"{KUBELET} cannot be written"),
+        Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0) as node,
+    ):
+        node.change(InstallFile(KUBELET, "/opt/gone"))
+    assert fake.content() == before
+
+
+def test_pods_alone_replace_no_program(fake: FakeNode, facts: NodeFacts, old: Path) -> None:
+    with (
+        pytest.raises(NodeUnfit, match="needs --max-risk kubelet-restart"),
+        Guarded(fake.shell(), facts, Risk.PODS, "test", settle=0) as node,
+    ):
+        node.change(InstallFile(KUBELET, OTHER))
+
+
+# -- which program, on which node ----------------------------------------------------------------
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A kubelet on the runner."""
+    path = tmp_path / "newer"
+    path.write_text(NEWER)
+    path.chmod(0o755)
+    return path
+
+
+def subject(options: str = "?max-risk=kubelet-restart") -> NodeSubject:
+    return NodeSubject.open(f"ssh://root@node7{options}")
+
+
+def test_a_program_is_brought_and_goes_with_the_run(reachable: FakeNode, program: Path) -> None:
+    before = reachable.content()
+    with closing(subject()) as nodes:
+        new = brought(nodes, chosen(str(program), nodes))
+        assert (new.info.version, new.info.release) == ("v1.37.0", "1.37")
+        staged = reachable.root / STAGED[1:]
+        assert staged.read_text() == NEWER
+        assert staged.stat().st_mode & 0o111
+        # What another kubelet may leave for the next one, and this one cannot read.
+        reachable.file("/var/lib/kubelet/memory_manager_state", "of another form")
+    assert reachable.content() == before
+
+
+def elf(machine: int) -> bytes:
+    return b"\x7fELF\x02\x01\x01" + bytes(11) + machine.to_bytes(2, "little") + bytes(64)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(b"#!/bin/sh\necho hello\n", "is not a kubelet: asked for", id="no kubelet"),
+        pytest.param(elf(22), "it is built for s390x; node7 is ", id="another architecture"),
+        pytest.param(
+            b"#!/bin/sh\necho Kubernetes v1.36.4\n",
+            r"is the kubelet that node7 runs \(v1.36.4\)",
+            id="the same",
+        ),
+        pytest.param(None, "neither a file nor a release", id="no file"),
+    ],
+)
+def test_a_program_that_cannot_be_it_is_refused(
+    reachable: FakeNode, program: Path, content: bytes | None, message: str
+) -> None:
+    """In one line, before anything is changed."""
+    before = reachable.content()
+    if content is None:
+        program.unlink()
+    else:
+        program.write_bytes(content)
+    with closing(subject()) as nodes, pytest.raises(SubjectUsageError, match=message) as caught:
+        chosen(str(program), nodes)
+    assert "\n" not in str(caught.value)
+    assert reachable.content() == before
+
+
+def test_pods_alone_are_too_little(reachable: FakeNode, program: Path) -> None:
+    with (
+        closing(subject("")) as nodes,
+        pytest.raises(SubjectUsageError, match="node7: replacing its kubelet needs --max-risk kub"),
+    ):
+        chosen(str(program), nodes)
+
+
+def _kubelet(**changed: object) -> Callable[[NodeFacts], NodeFacts]:
+    def change(facts: NodeFacts) -> NodeFacts:
+        assert facts.kubelet is not None
+        kubelet = dataclasses.replace(facts.kubelet, **changed)  # type: ignore[arg-type]
+        return dataclasses.replace(facts, kubelet=kubelet)
+
+    return change
+
+
+def _openshift(facts: NodeFacts) -> NodeFacts:
+    return dataclasses.replace(
+        facts, places=facts.places | {"/etc/machine-config-daemon/currentconfig"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (_openshift, "it belongs to the Machine Config Operator, on a read-only /usr"),
+        (_kubelet(unit="k0sworker.service"), "it belongs to k0s, which unpacks its own"),
+        (_kubelet(unit="rke2-agent.service"), "it belongs to RKE2"),
+        (_kubelet(binary="/usr/local/bin/k3s", embedded=True), "it lives inside of /usr/local/bin"),
+        (_kubelet(binary="/hyperkube"), "it lives inside of /hyperkube"),
+        (_kubelet(binary="/snap/kubelet/1/kubelet"), "belongs to a snap, which is read-only"),
+        (_kubelet(binary="/proc/version/kubelet"), "is not a file of the node itself"),
+    ],
+)
+def test_a_kubelet_that_is_not_the_node_s_own_to_replace(
+    reachable: FakeNode,
+    program: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changed: Callable[[NodeFacts], NodeFacts],
+    message: str,
+) -> None:
+    """Somebody else would put it back, or nobody could write it."""
+    facts = changed(gather(reachable.shell("node7"), root=str(reachable.root)))
+    monkeypatch.setattr("hil.subject.gather", lambda *_, **__: facts)
+    with closing(subject()) as nodes, pytest.raises(SubjectUsageError) as caught:
+        chosen(str(program), nodes)
+    assert str(caught.value).startswith("node7: its kubelet cannot be replaced: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mount", "refused"),
+    [
+        ("tmpfs {root}/usr tmpfs ro,nosuid 0 0", True),
+        ("tmpfs {root}/usr/bin/kubelet tmpfs rw 0 0", True),
+        ("tmpfs {root}/usr tmpfs rw,errors=remount-ro 0 0", False),
+        ("tmpfs {root}/us tmpfs ro 0 0", False),
+    ],
+)
+def test_a_file_system_that_is_read_only(
+    reachable: FakeNode, program: Path, mount: str, refused: bool
+) -> None:
+    """Of the mounts above the program, the lowest decides."""
+    mounts = f"root / ext4 rw 0 0\n{mount.format(root=reachable.root)}\n"
+    reachable.file("/proc/mounts", mounts)
+    with closing(subject()) as nodes:
+        if not refused:
+            assert chosen(str(program), nodes).path == program
+            return
+        with pytest.raises(SubjectUsageError, match="is read-only, or a mount of its own"):
+            chosen(str(program), nodes)
+
+
+def test_a_kubelet_that_runs_another_file(
+    reachable: FakeNode, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an update of its package, or in a container."""
+    found = gather(reachable.shell("node7"), root=str(reachable.root))
+    facts = _kubelet(process=Process(os.getpid(), KUBELET, ()))(found)
+    monkeypatch.setattr("hil.subject.gather", lambda *_, **__: facts)
+    with (
+        closing(subject()) as nodes,
+        pytest.raises(SubjectUsageError, match="is not the program that runs: that was replaced"),
+    ):
+        chosen(str(program), nodes)
+
+
+def test_a_program_that_says_something_else_on_the_node(
+    reachable: FakeNode, program: Path, tmp_path: Path
+) -> None:
+    """It is started there before it takes the kubelet's place."""
+    before = reachable.content()
+    program.write_text(f"#!/bin/sh\ncase $0 in {tmp_path}/newer) echo Kubernetes v1.37.0 ;; esac\n")
+    with (
+        closing(subject()) as nodes,
+        pytest.raises(SubjectUsageError, match="asked for --version it said nothing"),
+    ):
+        brought(nodes, chosen(str(program), nodes))
+    assert reachable.content() == before
+
+
+def test_a_program_that_does_not_arrive(
+    reachable: FakeNode, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No verdict, and the node is as it was."""
+    before = reachable.content()
+    reachable.file("/fake/bin/sha256sum", "#!/bin/sh\nexit 1\n", 0o755)
+    with closing(subject()) as nodes:
+        one = chosen(str(program), nodes)
+        with pytest.raises(SubjectSetupError, match="does not arrive: is the disk full"):
+            brought(nodes, one)
+    (reachable.root / "fake/bin/sha256sum").unlink()
+    assert reachable.content() == before
+
+
+# -- an upgrade, on the steps of a real node ------------------------------------------------------
+
+
+class Upgradable(ModelMember):
+    """A node whose kubelet is the model of 1.36, or of 1.37 once that was installed."""
+
+    #: What an upgrade may do wrong: the new kubelet has other CPUs written.
+    moves = False
+
+    def _change(self, change: Change) -> None:
+        match change:
+            case InstallFile(path=path) if path == KUBELET:
+                self._hand_over("1.37")
+            case PutBack(path=path) if path == KUBELET:
+                self._hand_over(made_up.RELEASE)
+            case _:
+                super()._change(change)
+
+    def _hand_over(self, release: str) -> None:
+        self.release = release
+        self._node = self._node.handed_over(
+            lambda trees, machine, config: Node(trees, machine, config, release=release)
+        )
+
+    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
+        seen = super().act(act, spin=spin, log=log)
+        if self.moves and "#start" in act.script and self.release == "1.37":
+            (pod,) = (name for name in self._node.view().cpusets if name.startswith("pod1-"))
+            self._do(Tamper(pod, "c", CPUSet([0, 1])))
+            return self._look(spin=spin)
+        return seen
+
+    def texts(self, names: Iterable[str]) -> dict[str, str]:
+        assert STATE_NAME in names
+        text = self._node.view().state_file
+        return {} if text is None else {STATE_NAME: text}
+
+
+class OnModel(FakeSubject):
+    """As :class:`NodeSubject` takes over and reads what is kept."""
+
+    take_over = NodeSubject.take_over
+    kept_files = NodeSubject.kept_files
+
+
+def rehearsed(session: Upgradable) -> Rehearsed:
+    nodes = OnModel(session)
+    assert isinstance(nodes, TakesOver)
+    new = ReplacedKubelet(SubjectInfo("kubelet:new", "1.37"), nodes)  # type: ignore[arg-type]
+    plan = Plan(
+        session.machine,
+        session.own_config,
+        [guaranteed("gone", 2), guaranteed("pod1", 2), guaranteed("pod2", "0.5")],
+        [guaranteed("later", 2), guaranteed("later2", 2), guaranteed("later3", 2)],
+        ("gone",),
+    )
+    return rehearse(nodes, new, plan)
+
+
+def test_an_upgrade_is_rehearsed_on_a_node() -> None:
+    """There, back and there again, over the same containers."""
+    found = rehearsed(Upgradable())
+    assert [one.kubelet.release for one in found.stages] == ["1.36", "1.37", "1.36", "1.37"]
+    assert (found.broken, found.notes, found.pinned) == ((), (), 1)
+    held = [one.view.assignments["pod1"]["c"] for one in found.stages]
+    assert len(held[0]) == 2
+    assert len({*held}) == 1
+    assert [one.restarted for one in found.stages] == [()] * 4
+    assert found.stages[1].files[STATE_NAME].left != found.stages[0].files[STATE_NAME].left
+
+
+def test_an_upgrade_that_moves_a_container_is_told() -> None:
+    session = Upgradable()
+    session.moves = True
+    found = rehearsed(session)
+    assert [(one.leg, one.step) for one in found.broken][:1] == [(Leg.THERE, "start the kubelet")]
