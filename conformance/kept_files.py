@@ -13,13 +13,16 @@ from reference.cpumanager.state.checkpoint import Layout
 
 #: The CPU manager's.
 STATE: Final = "cpu_manager_state"
+#: The memory manager's.
+MEMORY: Final = "memory_manager_state"
+#: What was allocated to pods, and what was actuated.
+ALLOCATED: Final = ("allocated_pods_state", "actuated_pods_state")
 #: All of them: of the CPU manager, the memory manager (since 1.21), the allocation of pods (since
 #: 1.33; before, ``pod_status_manager_state``), the device manager and the DRA manager.
 FILES: Final = (
     STATE,
-    "memory_manager_state",
-    "allocated_pods_state",
-    "actuated_pods_state",
+    MEMORY,
+    *ALLOCATED,
     "pod_status_manager_state",
     "device-plugins/kubelet_internal_checkpoint",
     "dra_manager_state",

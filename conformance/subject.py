@@ -299,6 +299,10 @@ class TakesOver(Protocol):
         """The texts of the files that the node's kubelet keeps for the next one, by their names in
         :data:`conformance.kept_files.FILES`; those that are there."""
 
+    def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
+        """Put such texts in place, for the next kubelet to find. A subject without such a kubelet
+        passes over them."""
+
 
 @runtime_checkable
 class ShowsOrigin(Protocol):

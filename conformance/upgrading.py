@@ -31,8 +31,17 @@ from typing import Final, NamedTuple, TypeAlias
 
 import topologies
 from conformance.accounts import as_expected
-from conformance.checks import differences, each, kubelet_text, pod_state_text
+from conformance.checks import (
+    by_owner,
+    cpu_difference,
+    differences,
+    each,
+    kubelet_text,
+    pod_state_text,
+    set_differences,
+)
 from conformance.discovered import architecture_of, topology_of
+from conformance.kept_files import MEMORY, STATE
 from conformance.lockstep import CouldNotTell
 from conformance.lockstep.comparison import Comparison
 from conformance.lockstep.steps import salted
@@ -52,7 +61,8 @@ from conformance.subject import (
     TakesOver,
 )
 from conformance.waiting import Waiting
-from reference import CPUSet, NotModelled
+from reference import Checkpoint, CheckpointError, CPUSet, NotModelled
+from reference.kubelet.configuration import as_known
 from reference.steps import (
     Apply,
     Configure,
@@ -115,7 +125,8 @@ class Plan:
     """What is rehearsed: a machine, a configuration, ``pods`` that the old kubelet is given, and
     those of ``later``, of which each further kubelet is given the next, as far as there is one.
     ``gone`` are those that are deleted before the upgrade. ``state``: the text of a state file over
-    which the old kubelet starts first (``None``: none); ``known`` are the pods that run by then.
+    which the old kubelet starts first (``None``: none); ``known`` are the pods that run by then,
+    and ``files`` what the other managers keep beside it (:data:`conformance.kept_files.FILES`).
     ``going``: how each kubelet goes. ``killed``: where the new kubelet is killed as it starts for
     the first time and is given a pod more; it is started again then. ``emptied``: on which leg the
     state file is removed before the kubelet starts. ``to_machine`` and ``to_config``: what the new
@@ -128,6 +139,7 @@ class Plan:
     gone: Sequence[str] = ()
     state: str | None = None
     known: Sequence[Pod] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
     going: Going = Going.STOP
     killed: Killed | None = None
     emptied: Leg | None = None
@@ -228,7 +240,8 @@ class Rehearsed:
     """What came of a rehearsal. ``notes``: what a person should know of it. ``turns``: one for each
     leg where the machine or the configuration changes; else one where a kubelet did not start.
     ``killed``: the file at whose rename the new kubelet was killed (``""``: it was not).
-    ``broken_before``: the rules that the old kubelet breaks by itself."""
+    ``broken_before``: the rules that the old kubelet breaks by itself. ``unlike_file``: in what the
+    node differs from the plan's state file, which is expected, once the old kubelet has started."""
 
     stages: tuple[Stage, ...]
     broken: tuple[Broken, ...]
@@ -236,6 +249,7 @@ class Rehearsed:
     turns: tuple[Turn, ...] = ()
     killed: str = ""
     broken_before: frozenset[str] = frozenset()
+    unlike_file: tuple[Difference, ...] = ()
 
     @property
     def unrehearsed(self) -> tuple[str, ...]:
@@ -328,6 +342,7 @@ class _Rehearsal:
         self._pods: dict[str, Pod] = {}
         self._before: View | None = None
         self._broken_before: set[str] = set()
+        self._unlike_file: tuple[Difference, ...] = ()
         self._last: list[Violation] = []
         self._stages: list[Stage] = []
         self._broken: list[Broken] = []
@@ -342,15 +357,15 @@ class _Rehearsal:
         self._node.close()
 
     def run(self) -> Rehearsed:
-        before, after = _version(self._old), _version(self._new)
+        first, after = _version(self._old), _version(self._new)
         after += ", changed" if self._plan.changes else ""
         view = self._begin()
         self._files = {name: Kept(left=text) for name, text in self._texts().items()}
-        self._see(before, view)
+        self._see(first, view)
         later = iter(self._plan.later)
         legs = [
             (Leg.THERE, self._new, after),
-            (Leg.BACK, self._old, f"back at {before}"),
+            (Leg.BACK, self._old, f"back at {first}"),
             (Leg.AGAIN, self._new, f"{after} again"),
         ]
         for leg, kubelet, title in legs[:2] if self._plan.changes else legs:
@@ -358,7 +373,8 @@ class _Rehearsal:
             view = self._turned(view, kubelet, title, next(later, None))
         notes = [*self._notes, *self._model.notes]
         found = (tuple(self._stages), tuple(self._broken), tuple(notes), tuple(self._turns))
-        return Rehearsed(*found, self._killed_at, frozenset(self._broken_before))
+        before = frozenset(self._broken_before)
+        return Rehearsed(*found, self._killed_at, before, self._unlike_file)
 
     def _turned(self, view: View, kubelet: Subject, title: str, later: Pod | None) -> View:
         """The node once this kubelet runs in place of the other, if it can, and has been given one
@@ -414,6 +430,9 @@ class _Rehearsal:
         before += map(Apply, self._plan.known)
         for step in before:
             self._take(step)
+        self._takes_over.keep_files(self._node, self._plan.files)
+        if MEMORY in self._plan.files and self._config.memory_manager_policy != "None":
+            self._model.silence(f"no model starts over {MEMORY}")
         view = self._start()
         if not view.running or view.hangs:
             raise SubjectSetupError(
@@ -421,11 +440,33 @@ class _Rehearsal:
                 f"{view.hangs or kubelet_text(view)}",
                 evidence=self._node.evidence(),
             )
+        self._unlike_file = tuple(self._differences_from_file(view))
         for pod in self._plan.pods:
             view = self._take(Apply(pod))
         for gone in self._plan.gone:
             view = self._take(Delete(gone))
         return view
+
+    def _differences_from_file(self, view: View) -> Iterator[Difference]:
+        """In what a node whose kubelet has just started differs from the plan's state file."""
+        text, release = self._plan.state, self._kubelet.release
+        if text is None:
+            return
+        gates, policy = self._config.feature_gates, as_known(self._config, release).policy
+        try:
+            file = Checkpoint.loads(text, policy=policy, release=release, feature_gates=gates)
+        except (
+            CheckpointError,
+            NotModelled,
+        ):  # a kubelet that starts all the same reads it in another way
+            yield Difference(what=STATE, expected="(no model reads it)", seen="(the kubelet runs)")
+            return
+        named = {pod.uid: pod.name for pod in self._plan.known}
+        booked = {named.get(uid, uid): held for uid, held in file.entries.items()}
+        sets = by_owner(booked), by_owner(view.assignments)
+        yield from set_differences("exclusive CPUs", *sets)
+        if file.default_cpuset != view.shared_pool and policy == "static":
+            yield cpu_difference("shared pool", file.default_cpuset, view.shared_pool)
 
     def _replaced(self, view: View, kubelet: Subject) -> View:
         """The node once this kubelet has been started in place of the other."""

@@ -79,8 +79,8 @@ _PANELS: Final = {
             "with --pods, those to which a kubelet would give CPUs.",
             "2s-4n-64c-smt2 --svg machine.svg"),
         "capture": Lazy("capture.capture",
-            "Capture a machine: this host, a node over SSH, one that QEMU boots a kernel on, or "
-            "what another program captured.",
+            "Capture a machine, or with --node a whole node: this host, a node over SSH, one that "
+            "QEMU boots a kernel on, or what another program captured.",
             "ssh://root@node7 -o node7.tar.xz"),
     },
     "Nodes": {
@@ -88,10 +88,6 @@ _PANELS: Final = {
             "Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; "
             "and say which scenarios apply there and why the others do not. Reads only.",
             "ssh://root@node7"),
-        "collect": Lazy("collect.collect",
-            "Collect a node into one file: its machine, the kubelet's settings and state file, and "
-            "its pods' manifests. Reads only.",
-            "ssh://root@node7 -o node7.tar.xz"),
         "restore": Lazy("restore.restore",
             "Undo the changes of a killed run, from the journal on the node, and compare the node "
             "with its state before the run.",
@@ -118,6 +114,7 @@ _PANELS: Final = {
     },
     "": {
         "releases": Lazy("releases.releases", example="1.31 1.32"),
+        "collect": Lazy("collect.collect", example="ssh://root@node7 -o node7.tar.xz"),
         "kubelet": Lazy("build.kubelet"),
         "driver": Lazy("build.driver"),
         "apiserver": Lazy("build.apiserver"),

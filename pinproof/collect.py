@@ -1,4 +1,4 @@
-"""``pinproof collect``: a node in one file, to rehearse on it at a desk.
+"""``pinproof capture --node``: a node in one file, to rehearse on it at a desk.
 
 What belongs here: what is asked of the node, and what could not be had. What never does: the form
 of the file (``node_archive``), and the facts of a node (:mod:`hil.inspection`).
@@ -17,16 +17,17 @@ import typer
 import yaml
 
 import topologies
+from conformance.kept_files import FILES, STATE
 from conformance.kubelets.configuration import KIND
 from conformance.kubelets.settings import settings_of
 from conformance.subject import SubjectUsageError
 from hil.inspection import KubeletFacts, NodeFacts, gather
-from hil.inspection.script import LIMIT, Records, second_question
+from hil.inspection.script import LARGEST, LIMIT, Records, second_question
 from hil.shell import NodeUnfit, NodeUsageError, Shell
 from hil.transport import connected
 from pinproof.files import documents, parsed
 from pinproof.manifests import MIRROR, BadManifest, pods_of
-from pinproof.node_archive import bare, texts
+from pinproof.node_archive import MEMORY_FIELDS, bare, texts
 from pinproof.output import note
 from pinproof.parameters import option, with_options
 from pinproof.probe import Login
@@ -49,6 +50,12 @@ done
 [ -d /etc/rancher/k3s ] && ask k3s kubectl --cache-dir /dev/null/none && exit 0
 exit 1
 """
+#: What is written where no name is given.
+DEFAULT: Final = "node.tar.xz"
+PODS_HELP: Final = (
+    "The node's pods, as kubectl get pods -A --field-selector spec.nodeName=NODE -o json prints "
+    "them; - for stdin. Default: those that the node has."
+)
 _KUBECONFIGS: Final = ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf")
 
 
@@ -56,52 +63,63 @@ _KUBECONFIGS: Final = ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.co
 class Asked:
     """What is written beside the machine, and where."""
 
-    output: Path = option(
-        Path("node.tar.xz"), "The archive to write: NAME.tar.xz.", "-o", "--output"
-    )
-    pods: str | None = option(
-        None,
-        "The node's pods, as kubectl get pods -A --field-selector spec.nodeName=NODE -o json "
-        "prints them; - for stdin. Default: those that the node has.",
-        metavar="FILE",
-    )
+    output: Path = option(Path(DEFAULT), "The archive to write: NAME.tar.xz.", "-o", "--output")
+    pods: str | None = option(None, PODS_HELP, metavar="FILE")
     force: bool = option(False, "Replace what is there.", "--force")
 
 
 @with_options
 def collect(asked: Asked, login: Login) -> None:
-    """Collect a node into one file: its machine, the kubelet's settings and state file, and its
-    pods' manifests. Reads only.
+    """The same as pinproof capture --node, from before capture could do it."""
+    collect_node(login, asked.output, asked.pods, force=asked.force)
 
-    Every command that takes a machine takes this file. From it simulate, draw and upgrade also take
-    settings, state file and pods, and simulate and draw take the release. The file has only the
-    parts of a manifest that decide CPUs: no environment, arguments, volumes or labels.
 
-    pinproof collect ssh://root@node7 -o node7.tar.xz && pinproof simulate --machine node7.tar.xz
+def collect_node(login: Login, output: Path, pods: str | None, *, force: bool) -> None:
+    """Read a node, write its archive, and print its path; what could not be had is a line on stderr
+    each. ``pods``: where its manifests are, unless the node is asked.
+
+    Raises :class:`hil.shell.NodeError`, and :class:`SubjectUsageError`.
     """
-    addresses, output = login.addresses(), asked.output
+    addresses = login.addresses()
     if len(addresses) != 1:
-        raise NodeUsageError(f"collect takes one node; {login.node} names {len(addresses)}")
+        raise NodeUsageError(f"--node takes one node; {login.node} names {len(addresses)}")
     if not topologies.is_archive_name(output):
         raise SubjectUsageError(f"{output}: it is to end in .tar.xz, .tar.gz or .tar")
-    if output.exists() and not asked.force:
+    if output.exists() and not force:
         raise SubjectUsageError(f"{output}: it is there already; --force replaces it")
-    given = None if asked.pods is None else _given(asked.pods)
-    with busy("collect") as say, connected(addresses[0]) as shell:
+    given = None if pods is None else _given(pods)
+    with busy("capture") as say, connected(addresses[0]) as shell:
         say(addresses[0].name)
         facts = gather(shell, paths=addresses[0].kubelet)
         manifests = _manifests(shell, facts) if given is None else given
+        files = _files(shell, facts)
     kubelet = facts.kubelet
     members = texts(
         config=_configuration(facts.name, kubelet) if kubelet else None,
         state=kubelet.state_file if kubelet else None,
+        files=files,
         pods=manifests,
         release=kubelet.release if kubelet else "",
     )
-    topologies.pack(Tree({**facts.machine.tree, **members}), output, replace=asked.force)
+    topologies.pack(Tree({**facts.machine.tree, **members}), output, replace=force)
     for text in _missing(facts, manifests):
         note(f"pinproof: {one_line(text)}")
     typer.echo(output)
+
+
+def _files(shell: Shell, facts: NodeFacts) -> dict[str, str]:
+    """What the managers of the kubelet keep beside the state file, by their names in
+    :data:`conformance.kept_files.FILES`."""
+    if facts.kubelet is None:
+        return {}
+    paths = {f"{facts.kubelet.root_dir}/{name}": name for name in FILES if name != STATE}
+    question = second_question(facts.root, files=paths)
+    answer: Records = question.read(shell.run(question.script, limit=LIMIT).stdout)
+    found = {paths[path]: text for path, text in answer.all("file").items() if path in paths}
+    for name in [name for name, text in found.items() if len(text) >= LARGEST]:
+        note(f"pinproof: left out: {name}: larger than {LARGEST >> 20} MiB")
+        del found[name]
+    return found
 
 
 def _configuration(name: str, kubelet: KubeletFacts) -> dict[str, Any]:
@@ -110,8 +128,8 @@ def _configuration(name: str, kubelet: KubeletFacts) -> dict[str, Any]:
         made = {**KIND, **settings_of(kubelet.config)}
     except ValueError as error:
         raise NodeUnfit(f"{name}: {one_line(str(error))}") from error
-    memory = kubelet.settings.get("memoryManagerPolicy")
-    return made if memory is None else {**made, "memoryManagerPolicy": str(memory)}
+    memory = {name: kubelet.settings.get(name) for name in MEMORY_FIELDS}
+    return made | {name: value for name, value in memory.items() if value}
 
 
 # -- pods --------------------------------------------------------------------------------------
@@ -127,14 +145,18 @@ def _given(path: str) -> list[dict[str, Any]]:
     return [pod for one in found for pod in bare(one)]
 
 
+def _name_of(facts: NodeFacts, kubelet: KubeletFacts) -> str:
+    """What the kubelet calls its node."""
+    return kubelet.flags.get("hostname-override") or facts.hostname.lower()
+
+
 def _manifests(shell: Shell, facts: NodeFacts) -> list[dict[str, Any]]:
     """Those that the API server has for the node, or where it cannot be asked from there, those of
     its static pods."""
     if facts.kubelet is None:
         return []
-    flags = facts.kubelet.flags
-    name = flags.get("hostname-override") or facts.hostname.lower()
-    kubeconfigs = (flags.get("kubeconfig", ""), *_KUBECONFIGS)
+    name = _name_of(facts, facts.kubelet)
+    kubeconfigs = (facts.kubelet.flags.get("kubeconfig", ""), *_KUBECONFIGS)
     words = " ".join(shlex.quote(facts.root + one) for one in dict.fromkeys(kubeconfigs) if one)
     script = _ASK.replace("@KUBECONFIGS@", words).replace("@NODE@", shlex.quote(name))
     done = shell.run(script, deadline=_DEADLINE, limit=LIMIT)
@@ -143,11 +165,12 @@ def _manifests(shell: Shell, facts: NodeFacts) -> list[dict[str, Any]]:
             return list(bare(json.loads(done.stdout)))
         except ValueError:
             note("pinproof: what kubectl says on the node is not JSON")
-    return list(_static(shell, facts, facts.kubelet.manifests))
+    return list(_static(shell, facts, facts.kubelet))
 
 
-def _static(shell: Shell, facts: NodeFacts, folder: str) -> Iterator[dict[str, Any]]:
-    """Static pods, with the uids and names that the kubelet gave them."""
+def _static(shell: Shell, facts: NodeFacts, kubelet: KubeletFacts) -> Iterator[dict[str, Any]]:
+    """Static pods, with the uids that the kubelet gave them."""
+    folder = kubelet.manifests
     if not folder:
         return
     question = second_question(facts.root, files=(), folders=(folder,))
@@ -160,15 +183,16 @@ def _static(shell: Shell, facts: NodeFacts, folder: str) -> Iterator[dict[str, A
             note(f"pinproof: left out: {one_line(path)}: {one_line(str(error), 200)}")
             continue
         for pod in found:
-            yield _identified(pod, facts)
+            yield _identified(pod, facts, _name_of(facts, kubelet))
 
 
-def _identified(pod: dict[str, Any], facts: NodeFacts) -> dict[str, Any]:
+def _identified(pod: dict[str, Any], facts: NodeFacts, node: str) -> dict[str, Any]:
     metadata = pod["metadata"]
-    start, space = f"{metadata['name']}-", metadata.get("namespace", "default")
+    name, space = f"{metadata['name']}-{node}", metadata.get("namespace", "default")
     for one in facts.workloads:
-        if one.namespace == space and one.name == f"{start}{facts.hostname.lower()}":
-            return {**pod, "metadata": {**metadata, "uid": one.uid}}
+        if one.namespace == space and one.name == name:
+            marked = {**metadata, "uid": one.uid, "annotations": {MIRROR: one.uid}}
+            return {**pod, "metadata": marked}
     return pod
 
 

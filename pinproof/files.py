@@ -30,7 +30,7 @@ MOST_JSON: Final = 32 << 20
 STDIN: Final = "-"
 
 #: Files that an archive has beside its machine, and the bytes of one.
-_MOST_MEMBERS: Final = 8
+_MOST_MEMBERS: Final = 16
 _UNREADABLE: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError)
 
 _DEEPEST: Final = 100
@@ -80,17 +80,19 @@ def _read(path: Path | str, most: int) -> bytes:
 
 def members(place: Path, folder: str) -> dict[str, bytes]:
     """The files in ``folder`` of an archive, by name, where they come first, below one folder; no
-    more than a few are read. Empty where there is no such archive."""
+    more than a few are read, of 32 MiB together. Empty where there is no such archive."""
     if not place.is_file():
         return {}
     found: dict[str, bytes] = {}
+    left = MOST_JSON
     try:
         with tarfile.open(place, "r|*") as archive:
             for one in islice(archive, _MOST_MEMBERS):
                 path = Path(one.name)
                 data = archive.extractfile(one) if one.isfile() else None
-                if path.parent.name != folder or data is None or one.size > MOST_JSON:
+                if path.parent.name != folder or data is None or one.size > left:
                     break
+                left -= one.size
                 found[path.name] = data.read()
     except _UNREADABLE:
         return found  # a reader of machines says what is wrong with it

@@ -17,7 +17,7 @@ from conformance.pods import guaranteed
 from conformance.subject import SubjectUsageError
 from pinproof.files import STDIN, documents, read
 from pinproof.manifests import MOST_PODS, BadManifest, Found, pods_of
-from pinproof.node_archive import collected
+from pinproof.node_archive import Collected, collected
 from pinproof.parameters import option
 from pinproof.settings import Given, settings_of
 from pinproof.simulation import Answer, StateFile, answer
@@ -60,16 +60,18 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What is asked of a machine: settings, pods, a state file and a release."""
+    """What is asked of a machine: settings, pods, a state file and a release. ``archive``: what all
+    of it is from, where that is a whole node (``whole_node``)."""
 
     given: Given
     question: Question
     release: str
+    archive: Collected | None = None
 
 
 def inputs_of(machine: str, given: Given, question: Question, release: str = "") -> Inputs:
-    """What was given, and where ``machine`` is a file of ``pinproof collect``, what is in it for
-    what was not given. Without either the release is the newest."""
+    """What was given, and where ``machine`` is a file of ``pinproof capture --node``, what is in it
+    for what was not given. Without either the release is the newest."""
     found = collected(machine)
     return Inputs(
         given if given.config is not None else replace(given, config=found.config),

@@ -11,34 +11,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from conformance.kept_files import FILES
+from conformance.kept_files import STATE as STATE
 from pinproof.files import members, parsed
 from pinproof.manifests import MIRROR
 from topologies.errors import one_line
 
 FOLDER: Final = "pinproof"
 CONFIG: Final = "kubelet.json"
-STATE: Final = "cpu_manager_state"
 PODS: Final = "pods.json"
 ABOUT: Final = "node.json"
+#: Settings of the memory manager, beside those that decide CPUs.
+MEMORY_FIELDS: Final = ("memoryManagerPolicy", "reservedMemory")
+
+#: What the other managers of the kubelet keep, by the name of its member.
+_KEPT: Final = {PurePosixPath(name).name: name for name in FILES if name != STATE}
 
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp")
 _STATUS: Final = ("phase", "startTime")
 _AMOUNTS: Final = ("requests", "limits")
-_RESOURCES: Final = ("cpu", "memory")
+#: Resources whose amounts are kept.
+RESOURCES: Final = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a file has beside its machine: ``None`` and ``""`` for what it has not."""
+    """What a file has beside its machine: ``None`` and ``""`` for what it has not. ``files``: what
+    the kubelet keeps beside the state file, by :data:`conformance.kept_files.FILES`."""
 
     config: Path | None = None
     state: Path | None = None
     pods: str | None = None
     release: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def collected(machine: str) -> Collected:
@@ -51,6 +60,11 @@ def collected(machine: str) -> Collected:
         place / FOLDER / STATE if STATE in there else None,
         str(place / FOLDER / PODS) if PODS in there else None,
         _release(there.get(ABOUT, b"")),
+        {
+            name: there[member].decode("utf-8", "surrogateescape")
+            for member, name in _KEPT.items()
+            if member in there
+        },
     )
 
 
@@ -64,7 +78,12 @@ def _release(about: bytes) -> str:
 
 
 def texts(
-    *, config: Mapping[str, Any] | None, state: str | None, pods: Iterable[Any], release: str
+    *,
+    config: Mapping[str, Any] | None,
+    state: str | None,
+    files: Mapping[str, str],
+    pods: Iterable[Any],
+    release: str,
 ) -> dict[str, str]:
     """The members, by their paths in the archive."""
     found = {ABOUT: _json({"release": release})}
@@ -72,6 +91,7 @@ def texts(
         found[CONFIG] = _json(config)
     if state is not None:
         found[STATE] = state
+    found |= {PurePosixPath(name).name: text for name, text in files.items()}
     items = list(pods)
     if items:
         found[PODS] = _json({"apiVersion": "v1", "kind": "PodList", "items": items})
@@ -118,7 +138,7 @@ def _container(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _amounts(given: object) -> dict[str, Any]:
     shape = _mapping(given)
-    return {name: _only(_mapping(shape[name]), _RESOURCES) for name in _AMOUNTS if shape.get(name)}
+    return {name: _only(_mapping(shape[name]), RESOURCES) for name in _AMOUNTS if shape.get(name)}
 
 
 def _only(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

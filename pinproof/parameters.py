@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
@@ -36,6 +36,15 @@ MachineName = Annotated[
     str,
     typer.Option(help="Name, archive, directory or described spec.", autocompletion=machine_names),
 ]
+NodeArchive = Annotated[
+    Path | None,
+    typer.Option(
+        "--node",
+        help="The archive of a node (pinproof capture --node), in place of --machine, --config, "
+        "--state and --pods.",
+        metavar="FILE",
+    ),
+]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
 ]
@@ -51,6 +60,19 @@ def option(default: Any, text: str, *flags: str, **settings: Any) -> Any:
 def argument(text: str, default: Any = MISSING, **settings: Any) -> Any:
     """A field that is an argument, which has to be given unless it has a default."""
     return _declared(default, typer.Argument(help=text, **settings))
+
+
+def typed(context: typer.Context) -> Iterator[Any]:
+    """The parameters that were given on the command line."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            yield parameter
+
+
+def flags(context: typer.Context, names: Collection[str]) -> list[str]:
+    """The options of these names that were given on the command line."""
+    return [one.opts[0] for one in typed(context) if one.name in names]
 
 
 def run_option(one: Option, default: Any = None, **settings: Any) -> Any:

@@ -198,6 +198,23 @@ def _of_file(path: Path, release: str) -> tuple[KubeletConfig, list[str]]:
         raise SubjectUsageError(f"{where}: {one_line(str(error))}") from error
 
 
+def memory_of(path: Path) -> tuple[str, dict[int, str]]:
+    """The memory manager's policy in a KubeletConfiguration, and ``reservedMemory`` by NUMA node:
+    empty where it is not of memory alone. Raises as :func:`settings_of`."""
+    shape = _configuration(path, one_line(str(path)))
+    policy, rows = str(shape.get("memoryManagerPolicy") or "None"), shape.get("reservedMemory")
+    reserved: dict[int, str] = {}
+    for row in rows if isinstance(rows, list) else ():
+        match row:
+            case {"numaNode": int(node), "limits": {"memory": str(amount), **others}}:
+                if others or node in reserved:
+                    return policy, {}
+                reserved[node] = amount
+            case _:
+                return policy, {}
+    return policy, reserved
+
+
 def _configuration(path: Path, where: str) -> Mapping[str, Any]:
     """The one mapping in the file: a KubeletConfiguration, or what a kubelet says of its own."""
     every = documents(path)

@@ -24,10 +24,11 @@ from pinproof.completion import machine_names
 from pinproof.inputs import Question, changed_inputs, inputs_of
 from pinproof.machine_change import Change, changed, ended_text
 from pinproof.output import print_json, print_lines
-from pinproof.parameters import AsJson, MachineName, option, with_options
+from pinproof.parameters import AsJson, MachineName, NodeArchive, option, with_options
 from pinproof.picture import Picture
 from pinproof.settings import Given
 from pinproof.simulation import Answer, Kept, KubeletRefuses, Verdict
+from pinproof.whole_node import whole_node
 from reference import NEWEST
 from reference.kubelet.reasons import Rule
 from reference.pods.pod_level_resources import as_decoded
@@ -41,6 +42,7 @@ class Asked:
     """The node, what is changed about it, and how the answer is printed."""
 
     machine: MachineName = "2s-2n-16c-smt2"
+    node: NodeArchive = None
     release: str = option(
         "", "The release to simulate.", show_default=f"{NEWEST}, or that of a collected node"
     )
@@ -58,7 +60,7 @@ class Asked:
 
 
 @with_options
-def simulate(question: Question, given: Given, asked: Asked) -> None:
+def simulate(context: typer.Context, question: Question, given: Given, asked: Asked) -> None:
     """Show which CPUs each container would get, and why: as a table and a picture.
 
     pinproof simulate --policy-option full-pcpus-only=true --pods 3 --why
@@ -66,8 +68,11 @@ def simulate(question: Question, given: Given, asked: Asked) -> None:
     kubectl get pods -A --field-selector spec.nodeName=node7 -o yaml | pinproof simulate --machine
     ./node7.tar.xz --config config.yaml --state cpu_manager_state --pods -
     """
-    shown = topologies.machine(asked.machine)
-    node = inputs_of(asked.machine, given, question, asked.release)
+    shown = topologies.machine(str(asked.node or asked.machine))
+    if asked.node:
+        node = whole_node(context, asked.node, shown, question, asked.release)
+    else:
+        node = inputs_of(asked.machine, given, question, asked.release)
     if node.question.pods is None and node.question.state is None:
         raise SubjectUsageError("simulate needs --pods, --state or both")
     try:

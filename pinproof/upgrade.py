@@ -45,11 +45,20 @@ from pinproof.completion import machine_names
 from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of, pods_given
 from pinproof.machine_change import ended_text, held_before, renumbered
 from pinproof.output import difference_facts, note, print_json, print_lines
-from pinproof.parameters import AsJson, MachineName, argument, option, with_options
+from pinproof.parameters import (
+    AsJson,
+    MachineName,
+    NodeArchive,
+    argument,
+    option,
+    typed,
+    with_options,
+)
 from pinproof.picture import Picture
 from pinproof.progress import busy
 from pinproof.settings import Given, settings_of
 from pinproof.simulation import assumed, known_pods, reserved_of
+from pinproof.whole_node import notes_on_releases, whole_node, with_files, without_cpus
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.checkpoint import Layout
@@ -83,6 +92,7 @@ class Asked:
         "Further releases, with --matrix.", None, metavar="[RELEASE]..."
     )
     machine: MachineName = ""
+    node: NodeArchive = None
     matrix: bool = option(
         False,
         "Rehearse each ordered pair of these releases, on unmodified kubelets where they are "
@@ -133,8 +143,11 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
     if asked.more or asked.report or asked.resume:
         raise SubjectUsageError("FROM and TO are all; more releases, --report, --resume: --matrix")
     name_of_machine = asked.machine or "2s-2n-16c-smt2"
-    shown = topologies.machine(name_of_machine)
-    node = inputs_of(name_of_machine, given, question)
+    shown = topologies.machine(str(asked.node) if asked.node else name_of_machine)
+    if asked.node:
+        node = whole_node(context, asked.node, shown, question)
+    else:
+        node = inputs_of(name_of_machine, given, question)
     for name in (asked.old, asked.new):  # before the first of them is built, which takes minutes
         _check_name(name, model=asked.model)
     with ExitStack() as open_ones:
@@ -144,6 +157,10 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
         open_ones.callback(after.close)
         release = min(before.info.release, after.info.release, key=minor_of)
         plan, notes = _plan(shown, replace(node, release=release))
+        if node.archive is not None:
+            sharing = without_cpus(plan.known, plan.config, release)
+            holding = [pod for pod in plan.known if pod not in sharing]
+            notes += notes_on_releases(node.archive, holding, before.info, after.info)
         change = changed_inputs(shown, node.given, asked.to_machine, asked.to_config, release)
         going = Going.REBOOT if asked.reboot else asked.going
         plan = replace(plan, going=going, to_machine=change[0], to_config=change[1])
@@ -161,7 +178,7 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
 
 
 def _matrix(context: typer.Context, asked: Asked) -> ExitStatus:
-    others = [one.opts[0] for one in _typed(context) if one.name not in _OF_A_MATRIX]
+    others = [one.opts[0] for one in typed(context) if one.name not in _OF_A_MATRIX]
     if others:
         raise SubjectUsageError(f"--matrix has its own pods and settings: not {', '.join(others)}")
     releases = [asked.old, asked.new, *(asked.more or ())]
@@ -218,12 +235,17 @@ def _plan(machine: Machine, node: Inputs) -> tuple[Plan, list[str]]:
         file = inputs.state_file(question.state)
         state, known = file.text, known_pods(file, pods, config, release)
         notes += assumed(known, pods)
+    files: Mapping[str, str] = {}
+    if node.archive is not None:
+        known += without_cpus([pod for pod in pods if pod not in known], config, release)
+        config, files, more = with_files(node.archive, config)
+        notes += more
     fresh = [pod for pod in pods if pod not in known]
     later = [
         guaranteed(_unused(name, [*known, *fresh]), _core(topology))
         for name in ("later", "later2", "later3")
     ]
-    return Plan(machine, config, fresh, later, gone, state, known), notes
+    return Plan(machine, config, fresh, later, gone, state, known, files), notes
 
 
 def _core(topology: CPUTopology) -> int:
@@ -269,17 +291,9 @@ def _unused(name: str, pods: list[Pod]) -> str:
     return name if name not in names else _unused(f"{name}-pod", pods)
 
 
-def _typed(context: typer.Context) -> Iterator[Any]:
-    """The parameters that were given on the command line."""
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is not None and source.name == "COMMANDLINE":
-            yield parameter
-
-
 def _arguments(context: typer.Context) -> Iterator[str]:
     """What was given on the command line, once more, arguments first."""
-    for parameter in sorted(_typed(context), key=lambda one: one.param_type_name):
+    for parameter in sorted(typed(context), key=lambda one: one.param_type_name):
         value = context.params[parameter.name or ""]
         for one in value if isinstance(value, list | tuple) else (value,):
             yield from () if parameter.param_type_name == "argument" else (parameter.opts[0],)
@@ -390,8 +404,14 @@ def _tell(
     killed: Sequence[tuple[str, Rehearsed]],
 ) -> None:
     """What was broken, and the verdict; and of each rehearsal in which TO was killed."""
+    if found.unlike_file:
+        typer.echo(clean(f"{_named(found.stages[0])} does not show what the state file says:"))
+        for line in difference_lines(found.unlike_file):
+            typer.echo(clean(line))
     if status is ExitStatus.COULD_NOT_TELL:
-        note("pinproof: upgrade: no verdict: no container ran on exclusive CPUs before the upgrade")
+        unlike = f"{found.stages[0].kubelet.name} began from something else than the state file"
+        none = "no container ran on exclusive CPUs before the upgrade"
+        note(clean(f"pinproof: upgrade: no verdict: {unlike if found.unlike_file else none}"))
         return
     for turn in found.turns:
         for line in _turn_lines(turn):
@@ -508,10 +528,12 @@ def _broken_lines(one: Broken) -> Iterator[str]:
 
 
 def _status(found: Rehearsed) -> ExitStatus:
-    """Where no container was pinned, none could lose its CPUs."""
+    """Where no container was pinned, none could lose its CPUs; and what is kept of another node
+    than the state file's says nothing of that."""
     if found.broken or any(turn.ended for turn in found.turns):
         return ExitStatus.NOT_CONFORMANT
-    return ExitStatus.CONFORMANT if found.pinned else ExitStatus.COULD_NOT_TELL
+    tells = found.pinned and not found.unlike_file
+    return ExitStatus.CONFORMANT if tells else ExitStatus.COULD_NOT_TELL
 
 
 # -- for programs ------------------------------------------------------------------------------
@@ -529,6 +551,7 @@ def _facts(
         "settings": str(plan.config),
         "verdict": _VERDICTS[_status(found)].value,
         "pinned": found.pinned,
+        "unlike the state file": difference_facts(found.unlike_file),
         "notes": notes,
         "stages": [_stage_facts(one) for one in found.stages],
         "broken": [_broken_facts(one) for one in found.broken],

@@ -1,16 +1,21 @@
-"""``pinproof collect``: a node made of files becomes one file, which stands where a machine can."""
+"""``pinproof capture --node``: a node made of files becomes one file, which stands where a machine
+can."""
 
 from __future__ import annotations
 
 import json
 import tarfile
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
 import pytest
 
 import topologies
+from conformance.kept_files import FILES
+from hil.inspection.script import LARGEST
+from pinproof.files import documents
+from pinproof.node_archive import collected
 from tests.support.fakenode import PINNED, FakeNode
 
 Says: TypeAlias = Callable[..., tuple[int, str, str]]
@@ -49,7 +54,7 @@ def _here(reachable: FakeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def _collected(says: Says, *words: str) -> str:
-    status, out, err = says("collect", "ssh://root@node7", "-o", "node7.tar.xz", *words)
+    status, out, err = says("capture", "ssh://root@node7", "--node", "-o", "node7.tar.xz", *words)
     assert (status, out) == (0, "node7.tar.xz\n"), err
     return err
 
@@ -106,7 +111,11 @@ def test_draw_and_upgrade_take_it(says: Says) -> None:
     assert "Kept" in out
 
 
-def test_nothing_that_decides_no_cpus_leaves_the_node(says: Says, tmp_path: Path) -> None:
+def test_what_leaves_the_node_are_settings_files_of_managers_and_what_decides_cpus(
+    says: Says, fake: FakeNode, tmp_path: Path
+) -> None:
+    for name in FILES[1:]:
+        fake.file(f"/var/lib/kubelet/{name}", f"of {name}", 0o600)
     (tmp_path / "pods.yaml").write_text(WEB)
     _collected(says, "--pods", "pods.yaml")
     members = _members("node7.tar.xz")
@@ -115,7 +124,10 @@ def test_nothing_that_decides_no_cpus_leaves_the_node(says: Says, tmp_path: Path
         "kubelet.json",
         "node.json",
         "pods.json",
+        *(PurePosixPath(name).name for name in FILES),
     }
+    checkpoint = "device-plugins/kubelet_internal_checkpoint"
+    assert collected("node7.tar.xz").files[checkpoint] == f"of {checkpoint}"
     whole = "\n".join(members.values())
     assert '"web"' in whole
     assert not [word for word in HIDDEN if word in whole]
@@ -134,6 +146,55 @@ def test_static_pods_keep_the_uid_that_the_kubelet_gave_them(says: Says, fake: F
         "items"
     ]
     assert (pod["metadata"]["name"], pod["metadata"]["uid"]) == ("web", PINNED)
+
+
+def test_static_pods_go_by_the_name_that_the_kubelet_has_for_its_node(
+    says: Says, fake: FakeNode
+) -> None:
+    """Which is not always the host's."""
+    flags = 'KUBELET_KUBEADM_ARGS="--hostname-override=node7.example"\n'
+    fake.file("/var/lib/kubelet/kubeadm-flags.env", flags)
+    (fake.root / f"var/log/pods/kube-system_pinned_{PINNED}").rename(
+        fake.root / f"var/log/pods/prod_web-node7.example_{PINNED}"
+    )
+    item = WEB.partition("items:\n- ")[2].replace("\n  ", "\n").replace(f"uid: {PINNED}", "uid: ''")
+    fake.file("/etc/kubernetes/manifests/own.yaml", item)
+    assert "no manifest" not in _collected(says)
+
+
+def test_settings_are_those_of_file_drop_ins_and_flags_together(says: Says, fake: FakeNode) -> None:
+    """A flag overrides a drop-in, and that the file."""
+    flags = '"--config-dir=/etc/kubelet.d --topology-manager-policy=restricted"'
+    fake.file("/var/lib/kubelet/kubeadm-flags.env", f"KUBELET_KUBEADM_ARGS={flags}\n")
+    dropped = "topologyManagerPolicy: best-effort\nreservedSystemCPUs: 0-1,16-17\n"
+    memory = "memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n"
+    fake.file("/etc/kubelet.d/10-own.conf", dropped + memory)
+    _collected(says)
+    place = collected("node7.tar.xz").config
+    assert place is not None
+    (found,) = documents(place)
+    assert {name: value for name, value in found.items() if name not in ("apiVersion", "kind")} == {
+        "cpuManagerPolicy": "static",
+        "reservedSystemCPUs": "0-1,16-17",
+        "topologyManagerPolicy": "restricted",
+        "memoryManagerPolicy": "Static",
+        "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+    }
+
+
+def test_a_file_of_a_manager_that_is_cut_off_is_left_out(says: Says, fake: FakeNode) -> None:
+    fake.file("/var/lib/kubelet/allocated_pods_state", "x" * (LARGEST + 1))
+    fake.file("/var/lib/kubelet/memory_manager_state", "{}")
+    err = _collected(says)
+    assert "left out: allocated_pods_state: larger than 1 MiB" in err
+    assert collected("node7.tar.xz").files == {"memory_manager_state": "{}"}
+
+
+def test_collect_is_the_same_by_its_old_name(says: Says) -> None:
+    _collected(says)
+    Path("old").mkdir()
+    assert says("collect", "ssh://root@node7", "-o", "old/node7.tar.xz")[0] == 0
+    assert Path("old/node7.tar.xz").read_bytes() == Path("node7.tar.xz").read_bytes()
 
 
 def test_the_api_server_is_asked_from_the_node(says: Says, fake: FakeNode) -> None:
@@ -175,7 +236,7 @@ def test_a_mistake_is_one_line_before_the_node_is_asked(
     says: Says, tmp_path: Path, words: list[str], said: str
 ) -> None:
     (tmp_path / "there.tar.xz").touch()
-    status, out, err = says("collect", "ssh://root@node7", *words)
+    status, out, err = says("capture", "ssh://root@node7", "--node", *words)
     assert (status, out, err) == (2, "", f"pinproof: {said}\n")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from weakref import WeakSet
@@ -151,6 +151,14 @@ class KubeletSubject:
         return {
             name: path.read_text(errors="replace") for name, path in paths.items() if path.is_file()
         }
+
+    def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
+        """See :class:`conformance.subject.TakesOver`."""
+        assert isinstance(node, KubeletNode)
+        for name, text in files.items():
+            place = f"{STATE_DIR}/{name}"
+            node.sandbox.path(place).parent.mkdir(parents=True, exist_ok=True)
+            node.sandbox.write(place, text, mode=0o600)
 
     def hurry(self, seconds: float | None) -> None:
         """See :class:`conformance.subject.Hurries`. A node with an API server takes its time: what

@@ -1,0 +1,163 @@
+"""A node from its archive, as it is: what ``simulate --node`` and ``upgrade --node`` are asked.
+
+What belongs here: whether the files of an archive fit together, and what of them a kubelet in a
+sandbox can be given. What never does: the form of the archive (``node_archive``), and a rehearsal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from conformance.kept_files import ALLOCATED, MEMORY
+from conformance.subject import SubjectInfo, SubjectUsageError
+from pinproof.files import documents
+from pinproof.inputs import (
+    Inputs,
+    Question,
+    discovered,
+    inputs_of,
+    pods_given,
+    require_simulated,
+    state_file,
+)
+from pinproof.manifests import MIRROR
+from pinproof.node_archive import RESOURCES, Collected, collected
+from pinproof.parameters import flags
+from pinproof.settings import Given, memory_of, settings_of
+from pinproof.simulation import answer, known_pods
+from reference import NotModelled
+from reference.kubelet.reasons import reason_for
+from reference.releases import minor_of
+from reference.steps import KubeletConfig, Pod
+from reports.text import few
+from topologies import Machine
+from topologies.errors import one_line
+
+#: What an archive has, so that no option gives it beside ``--node``.
+_OF_THE_NODE: Final = {"machine", "pods", "state", *(one.name for one in fields(Given))}
+
+
+def whole_node(
+    context: typer.Context, archive: Path, machine: Machine, question: Question, release: str = ""
+) -> Inputs:
+    """All that the archive has. Raises :class:`SubjectUsageError` where an option gives a part of
+    it too, where it is not the archive of a node, and where its files do not fit together."""
+    where = one_line(str(archive))
+    if others := flags(context, _OF_THE_NODE):
+        raise SubjectUsageError(
+            f"--node has all of the node: leave out {', '.join(others)}; of an archive that is "
+            "named with --machine each part can be replaced"
+        )
+    found = collected(str(archive))
+    for name, part in (("configuration", found.config), ("state file", found.state)):
+        if part is None:
+            raise SubjectUsageError(
+                f"{where}: it has no {name} of a kubelet: --node takes what pinproof capture "
+                "--node has written"
+            )
+    node = replace(inputs_of(str(archive), Given(), question, release), archive=found)
+    _require_fitting(machine, node, found.release or node.release)
+    return node
+
+
+def _require_fitting(machine: Machine, node: Inputs, release: str) -> None:
+    """That the kubelet of the node would start over its state file, and that there is a manifest of
+    each pod in it. A release that is not modelled is not asked. Raises
+    :class:`SubjectUsageError`."""
+    try:
+        require_simulated(release)
+    except SubjectUsageError:
+        return
+    assert node.question.state is not None
+    config = settings_of(node.given, discovered(machine, release), release=release).config
+    file = state_file(node.question.state)
+    pods = pods_given(node.question.pods).pods if node.question.pods else ()
+    known = known_pods(file, pods, config, release)
+    if missing := [one_line(pod.uid, 60) for pod in known if pod not in pods]:
+        raise SubjectUsageError(
+            f"{file.name}: pods that hold CPUs have no manifest in the archive: {few(missing, 3)}; "
+            "capture the node with --pods, or name the archive with --machine to assume them"
+        )
+    with suppress(NotModelled):
+        answer(machine, config, known, state=file, release=release)
+
+
+# -- what a kubelet in a sandbox is given ------------------------------------------------------
+
+
+def without_cpus(pods: Sequence[Pod], config: KubeletConfig, release: str) -> list[Pod]:
+    """Those that get no exclusive CPUs, and so can have run whatever the state file says."""
+    return [
+        pod
+        for pod in pods
+        if not any(reason_for(pod, one, config, release=release).cpus for one in pod.containers)
+    ]
+
+
+def with_files(
+    archive: Collected, config: KubeletConfig
+) -> tuple[KubeletConfig, Mapping[str, str], list[str]]:
+    """The configuration with the node's memory manager, the files that its managers keep, and what
+    a person should know: a file that names what the sandbox has not is left out."""
+    assert archive.config is not None
+    files, notes = dict(archive.files), list[str]()
+    for name in ALLOCATED:
+        if others := sorted(set(_resources(files.get(name, ""))) - set(RESOURCES)):
+            notes.append(f"{name} is left out, because it names {few(others)}")
+            del files[name]
+    policy, reserved = memory_of(archive.config)
+    if policy == "None":
+        return config, files, notes
+    if not reserved:
+        files.pop(MEMORY, None)
+        notes.append(f"the memory manager and {MEMORY} are left out: reservedMemory is to be of "
+                     "memory alone")  # fmt: skip
+        return config, files, notes
+    return replace(config, memory_manager_policy=policy, reserved_memory=reserved), files, notes
+
+
+def _resources(text: str) -> Iterator[str]:
+    """The resources that a file of allocations names; none where it cannot be read, which is the
+    kubelet's to say."""
+    with suppress(ValueError, RecursionError, TypeError, KeyError):
+        yield from _names(json.loads(json.loads(text)["data"]))
+
+
+def _names(value: Any) -> Iterator[str]:
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if key.lower() in ("requests", "limits") and isinstance(inner, dict):
+            yield from inner
+        else:
+            yield from _names(inner)
+
+
+def notes_on_releases(
+    archive: Collected, holding: Collection[Pod], old: SubjectInfo, new: SubjectInfo
+) -> Iterator[str]:
+    """What another release than the node's means: it is not what ran there, and static pods that
+    hold CPUs may get another uid."""
+    if archive.release and minor_of(archive.release) != minor_of(old.release):
+        yield f"the kubelet of the node is {archive.release}, and FROM is {old.release}"
+    if minor_of(old.release) == minor_of(new.release) or archive.pods is None:
+        return
+    static = {one for document in documents(archive.pods) for one in _static(document)}
+    if named := [pod.name for pod in holding if pod.uid in static]:
+        yield (
+            "static pods keep their uid here; on the node a kubelet of another release gives them "
+            f"another one, unless their manifest has it, and then other CPUs: {few(named, 3)}"
+        )
+
+
+def _static(document: Any) -> Iterator[str]:
+    """The uids of the static pods in a list of pods."""
+    for item in document.get("items") or ():
+        uid = (item["metadata"].get("annotations") or {}).get(MIRROR)
+        if uid is not None:
+            yield uid
