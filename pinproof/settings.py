@@ -26,6 +26,8 @@ from reference.steps import KubeletConfig
 from reports.text import few
 from topologies.errors import one_line
 
+#: What a person should know of settings whose memory manager is left out.
+NO_MEMORY: Final = "the Memory Manager is not modelled: only CPUs decide the NUMA nodes here"
 _KIND: Final = "KubeletConfiguration"
 _FIELDS: Final = FIELDS | {"apiVersion", "kind"}
 #: The key under which a kubelet gives its configuration away (``/configz``).
@@ -191,7 +193,7 @@ def _of_file(path: Path, release: str) -> tuple[KubeletConfig, list[str]]:
     if others:
         notes.append(f"feature gates ignored, unknown to the model: {few(others)}")
     if str(shape.get("memoryManagerPolicy") or "None").lower() != "none":
-        notes.append("the Memory Manager is not modelled: only CPUs decide the NUMA nodes here")
+        notes.append(NO_MEMORY)
     try:
         return deciding({**shape, GATES: known}), notes
     except ValueError as error:

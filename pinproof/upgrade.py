@@ -56,7 +56,7 @@ from pinproof.parameters import (
 )
 from pinproof.picture import Picture
 from pinproof.progress import busy
-from pinproof.settings import Given, settings_of
+from pinproof.settings import NO_MEMORY, Given, settings_of
 from pinproof.simulation import assumed, known_pods, reserved_of
 from pinproof.whole_node import notes_on_releases, whole_node, with_files, without_cpus
 from reference import CPUSet, CPUTopology
@@ -239,7 +239,7 @@ def _plan(machine: Machine, node: Inputs) -> tuple[Plan, list[str]]:
     if node.archive is not None:
         known += without_cpus([pod for pod in pods if pod not in known], config, release)
         config, files, more = with_files(node.archive, config)
-        notes += more
+        notes = [one for one in notes if one != NO_MEMORY] + more
     fresh = [pod for pod in pods if pod not in known]
     later = [
         guaranteed(_unused(name, [*known, *fresh]), _core(topology))

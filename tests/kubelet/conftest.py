@@ -58,6 +58,18 @@ def subject(kubelet_path: str) -> Iterator[KubeletSubject]:
     opened.close()
 
 
+@pytest.fixture(scope="session")
+def newer() -> Iterator[KubeletSubject]:
+    """The kubelet of 1.37."""
+    for one in cached():
+        if one.version.startswith("1.37."):
+            opened = KubeletSubject.open(str(one.path))
+            yield opened
+            opened.close()
+            return
+    lacking.skip("kubelet 1.37")
+
+
 @pytest.fixture
 def make_node(subject: KubeletSubject) -> Iterator[NodeMaker]:
     """Makes nodes on the usual machine, and closes them."""

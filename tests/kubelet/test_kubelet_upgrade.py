@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 
 import topologies
 from conformance.kept_files import STATE, layout_of
-from conformance.kubelets import cached
 from conformance.pods import best_effort, guaranteed
 from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
 from conformance.subject import SubjectLostError, SubjectUsageError
@@ -23,7 +22,6 @@ from reference.cpumanager.policy_options import FULL_PCPUS
 from reference.cpumanager.state.checkpoint import Layout
 from reference.steps import KubeletConfig, Start
 from tests.kubelet.conftest import Open, Script
-from tests.support import lacking
 
 MACHINE = topologies.machine("1s-1n-4c-smt2")
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
@@ -44,18 +42,6 @@ if sys.argv[1:] != ["--version"]:
     BEFORE
 os.execv("KUBELET", ["KUBELET", *sys.argv[1:]])
 """
-
-
-@pytest.fixture(scope="module")
-def newer() -> Iterator[KubeletSubject]:
-    """The kubelet of 1.37."""
-    for one in cached():
-        if one.version.startswith("1.37."):
-            opened = KubeletSubject.open(str(one.path))
-            yield opened
-            opened.close()
-            return
-    lacking.skip("kubelet 1.37")
 
 
 @pytest.fixture

@@ -1,20 +1,36 @@
-"""A node's own archive, rehearsed with unmodified kubelets: ``pinproof upgrade --node``."""
+"""A node's archive, rehearsed with unmodified kubelets: ``pinproof upgrade --node``.
+
+The node of these tests is one in a sandbox: what its kubelet has written goes into an archive.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 
 import topologies
-from conformance.kept_files import ALLOCATED, FILES, MEMORY, STATE
+from conformance.kept_files import ALLOCATED, MEMORY, STATE
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from conformance.subjects.kubelet import KubeletSubject
 from reference import CPUSet
-from reference.steps import Apply, Delete, Kind, KubeletConfig, Pod, Start, Stop
+from reference.steps import (
+    Apply,
+    Delete,
+    Device,
+    Kind,
+    KubeletConfig,
+    Pod,
+    RegisterDevices,
+    Start,
+    Step,
+    Stop,
+)
+from reference.view import Phase
 from tests.cli.running import Done, pinproof
 from tests.kubelet.conftest import Script
 from tests.support.node_archives import write_archive
@@ -22,8 +38,9 @@ from tests.support.node_archives import write_archive
 MACHINE: Final = "2s-2n-8c-smt2"
 SETTINGS: Final = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0,8"}
 CONFIG: Final = KubeletConfig(reserved_system_cpus=CPUSet([0, 8]))
-#: Ten, of which three hold CPUs.
+#: Ten, of which three hold CPUs beside a gap.
 PODS: Final = (
+    guaranteed("gone", 2),
     guaranteed("db", 4),
     guaranteed_of("queue", [exclusive("prepare", 2, kind=Kind.INIT), exclusive("c", 2)]),
     guaranteed("web", 1),
@@ -31,6 +48,148 @@ PODS: Final = (
 )
 HELD: Final = {
     "db": {"c": "2-3,10-11"},
-    "queue": {"prepare": "5,13", "c": "5,13"},
-    "web": {"c": "4"},
+    "queue": {"prepare": "4,12", "c": "4,12"},
+    "web": {"c": "5"},
 }
+#: The kubelet KUBELET, which loses its state file before its first start.
+FORGETS: Final = """
+import os, sys
+if sys.argv[1:] != ["--version"]:
+    if not os.path.exists('/pinproof/tmp/began'):
+        open('/pinproof/tmp/began', 'w').close()
+        os.unlink('/var/lib/kubelet/cpu_manager_state')
+os.execv("KUBELET", ["KUBELET", *sys.argv[1:]])
+"""
+
+Written: TypeAlias = Callable[..., Mapping[str, str]]
+
+
+@pytest.fixture
+def written(subject: KubeletSubject, tmp_path: Path) -> Written:
+    """Writes ``node7.tar.xz`` of a node on which a kubelet has run these pods, after these steps,
+    and has what that kubelet has kept."""
+
+    def write(
+        config: KubeletConfig = CONFIG,
+        settings: Mapping[str, Any] = SETTINGS,
+        *,
+        pods: Sequence[Pod] = PODS,
+        before: Sequence[Step] = (),
+    ) -> Mapping[str, str]:
+        node = subject.node(topologies.machine(MACHINE), config)
+        try:
+            for step in (Start(), *before):
+                node.do(step)
+                node.settle(lambda view: view.running)
+            for pod in pods:
+                _run(node, pod)
+            node.do(Delete("gone"))
+            node.settle(lambda view: "gone" not in view.assignments)
+            node.do(Stop())
+            files = subject.kept_files(node)
+        finally:
+            node.close()
+        write_archive(
+            tmp_path / "node7.tar.xz",
+            machine=MACHINE,
+            settings=settings,
+            state=files[STATE],
+            pods=[pod for pod in pods if pod.name != "gone"],
+            files={name: text for name, text in files.items() if name != STATE},
+            release=subject.info.release,
+        )
+        return files
+
+    return write
+
+
+def _run(node: Any, pod: Pod) -> None:
+    node.do(Apply(pod))
+    seen = node.settle(
+        lambda view: pod.name in view.pods and view.pods[pod.name].phase is Phase.RUNNING
+    )
+    assert seen.pods[pod.name].phase is Phase.RUNNING
+
+
+def _upgraded(folder: Path, old: str, new: str, *words: str, status: int) -> Done:
+    names = [f"kubelet:{one}" for one in (old, new)]
+    return pinproof("upgrade", *names, "--node", "node7.tar.xz", *words, cwd=folder, status=status)
+
+
+def test_ten_pods_of_a_node_keep_their_cpus_from_1_36_to_1_37(
+    written: Written, subject: KubeletSubject, newer: KubeletSubject, tmp_path: Path
+) -> None:
+    files = written()
+    assert {STATE, MEMORY, *ALLOCATED} <= files.keys()
+    paths = (subject.info.facts["path"], newer.info.facts["path"])
+    facts = json.loads(_upgraded(tmp_path, *paths, "--json", status=0).stdout)
+    assert (facts["verdict"], facts["pinned"], facts["notes"]) == ("pass", 4, [])
+    assert (facts["unlike the state file"], facts["broken"]) == ([], [])
+    first, *later = facts["stages"]
+    assert len(first["pods"]) == 10
+    assert set(first["pods"].values()) == {"running"}
+    assert first["exclusive"] == HELD
+    for stage in later:
+        assert stage["exclusive"].items() >= HELD.items()
+        assert stage["restarted"] == []
+    for name in (STATE, MEMORY):
+        assert first["files"][name]["left"] == files[name]
+
+
+NIC: Final = "pinproof.invalid/nic"
+
+
+def test_memory_and_devices_of_a_node_are_found_by_the_kubelets(
+    written: Written, subject: KubeletSubject, newer: KubeletSubject, tmp_path: Path
+) -> None:
+    """A kubelet that finds the memory manager's file without its policy does not start; and one
+    refuses a pod that was allocated a device which no plugin registers."""
+    memory = {0: "64Mi", 1: "64Mi"}
+    config = replace(CONFIG, memory_manager_policy="Static", reserved_memory=memory)
+    rows = [{"numaNode": node, "limits": {"memory": text}} for node, text in memory.items()]
+    settings = {**SETTINGS, "memoryManagerPolicy": "Static", "reservedMemory": rows}
+    with_device = replace(exclusive("c", 2), devices=((NIC, 1),))
+    pods = (guaranteed("gone", 2), guaranteed_of("db", [with_device]))
+    plugin = RegisterDevices(NIC, (Device("d0", (0,)),))
+    files = written(config, settings, pods=pods, before=[plugin])
+    assert '"policyName":"Static"' in files[MEMORY]
+    checkpoint = "device-plugins/kubelet_internal_checkpoint"
+    assert NIC in files[checkpoint]
+    paths = (subject.info.facts["path"], newer.info.facts["path"])
+    facts = json.loads(_upgraded(tmp_path, *paths, "--json", status=0).stdout)
+    assert facts["notes"][:2] == [
+        f"{name} is left out, because it names {NIC}" for name in ALLOCATED
+    ]
+    assert "memory manager Static" in facts["settings"]
+    first = facts["stages"][0]["files"]
+    assert first[MEMORY]["left"] == files[MEMORY]
+    assert NIC in first[checkpoint]["left"]
+
+
+def test_a_kubelet_that_begins_from_something_else_is_no_verdict(
+    written: Written, script: Script, kubelet_path: str, newer: KubeletSubject, tmp_path: Path
+) -> None:
+    """It loses the captured state file before it starts for the first time."""
+    written(pods=PODS[:2])
+    forgets = script(FORGETS.replace("KUBELET", kubelet_path))
+    done = _upgraded(tmp_path, str(forgets), newer.info.facts["path"], status=3)
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    at = next(n for n, one in enumerate(lines) if one.endswith("what the state file says:"))
+    assert lines[at + 1 : at + 4] == [
+        "exclusive CPUs db/c",
+        f"expected {HELD['db']['c']}",
+        "seen 1-2,9-10",
+    ]
+    assert done.stderr.splitlines()[-1].endswith("began from something else than the state file")
+
+
+def test_a_node_whose_kubelet_does_not_start_on_its_settings_is_one_line(
+    written: Written, subject: KubeletSubject, newer: KubeletSubject, tmp_path: Path
+) -> None:
+    """Of an archive, before a kubelet is started."""
+    written(pods=PODS[:2], settings={**SETTINGS, "cpuManagerPolicyOptions": {"no-such": "true"}})
+    paths = (subject.info.facts["path"], newer.info.facts["path"])
+    done = _upgraded(tmp_path, *paths, status=2)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("pinproof: the kubelet would not start: ")
+    assert "no-such" in line
