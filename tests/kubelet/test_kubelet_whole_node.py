@@ -17,6 +17,8 @@ import topologies
 from conformance.kept_files import ALLOCATED, MEMORY, STATE
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet.process import Patience
+from conformance.upgrading import Plan, rehearse
 from reference import CPUSet
 from reference.steps import (
     Apply,
@@ -32,7 +34,7 @@ from reference.steps import (
 )
 from reference.view import Phase
 from tests.cli.running import Done, pinproof
-from tests.kubelet.conftest import Script
+from tests.kubelet.conftest import Open, Script
 from tests.support.node_archives import write_archive
 
 MACHINE: Final = "2s-2n-8c-smt2"
@@ -166,21 +168,21 @@ def test_memory_and_devices_of_a_node_are_found_by_the_kubelets(
     assert NIC in first[checkpoint]["left"]
 
 
-def test_a_kubelet_that_begins_from_something_else_is_no_verdict(
-    written: Written, script: Script, kubelet_path: str, newer: KubeletSubject, tmp_path: Path
+def test_a_kubelet_that_begins_from_something_else_is_seen(
+    written: Written, script: Script, kubelet_path: str, open_kubelet: Open, newer: KubeletSubject
 ) -> None:
     """It loses the captured state file before it starts for the first time."""
-    written(pods=PODS[:2])
+    files = written(pods=PODS[:2])
     forgets = script(FORGETS.replace("KUBELET", kubelet_path))
-    done = _upgraded(tmp_path, str(forgets), newer.info.facts["path"], status=3)
-    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    at = next(n for n, one in enumerate(lines) if one.endswith("what the state file says:"))
-    assert lines[at + 1 : at + 4] == [
+    old = open_kubelet(forgets, patience=Patience(effect=2.0))
+    plan = Plan(topologies.machine(MACHINE), CONFIG, (), (), state=files[STATE], known=PODS[1:2])
+    row, pool = rehearse(old, newer, plan).unlike_file
+    assert (row.what, row.expected, row.seen) == (
         "exclusive CPUs db/c",
-        f"expected {HELD['db']['c']}",
-        "seen 1-2,9-10",
-    ]
-    assert done.stderr.splitlines()[-1].endswith("began from something else than the state file")
+        HELD["db"]["c"],
+        "1-2,9-10",
+    )
+    assert pool.what == "shared pool"
 
 
 def test_a_node_whose_kubelet_does_not_start_on_its_settings_is_one_line(

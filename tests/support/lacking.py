@@ -122,6 +122,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "ordinary user": Part(
         "an ordinary user", command="run the tests as one", there=lambda: os.geteuid() != 0
     ),
+    "overlay": Part("an overlay of file systems", command="run the tests as root"),
     "packages": Part("packages of Python", command="pip install --group test"),
     "ptys": Part("pseudo-terminals", command="mount devpts on /dev/pts", there=_ptys),
     "root": Part("root", command="run the tests as root", there=lambda: os.geteuid() == 0),
