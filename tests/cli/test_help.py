@@ -101,7 +101,7 @@ def test_help_lists_the_commands_in_groups() -> None:
     assert listed == [name for name in COMMANDS if COMMANDS[name].panel]
     assert len(listed) <= 20
     old = [("kubelet", "build"), ("driver", "build"), ("apiserver", "build"), ("witnesses",)]
-    old += [("import",), ("export",), ("known",), ("releases",)]
+    old += [("import",), ("export",), ("known",), ("releases",), ("collect",)]
     assert {words[0] for words in old} == {name for name in COMMANDS if not COMMANDS[name].panel}
     for words in old:
         assert "Usage: pinproof " + " ".join(words) in _help(words, 100)
