@@ -299,9 +299,14 @@ class TakesOver(Protocol):
         """The texts of the files that the node's kubelet keeps for the next one, by their names in
         :data:`conformance.kept_files.FILES`; those that are there."""
 
+
+@runtime_checkable
+class TakesFiles(Protocol):
+    """A subject whose nodes can be given what the managers of another node's kubelet have kept."""
+
     def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
-        """Put such texts in place, for the next kubelet to find. A subject without such a kubelet
-        passes over them."""
+        """Put these texts, by :data:`conformance.kept_files.FILES`, in place for the next kubelet
+        to find."""
 
 
 @runtime_checkable

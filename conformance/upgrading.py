@@ -58,11 +58,13 @@ from conformance.subject import (
     SubjectLostError,
     SubjectSetupError,
     SubjectUsageError,
+    TakesFiles,
     TakesOver,
 )
 from conformance.waiting import Waiting
 from reference import Checkpoint, CheckpointError, CPUSet, NotModelled
 from reference.kubelet.configuration import as_known
+from reference.releases import minor_of
 from reference.steps import (
     Apply,
     Configure,
@@ -127,6 +129,8 @@ class Plan:
     ``gone`` are those that are deleted before the upgrade. ``state``: the text of a state file over
     which the old kubelet starts first (``None``: none); ``known`` are the pods that run by then,
     and ``files`` what the other managers keep beside it (:data:`conformance.kept_files.FILES`).
+    ``renewed`` are those of ``known`` that are static pods without a uid in their manifest: a
+    kubelet of another release gives them another one.
     ``going``: how each kubelet goes. ``killed``: where the new kubelet is killed as it starts for
     the first time and is given a pod more; it is started again then. ``emptied``: on which leg the
     state file is removed before the kubelet starts. ``to_machine`` and ``to_config``: what the new
@@ -140,6 +144,7 @@ class Plan:
     state: str | None = None
     known: Sequence[Pod] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    renewed: Sequence[str] = ()
     going: Going = Going.STOP
     killed: Killed | None = None
     emptied: Leg | None = None
@@ -430,7 +435,8 @@ class _Rehearsal:
         before += map(Apply, self._plan.known)
         for step in before:
             self._take(step)
-        self._takes_over.keep_files(self._node, self._plan.files)
+        if isinstance(self._old, TakesFiles):
+            self._old.keep_files(self._node, self._plan.files)
         if MEMORY in self._plan.files and self._config.memory_manager_policy != "None":
             self._model.silence(f"no model starts over {MEMORY}")
         view = self._start()
@@ -490,12 +496,23 @@ class _Rehearsal:
         self._comparison.begin(self._model)
         if self._plan.emptied is self._leg:
             self._forget()
+        if minor_of(self._old.info.release) != minor_of(self._new.info.release):
+            self._renew_uids(back=back)
         if self._plan.killed and self._leg is Leg.THERE:
             self._kill_on_the_way(self._plan.killed, next(iter(self._plan.later), None))
         view = self._start()
         for pod in drained if view.running and not view.hangs else ():
             view = self._take(Apply(pod))
         return view
+
+    def _renew_uids(self, *, back: bool) -> None:
+        """Give static pods the uid that the kubelet, which is down, has for them: the old one has
+        one for each, the new one another."""
+        known = {pod.name: pod for pod in self._plan.known}
+        for name in self._plan.renewed:
+            own = known[name]
+            self._take(Delete(name))
+            self._take(Apply(own if back else replace(own, uid=f"{own.uid}-renewed")))
 
     def _kill_on_the_way(self, at: Killed, later: Pod | None) -> None:
         """Let the kubelet start, be given one pod more and be killed meanwhile; the pod is gone by

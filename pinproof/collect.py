@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -160,22 +161,50 @@ def _manifests(shell: Shell, facts: NodeFacts) -> list[dict[str, Any]]:
     words = " ".join(shlex.quote(facts.root + one) for one in dict.fromkeys(kubeconfigs) if one)
     script = _ASK.replace("@KUBECONFIGS@", words).replace("@NODE@", shlex.quote(name))
     done = shell.run(script, deadline=_DEADLINE, limit=LIMIT)
+    texts = _static_manifests(shell, facts, facts.kubelet)
     if done.status == 0:
         try:
-            return list(bare(json.loads(done.stdout)))
+            return list(_with_own_uids(bare(json.loads(done.stdout)), _uids(texts)))
         except ValueError:
             note("pinproof: what kubectl says on the node is not JSON")
-    return list(_static(shell, facts, facts.kubelet))
+    return list(_static(texts, facts, facts.kubelet))
 
 
-def _static(shell: Shell, facts: NodeFacts, kubelet: KubeletFacts) -> Iterator[dict[str, Any]]:
-    """Static pods, with the uids that the kubelet gave them."""
-    folder = kubelet.manifests
-    if not folder:
-        return
-    question = second_question(facts.root, files=(), folders=(folder,))
+def _with_own_uids(pods: Iterable[dict[str, Any]], stated: Set[str]) -> Iterator[dict[str, Any]]:
+    """Mirror pods are marked as static ones, unless the static pod's manifest states its uid."""
+    for pod in pods:
+        metadata = dict(pod["metadata"])
+        uid = (metadata.get("annotations") or {}).get(MIRROR)
+        if uid in stated:
+            del metadata["annotations"]
+            metadata["uid"] = uid
+        yield {**pod, "metadata": metadata}
+
+
+def _static_manifests(shell: Shell, facts: NodeFacts, kubelet: KubeletFacts) -> Mapping[str, str]:
+    """The files of static pods, by path."""
+    if not kubelet.manifests:
+        return {}
+    question = second_question(facts.root, files=(), folders=(kubelet.manifests,))
     answer: Records = question.read(shell.run(question.script, limit=LIMIT).stdout)
-    for path, text in answer.all("file").items():
+    return answer.all("file")
+
+
+def _uids(texts: Mapping[str, str]) -> set[str]:
+    """Those that manifests state."""
+    found: set[str] = set()
+    for text in texts.values():
+        with suppress(ValueError, RecursionError, yaml.YAMLError):
+            pods = [pod for one in parsed(text) for pod in bare(one)]
+            found |= {str(pod["metadata"]["uid"]) for pod in pods if "uid" in pod["metadata"]}
+    return found
+
+
+def _static(
+    texts: Mapping[str, str], facts: NodeFacts, kubelet: KubeletFacts
+) -> Iterator[dict[str, Any]]:
+    """Static pods, with the uids that the kubelet gave them."""
+    for path, text in texts.items():
         try:
             found = [pod for one in parsed(text) for pod in bare(one)]
             pods_of(found)
@@ -187,7 +216,10 @@ def _static(shell: Shell, facts: NodeFacts, kubelet: KubeletFacts) -> Iterator[d
 
 
 def _identified(pod: dict[str, Any], facts: NodeFacts, node: str) -> dict[str, Any]:
+    """A static pod with its uid, and marked as such where the kubelet has made that."""
     metadata = pod["metadata"]
+    if "uid" in metadata:
+        return pod
     name, space = f"{metadata['name']}-{node}", metadata.get("namespace", "default")
     for one in facts.workloads:
         if one.namespace == space and one.name == name:

@@ -58,7 +58,13 @@ from pinproof.picture import Picture
 from pinproof.progress import busy
 from pinproof.settings import NO_MEMORY, Given, settings_of
 from pinproof.simulation import assumed, known_pods, reserved_of
-from pinproof.whole_node import notes_on_releases, whole_node, with_files, without_cpus
+from pinproof.whole_node import (
+    notes_on_releases,
+    static_pods,
+    whole_node,
+    with_files,
+    without_cpus,
+)
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.checkpoint import Layout
@@ -158,9 +164,7 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
         release = min(before.info.release, after.info.release, key=minor_of)
         plan, notes = _plan(shown, replace(node, release=release))
         if node.archive is not None:
-            sharing = without_cpus(plan.known, plan.config, release)
-            holding = [pod for pod in plan.known if pod not in sharing]
-            notes += notes_on_releases(node.archive, holding, before.info, after.info)
+            notes += notes_on_releases(node.archive, plan, before.info, after.info)
         change = changed_inputs(shown, node.given, asked.to_machine, asked.to_config, release)
         going = Going.REBOOT if asked.reboot else asked.going
         plan = replace(plan, going=going, to_machine=change[0], to_config=change[1])
@@ -236,16 +240,18 @@ def _plan(machine: Machine, node: Inputs) -> tuple[Plan, list[str]]:
         state, known = file.text, known_pods(file, pods, config, release)
         notes += assumed(known, pods)
     files: Mapping[str, str] = {}
+    renewed: list[str] = []
     if node.archive is not None:
         known += without_cpus([pod for pod in pods if pod not in known], config, release)
         config, files, more = with_files(node.archive, config)
         notes = [one for one in notes if one != NO_MEMORY] + more
+        renewed = [pod.name for pod in known if pod.uid in static_pods(node.archive)]
     fresh = [pod for pod in pods if pod not in known]
     later = [
         guaranteed(_unused(name, [*known, *fresh]), _core(topology))
         for name in ("later", "later2", "later3")
     ]
-    return Plan(machine, config, fresh, later, gone, state, known, files), notes
+    return Plan(machine, config, fresh, later, gone, state, known, files, renewed), notes
 
 
 def _core(topology: CPUTopology) -> int:

@@ -7,7 +7,7 @@ sandbox can be given. What never does: the form of the archive (``node_archive``
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ import typer
 
 from conformance.kept_files import ALLOCATED, MEMORY
 from conformance.subject import SubjectInfo, SubjectUsageError
+from conformance.upgrading import Plan
 from pinproof.files import documents
 from pinproof.inputs import (
     Inputs,
@@ -138,26 +139,27 @@ def _names(value: Any) -> Iterator[str]:
             yield from _names(inner)
 
 
-def notes_on_releases(
-    archive: Collected, holding: Collection[Pod], old: SubjectInfo, new: SubjectInfo
-) -> Iterator[str]:
-    """What another release than the node's means: it is not what ran there, and static pods that
-    hold CPUs may get another uid."""
-    if archive.release and minor_of(archive.release) != minor_of(old.release):
-        yield f"the kubelet of the node is {archive.release}, and FROM is {old.release}"
-    if minor_of(old.release) == minor_of(new.release) or archive.pods is None:
-        return
-    static = {one for document in documents(archive.pods) for one in _static(document)}
-    if named := [pod.name for pod in holding if pod.uid in static]:
-        yield (
-            "static pods keep their uid here; on the node a kubelet of another release gives them "
-            f"another one, unless their manifest has it, and then other CPUs: {few(named, 3)}"
-        )
+def static_pods(archive: Collected) -> set[str]:
+    """The uids of the static pods that have none in their manifest."""
+    found = documents(archive.pods) if archive.pods else ()
+    return {uid for document in found for uid in _made_by_the_kubelet(document)}
 
 
-def _static(document: Any) -> Iterator[str]:
-    """The uids of the static pods in a list of pods."""
+def _made_by_the_kubelet(document: Any) -> Iterator[str]:
     for item in document.get("items") or ():
         uid = (item["metadata"].get("annotations") or {}).get(MIRROR)
         if uid is not None:
             yield uid
+
+
+def notes_on_releases(
+    archive: Collected, plan: Plan, old: SubjectInfo, new: SubjectInfo
+) -> Iterator[str]:
+    """What another release than the node's means, and static pods."""
+    if archive.release and minor_of(archive.release) != minor_of(old.release):
+        yield f"the kubelet of the node is {archive.release}, and FROM is {old.release}"
+    if plan.renewed and minor_of(old.release) != minor_of(new.release):
+        yield (
+            "each release makes another uid for static pods that have none in their manifest, and "
+            f"takes them for new ones: {few(plan.renewed, 3)}"
+        )

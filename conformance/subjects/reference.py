@@ -102,8 +102,5 @@ class ReferenceSubject:
         text = node.view().state_file
         return {} if text is None else {STATE: text}
 
-    def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
-        """See :class:`conformance.subject.TakesOver`. The model reads none of them."""
-
     def close(self) -> None:
         """Nothing to close."""

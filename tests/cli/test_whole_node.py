@@ -131,6 +131,27 @@ def test_a_pod_that_waits_for_cpus_comes_after_those_that_run(write: Write, tmp_
     assert facts["stages"][0]["exclusive"] == {"aaa": {"c": "1,9"}, **HELD}
 
 
+def test_static_pods_get_another_uid_from_another_release(write: Write, tmp_path: Path) -> None:
+    """Unless their manifest has one; so a kubelet takes them for new ones, while the old ones hold
+    their CPUs."""
+    write(static=["db"])
+    done = _upgraded(tmp_path, status=1)
+    assert (
+        "note: each release makes another uid for static pods that have none in their manifest, "
+        "and takes them for new ones: db"
+    ) in done.stdout.splitlines()
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "container db/c" in lines
+    assert not any(line in lines for line in ("container queue/c", "container log/c"))
+    facts = json.loads(_upgraded(tmp_path, "--json", status=1).stdout)
+    held = [stage["exclusive"].get("db") for stage in facts["stages"]]
+    assert held[0] == HELD["db"]
+    assert held[1] != HELD["db"]
+    assert all(stage["exclusive"]["queue"] == HELD["queue"] for stage in facts["stages"])
+    same = _upgraded(tmp_path, old="1.37")
+    assert "another uid" not in same.stdout
+
+
 ALLOCATED: Final = json.dumps(
     {
         "data": json.dumps(

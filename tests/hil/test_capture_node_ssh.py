@@ -72,7 +72,7 @@ def test_a_node_is_captured_over_ssh_and_rehearsed(
         lacking.skip("overlay", done.stderr)
     assert (done.returncode, done.stdout) == (0, "node7.tar.xz\n"), done.stderr
     assert fake.content() == before
-    words = ("upgrade", "1.36", "1.37", "--model", "--node", "node7.tar.xz", "--json")
-    facts = json.loads(pinproof(*words, cwd=tmp_path, status=0).stdout)
+    model = ("--model", "--node", "node7.tar.xz", "--json")
+    facts = json.loads(pinproof("upgrade", "1.36", "1.37", *model, cwd=tmp_path, status=0).stdout)
     assert facts["settings"] == "policy static, reservedSystemCPUs 0,16"
     assert [one["exclusive"]["web"] for one in facts["stages"]] == [{"main": "2-3"}] * 4

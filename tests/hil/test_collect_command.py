@@ -15,7 +15,10 @@ import topologies
 from conformance.kept_files import FILES
 from hil.inspection.script import LARGEST
 from pinproof.files import documents
+from pinproof.inputs import pods_given
+from pinproof.manifests import MIRROR
 from pinproof.node_archive import collected
+from pinproof.whole_node import static_pods
 from tests.support.fakenode import PINNED, FakeNode
 
 Says: TypeAlias = Callable[..., tuple[int, str, str]]
@@ -146,6 +149,12 @@ def test_static_pods_keep_the_uid_that_the_kubelet_gave_them(says: Says, fake: F
         "items"
     ]
     assert (pod["metadata"]["name"], pod["metadata"]["uid"]) == ("web", PINNED)
+    assert _static() == {PINNED}
+
+
+def _static() -> set[str]:
+    """The uids of the static pods that have none in their manifest."""
+    return static_pods(collected("node7.tar.xz"))
 
 
 def test_static_pods_go_by_the_name_that_the_kubelet_has_for_its_node(
@@ -199,21 +208,39 @@ def test_collect_is_the_same_by_its_old_name(says: Says) -> None:
 
 def test_the_api_server_is_asked_from_the_node(says: Says, fake: FakeNode) -> None:
     """With the kubelet's own credentials, for the pods of this node."""
-    fake.file("/etc/kubernetes/kubelet.conf", "")
-    fake.file("/fake/pods.json", json.dumps({"kind": "List", "items": [_pod("from-the-server")]}))
-    fake.file(
-        "/fake/bin/kubectl",
-        f'#!/bin/sh\necho "$@" >{fake.root}/fake/asked\ncat {fake.root}/fake/pods.json\n',
-        0o755,
-    )
+    _serve(fake, _pod("from-the-server"))
     _collected(says)
     assert "from-the-server" in "".join(_members("node7.tar.xz").values())
     assert "--field-selector spec.nodeName=fake " in (fake.root / "fake/asked").read_text()
 
 
-def _pod(name: str) -> dict[str, object]:
+def test_a_static_pod_whose_manifest_has_its_uid_is_one_that_keeps_it(
+    says: Says, fake: FakeNode
+) -> None:
+    """The API server shows both kinds as mirror pods, with uids of their own."""
+    stated, made = ({"annotations": {MIRROR: uid}} for uid in ("stated", "made"))
+    _serve(fake, _pod("one", "uid-2", **stated), _pod("two", "uid-3", **made))
+    fake.file("/etc/kubernetes/manifests/own.yaml", json.dumps(_pod("one", uid="stated")))
+    _collected(says, "--force")
+    assert _static() == {"made"}
+    pods = pods_given("node7.tar.xz/pinproof/pods.json").pods
+    assert {pod.name: pod.uid for pod in pods} == {"one": "stated", "two": "made"}
+
+
+def _serve(fake: FakeNode, *pods: object) -> None:
+    """An API server that the node can ask has these pods."""
+    fake.file("/etc/kubernetes/kubelet.conf", "")
+    fake.file("/fake/pods.json", json.dumps({"kind": "List", "items": pods}))
+    fake.file(
+        "/fake/bin/kubectl",
+        f'#!/bin/sh\necho "$@" >{fake.root}/fake/asked\ncat {fake.root}/fake/pods.json\n',
+        0o755,
+    )
+
+
+def _pod(name: str, uid: str = "uid-1", **metadata: object) -> dict[str, object]:
     spec = {"containers": [{"name": "main", "env": [{"name": "A", "value": "ENVIRONMENT"}]}]}
-    return {"kind": "Pod", "metadata": {"name": name, "uid": "uid-1"}, "spec": spec}
+    return {"kind": "Pod", "metadata": {"name": name, "uid": uid, **metadata}, "spec": spec}
 
 
 def test_what_cannot_be_rehearsed_is_counted(says: Says, fake: FakeNode) -> None:

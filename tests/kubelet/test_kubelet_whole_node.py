@@ -6,7 +6,7 @@ The node of these tests is one in a sandbox: what its kubelet has written goes i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -77,6 +77,7 @@ def written(subject: KubeletSubject, tmp_path: Path) -> Written:
         *,
         pods: Sequence[Pod] = PODS,
         before: Sequence[Step] = (),
+        static: Collection[str] = (),
     ) -> Mapping[str, str]:
         node = subject.node(topologies.machine(MACHINE), config)
         try:
@@ -98,6 +99,7 @@ def written(subject: KubeletSubject, tmp_path: Path) -> Written:
             state=files[STATE],
             pods=[pod for pod in pods if pod.name != "gone"],
             files={name: text for name, text in files.items() if name != STATE},
+            static=static,
             release=subject.info.release,
         )
         return files
@@ -136,6 +138,22 @@ def test_ten_pods_of_a_node_keep_their_cpus_from_1_36_to_1_37(
         assert stage["restarted"] == []
     for name in (STATE, MEMORY):
         assert first["files"][name]["left"] == files[name]
+
+
+def test_static_pods_are_new_to_another_release_while_the_old_ones_hold_their_cpus(
+    written: Written, subject: KubeletSubject, newer: KubeletSubject, tmp_path: Path
+) -> None:
+    """1.37 on a node with six free CPUs refused a static pod of four like this one."""
+    written(pods=(guaranteed("gone", 4), guaranteed("db", 8), burstable("log")), static=["db"])
+    paths = (subject.info.facts["path"], newer.info.facts["path"])
+    facts = json.loads(_upgraded(tmp_path, *paths, "--json", status=1).stdout)
+    first, second, *_ = facts["stages"]
+    assert first["pods"] == {"db": "running", "log": "running"}
+    assert (second["pods"]["db"], second["pods"]["log"]) == ("rejected", "running")
+    (found,) = (one for one in facts["broken"] if one["leg"] == "the upgrade")
+    (row,) = found["differences"]
+    assert row["what"] == "pod db"
+    assert "not enough cpus available to satisfy request: requested=8, available=6" in row["seen"]
 
 
 NIC: Final = "pinproof.invalid/nic"

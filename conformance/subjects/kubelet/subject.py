@@ -153,7 +153,7 @@ class KubeletSubject:
         }
 
     def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
-        """See :class:`conformance.subject.TakesOver`."""
+        """See :class:`conformance.subject.TakesFiles`."""
         assert isinstance(node, KubeletNode)
         for name, text in files.items():
             place = f"{STATE_DIR}/{name}"
