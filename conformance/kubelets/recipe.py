@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -63,40 +63,45 @@ def staged_version(version: Version) -> str:
 
 def recipe(version: Version, theirs: str, replaced: Path | None = None) -> Recipe:
     """The recipe for the kubelet of a release, whose own ``go.mod`` is ``theirs``."""
-    sources = {"main.go": _main_go(version)}
+    sources = {"main.go": main_go(version)}
     return Recipe(version, go_mod("kubelet", version, theirs, replaced), sources, flags(version))
 
 
 def go_mod(name: str, version: Version, theirs: str, replaced: Path | None = None) -> str:
     """The ``go.mod`` of our module. ``replaced`` is a folder that takes the place of the released
     module, with the staging modules that it has; the others are the released ones."""
+    replaces = [] if replaced is None else [f"{KUBERNETES} => {quoted(replaced)}"]
+    replaces += [
+        f"{module} => {_staged(module, version, replaced)}" for module in staged_modules(theirs)
+    ]
+    replaces += releases.MOVED_MODULES.get(version.release, ())
+    return go_mod_with(name, version, theirs, replaces)
+
+
+def go_mod_with(name: str, version: Version, theirs: str, replaces: Iterable[str]) -> str:
+    """A ``go.mod`` of ours that requires a release, whose own ``go.mod`` is ``theirs``, with these
+    replacements, each ``MODULE => …``."""
     lines = [f"module pinproof.invalid/{name}", ""]
     lines += [match[0] for match in (_GO_LINE.search(theirs), _GODEBUG.search(theirs)) if match]
     lines += ["", f"require {KUBERNETES} v{version}", ""]
-    if replaced is not None:
-        lines += [f"replace {KUBERNETES} => {_quoted(replaced)}"]
-    lines += [
-        f"replace {module} => {_staged(module, version, replaced)}"
-        for module in staged_modules(theirs)
-    ]
-    lines += [f"replace {moved}" for moved in releases.MOVED_MODULES.get(version.release, ())]
+    lines += [f"replace {one}" for one in replaces]
     return "\n".join(lines) + "\n"
 
 
 def _staged(module: str, version: Version, replaced: Path | None) -> str:
     folder = None if replaced is None else replaced / "staging" / "src" / module
     if folder is not None and (folder / "go.mod").is_file():
-        return _quoted(folder)
+        return quoted(folder)
     return f"{module} {staged_version(version)}"
 
 
-def _quoted(path: Path) -> str:
+def quoted(path: Path) -> str:
     """A path as ``go.mod`` has it: a Go string where it has spaces or the like."""
     text = str(path)
     return text if re.fullmatch(r"[\w./+@-]+", text) else json.dumps(text)
 
 
-def _main_go(version: Version) -> str:
+def main_go(version: Version) -> str:
     """As ``cmd/kubelet/kubelet.go`` of the release does it."""
     imports = ['_ "k8s.io/component-base/metrics/prometheus/version"']
     if version.release >= releases.JSON_REGISTERED:
@@ -127,12 +132,14 @@ def _main_go(version: Version) -> str:
     )
 
 
-def flags(version: Version, variables: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """``go build``'s flags. The version is linked in, as the release's own build does it, and
-    so are ``variables``, by their full names."""
+def flags(
+    version: Version, variables: Mapping[str, str] | None = None, *, suffix: str = ""
+) -> tuple[str, ...]:
+    """``go build``'s flags. The version is linked in, as the release's own build does it, with a
+    ``suffix`` for what is no release, and so are ``variables``, by their full names."""
     linked = ["-s", "-w"]
     numbers = {
-        "gitVersion": f"v{version}",
+        "gitVersion": f"v{version}{suffix}",
         "gitMajor": str(version.major),
         "gitMinor": str(version.minor),
     }

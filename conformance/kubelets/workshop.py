@@ -1,42 +1,34 @@
 """Programs around released Kubernetes versions, built from the Go module and kept.
 
-What belongs here: which release is taken, building, and the cache. What never does: what a program
-is built from (``recipe``).
+What belongs here: which release is taken, and building. What never does: what a program is built
+from (``recipe``), and how it is kept (``shelf``).
 
-A program is kept in ``$XDG_CACHE_HOME/pinproof/PROGRAMs/VERSION-KEY/`` with a note of its digest;
-it is used again only if it still has that digest. The key stands for everything that the build is
-made of but the toolchain, so that a changed recipe builds anew. One builder at a time works on a
-version: the others wait for it and find what it made.
+The key under which a program is kept stands for everything that the build is made of but the
+toolchain, so that a changed recipe builds anew.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
-import json
 import os
 import re
-import shutil
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from conformance.kubelets import releases
-from conformance.kubelets.binary import digest_of
 from conformance.kubelets.golang import Go, GoError
 from conformance.kubelets.recipe import KUBERNETES, Recipe
 from conformance.kubelets.releases import Minor, Version
-from conformance.progress import Builder, Progress, of_another
+from conformance.kubelets.shelf import Built, Shelf
+from conformance.progress import Builder, Progress
 from conformance.subject import SubjectSetupError, SubjectUsageError
-from topologies.user_cache import cache_folder
 
-#: What Go says of a module or a version that does not exist.
+#: What Go says of a module or a version that does not exist, at a proxy or in a folder that is one.
 _ABSENT: Final = (
     "403 forbidden", "404 not found", "410 gone", "not found:",
-    "unknown revision", "no matching versions",
+    "unknown revision", "no matching versions", "no such file or directory",
 )  # fmt: skip
 #: How ``go mod tidy`` names a module whose source a proxy refuses.
 _UNREADABLE: Final = re.compile(
@@ -46,18 +38,6 @@ _UNREADABLE: Final = re.compile(
 #: listed or known, and before it: lists may be incomplete.
 _BEYOND: Final = 2
 _BEFORE: Final = 4
-#: Seconds between two looks at what another builder does.
-_LOOK: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A program in the cache. ``digest`` is ``sha256:…``, ``go`` the toolchain's version."""
-
-    version: str
-    path: Path
-    digest: str
-    go: str
 
 
 class RecipeMaker(Protocol):
@@ -67,11 +47,11 @@ class RecipeMaker(Protocol):
     def __call__(self, version: Version, theirs: str, replaced: Path | None = None) -> Recipe: ...
 
 
-class _MissingModuleError(Exception):
+class MissingModuleError(Exception):
     """A release cannot be had whole."""
 
 
-class _NoSuchReleaseError(_MissingModuleError):
+class _NoSuchReleaseError(MissingModuleError):
     """The module proxy does not have the release itself."""
 
 
@@ -80,6 +60,7 @@ class Workshop:
 
     def __init__(self, name: str, oldest: Minor, recipe: RecipeMaker) -> None:
         self._name = name
+        self._shelf = Shelf(name, f"{name}s")
         self._oldest = oldest
         self._recipe = recipe
 
@@ -100,16 +81,16 @@ class Workshop:
         tell = progress or (lambda stage: None)
         if replaced is not None:
             return self._build_replaced(asked, replaced, tell)
-        for version in _known(asked):
+        for version in known_to_build(asked):
             found = self._in_cache(version)
             if found is not None:
                 return found.path
         go = Go.find()
-        refusals: list[_MissingModuleError] = []
+        refusals: list[MissingModuleError] = []
         for version in _candidates(go, asked):
             try:
                 return self._build(go, version, tell)
-            except _MissingModuleError as error:
+            except MissingModuleError as error:
                 refusals.append(error)
                 tell(str(error))
         nothing = self._nothing_to_be_had(asked, [str(one) for one in refusals])
@@ -119,19 +100,19 @@ class Workshop:
 
     def cached(self) -> list[Built]:
         """What the cache holds whole, newest release first. Digests are not checked here."""
-        notes = (self._read_note(folder) for folder in self.cache().glob("*/"))
-        found = [built for built in notes if built is not None]
-        return sorted(found, key=lambda one: releases.parse(one.version) or (), reverse=True)
+        return sorted(
+            self._shelf.all(), key=lambda one: releases.parse(one.version) or (), reverse=True
+        )
 
     def ready(self, target: str) -> Path | None:
         """The program of this release, if the cache has just what would be built now."""
-        versions = _known(self._asked(target))
+        versions = known_to_build(self._asked(target))
         found = (self._in_cache(version) for version in versions)
         return next((built.path for built in found if built is not None), None)
 
     def cache(self) -> Path:
         """The folder that holds them."""
-        return cache_folder(f"{self._name}s")
+        return self._shelf.folder
 
     # --- which release -----------------------------------------------------------------------
 
@@ -167,7 +148,7 @@ class Workshop:
             return self._make(go, plan, self._key(version), builder)
 
     def _build_replaced(self, asked: Minor | Version, replaced: Path, tell: Progress) -> Path:
-        version = next(iter(_known(asked)), None)
+        version = next(iter(known_to_build(asked)), None)
         if version is None:
             raise SubjectUsageError(f"{asked}: name the patch release that the checkout is made of")
         folder = replaced.expanduser().absolute()
@@ -179,62 +160,19 @@ class Workshop:
         with self.lock(version, tell) as builder:
             try:
                 return self._make(Go.find(), plan, key, builder)
-            except _MissingModuleError as error:
+            except MissingModuleError as error:
                 raise SubjectSetupError(str(error)) from error
 
     def _make(self, go: Go, plan: Recipe, key: str, builder: Builder) -> Path:
-        draft = self.cache() / f".{plan.version}.draft"
-        shutil.rmtree(draft, ignore_errors=True)  # of a builder that was killed
-        draft.mkdir()
-        try:
-            self._compile(go, plan, draft, builder)
-            return self._keep(go, plan, draft, self.cache() / f"{plan.version}-{key}")
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-
-    def _compile(self, go: Go, plan: Recipe, folder: Path, builder: Builder) -> None:
-        for name, text in _files(plan).items():
-            (folder / name).write_text(text)
-        builder.say(f"fetching the modules of {self._name} {plan.version}")
-        self._fetch(go, plan.version, folder)
-        what = f"compiling {self._name} {plan.version}"
-        builder.say(f"{what}: minutes, the first time")
-        total = len(go.run(["list", "-deps", "."], folder=folder).split())
-        packages: set[str] = set()
-
-        def compiled(package: str) -> None:
-            packages.add(package)
-            builder.count(what, len(packages), max(total, len(packages)))
-
-        go.build([*plan.flags, "-o", self._name, "."], folder=folder, each=compiled)
-
-    def _fetch(self, go: Go, version: Version, folder: Path) -> None:
-        """Fetch what the program is made of. Not every staging module is part of it, so only this
-        tells whether one that is lacks."""
-        try:
-            go.run(["mod", "tidy"], folder=folder)
-        except GoError as error:
-            missing = _UNREADABLE.findall(error.evidence)
-            if not missing:
-                raise
-            (module, its_version), *_ = missing
-            raise _MissingModuleError(
-                f"{self._name} {version} needs {module} {its_version}, "
-                "which the module proxy does not have"
-            ) from error
-
-    def _keep(self, go: Go, plan: Recipe, draft: Path, place: Path) -> Path:
-        note = {
-            "version": str(plan.version),
-            "digest": digest_of(draft / self._name),
-            "go": go.version(),
-        }
-        (draft / f"{self._name}.json").write_text(json.dumps(note, indent=1) + "\n")
-        for name in (*_files(plan), "go.sum"):
-            (draft / name).unlink(missing_ok=True)
-        shutil.rmtree(place, ignore_errors=True)  # what did not have its digest any more
-        draft.replace(place)
-        return place / self._name
+        version = str(plan.version)
+        with self._shelf.draft(version) as draft:
+            write_files(plan, draft)
+            builder.say(f"fetching the modules of {self._name} {version}")
+            fetch(go, f"{self._name} {version}", draft)
+            words = [*plan.flags, "-o", self._name, "."]
+            compile_program(go, words, f"{self._name} {version}", draft, builder)
+            program, go_version = draft / self._name, go.version()
+            return self._shelf.keep(program, version, f"{version}-{key}", go=go_version)
 
     # --- the cache ---------------------------------------------------------------------------
 
@@ -248,59 +186,62 @@ class Workshop:
 
     def _in_cache(self, version: Version) -> Built | None:
         """The program of this version, if it is there and is what was built."""
-        built = self._read_note(self.cache() / f"{version}-{self._key(version)}")
-        return built if built is not None and digest_of(built.path) == built.digest else None
-
-    def _read_note(self, folder: Path) -> Built | None:
-        path = folder / self._name
-        try:
-            note = json.loads((folder / f"{self._name}.json").read_text())
-            built = Built(note["version"], path, note["digest"], note["go"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return built if path.is_file() else None
+        return self._shelf.find(f"{version}-{self._key(version)}")
 
     @contextlib.contextmanager
     def lock(self, version: Version, tell: Progress) -> Iterator[Builder]:
-        """Held by whoever builds this version; the kernel frees it when its holder dies. Who waits
-        says who builds, since when, and how far that is. The value takes what the holder does."""
-        said = self.cache() / f".{version}.progress"
-        try:
-            self.cache().mkdir(parents=True, exist_ok=True)
-            lock = (self.cache() / f".{version}.lock").open("w")
-        except OSError as error:
-            raise SubjectSetupError(
-                f"{self.cache()} cannot be written: {error.strerror}"
-            ) from error
-        with lock:
-            last = ""
-            while not _taken(lock):
-                stage = of_another(said, f"{self._name} {version}")
-                if stage != last:
-                    tell(stage)
-                last = stage
-                time.sleep(_LOOK)
-            said.unlink(missing_ok=True)  # of a builder that was killed
-            try:
-                yield Builder(said, tell)
-            finally:
-                said.unlink(missing_ok=True)
+        """See :meth:`Shelf.lock`."""
+        with self._shelf.lock(str(version), tell) as builder:
+            yield builder
 
 
-def _taken(lock: IO[str]) -> bool:
+def write_files(plan: Recipe, folder: Path) -> None:
+    """Write our module into a folder."""
+    (folder / "go.mod").write_text(plan.go_mod)
+    for name, text in plan.sources.items():
+        (folder / name).write_text(text)
+
+
+def fetch(go: Go, what: str, folder: Path) -> None:
+    """Fetch what the program in ``folder`` is made of; ``what`` is its name in messages. Not every
+    staging module is part of it, so only this tells whether one that is lacks. Raises
+    :class:`MissingModuleError` and :class:`GoError`."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        go.run(["mod", "tidy"], folder=folder)
+    except GoError as error:
+        missing = _UNREADABLE.findall(error.evidence)
+        if not missing:
+            raise
+        (module, its_version), *_ = missing
+        raise MissingModuleError(
+            f"{what} needs {module} {its_version}, which the module proxy does not have"
+        ) from error
 
 
-def _known(asked: Minor | Version) -> tuple[Version, ...]:
+def compile_program(
+    go: Go, words: Sequence[str], what: str, folder: Path, builder: Builder
+) -> None:
+    """``go build WORDS`` in a folder; the last word is the package, and ``what`` is the program's
+    name in messages. Raises :class:`GoError`."""
+    stage = f"compiling {what}"
+    builder.say(f"{stage}: minutes, the first time")
+    total = len(go.run(["list", "-deps", words[-1]], folder=folder).split())
+    packages: set[str] = set()
+
+    def compiled(package: str) -> None:
+        packages.add(package)
+        builder.count(stage, len(packages), max(total, len(packages)))
+
+    go.build(words, folder=folder, each=compiled)
+
+
+def known_to_build(asked: Minor | Version) -> tuple[Version, ...]:
+    """The patch releases of a minor that are known to build; a patch release itself."""
     return (asked,) if isinstance(asked, Version) else releases.KNOWN_GOOD.get(asked, ())
 
 
 def _candidates(go: Go, asked: Minor | Version) -> Iterator[Version]:
-    known = _known(asked)
+    known = known_to_build(asked)
     yield from known
     if isinstance(asked, Version):
         return
@@ -324,12 +265,12 @@ def _listed(go: Go, minor: Minor) -> list[Version]:
 def _go_mod_of(go: Go, version: Version) -> str:
     """The release's own ``go.mod``."""
     kubernetes = go.describe(f"{KUBERNETES}@v{version}")
-    if _is_missing(kubernetes):
+    if is_missing(kubernetes):
         raise _NoSuchReleaseError(f"the module proxy has no {KUBERNETES} v{version}")
     return Path(kubernetes["GoMod"]).read_text()
 
 
-def _is_missing(module: Mapping[str, Any]) -> bool:
+def is_missing(module: Mapping[str, Any]) -> bool:
     """Whether the proxy says that there is no such module; raises :class:`SubjectSetupError`
     where it says nothing or something else."""
     if "Error" not in module:
@@ -339,7 +280,3 @@ def _is_missing(module: Mapping[str, Any]) -> bool:
         return True
     last = said.strip().splitlines()[-1:] or ["no reason given"]
     raise SubjectSetupError(f"{module['Path']} cannot be had: {last[0][:300]}", evidence=said)
-
-
-def _files(plan: Recipe) -> dict[str, str]:
-    return {"go.mod": plan.go_mod, **plan.sources}

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import topologies
 from conformance.catalogue import catalogue
-from conformance.kubelets.workshop import Built
+from conformance.kubelets.shelf import Built
 from pinproof.build import print_all_built
 from pinproof.cli import COMMANDS, app, loaded
 from tests.cli.running import pinproof, python

@@ -1,0 +1,169 @@
+"""The kubelet of modules: a fork that is one, or a product's ``go.mod`` that replaces some."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.kubelets import releases
+from conformance.kubelets.forks.making import (
+    STAGING,
+    compile_module,
+    contents,
+    digest_of_parts,
+    release,
+    text_of,
+)
+from conformance.kubelets.golang import Go, GoError
+from conformance.kubelets.recipe import (
+    KUBERNETES,
+    Recipe,
+    flags,
+    go_mod_with,
+    main_go,
+    quoted,
+    staged_modules,
+    staged_version,
+)
+from conformance.kubelets.releases import Version
+from conformance.kubelets.workshop import is_missing
+from conformance.progress import Builder
+from conformance.subject import SubjectUsageError
+
+_RELEASE_IN: Final = re.compile(r"v(1\.\d+\.\d+)(?:[-+].*)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A kubelet of modules: our module around ``k8s.io/kubernetes``, with replacements.
+    ``folders`` are those in which replacements are."""
+
+    version: Version
+    go_mod: str
+    folders: tuple[Path, ...] = ()
+    kind: str = "module"
+
+    @classmethod
+    def of_fork(cls, module: str, target: str) -> Module:
+        """The module of a fork, ``PATH@VERSION``, in the place of ``k8s.io/kubernetes``, with the
+        staging modules of the fork where it has published them, else those of the release.
+        ``target`` is the release that it is made of; without one, its version says so."""
+        path, _, its_version = module.partition("@")
+        if not re.fullmatch(r"[^@\s]+@v[^@\s]+", module):
+            raise SubjectUsageError(f"--module {module}: it is PATH@VERSION")
+        found = _RELEASE_IN.fullmatch(its_version)
+        version = release(target or (found[1] if found else ""), wanted=f"--module {module}")
+        go = Go.find()
+        theirs = _go_mod_of(go, module)
+        staging = f"{path}/{STAGING}"
+        probe = go.describe(f"{staging}k8s.io/api@{its_version}")
+        own = path != KUBERNETES and not is_missing(probe)
+        replaces = {KUBERNETES: f"{path} {its_version}"} | {
+            name: f"{staging}{name} {its_version}" if own else f"{name} {staged_version(version)}"
+            for name in staged_modules(theirs)
+        }
+        return cls._of(version, theirs, replaces)
+
+    @classmethod
+    def of_product(cls, path: Path, module: str, target: str) -> Module:
+        """``k8s.io/kubernetes`` with the replacements in a product's ``go.mod`` at ``path``. Which
+        release it is says ``target``, or the version of ``module``, or what the file requires."""
+        go = Go.find()
+        product = _parsed(go, path)
+        required = {one["Path"]: one["Version"] for one in product.get("Require") or []}
+        name, _, asked = module.partition("@")
+        if module and name != KUBERNETES:
+            raise SubjectUsageError(f"--module {module}: with --go-mod it is {KUBERNETES}@VERSION")
+        found = _RELEASE_IN.fullmatch(asked or required.get(KUBERNETES, ""))
+        version = release(target or (found[1] if found else ""), wanted=f"--go-mod {path}")
+        replaces: dict[str, str] = {}
+        folders: list[Path] = []
+        for one in product.get("Replace") or []:
+            old, new = (" ".join(filter(None, _pair(one[side]))) for side in ("Old", "New"))
+            if new.startswith((".", "/")):
+                folder = (path.parent / new).absolute()
+                if not (folder / "go.mod").is_file():
+                    raise SubjectUsageError(f"{path} replaces {old} by {new}, which has no go.mod")
+                folders.append(folder)
+                new = quoted(folder)
+            replaces[old] = new
+        if not replaces:
+            raise SubjectUsageError(f"{path} replaces nothing: it names no fork")
+        theirs = _kubernetes_of(go, replaces, version)
+        names = {old.partition(" ")[0] for old in replaces}
+        replaces |= {
+            name: f"{name} {staged_version(version)}"
+            for name in staged_modules(theirs)
+            if name not in names
+        }
+        return cls._of(version, theirs, replaces, folders)
+
+    @classmethod
+    def _of(
+        cls,
+        version: Version,
+        theirs: str,
+        replaces: Mapping[str, str],
+        folders: Iterable[Path] = (),
+    ) -> Module:
+        lines = [f"{old} => {new}" for old, new in replaces.items()]
+        lines += [
+            line
+            for line in releases.MOVED_MODULES.get(version.release, ())
+            if line.partition(" ")[0] not in replaces
+        ]
+        return cls(version, go_mod_with("kubelet", version, theirs, lines), tuple(folders))
+
+    def digest(self) -> str:
+        """Of what our module is, and of the folders in which replacements are."""
+        plan = self._plan("")
+        parts = [plan.go_mod, *plan.sources.values(), *plan.flags]
+        return digest_of_parts(
+            [*map(str.encode, parts), *(c for one in self.folders for c in contents(one))]
+        )
+
+    def compile(self, draft: Path, suffix: str, builder: Builder) -> Go:
+        """As :meth:`Fork.compile`."""
+        return compile_module(self._plan(suffix), draft, f"{self.version}{suffix}", builder)
+
+    def _plan(self, suffix: str) -> Recipe:
+        sources = {"main.go": main_go(self.version)}
+        return Recipe(self.version, self.go_mod, sources, flags(self.version, suffix=suffix))
+
+
+def _pair(side: Mapping[str, str]) -> tuple[str, str]:
+    return side["Path"], side.get("Version", "")
+
+
+def _parsed(go: Go, path: Path) -> Mapping[str, Any]:
+    """A ``go.mod`` as Go reads it; raises :class:`SubjectUsageError`."""
+    if not path.is_file():
+        raise SubjectUsageError(f"--go-mod {path}: no such file")
+    try:
+        answer = json.loads(go.run(["mod", "edit", "-json", str(path.absolute())]))
+    except GoError as error:
+        last = error.evidence.strip().splitlines()[-1:] or [str(error)]
+        raise SubjectUsageError(f"--go-mod {path}: no go.mod: {last[0][:300]}") from error
+    return answer if isinstance(answer, dict) else {}
+
+
+def _kubernetes_of(go: Go, replaces: Mapping[str, str], version: Version) -> str:
+    """The ``go.mod`` of what takes the place of ``k8s.io/kubernetes``."""
+    places = (KUBERNETES, f"{KUBERNETES} v{version}")
+    new = next((replaces[name] for name in places if name in replaces), f"{KUBERNETES} v{version}")
+    if new.startswith(("/", '"')):
+        return text_of(Path(json.loads(new) if new.startswith('"') else new, "go.mod"))
+    return _go_mod_of(go, new.replace(" ", "@"))
+
+
+def _go_mod_of(go: Go, module: str) -> str:
+    """The ``go.mod`` of ``PATH@VERSION``. Raises :class:`SubjectUsageError` where the proxy has
+    no such module, and :class:`SubjectSetupError` where it cannot be asked."""
+    found = go.describe(module)
+    if is_missing(found):
+        raise SubjectUsageError(f"the module proxy has no {module.replace('@', ' ')}")
+    return text_of(Path(found["GoMod"]))

@@ -1,0 +1,53 @@
+"""Kubelets that are no release, built and kept.
+
+They are kept apart from the kubelets of releases, each under a digest of all that it is made of
+but the toolchain: a release is never found to be one of them. The version that such a kubelet
+prints ends with what it is and that digest: ``v1.36.4+patched-0be6fa1a6f10``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from conformance.kubelets.forks.making import PROGRAM, Fork, digest_of_parts
+from conformance.kubelets.shelf import Built, Shelf
+from conformance.kubelets.workshop import MissingModuleError
+from conformance.progress import Progress
+from conformance.subject import SubjectSetupError
+
+SHELF: Final = Shelf(PROGRAM, "forked-kubelets")
+
+
+def build(fork: Fork, progress: Progress | None = None) -> Path:
+    """The kubelet of a fork, from the cache or built now; ``progress`` gets each stage in a few
+    words. Raises :class:`SubjectUsageError` where the fork cannot be built as it stands, and
+    :class:`SubjectSetupError` where it cannot be built here: no Go, no network, a missing
+    module."""
+    digest = _key(fork)
+    suffix = f"+{fork.kind}-{digest}"
+    label = f"{fork.version}{suffix}"
+    if found := SHELF.find(label):
+        return found.path
+    with SHELF.lock(label, progress or (lambda stage: None)) as builder:
+        if found := SHELF.find(label):
+            return found.path
+        with SHELF.draft(label) as draft:
+            try:
+                go = fork.compile(draft, suffix, builder)
+            except MissingModuleError as error:
+                raise SubjectSetupError(str(error)) from error
+            if _key(fork) != digest:
+                raise SubjectSetupError("the source changed while the kubelet was built from it")
+            return SHELF.keep(draft / PROGRAM, label, label, go=go.version())
+
+
+def cached() -> list[Built]:
+    """The kubelets of forks that the cache holds whole. Digests are not checked here."""
+    return sorted(SHELF.all(), key=lambda one: one.version, reverse=True)
+
+
+def _key(fork: Fork) -> str:
+    parts = [fork.digest(), *os.uname()[4:]]
+    return digest_of_parts(map(str.encode, parts))[:12]

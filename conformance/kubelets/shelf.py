@@ -1,0 +1,126 @@
+"""Programs that were built, kept in the user's cache.
+
+What belongs here: the folder of a kind of program, one builder at a time, drafts, and notes of
+digests. What never does: what a program is built from, or how.
+
+A program is kept in ``$XDG_CACHE_HOME/pinproof/FOLDER/KEY/`` with a note of its digest; it is used
+again only if it still has that digest. One builder at a time works on a version: the others wait
+for it and find what it made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from conformance.kubelets.binary import digest_of
+from conformance.progress import Builder, Progress, of_another
+from conformance.subject import SubjectSetupError
+from topologies.user_cache import cache_folder
+
+#: Seconds between two looks at what another builder does.
+_LOOK: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A program in the cache. ``digest`` is ``sha256:…``, ``go`` the toolchain's version."""
+
+    version: str
+    path: Path
+    digest: str
+    go: str
+
+
+class Shelf:
+    """The kept programs called ``name``, in the cache's ``folder``."""
+
+    def __init__(self, name: str, folder: str) -> None:
+        self.name = name
+        self._folder = folder
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds them."""
+        return cache_folder(self._folder)
+
+    def all(self) -> list[Built]:
+        """What is kept whole, in no order. Digests are not checked here."""
+        notes = (self._read_note(folder) for folder in self.folder.glob("*/"))
+        return [built for built in notes if built is not None]
+
+    def find(self, key: str) -> Built | None:
+        """The program under this key, if it is there and is what was built."""
+        built = self._read_note(self.folder / key)
+        return built if built is not None and digest_of(built.path) == built.digest else None
+
+    @contextlib.contextmanager
+    def draft(self, version: str) -> Iterator[Path]:
+        """A fresh folder to build in, for the holder of this version's lock; it is gone
+        afterwards."""
+        folder = self.folder / f".{version}.draft"
+        shutil.rmtree(folder, ignore_errors=True)  # of a builder that was killed
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def keep(self, program: Path, version: str, key: str, *, go: str) -> Path:
+        """Keep the program of a draft under this key; its new path."""
+        note = {"version": version, "digest": digest_of(program), "go": go}
+        whole, place = program.with_name(".whole"), self.folder / key
+        whole.mkdir()
+        (whole / f"{self.name}.json").write_text(json.dumps(note, indent=1) + "\n")
+        program.replace(whole / self.name)
+        shutil.rmtree(place, ignore_errors=True)  # what did not have its digest any more
+        whole.replace(place)
+        return place / self.name
+
+    def _read_note(self, folder: Path) -> Built | None:
+        path = folder / self.name
+        try:
+            note = json.loads((folder / f"{self.name}.json").read_text())
+            built = Built(note["version"], path, note["digest"], note["go"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return built if path.is_file() else None
+
+    @contextlib.contextmanager
+    def lock(self, version: str, tell: Progress) -> Iterator[Builder]:
+        """Held by whoever builds this version; the kernel frees it when its holder dies. Who waits
+        says who builds, since when, and how far that is. The value takes what the holder does."""
+        said = self.folder / f".{version}.progress"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / f".{version}.lock").open("w")
+        except OSError as error:
+            raise SubjectSetupError(f"{self.folder} cannot be written: {error.strerror}") from error
+        with lock:
+            last = ""
+            while not _taken(lock):
+                stage = of_another(said, f"{self.name} {version}")
+                if stage != last:
+                    tell(stage)
+                last = stage
+                time.sleep(_LOOK)
+            said.unlink(missing_ok=True)  # of a builder that was killed
+            try:
+                yield Builder(said, tell)
+            finally:
+                said.unlink(missing_ok=True)
+
+
+def _taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
