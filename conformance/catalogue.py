@@ -63,6 +63,7 @@ from conformance.scenarios import socket_shares  # noqa: F401  # isort: skip
 from conformance.scenarios import meetings  # noqa: F401  # isort: skip
 from conformance.scenarios import repetition  # noqa: F401  # isort: skip
 from conformance.scenarios import stopping  # noqa: F401  # isort: skip
+from conformance.scenarios import labels  # noqa: F401  # isort: skip
 
 
 def catalogue() -> tuple[Scenario, ...]:

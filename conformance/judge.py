@@ -31,6 +31,7 @@ from conformance.subject import CouldDoMore, Subject, SubjectError, SubjectUnabl
 from conformance.verdict import Verdict
 from conformance.waiting import Waiting
 from reference import CPUTopology, DiscoveryError, Release
+from reference.releases import has
 from topologies import Machine
 
 _NOTHING: Final = KnownFailures((), date.min)
@@ -104,6 +105,8 @@ def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, re
         return f"promised from {scenario.since} on, this is {release}"
     if scenario.until and minor > Release.parse(scenario.until).minor:
         return f"promised up to {scenario.until}, this is {release}"
+    if scenario.of_fork and not has(release, scenario.of_fork):
+        return f"promised by forks with the behaviour {scenario.of_fork.title}"
     lacking = scenario.needs.missing(topology)
     if lacking:
         return lacking

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from conformance.needs import Needs as Needs
 from conformance.source import Source as Source
 from conformance.subject import Capability as Capability
+from reference.behaviours import Behaviour
 
 if TYPE_CHECKING:
     from conformance.lockstep import LockstepNode
@@ -38,7 +39,8 @@ class Level(Enum):
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One promise. ``since`` and ``until`` are the first and last minor it is made for (``""``:
-    still is); ``machine`` names the only machine it is about, or is ``""``."""
+    still is); ``machine`` names the only machine it is about, or is ``""``; ``of_fork`` is what a
+    fork has that promises it, where no release does."""
 
     id: str
     title: str
@@ -50,6 +52,7 @@ class Scenario:
     needs: Needs = _NO_NEEDS
     capabilities: frozenset[Capability] = frozenset()
     machine: str = ""
+    of_fork: Behaviour | None = None
 
     @property
     def area(self) -> str:
@@ -78,6 +81,7 @@ def scenario(
     needs: Needs = _NO_NEEDS,
     capabilities: Iterable[Capability] = (),
     machine: str = "",
+    of_fork: Behaviour | None = None,
 ) -> Callable[[Body], Body]:
     """Enter the decorated function into the catalogue. Every scenario needs a subject that can
     apply pods and show its state file; ``capabilities`` are those beyond."""
@@ -94,6 +98,7 @@ def scenario(
             needs=needs,
             capabilities=_BASE | frozenset(capabilities),
             machine=machine,
+            of_fork=of_fork,
         )
         if not _ID.fullmatch(id):
             raise ValueError(f"a scenario's id is area/words-like-these, not {id!r}")

@@ -92,6 +92,12 @@ _NODE: Final = "The model has no kernel, runtime or service manager. A made-up n
 
 #: Scenarios by the reason why no miniature makes them fail.
 NEVER_FAILED: Final[dict[str, tuple[str, ...]]] = {
+    "A fork promises it, and a kubelet that lacks the behaviour breaks it: "
+    "tests/conformance/test_labels.py.": (
+        "labels/platform-pod-has-strictly-reserved-cpus",
+        "labels/platform-pod-leaves-the-shared-pool",
+        "labels/platform-pod-runs-on-reserved-cpus",
+    ),
     f"{_NODE}fails it: tests/hil/test_wrong_nodes.py.": (
         "node/all-cpus-offline-lose-exclusivity",
         "node/cpu-upgrade-and-recovery",

@@ -191,6 +191,8 @@ def _reason(scenario: Scenario, facts: NodeFacts, risk: Risk, *, lab: bool) -> s
         return f"promised from {scenario.since} on, this is {facts.kubelet.release}"
     if scenario.until and minor > Release.parse(scenario.until).minor:
         return f"promised up to {scenario.until}, this is {facts.kubelet.release}"
+    if scenario.of_fork:
+        return f"promised by forks with the behaviour {scenario.of_fork.title}"
     if scenario.machine:
         return f"is about the catalogue's machine {scenario.machine}, and never run on a real node"
     topology = _topology(facts)

@@ -299,6 +299,11 @@ class Behaviour(Enum):
     NO_QUOTA_ON_EXCLUSIVE_CPUS = Known(Area.POLICY, "1.33", _issue(70585),
         "Containers with exclusive CPUs run without a CFS quota.")
 
+    PLATFORM_PODS_ON_RESERVED = Known(Area.POLICY, None,
+        "https://opendev.org/starlingx/integ/src/branch/master/kubernetes",
+        "Containers of pods with the label app.starlingx.io/component=platform run on the reserved "
+        "CPUs, and get no exclusive CPUs. No release looks at labels.")
+
     # -- Topology Manager --------------------------------------------------------------------
 
     TOPOLOGY_MANAGER = Known(Area.HINTS, "1.16", _kep(693),

@@ -21,9 +21,11 @@ _START: Final = "start the kubelet"
 _PART: Final = re.compile(r"\d+m CPU")
 _WHOLE: Final = re.compile(r"\b\d+ CPU")
 _DEVICE: Final = re.compile(r", \d+ [^ ,/]+/")
-#: What stands beside a pod's containers: its own resources, and its restart policy.
+#: What stands beside a pod's containers: its own resources, its restart policy.
 _IN_ALL: Final = "in all "
 _POLICY: Final = "restart policy "
+#: How a pod's labels and annotations begin.
+_MARKS: Final = ("label ", "annotation ")
 _DELETE: Final = "delete pod "
 _REBOOT: Final = "reboot the machine"
 _WRITE: Final = "write the state file"
@@ -126,7 +128,7 @@ def _of_pods(steps: Sequence[str]) -> Iterator[str]:
             if found["qos"] not in ("Guaranteed", None):  # nearly every scenario has one of those
                 yield f"a {found['qos']} pod is applied"
             parts = found["containers"].split("; ")
-            containers = [one for one in parts if not one.startswith((_IN_ALL, _POLICY))]
+            containers = [one for one in parts if not one.startswith((_IN_ALL, _POLICY, *_MARKS))]
             kinds = {one.split(" ")[0] for one in containers}
             if "init" in kinds:
                 yield "a pod has an init container"
@@ -140,6 +142,9 @@ def _of_pods(steps: Sequence[str]) -> Iterator[str]:
                 yield "a container asks for a device"
             if parts[0].startswith(_IN_ALL):
                 yield "a pod has resources of its own"
+            for one in parts:
+                if one.startswith(_MARKS):
+                    yield f"a pod has the {one}"
             if parts[-1].startswith(_POLICY):
                 yield f"a pod's {parts[-1].replace(_POLICY, f'{_POLICY}is ')}"
 

@@ -28,9 +28,15 @@ def manifest(pod: Pod) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": pod.name, "uid": pod.uid, "namespace": "default"},
+        "metadata": {"name": pod.name, "uid": pod.uid, "namespace": "default", **marks(pod)},
         "spec": pod_spec(pod, _program),
     }
+
+
+def marks(pod: Pod) -> dict[str, dict[str, str]]:
+    """The labels and annotations of its metadata, as far as it has any."""
+    both = {"labels": dict(pod.labels), "annotations": dict(pod.annotations)}
+    return {name: values for name, values in both.items() if values}
 
 
 def pod_spec(pod: Pod, program: Callable[[Container], Mapping[str, Any]]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from conformance.promises.situation import Situation, Violation
 from reference import CPUSet
 from reference.cpumanager.metrics import EXCLUSIVE, POOL
 from reference.cpumanager.policy_options import ACROSS_NUMA, BY_SOCKET, FULL_PCPUS, is_true
+from reference.pods.labels import runs_on_reserved
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import as_judged, exclusive_cpus
 from reference.view import View
@@ -52,7 +53,7 @@ def _shared_reported(view: View, situation: Situation) -> Iterator[Violation]:
         gates, release = situation.config.feature_gates, situation.release
         judged = as_judged(as_decoded(applied, gates, release=release), release=release)
         owed = {one.name: exclusive_cpus(judged, one) for one in judged.containers}
-        if not owed.get(container):
+        if not owed.get(container) or runs_on_reserved(applied, release=release):
             what = f"CPUs that the kubelet reports for {pod}/{container}"
             yield Violation.of(EXCLUSIVE_ALONE, what, CPUSet(), cpus)
 

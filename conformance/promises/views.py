@@ -16,6 +16,7 @@ from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
+from reference.pods.labels import runs_on_reserved
 from reference.pods.pod_level_resources import as_decoded, has_pod_level_resources
 from reference.pods.qos import as_judged, exclusive_cpus, qos_class
 from reference.releases import has
@@ -139,6 +140,10 @@ def _qos(view: View, situation: Situation) -> Iterator[Violation]:
 def _applied(view: View, situation: Situation) -> Iterator[Violation]:
     for pod, container, cpus in _judged_cpusets(view, situation):
         own = view.assignments.get(pod, {}).get(container, view.shared_pool)
+        if runs_on_reserved(situation.pods[pod], release=situation.release):
+            if situation.reserved is None:
+                continue  # the kubelet has chosen them
+            own = situation.reserved
         if situation.strict and not own:
             continue  # an empty pool is applied to no container; see _kept_off for what follows
         if cpus != own:

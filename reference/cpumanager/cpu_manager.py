@@ -27,6 +27,7 @@ from reference.cpumanager.state.state_mem import State, assigned
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, ConfigurationError, NotModelled
 from reference.machine.topology import CPUTopology
+from reference.pods.labels import runs_on_reserved
 from reference.pods.pod import Container, Pod, container_names
 from reference.pods.quantity import QuantityTooWide, reserved_milli
 from reference.releases import NEWEST, AnyRelease, has, minor_of
@@ -61,6 +62,7 @@ class CPUManager:
         self.sources_ready = False
         self._release = release
         self._always = not has(release, Behaviour.UPDATED_ON_CHANGE)
+        self._reads_labels = has(release, Behaviour.PLATFORM_PODS_ON_RESERVED)
         self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
         #: The pod admitted last, where that counts (:attr:`last_admitted_stays`).
         self.last_admitted: tuple[Pod, ...] = ()
@@ -225,7 +227,11 @@ class CPUManager:
 
     def affinity(self, uid: str, container: str) -> CPUSet:
         """``GetCPUAffinity``: the CPUs a container is created with: its own, or the shared pool.
-        The empty set asks for nothing."""
+        The empty set asks for nothing. Forks may run some pods on the reserved CPUs instead."""
+        if isinstance(self.policy, StaticPolicy) and self._reads_labels:
+            pods = (pod for pod in self.active_pods() if pod.uid == uid)
+            if any(runs_on_reserved(pod, release=self._release) for pod in pods):
+                return self.policy.reserved
         own = self.state.get(uid, container)
         return self.state.default if own is None else own
 

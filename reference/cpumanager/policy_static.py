@@ -31,6 +31,7 @@ from reference.errors import (
     StateError,
 )
 from reference.machine.topology import CPUTopology
+from reference.pods.labels import runs_on_reserved
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import (
     has_pod_level_resources,
@@ -219,6 +220,8 @@ class StaticPolicy:
 
     def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
         """How many CPUs a pod gets at once (``podGuaranteedCPUs``)."""
+        if runs_on_reserved(pod, release=self.release):
+            return 0
         if not self.serves_whole(pod):
             return pod_exclusive_cpus(pod, counts, release=self.release)
         return pod_total(pod) if qos_class(pod) == GUARANTEED else 0
@@ -240,6 +243,8 @@ class StaticPolicy:
     def count(self, pod: Pod, container: Container) -> int:
         """How many CPUs of its own a container gets (``guaranteedCPUs``). From 1.34 on, in a pod
         with pod-level resources, none unless these count here and it would be Guaranteed alone."""
+        if runs_on_reserved(pod, release=self.release):
+            return 0
         if self.serves_whole(pod):
             return exclusive_cpus(pod, container) if is_guaranteed_alone(container) else 0
         skipped = has(self.release, Behaviour.POD_LEVEL_RESOURCES_SKIPPED)

@@ -106,7 +106,8 @@ class _HashedOnce:
 @dataclass(frozen=True, slots=True)
 class Pod(_HashedOnce):
     """A pod as its manifest states it. ``containers`` is in spec order, init containers first.
-    ``resources``: of the pod as a whole (``None``: not in the manifest).
+    ``resources``: of the pod as a whole (``None``: not in the manifest). ``labels`` and
+    ``annotations``: of its metadata, each a key and a value.
 
     The uid is written into the manifest, so that the pod keeps its entry in the state file
     whatever release reads it (a static pod without one is named by a hash that changes).
@@ -117,6 +118,8 @@ class Pod(_HashedOnce):
     uid: str = ""
     resources: PodResources | None = None
     restart_policy: RestartPolicy = RestartPolicy.ALWAYS
+    labels: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.uid:

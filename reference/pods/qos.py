@@ -120,6 +120,8 @@ def pod_text(pod: Pod) -> str:
         return f"pod {pod.name} (in all nothing named; {inside})"
     if pod.resources is not None:
         inside = f"in all {_cpu_text(pod.resources)}; {inside}"
+    for kind, named in (("label", pod.labels), ("annotation", pod.annotations)):
+        inside += "".join(f"; {kind} {key}={value}" for key, value in named)
     if pod.restart_policy is not RestartPolicy.ALWAYS:
         inside += f"; restart policy {pod.restart_policy.value}"
     return f"{qos_class(pod)} pod {pod.name} ({inside})"

@@ -270,6 +270,7 @@ def test_every_scenario_is_recorded_somewhere() -> None:
         if Release.parse(one.since).minor <= minor
         and (not one.until or minor <= Release.parse(one.until).minor)
         and not one.capabilities & OF_REAL_NODES
+        and not one.of_fork
     ]
     seen = {one.id for one in promised if any(recording.case(one.id, on) for on in machines)}
     assert {one.id for one in promised} - seen <= BY_CHANCE

@@ -234,6 +234,15 @@ def test_what_a_pod_is_told_with_is_no_container() -> None:
     never = told(one, restart_policy=RestartPolicy.NEVER)
     assert several not in never
     assert "a pod's restart policy is Never" in never
+    marked = told(
+        one,
+        labels=(("tier", "x"),),
+        annotations=(("why", "y"),),
+        restart_policy=RestartPolicy.NEVER,
+    )
+    assert {"a pod has the label tier=x", "a pod has the annotation why=y"} <= marked
+    assert several not in marked
+    assert "a pod's restart policy is Never" in marked
     assert "a container asks for a device" in told(replace(one, devices=(("a.io/gpu", 2),)))
     assert "a container asks for a device" not in told(one)
 
