@@ -161,6 +161,9 @@ class ReplacedKubelet(Subject, TakesOver):
         """See :class:`conformance.subject.TakesOver`."""
         return self._nodes.kept_files(node)
 
+    def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
+        """See :class:`conformance.subject.TakesOver`. A real node has its own."""
+
     def close(self) -> None:
         """The node's subject takes the program away with everything else."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -222,6 +222,9 @@ class NodeSubject(
         """See :class:`conformance.subject.TakesOver`."""
         assert isinstance(node, RealNode)
         return node.session.texts(FILES)
+
+    def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
+        """See :class:`conformance.subject.TakesOver`. A real node has its own."""
 
     def sole(self) -> _Reached:
         """The one node. Raises :class:`SubjectUsageError` where there are several."""

@@ -76,6 +76,12 @@ class Asked:
     )
     image: str = option("", "An image with a POSIX shell that is on the nodes.")
     noise: bool = option(False, "Measure scheduling noise as well; it is never judged.", "--noise")
+    upgrade_to: str = option(
+        "",
+        "After the scenarios, upgrade the node to this kubelet, a release or a binary, take it "
+        "back, and upgrade it again, while pods run; then the node's own kubelet is put back.",
+        metavar="KUBELET",
+    )
     kubeconfig: Path | None = option(None, "Pods come through the API server that this file names.")
     ask_sudo_password: AskSudoPassword = False
     resume: bool = run_option(options.RESUME, False)
@@ -224,6 +230,7 @@ def _nodes(place: str, words: str) -> list[_Target]:
 
 
 def _certify_one(target: _Target, wishes: _Wishes, console: Console) -> ExitStatus:
+    _require_replaceable(target, wishes)
     found, workers = _findings(target, wishes)
     folder = wishes.asked.report / target.folder
     files = (CERTIFICATE, PAGE)
@@ -244,6 +251,7 @@ def _certify_one(target: _Target, wishes: _Wishes, console: Console) -> ExitStat
         note(f"pinproof: {target.name}: nothing was run")
         return ExitStatus.USAGE if status == pytest.ExitCode.USAGE_ERROR else ExitStatus.TOO_FEW
     run = reports.load(stream, ended=int(status))
+    found = _upgraded(target, wishes, found, console)
     statement = make(run, found, stream)
     _write(statement, folder, wishes)
     _summarise(run, statement, folder, console)
@@ -264,7 +272,45 @@ def _show_one(target: _Target, wishes: _Wishes) -> ExitStatus:
     """``--dry-run`` of one node."""
     if wishes.asked.noise:
         typer.echo(f"{target.subject}: --noise creates two more pods, and measures how they run")
+    if kubelet := wishes.asked.upgrade_to:
+        _require_replaceable(target, wishes)
+        typer.echo(
+            f"{target.subject}: --upgrade-to replaces the kubelet's program by {kubelet} twice "
+            "while pods run, and puts it back twice"
+        )
     return show_commands(target.subject, [*_chosen(target, wishes), *wishes.extra])
+
+
+def _require_replaceable(target: _Target, wishes: _Wishes) -> None:
+    """Before anything is run. Raises :class:`SubjectUsageError` where the node cannot have the
+    kubelet that it is to be upgraded to."""
+    kubelet = wishes.asked.upgrade_to
+    if not kubelet:
+        return
+    if target.machine is not None:
+        raise SubjectUsageError(
+            f"--upgrade-to is for real nodes, not for {target.place}: "
+            "`pinproof upgrade` rehearses one without a node"
+        )
+    from pinproof.node_upgrade import require_replaceable
+
+    with busy(target.name) as say:
+        require_replaceable(target.subject.removeprefix("node:"), kubelet, say)
+
+
+def _upgraded(target: _Target, wishes: _Wishes, found: Findings, console: Console) -> Findings:
+    """With what came of the upgrade, where one was asked for."""
+    if not wishes.asked.upgrade_to:
+        return found
+    from pinproof.node_upgrade import certified
+    from pinproof.upgrade import show_stages
+
+    with busy(target.name) as say:
+        place = target.subject.removeprefix("node:")
+        upgrade, done = certified(place, wishes.asked.upgrade_to, say)
+    if done is not None:
+        show_stages(done.found, done.plan, console)
+    return dataclasses.replace(found, upgrade=upgrade)
 
 
 def _findings(target: _Target, wishes: _Wishes) -> tuple[Findings, list[str]]:

@@ -23,7 +23,6 @@ from conformance.accounts import broken
 from conformance.explain import difference_lines
 from conformance.kept_files import FILES, STATE, layout_of
 from conformance.lockstep import holdings
-from conformance.pods import exclusive, guaranteed, guaranteed_of, pooled
 from conformance.subject import Subject, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
@@ -58,6 +57,8 @@ from pinproof.picture import Picture
 from pinproof.progress import busy
 from pinproof.settings import NO_MEMORY, Given, settings_of
 from pinproof.simulation import assumed, known_pods, reserved_of
+from pinproof.subjects import with_node_options
+from pinproof.upgrade_pods import later_pods, usual_pods
 from pinproof.whole_node import (
     notes_on_releases,
     static_pods,
@@ -65,12 +66,10 @@ from pinproof.whole_node import (
     with_files,
     without_cpus,
 )
-from reference import CPUSet, CPUTopology
-from reference.behaviours import Behaviour
+from reference import CPUSet
 from reference.cpumanager.state.checkpoint import Layout
-from reference.pods.pod_level_resources import pod_managers_on
-from reference.releases import has, minor_of
-from reference.steps import Kind, KubeletConfig, Pod
+from reference.releases import minor_of
+from reference.steps import Pod
 from reference.view import Phase
 from reports.text import clean, few
 from topologies import Machine
@@ -82,6 +81,9 @@ _VERDICTS: Final = {
     ExitStatus.COULD_NOT_TELL: Verdict.UNKNOWN,
 }
 _SCHEMES: Final = ("kubelet", "miniature")
+_NODE: Final = "node:"
+#: All that the upgrade of a real node takes.
+_OF_A_NODE: Final = frozenset(("old", "new", "going", "max_risk", "as_json"))
 #: All that a matrix takes; pods, settings and state file it has of its own.
 _OF_A_MATRIX: Final = frozenset(
     ("old", "new", "more", "machine", "matrix", "report", "resume", "model", "as_json")
@@ -92,7 +94,11 @@ _OF_A_MATRIX: Final = frozenset(
 class Asked:
     """From which kubelet to which, on what machine."""
 
-    old: str = argument("A release, or kubelet:BINARY.", metavar="FROM")
+    old: str = argument(
+        "A release, or kubelet:BINARY; or node:ADDRESS, a real node with its own kubelet, which is "
+        "put back at the end.",
+        metavar="FROM",
+    )
     new: str = argument("A release, or kubelet:BINARY.", metavar="TO")
     more: list[str] | None = argument(
         "Further releases, with --matrix.", None, metavar="[RELEASE]..."
@@ -127,6 +133,9 @@ class Asked:
         None, "TO finds this machine instead, after a boot.", autocompletion=machine_names
     )
     to_config: Path | None = option(None, "TO has this KubeletConfiguration instead.")
+    max_risk: str = option(
+        "", "With node:ADDRESS: what may be done. At least kubelet-restart is needed."
+    )
     as_json: AsJson = False
 
 
@@ -139,13 +148,20 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
     containers. TO is given one more pod and is stopped, FROM starts again and is given one more,
     and so is TO. A release stands for the unmodified kubelet of that release, which is built if it
     is not there yet. --to-machine and --to-config rehearse a change of the machine or of the
-    settings. Exit status 0: containers keep their CPUs; 1: a promise is broken, or pods that hold
-    CPUs would be ended; 3: there is no verdict.
+    settings. With node:ADDRESS all this is done on a real node, whose own kubelet is put back.
+    Exit status 0: containers keep their CPUs; 1: a promise is broken, or pods that hold CPUs would
+    be ended; 3: there is no verdict; 5: a node was not restored.
 
     pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
     """
     if asked.matrix:
         raise typer.Exit(_matrix(context, asked))
+    if asked.old.startswith(_NODE):
+        raise typer.Exit(_on_node(context, asked))
+    if asked.max_risk:
+        raise SubjectUsageError(
+            f"--max-risk is for a real node (node:ADDRESS), not for {asked.old}"
+        )
     if asked.more or asked.report or asked.resume:
         raise SubjectUsageError("FROM and TO are all; more releases, --report, --resume: --matrix")
     name_of_machine = asked.machine or "2s-2n-16c-smt2"
@@ -197,6 +213,36 @@ def _matrix(context: typer.Context, asked: Asked) -> ExitStatus:
     return status
 
 
+def _on_node(context: typer.Context, asked: Asked) -> ExitStatus:
+    """An upgrade of a real node."""
+    others = [one.opts[0] for one in typed(context) if one.name not in _OF_A_NODE]
+    if others:
+        raise SubjectUsageError(f"a node has its own machine and settings: not {', '.join(others)}")
+    from pinproof.node_upgrade import upgraded
+
+    target = with_node_options(asked.old, asked.max_risk, None).removeprefix(_NODE)
+    with busy("upgrade") as say:
+        done = upgraded(target, asked.new, say, going=asked.going)
+    found, plan, status = done.found, done.plan, _status(done.found)
+    replay = shlex.join(["pinproof", "upgrade", *_arguments(context)])
+    if asked.as_json:
+        print_json(_facts(found, plan, found.notes, replay))
+    else:
+        _show(found, plan, found.notes, done.release)
+        _tell(found, plan, replay, status, [])
+    if done.unrestored:
+        raise done.unrestored
+    return status
+
+
+def show_stages(found: Rehearsed, plan: Plan, console: Console) -> None:
+    """Who holds which CPUs at each stage, and what was broken."""
+    console.print(_table(found, plan))
+    for one in found.broken:
+        for each in _broken_lines(one):
+            typer.echo(clean(each))
+
+
 def _check_name(name: str, *, model: bool) -> None:
     """Whether FROM or TO can be such a name. Raises :class:`SubjectUsageError`."""
     scheme, colon, _ = name.partition(":")
@@ -227,7 +273,7 @@ def _plan(machine: Machine, node: Inputs) -> tuple[Plan, list[str]]:
     topology = inputs.discovered(machine, release)
     settings = settings_of(node.given, topology, release=release)
     config, notes = settings.config, list(settings.notes)
-    pods, gone = _usual_pods(topology, config, release)
+    pods, gone = usual_pods(topology, config, release)
     if question.pods is not None:
         found = pods_given(question.pods, oldest_first=question.oldest_first)
         pods, gone = found.pods, ()
@@ -247,54 +293,8 @@ def _plan(machine: Machine, node: Inputs) -> tuple[Plan, list[str]]:
         notes = [one for one in notes if one != NO_MEMORY] + more
         renewed = [pod.name for pod in known if pod.uid in static_pods(node.archive)]
     fresh = [pod for pod in pods if pod not in known]
-    later = [
-        guaranteed(_unused(name, [*known, *fresh]), _core(topology))
-        for name in ("later", "later2", "later3")
-    ]
+    later = later_pods(topology, [*known, *fresh])
     return Plan(machine, config, fresh, later, gone, state, known, files, renewed), notes
-
-
-def _core(topology: CPUTopology) -> int:
-    return max(topology.cpus_per_core, 1)
-
-
-def _usual_pods(
-    topology: CPUTopology, config: KubeletConfig, release: str
-) -> tuple[tuple[Pod, ...], tuple[str, ...]]:
-    """Pods that leave a physical core to one that comes later, and the one of them that is gone by
-    the upgrade: where it was there is a gap, so that a kubelet that hands CPUs out again moves the
-    others. On a machine with one core for pods, a pod that has it."""
-    core = _core(topology)
-    left = len(topology.cpus - reserved_of(topology, config, release)) - core
-    if left < core:
-        return (guaranteed("pod1", core),), ()
-    left -= 2 * core if left >= 8 * core else 0  # for each of those that come later
-    fitting: list[Pod] = []
-    for pod, takes in _wanted_pods(core, config, release):
-        if takes <= left:
-            fitting.append(pod)
-            left -= takes
-    return (guaranteed("gone", core), *fitting), ("gone",)
-
-
-def _wanted_pods(core: int, config: KubeletConfig, release: str) -> Iterator[tuple[Pod, int]]:
-    """Pods of every kind that the release keeps CPUs for, the most usual first, each with how many
-    CPUs it takes of a node."""
-    yield guaranteed("pod1", core), core
-    yield guaranteed("pod2", "0.5"), 1
-    yield guaranteed("pod3", 2 * core), 2 * core
-    init = exclusive("init", core, kind=Kind.INIT)
-    yield guaranteed_of("pod4", [init, exclusive("c", core)]), core
-    if has(release, Behaviour.SIDECARS_KEEP_CPUS):
-        sidecar = exclusive("side", core, kind=Kind.SIDECAR)
-        yield guaranteed_of("pod5", [sidecar, exclusive("c", core)]), 2 * core
-    if pod_managers_on(config.feature_gates, release=release):
-        yield pooled("pod6", 2 * core), 2 * core
-
-
-def _unused(name: str, pods: list[Pod]) -> str:
-    names = {pod.name for pod in pods}
-    return name if name not in names else _unused(f"{name}-pod", pods)
 
 
 def _arguments(context: typer.Context) -> Iterator[str]:
@@ -309,7 +309,7 @@ def _arguments(context: typer.Context) -> Iterator[str]:
 # -- for people --------------------------------------------------------------------------------
 
 
-def _show(found: Rehearsed, plan: Plan, notes: list[str], release: str) -> None:
+def _show(found: Rehearsed, plan: Plan, notes: Sequence[str], release: str) -> None:
     console = Console(highlight=False)
     heads = [f"{plan.machine.name} with {plan.config}"]
     shown = [one for one in found.stages if one.leg is not Leg.BACK][-1]
@@ -548,7 +548,7 @@ def _status(found: Rehearsed) -> ExitStatus:
 def _facts(
     found: Rehearsed,
     plan: Plan,
-    notes: list[str],
+    notes: Sequence[str],
     replay: str,
     killed: Sequence[tuple[str, Rehearsed]] = (),
 ) -> Mapping[str, Any]:
@@ -558,7 +558,7 @@ def _facts(
         "verdict": _VERDICTS[_status(found)].value,
         "pinned": found.pinned,
         "unlike the state file": difference_facts(found.unlike_file),
-        "notes": notes,
+        "notes": [*notes],
         "stages": [_stage_facts(one) for one in found.stages],
         "broken": [_broken_facts(one) for one in found.broken],
         "killed": [

@@ -10,8 +10,9 @@ from reports.certificate.checking import Answer, Check, Here, checks, read
 from reports.certificate.document import CertificateError, Statement, encode
 from reports.certificate.face import html
 from reports.certificate.making import Findings, Promise, make
+from reports.certificate.upgrading import upgrade_of
 
 __all__ = [
     "Answer", "CertificateError", "Check", "Findings", "Here", "Promise", "Statement", "checks",
-    "encode", "html", "make", "read",
+    "encode", "html", "make", "read", "upgrade_of",
 ]  # fmt: skip

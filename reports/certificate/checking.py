@@ -25,6 +25,7 @@ from reports.certificate.document import (
     seal_of,
 )
 from reports.certificate.making import ALLOWED, RESULTS, listed, profile_of, verdict_from, words
+from reports.certificate.upgrading import contradiction
 from reports.run import Run, load, verdict_of
 from reports.text import few, line, utc, when
 
@@ -92,6 +93,8 @@ def checks(statement: Statement, here: Here, stream: Path | None = None) -> Iter
         )
     else:
         yield from _against(facts, stream)
+    if facts.upgrade:
+        yield Check("the upgrade", Answer.UNCHECKED, "no result stream shows it: make it again")
     for what, needed in _OUT_OF_REACH.items():
         yield Check(what, Answer.UNCHECKED, needed)
 
@@ -128,7 +131,13 @@ def _disagreement(statement: Statement) -> str:
     if listed(facts.scenarios) != lists:
         return "the lists of tests are not those of its scenarios"
     whole = not (facts.caution or facts.narrowed)
-    follows = verdict_from(facts.profiles, restored=facts.restored, whole=whole)
+    if facts.upgrade and (wrong := contradiction(facts.upgrade)):
+        return wrong
+    if facts.upgrade and facts.restored and not facts.upgrade.restored:
+        return "it was not restored after the upgrade, and says that it was"
+    follows = verdict_from(
+        facts.profiles, restored=facts.restored, whole=whole, upgrade=facts.upgrade
+    )
     if facts.verdict != follows and not (follows == "success" and facts.verdict == "partial"):
         return f"its verdict is {facts.verdict}; {follows} follows from its scenarios"
     if predicate.result != RESULTS[facts.verdict]:
@@ -141,6 +150,7 @@ def _disagreement(statement: Statement) -> str:
         facts.profiles,
         restored=facts.restored,
         caution=facts.caution,
+        upgrade=facts.upgrade,
     )
     return "" if said == facts.words else "its text is not that of its verdict"
 

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 #: Of the facts below ``pinproof``; a reader refuses a newer one.
-SCHEMA: Final = 4
+SCHEMA: Final = 5
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 #: Bytes that are read of a certificate.
@@ -27,6 +27,8 @@ LARGEST: Final = 16 << 20
 Verdict: TypeAlias = Literal["success", "partial", "none", "not-restored", "failure"]
 #: What came of one scenario.
 Outcome: TypeAlias = Literal["pass", "fail", "unknown", "not-run", "skip"]
+#: What came of an upgrade on the node.
+UpgradeOutcome: TypeAlias = Literal["kept", "broken", "unknown"]
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")]
 Level: TypeAlias = Literal["core", "extended"]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -188,10 +190,51 @@ class Noise(Record, kw_only=True, frozen=True):
     seconds: float
 
 
+class UpgradeStage(Record, kw_only=True, frozen=True):
+    """The node once a kubelet had run on it and was given its pods. ``leg``: a part of the way,
+    ``""`` before the upgrade. ``kubelet`` is its version; ``exclusive`` has the CPUs of each
+    container (``pod/container``) that held CPUs of its own, by the state file and the cgroups;
+    ``restarted`` are the containers that were ended and started again since the stage before."""
+
+    leg: str
+    kubelet: str
+    runs: bool
+    error: str = ""
+    exclusive: dict[str, str] = {}
+    shared_pool: str = ""
+    restarted: list[str] = []
+
+
+class BrokenPromise(Record, kw_only=True, frozen=True):
+    """A promise that was broken on a leg of an upgrade, after a step of this kubelet."""
+
+    leg: str
+    kubelet: str
+    step: str
+    rule: str
+    source: str
+    differences: list[str] = []
+
+
+class Upgrade(Record, kw_only=True, frozen=True):
+    """An upgrade of the node's kubelet to ``kubelet``, as it was ``named``, the way back, and the
+    upgrade once more, on the node itself. ``reason``: why there is no verdict. ``restored``:
+    whether the node was left with its own kubelet, and as it was."""
+
+    named: str
+    outcome: UpgradeOutcome
+    words: str
+    kubelet: Kubelet | None = None
+    stages: list[UpgradeStage] = []
+    broken: list[BrokenPromise] = []
+    reason: str = ""
+    restored: bool = True
+
+
 class Facts(Record, kw_only=True, frozen=True):
     """What a certificate says beside in-toto's fields. Times are ISO 8601, UTC. ``digest`` is
     SHA-256 of the whole certificate with this field empty. ``operator`` is who ran it, as they say
-    or their key does; ``""``: nobody said."""
+    or their key does; ``""``: nobody said. ``upgrade``: ``None`` where none was asked for."""
 
     schema: int
     kind: Literal["certificate", "pre-certificate"]
@@ -220,6 +263,7 @@ class Facts(Record, kw_only=True, frozen=True):
     lint: list[str]
     facts: dict[str, str]
     noise: list[Noise]
+    upgrade: Upgrade | None
     scenarios: list[Entry]
     evidence: Evidence
     not_claimed: str

@@ -82,6 +82,7 @@ def html(statement: Statement) -> str:
             link=web_link,
             machine=_picture(facts),
             plot=_plot(facts),
+            owners=_owners(facts),
         )
     )
 
@@ -199,6 +200,12 @@ def _day(text: str) -> str:
 def _picture(facts: Facts) -> str:
     places: Mapping[int, tuple[int, int, int, int]] = facts.machine.places
     return drawing.svg(places) if 0 < len(places) <= _DRAWN else ""
+
+
+def _owners(facts: Facts) -> list[str]:
+    """The containers that held CPUs at any stage of an upgrade, as they came."""
+    stages = facts.upgrade.stages if facts.upgrade else []
+    return list(dict.fromkeys(owner for stage in stages for owner in stage.exclusive))
 
 
 def _plot(facts: Facts) -> str:

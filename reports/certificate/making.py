@@ -42,6 +42,7 @@ from reports.certificate.document import (
     Suite,
     System,
     Unit,
+    Upgrade,
     Verdict,
     digest_of,
     sealed,
@@ -128,6 +129,7 @@ class Findings:
     lint: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     noise: Sequence[Noise] = ()
+    upgrade: Upgrade | None = None
     valid: timedelta = timedelta(days=365)
 
 
@@ -138,13 +140,23 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
     entries = list(_entries(run, findings))
     profiles = [_profile(level, entries, findings) for level in LEVELS]
     caution = line(run.caution)
-    restored = run.status is not ExitStatus.NOT_RESTORED
-    verdict = verdict_from(profiles, restored=restored, whole=not (caution or findings.narrowed))
+    upgrade = findings.upgrade
+    restored = run.status is not ExitStatus.NOT_RESTORED and (upgrade is None or upgrade.restored)
+    verdict = verdict_from(
+        profiles,
+        restored=restored,
+        whole=not (caution or findings.narrowed),
+        upgrade=upgrade,
+    )
     if verdict == "success" and run.status is not ExitStatus.CONFORMANT:
         verdict = "partial"
     status = _STATUSES[verdict]
     if int(run.status) in ALLOWED[verdict]:
         status = run.status
+    if not restored:
+        status = ExitStatus.NOT_RESTORED
+    elif upgrade and upgrade.outcome == "unknown" and verdict == "partial":
+        status = ExitStatus.COULD_NOT_TELL
     finished = run.footer.finished if run.footer else ""
     return sealed(
         Statement(
@@ -160,7 +172,14 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
                     kind="pre-certificate" if findings.pre else "certificate",
                     title=line(findings.title),
                     verdict=verdict,
-                    words=words(verdict, entries, profiles, restored=restored, caution=caution),
+                    words=words(
+                        verdict,
+                        entries,
+                        profiles,
+                        restored=restored,
+                        caution=caution,
+                        upgrade=upgrade,
+                    ),
                     exit_status=int(status),
                     digest="",
                     depth=_depth(findings),
@@ -188,6 +207,7 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
                     lint=[line(one) for one in findings.lint],
                     facts={line(name): line(text) for name, text in findings.facts.items()},
                     noise=list(findings.noise),
+                    upgrade=upgrade,
                     scenarios=entries,
                     evidence=Evidence(name=stream.name, digest=digest_of(data), bytes=len(data)),
                     not_claimed=NOT_CLAIMED,
@@ -216,11 +236,14 @@ def is_open(entry: Entry) -> bool:
     return entry.outcome == "unknown" or (entry.outcome == "not-run" and entry.level == "core")
 
 
-def verdict_from(profiles: Iterable[Profile], *, restored: bool, whole: bool) -> Verdict:
-    """The verdict that follows from the counts; ``whole``: nothing was left out on purpose, and the
-    result stream is complete."""
+def verdict_from(
+    profiles: Iterable[Profile], *, restored: bool, whole: bool, upgrade: Upgrade | None = None
+) -> Verdict:
+    """The verdict that follows from the counts and the upgrade; ``whole``: nothing was left out on
+    purpose, and the result stream is complete."""
     by_name = {profile.name: profile for profile in profiles}
-    if any(profile.broken for profile in by_name.values()):
+    upgraded = upgrade.outcome if upgrade else "kept"
+    if upgraded == "broken" or any(profile.broken for profile in by_name.values()):
         return "failure"
     if not restored:
         return "not-restored"
@@ -230,7 +253,7 @@ def verdict_from(profiles: Iterable[Profile], *, restored: bool, whole: bool) ->
         profile.unknown + (profile.not_run if profile.claimed else 0)
         for profile in by_name.values()
     )
-    if missing or not whole or not by_name["core"].kept:
+    if missing or upgraded == "unknown" or not whole or not by_name["core"].kept:
         return "partial"
     return "success"
 
@@ -242,6 +265,7 @@ def words(
     *,
     restored: bool,
     caution: str,
+    upgrade: Upgrade | None = None,
 ) -> str:
     """The verdict in words."""
     asked = [profile for profile in profiles if profile.claimed]
@@ -261,6 +285,8 @@ def words(
         said.append(f"{apply - ran} of {apply} required scenarios have no verdict.")
     elif verdict == "partial":
         said.append("No promise is broken, but not everything was asked.")
+    if upgrade:
+        said.append(upgrade.words)
     if not restored:
         said.append("The node was not left as it was found (see `pinproof restore`).")
     return " ".join([*said, caution]).strip()

@@ -2,12 +2,15 @@
 
     python -m tests.hil.deaths --kubelet PATH [--nodes 2] [--load 8]     lab nodes, which it ends
     python -m tests.hil.deaths INVENTORY [--seed 1] [--moments reload]   nodes that nobody else uses
+    python -m tests.hil.deaths … --upgrade-to KUBELET      deaths of an upgrade to it instead
 
 One certification at ``--max-risk reboot`` is begun, killed with SIGKILL at a moment, and resumed
 once its node has restored itself: twenty deaths cost one certification. Several nodes share the
 moments. Nobody does anything to a node between a death and the comparison with a snapshot that
 knows nothing of what pinproof compares. The snapshot is taken after one boot and one undisturbed
 run, and again: a node that changes by itself is refused.
+
+Each death of an upgrade costs as much of that as comes before it.
 
 A moment is a condition on the node, seen from outside the product, and a delay drawn by the seed.
 The node is reached as hardware is: by an inventory that does not say that it is the lab's. So it
@@ -51,9 +54,13 @@ _BUSY: Final = 7200
 #: The kubelet is stopped and started with another configuration, and pods of each class of quality
 #: come and go: the kubelet makes the cgroup of a class whole with the first pod of that class.
 _UNDISTURBED: Final = "config/reservation-by-list or qos/"
+#: Before an upgrade.
+_FIRST: Final = "qos/fraction-shares"
 
 _HELD: Final = "[ -d /var/lib/pinproof/journal ]"
 _POD: Final = "ls /etc/kubernetes/manifests/pinproof-* >/dev/null 2>&1"
+#: Something has to be restored.
+_CHANGED: Final = f"{_HELD} && {_POD}"
 _CONFIG: Final = f"{_HELD} && ! cmp -s /var/lib/kubelet/config.yaml /run/deaths/config.yaml"
 _STOPPED: Final = f'{_HELD} && [ "$(systemctl is-active kubelet)" != active ]'
 _OFFLINE: Final = f"{_HELD} && ! cmp -s /sys/devices/system/cpu/online /run/deaths/online"
@@ -72,20 +79,39 @@ _RELOAD, _REEXEC = "systemctl daemon-reload", "systemctl daemon-reexec"
 @dataclass(frozen=True, slots=True)
 class Moment:
     """When a runner dies: ``condition`` holds on the node, then ``then`` is done there, and 0 to
-    ``within`` seconds pass. A runner that is ``asked`` to end (SIGTERM) once it holds the node
-    restores it. ``result``: the condition is a new result in the stream. ``down``: once the
+    ``within`` seconds pass. A runner that is ``asked`` to end (SIGTERM) once that holds restores
+    the node. ``result``: the condition is a new result in the stream. ``down``: once the
     condition holds, the node no longer answers. ``last``: no moment comes after it."""
 
     name: str
     condition: str = "true"
     then: str = ":"
     within: float = 1.0
-    asked: bool = False
+    asked: str = ""
     result: bool = False
     down: bool = False
     last: bool = False
 
 
+_KUBELET: Final = "/usr/local/bin/kubelet"
+_ARRIVES: Final = "[ -e /var/lib/pinproof/kubelet ]"
+_WRITTEN: Final = "[ -e /usr/local/bin/.pinproof.new ]"
+_OTHER: Final = f'[ "$(stat -c %s {_KUBELET})" != "$(cat /run/deaths/size)" ]'
+_OTHER_RUNS: Final = f"{_OTHER} && [ -S /var/lib/kubelet/device-plugins/kubelet.sock ]"
+_OWN_AGAIN: Final = (
+    f"{{ {{ {_OTHER} && touch /run/deaths/other; }}; "
+    f"[ -e /run/deaths/other ] && ! {{ {_OTHER}; }}; }}"
+)
+#: In the order in which an upgrade meets them.
+OF_AN_UPGRADE: Final = (
+    Moment("the other kubelet arrives", _ARRIVES, within=8),
+    Moment("pods run on the node's own kubelet", f"{_ARRIVES} && {_POD}", within=8),
+    Moment("the other program is written", _WRITTEN, within=0.5),
+    Moment("the program is another, nothing runs", _OTHER, within=0.5),
+    Moment("the other kubelet runs", _OTHER_RUNS, within=8),
+    Moment("the node's own kubelet is back", _OWN_AGAIN, within=8),
+    Moment("restoring: asked to end, the program is another", _RESTORING, within=4, asked=_OTHER),
+)
 #: In the order in which a certification meets them.
 MOMENTS: Final = (
     Moment("taking the lease: the dead-man timer is set", "[ -e /run/pinproof-dead-man.sh ]"),
@@ -96,8 +122,8 @@ MOMENTS: Final = (
     Moment("pods come and go", _POD, within=8),
     Moment("after a daemon-reload, pods run", _POD, _RELOAD),
     Moment("after a daemon-reexec, pods run", _POD, _REEXEC),
-    Moment("restoring: asked to end", _RESTORING, within=2, asked=True),
-    Moment("leaving: the journal is gone", _LEFT, within=0.2, asked=True),
+    Moment("restoring: asked to end", _RESTORING, within=2, asked=_CHANGED),
+    Moment("leaving: the journal is gone", _LEFT, within=0.2, asked=_CHANGED),
     Moment("the configuration is another", _CONFIG),
     Moment("the kubelet starts with another configuration", _CONFIG, within=8),
     Moment("the kubelet is stopped", _STOPPED, within=0.5),
@@ -171,6 +197,13 @@ class Runner:
         return cls(folder, "certify", str(inventory), *risk, *more)
 
     @classmethod
+    def upgrades(cls, folder: Path, inventory: Path, kubelet: str) -> Runner:
+        """An upgrade to this kubelet, after one scenario."""
+        more = ["--image", WORKLOAD_IMAGE, "--report", str(folder / "out"), "-k", _FIRST]
+        risk = ["--max-risk", "kubelet-restart", "--upgrade-to", kubelet]
+        return cls(folder, "certify", str(inventory), *risk, *more)
+
+    @classmethod
     def is_undisturbed(cls, folder: Path, inventory: Path) -> Runner:
         """One scenario."""
         more = ["--max-risk", "kubelet-restart", "-k", _UNDISTURBED]
@@ -205,10 +238,14 @@ class Runner:
 
 
 class Victim:
-    """A node, and the certification that is killed on it. ``over`` ends all waiting."""
+    """A node, and the certification that is killed on it, or the upgrade to ``kubelet``. ``over``
+    ends all waiting."""
 
-    def __init__(self, address: NodeAddress, folder: Path, over: threading.Event) -> None:
+    def __init__(
+        self, address: NodeAddress, folder: Path, over: threading.Event, kubelet: str = ""
+    ) -> None:
         self.address, self._folder, self._over = address, folder, over
+        self._kubelet = kubelet
         self._inventory = folder / "inventory.toml"
         self._inventory.write_text(_as_hardware(address), encoding="utf-8")
         (self._reached,) = nodes(str(self._inventory))
@@ -245,9 +282,10 @@ class Victim:
         """Once."""
         self._run(
             "mkdir -p /run/deaths; cp /sys/devices/system/cpu/online /run/deaths/; "
-            "cp /var/lib/kubelet/config.yaml /run/deaths/"
+            "cp /var/lib/kubelet/config.yaml /run/deaths/; "
+            f"stat -c %s {_KUBELET} >/run/deaths/size; rm -f /run/deaths/other"
         )
-        runner, missed = Runner.certifies(self._folder, self._inventory), ""
+        runner, missed = self._begins(), ""
         try:
             self._reach(moment, runner)
             self._pause(delay)
@@ -257,13 +295,17 @@ class Victim:
             runner.kill()
         return self._looked_after(moment, delay, missed)
 
+    def _begins(self) -> Runner:
+        if self._kubelet:
+            return Runner.upgrades(self._folder, self._inventory, self._kubelet)
+        return Runner.certifies(self._folder, self._inventory)
+
     def _reach(self, moment: Moment, runner: Runner) -> None:
         if moment.result:
             there = runner.results
             self._wait(lambda: runner.results > there, runner, _COMES)
         if moment.asked:
-            # Something has to be restored.
-            self._met(f"{_HELD} && {_POD}", runner)
+            self._met(moment.asked, runner)
             runner.ask_to_end()
         self._met(f"{{ {moment.condition}; }} && {{ {moment.then}; }}", runner)
         if moment.down:
@@ -391,12 +433,14 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the delays (1)")
     parser.add_argument("--load", type=int, default=0, help="busy processes beside it (0)")
     parser.add_argument("--moments", default="", help="those with this in their name alone")
+    parser.add_argument("--upgrade-to", default="", help="deaths of an upgrade to this kubelet")
     asked = parser.parse_args()
     if (asked.inventory is None) == (asked.kubelet is None):
         parser.error("INVENTORY or --kubelet")
-    asked.chosen = [one for one in MOMENTS if asked.moments in one.name]
+    moments = OF_AN_UPGRADE if asked.upgrade_to else MOMENTS
+    asked.chosen = [one for one in moments if asked.moments in one.name]
     if not asked.chosen:
-        names = "; ".join(one.name for one in MOMENTS)
+        names = "; ".join(one.name for one in moments)
         parser.error(f"no moment has {asked.moments!r} in its name; there are: {names}")
     return asked
 
@@ -438,7 +482,10 @@ def main() -> int:
             for number, address in enumerate(addresses):
                 own = folder / address.name
                 own.mkdir()
-                victim, mine = Victim(address, own, over), turns[number :: len(addresses)]
+                victim, mine = (
+                    Victim(address, own, over, asked.upgrade_to),
+                    turns[number :: len(addresses)],
+                )
                 futures.append(pool.submit(_all_of, victim, mine, deaths))
             for future in futures:
                 future.result()

@@ -20,6 +20,8 @@ from conformance.kept_files import STATE as STATE_NAME
 from conformance.pods import guaranteed
 from conformance.subject import (
     SubjectInfo,
+    SubjectLostError,
+    SubjectNotRestored,
     SubjectSetupError,
     SubjectUsageError,
     TakesOver,
@@ -41,6 +43,8 @@ from hil.safety import (
 from hil.session.scripts import Act
 from hil.shell import NodeUnfit
 from hil.subject import NodeSubject
+from pinproof import node_upgrade
+from pinproof.node_upgrade import OnNode, certified
 from reference import CPUSet, Node
 from reference.steps import Tamper
 from tests.hil import test_subject_scenarios as made_up
@@ -361,20 +365,24 @@ class OnModel(FakeSubject):
 
     take_over = NodeSubject.take_over
     kept_files = NodeSubject.kept_files
+    keep_files = NodeSubject.keep_files
 
 
 def rehearsed(session: Upgradable) -> Rehearsed:
     nodes = OnModel(session)
     assert isinstance(nodes, TakesOver)
     new = ReplacedKubelet(SubjectInfo("kubelet:new", "1.37"), nodes)  # type: ignore[arg-type]
-    plan = Plan(
+    return rehearse(nodes, new, planned(session))
+
+
+def planned(session: Upgradable) -> Plan:
+    return Plan(
         session.machine,
         session.own_config,
         [guaranteed("gone", 2), guaranteed("pod1", 2), guaranteed("pod2", "0.5")],
         [guaranteed("later", 2), guaranteed("later2", 2), guaranteed("later3", 2)],
         ("gone",),
     )
-    return rehearse(nodes, new, plan)
 
 
 def test_an_upgrade_is_rehearsed_on_a_node() -> None:
@@ -394,3 +402,104 @@ def test_an_upgrade_that_moves_a_container_is_told() -> None:
     session.moves = True
     found = rehearsed(session)
     assert [(one.leg, one.step) for one in found.broken][:1] == [(Leg.THERE, "start the kubelet")]
+
+
+# -- the commands ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("certify", "ssh://root@node7", "--upgrade-to", "{program}"),
+        ("certify", "ssh://root@node7", "--upgrade-to", "{program}", "--dry-run"),
+        ("upgrade", "node:ssh://root@node7", "{program}"),
+    ],
+)
+def test_too_little_risk_is_wrong_usage(
+    reachable: FakeNode, program: Path, says: Callable[..., tuple[int, str, str]], words: list[str]
+) -> None:
+    """One line, and nothing was changed."""
+    before = reachable.content()
+    status, out, err = says(*(one.format(program=program) for one in words))
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1] == (
+        "pinproof: node7: replacing its kubelet needs --max-risk kubelet-restart"
+    )
+    assert reachable.content() == before
+
+
+def test_a_node_on_which_others_hold_cpus_is_refused(
+    reachable: FakeNode, program: Path, says: Callable[..., tuple[int, str, str]]
+) -> None:
+    """The node made of files has such a pod."""
+    before = reachable.content()
+    place = ("ssh://root@node7", "--max-risk", "kubelet-restart")
+    status, _, err = says("certify", *place, "--upgrade-to", str(program))
+    assert status == 2
+    assert err.splitlines()[-1] == (
+        "pinproof: node7: pods hold exclusive CPUs there (pinned): drain it first"
+    )
+    assert reachable.content() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("upgrade", "node:ssh://root@node7", "1.37", "--pods", "2"), "not --pods"),
+        (("upgrade", "node:ssh://root@node7", "1.37", "--model"), "not --model"),
+        (("upgrade", "1.36", "1.37", "--max-risk", "pods"), "--max-risk is for a real node"),
+        (
+            ("certify", "kubelet:1.36", "--machine", "1s-1n-4c-smt2", "--upgrade-to", "1.37"),
+            "--upgrade-to is for real nodes, not for kubelet:1.36: `pinproof upgrade` rehearses",
+        ),
+    ],
+)
+def test_what_is_not_for_a_node(
+    says: Callable[..., tuple[int, str, str]], words: tuple[str, ...], message: str
+) -> None:
+    status, _, err = says(*words)
+    assert status == 2
+    assert message in err.splitlines()[-1]
+
+
+def test_a_certificate_has_each_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no path of the runner."""
+    monkeypatch.setattr(node_upgrade, "upgraded", lambda *_: on_node(Upgradable()))
+    made, done = certified("ssh://root@node7", "/private/kubelet", lambda _: None)
+    assert done is not None
+    assert (made.outcome, made.named, made.restored) == ("kept", "kubelet", True)
+    assert [one.leg for one in made.stages] == ["", *map(str, Leg)]
+    assert [one.exclusive["pod1/c"] for one in made.stages] == ["2,10"] * 4
+    assert made.kubelet is not None
+    assert made.kubelet.release == "1.37"
+
+
+def test_a_certificate_has_what_was_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Upgradable()
+    session.moves = True
+    monkeypatch.setattr(node_upgrade, "upgraded", lambda *_: on_node(session))
+    made, _ = certified("ssh://root@node7", "1.37", lambda _: None)
+    assert made.outcome == "broken"
+    assert made.broken[0].leg == "the upgrade"
+    assert any("pod1/c" in one for one in made.broken[0].differences)
+
+
+@pytest.mark.parametrize(
+    ("error", "restored"),
+    [(SubjectLostError("the node fell silent"), True), (SubjectNotRestored("a differs"), False)],
+)
+def test_a_certificate_has_no_verdict_on_an_upgrade_that_did_not_end(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, restored: bool
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(node_upgrade, "upgraded", fails)
+    made, done = certified("ssh://root@node7", "1.37", lambda _: None)
+    assert done is None
+    assert (made.outcome, made.reason, made.restored) == ("unknown", str(error), restored)
+
+
+def on_node(session: Upgradable) -> OnNode:
+    plan, found = planned(session), rehearsed(session)
+    return OnNode(plan, found, found.stages[1].kubelet, "1.36")

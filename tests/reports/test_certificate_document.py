@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from conformance.records import KnownFailure
 from conformance.results import Result
-from reports.certificate import document, encode, html
+from reports.certificate import Answer, Here, checks, document, encode, html, read, upgrade_of
+from reports.certificate.document import BrokenPromise, Kubelet, Upgrade, UpgradeStage
 from reports.certificate.schema import schema
 from tests.reports.conftest import HOSTILE, headed
 from tests.support import lacking
-from tests.support.certificates import certificate, promise, result, run
+from tests.support.certificates import SUITE, certificate, promise, result, run
 
+HERE = Here(datetime(2026, 11, 22, tzinfo=UTC), SUITE.pinproof, SUITE.catalogue)
 SCHEMA = Path(document.__file__).with_name("certificate.schema.json")
 
 
@@ -136,6 +142,134 @@ def test_a_node_that_was_not_restored_says_so(tmp_path: Path) -> None:
     assert "NOT RESTORED" in page
     assert "NOT left as it was found" in page
     assert "Not conformant" not in page
+
+
+STAGES = tuple(
+    UpgradeStage(
+        leg=leg, kubelet=version, runs=True, exclusive={"pod1/c": "2-3"}, shared_pool="0-1"
+    )
+    for leg, version in (
+        ("", "v1.36.4"),
+        ("the upgrade", "v1.37.0"),
+        ("the way back", "v1.36.4"),
+        ("the second upgrade", "v1.37.0"),
+    )
+)
+BROKEN = BrokenPromise(
+    leg="the way back",
+    kubelet="v1.36.4",
+    step="start the kubelet",
+    rule="A running pod keeps running",
+    source="https://example.org",
+    differences=["pod <b>: expected running, seen ended"],
+)
+NEWER = Kubelet(version="v1.37.0", release="1.37", digest="sha256:" + "37" * 32)
+
+
+def upgraded(**changes: Any) -> Upgrade:
+    facts: dict[str, Any] = {"kubelet": NEWER, "stages": STAGES}
+    return upgrade_of("1.37", **(facts | changes))
+
+
+@pytest.mark.parametrize(
+    ("upgrade", "status", "verdict", "exit_status", "words"),
+    [
+        (
+            upgraded(),
+            0,
+            "success",
+            0,
+            "to kubelet v1.37.0, the way back and the second upgrade: 1 container kept exclusive "
+            "CPUs, and ran on.",
+        ),
+        (
+            upgraded(broken=[BROKEN]),
+            0,
+            "failure",
+            1,
+            "a promise is broken on the way back: A running pod keeps running.",
+        ),
+        (
+            upgrade_of("1.37", reason="the node fell silent"),
+            0,
+            "partial",
+            3,
+            "to kubelet 1.37 has no verdict: the node fell silent.",
+        ),
+        (
+            upgraded(stages=[msgspec.structs.replace(STAGES[0], exclusive={})]),
+            0,
+            "partial",
+            3,
+            "has no verdict: no container had exclusive CPUs before it.",
+        ),
+        (upgraded(restored=False), 0, "not-restored", 5, "was not left as it was found"),
+        (upgraded(broken=[BROKEN], restored=False), 0, "failure", 5, "a promise is broken on"),
+        (upgraded(broken=[BROKEN]), 5, "failure", 5, "a promise is broken on"),
+    ],
+)
+def test_an_upgrade_decides_as_a_scenario_does(
+    upgrade: Upgrade, status: int, verdict: str, exit_status: int, words: str, tmp_path: Path
+) -> None:
+    statement = certificate(run(result("pass"), status=status), tmp_path, upgrade=upgrade)
+    facts = statement.facts
+    assert (facts.verdict, facts.exit_status) == (verdict, exit_status)
+    assert words in facts.words
+    assert {one.answer for one in checks(read(encode(statement)), HERE)} == {
+        Answer.OK,
+        Answer.UNCHECKED,
+    }
+
+
+def _with_stage(**changes: Any) -> Callable[[Upgrade], Upgrade]:
+    last = msgspec.structs.replace(STAGES[-1], **changes)
+    return lambda upgrade: msgspec.structs.replace(upgrade, stages=[*STAGES[:-1], last])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_with_stage(exclusive={"pod1/c": "0-1"}), "pod1/c did not keep its CPUs 2-3"),
+        (_with_stage(exclusive={}), "pod1/c did not keep its CPUs 2-3"),
+        (_with_stage(restarted=["pod1/c"]), "pod1/c was started again"),
+        (_with_stage(runs=False), "kubelet v1.37.0 did not run"),
+        (
+            lambda one: msgspec.structs.replace(one, broken=[BROKEN]),
+            "its upgrade is kept; broken follows from its stages",
+        ),
+        (
+            lambda one: msgspec.structs.replace(one, words="All is well."),
+            "the text of its upgrade is not that of its outcome",
+        ),
+        (
+            lambda one: msgspec.structs.replace(one, restored=False),
+            "it was not restored after the upgrade",
+        ),
+    ],
+)
+def test_an_upgrade_that_contradicts_its_stages_is_found(
+    change: Callable[[Upgrade], Upgrade], said: str, tmp_path: Path
+) -> None:
+    """Though the certificate was sealed again."""
+    statement = certificate(run(result("pass")), tmp_path, upgrade=upgraded())
+    upgrade = statement.facts.upgrade
+    assert upgrade is not None
+    facts = msgspec.structs.replace(statement.facts, upgrade=change(upgrade))
+    predicate = msgspec.structs.replace(statement.predicate, pinproof=facts)
+    forged = document.sealed(msgspec.structs.replace(statement, predicate=predicate))
+    wrong = [one for one in checks(read(encode(forged)), HERE) if one.answer is Answer.WRONG]
+    assert [said in one.detail for one in wrong] == [True]
+
+
+def test_the_page_shows_an_upgrade(tmp_path: Path) -> None:
+    """Each stage, and what was broken, escaped."""
+    moved = _with_stage(exclusive={"pod1/c": "0-1"}, restarted=["pod1/c"])(upgraded())
+    upgrade = upgraded(stages=moved.stages, broken=[BROKEN])
+    page = html(certificate(run(result("pass")), tmp_path, upgrade=upgrade))
+    assert "Upgrade on the node" in page
+    assert "0-1 restarted" in page
+    assert "pod &lt;b&gt;: expected running, seen ended" in page
+    assert "Upgrade on the node" not in html(certificate(run(result("pass")), tmp_path))
 
 
 def test_a_run_that_ran_nothing_is_not_called_partial(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ _PRUNED: Final = " -o ".join(f"-path '{path}'" for path in BY_ITSELF)
 #: a busy host systemd may answer too late, and is asked again.
 SNAPSHOT: Final = rf"""
 LC_ALL=C; export LC_ALL
-set -- /etc /run/systemd /var/lib/kubelet
+set -- /etc /run/systemd /var/lib/kubelet /usr/local/bin
 for path in /var/lib/pinproof* /run/pinproof*; do
   case $path in *lab) ;; *) [ ! -e "$path" ] || set -- "$@" "$path" ;; esac
 done
