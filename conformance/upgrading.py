@@ -496,23 +496,27 @@ class _Rehearsal:
         self._comparison.begin(self._model)
         if self._plan.emptied is self._leg:
             self._forget()
-        if minor_of(self._old.info.release) != minor_of(self._new.info.release):
-            self._renew_uids(back=back)
+        self._renew_uids()
         if self._plan.killed and self._leg is Leg.THERE:
             self._kill_on_the_way(self._plan.killed, next(iter(self._plan.later), None))
         view = self._start()
         for pod in drained if view.running and not view.hangs else ():
-            view = self._take(Apply(pod))
+            view = self._take(Apply(self._with_its_uid(pod)))
         return view
 
-    def _renew_uids(self, *, back: bool) -> None:
-        """Give static pods the uid that the kubelet, which is down, has for them: the old one has
-        one for each, the new one another."""
-        known = {pod.name: pod for pod in self._plan.known}
-        for name in self._plan.renewed:
-            own = known[name]
-            self._take(Delete(name))
-            self._take(Apply(own if back else replace(own, uid=f"{own.uid}-renewed")))
+    def _renew_uids(self) -> None:
+        """Give static pods the uids that the kubelet, which is down, has for them."""
+        for pod in [pod for pod in self._pods.values() if self._with_its_uid(pod) != pod]:
+            self._take(Delete(pod.name))
+            self._take(Apply(self._with_its_uid(pod)))
+
+    def _with_its_uid(self, pod: Pod) -> Pod:
+        """A pod as the kubelet knows it: a static one may have another uid for each release."""
+        same = minor_of(self._old.info.release) == minor_of(self._new.info.release)
+        if same or pod.name not in self._plan.renewed:
+            return pod
+        own = next(one for one in self._plan.known if one.name == pod.name)
+        return own if self._leg is Leg.BACK else replace(own, uid=f"{own.uid}-renewed")
 
     def _kill_on_the_way(self, at: Killed, later: Pod | None) -> None:
         """Let the kubelet start, be given one pod more and be killed meanwhile; the pod is gone by

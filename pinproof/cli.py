@@ -68,7 +68,7 @@ _PANELS: Final = {
         "upgrade": Lazy("upgrade.upgrade",
             "Rehearse an upgrade of the kubelet on one machine, the way back, and the upgrade once "
             "more: does each kubelet start, and do pods that run keep their CPUs?",
-            "1.36 1.37 --machine node7.tar.xz"),
+            "1.36 1.37 --node node7.tar.xz"),
     },
     "Machines": {
         "machines": Lazy("machines.machines",

@@ -22,6 +22,8 @@ import topologies
 from conformance.accounts import broken
 from conformance.explain import difference_lines
 from conformance.kept_files import FILES, STATE, layout_of
+from conformance.kubelets import releases
+from conformance.kubelets.binary import program_at, version_of
 from conformance.lockstep import holdings
 from conformance.subject import Subject, SubjectUsageError
 from conformance.subjects import open_subject
@@ -147,12 +149,13 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
     FROM starts and is given pods. FROM is stopped, and TO starts over its state file and running
     containers. TO is given one more pod and is stopped, FROM starts again and is given one more,
     and so is TO. A release stands for the unmodified kubelet of that release, which is built if it
-    is not there yet. --to-machine and --to-config rehearse a change of the machine or of the
-    settings. With node:ADDRESS all this is done on a real node, whose own kubelet is put back.
-    Exit status 0: containers keep their CPUs; 1: a promise is broken, or pods that hold CPUs would
-    be ended; 3: there is no verdict; 5: a node was not restored.
+    is not there yet. --node rehearses a captured node with all that it has. --to-machine and
+    --to-config rehearse a change of the machine or of the settings. With node:ADDRESS all this is
+    done on a real node, whose own kubelet is put back. Exit status 0: containers keep their CPUs;
+    1: a promise is broken, or pods that hold CPUs would be ended; 3: there is no verdict; 5: a node
+    was not restored.
 
-    pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
+    pinproof upgrade 1.36 kubelet:./kubelet --node node7.tar.xz
     """
     if asked.matrix:
         raise typer.Exit(_matrix(context, asked))
@@ -245,13 +248,15 @@ def show_stages(found: Rehearsed, plan: Plan, console: Console) -> None:
 
 def _check_name(name: str, *, model: bool) -> None:
     """Whether FROM or TO can be such a name. Raises :class:`SubjectUsageError`."""
-    scheme, colon, _ = name.partition(":")
+    scheme, colon, path = name.partition(":")
     if colon and scheme not in _SCHEMES:
         raise SubjectUsageError(f"{name}: upgrade takes a release such as 1.36, or kubelet:BINARY")
     if model and colon and scheme == "kubelet":
         raise SubjectUsageError(f"{name}: with --model it is a release such as 1.36")
     if model and not colon:
         inputs.require_simulated(name)
+    if scheme == "kubelet" and not releases.parse(path):
+        version_of(program_at(path))
 
 
 def _subject(name: str, *, model: bool) -> Subject:

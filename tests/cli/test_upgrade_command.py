@@ -195,14 +195,36 @@ def test_an_old_kubelet_that_does_not_start_is_no_verdict() -> None:
     assert "the model of 1.36 has to run before it can be upgraded: it gave up" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["exec:driver", "kubelet:/bin/true", "kubelet:/no/such"])
 def test_nothing_is_built_for_a_name_that_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     """Where no kubelet is, and no Go to build one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    done = pinproof("upgrade", "1.36", "exec:driver")
+    done = pinproof("upgrade", "1.36", name)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert name.removeprefix("kubelet:") in done.stderr
+
+
+def test_a_real_kubelet_that_refuses_its_configuration_is_no_verdict(
+    kubelet_path: str, tmp_path: Path
+) -> None:
+    """In one line after the progress."""
+    kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    policy = 'cpuManagerPolicy: static\nreservedSystemCPUs: "0"\n'
+    (tmp_path / "c.yaml").write_text(
+        f"{kind}{policy}cpuManagerPolicyOptions: {{no-such: 'true'}}\n"
+    )
+    name = f"kubelet:{kubelet_path}"
+    done = pinproof(
+        *("upgrade", name, name, *_MACHINE, "--config", "c.yaml"), cwd=tmp_path, status=3
+    )
+    progress, line = done.stderr.splitlines()
+    assert progress == f"pinproof: upgrade: {name} starts"
+    assert line.startswith(f"pinproof: {name} has to run before it can be upgraded: it gave up")
+    assert 'unknown CPU Manager Policy option: "no-such"' in line
+    assert done.stdout == ""
 
 
 def test_models_and_kubelets_are_not_mixed(kubelet_path: str) -> None:

@@ -150,6 +150,8 @@ def test_static_pods_get_another_uid_from_another_release(write: Write, tmp_path
     assert all(stage["exclusive"]["queue"] == HELD["queue"] for stage in facts["stages"])
     same = _upgraded(tmp_path, old="1.37")
     assert "another uid" not in same.stdout
+    drained = json.loads(_upgraded(tmp_path, "--json", "--by", "drain").stdout)
+    assert {stage["pods"]["db"] for stage in drained["stages"]} == {"running"}
 
 
 ALLOCATED: Final = json.dumps(

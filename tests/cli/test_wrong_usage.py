@@ -63,7 +63,7 @@ OF_NO_MATRIX: Final = (
     "--topology-manager-scope pod", "--topology-manager-policy-option a=b",
     "--feature-gate CPUManager=true", "--reserved 0", "--kube-reserved cpu=1",
     "--system-reserved cpu=1", "--to-config pods.yaml", "--to-machine 1s-1n-4c-smt2",
-    "--by kill", "--by stop", "--reboot", "--killed",
+    "--by kill", "--by stop", "--reboot", "--killed", "--node mine.tar",
 )  # fmt: skip
 USAGE: Final = {
     # Machines, scenarios and subjects.
@@ -154,6 +154,11 @@ USAGE: Final = {
     "upgrade 1.36 latest --model": "latest",
     "upgrade 1.36 1.8 --model": "1.8",
     "upgrade kubelet:/no/such 1.37": "/no/such",
+    "upgrade kubelet:/bin/true 1.37": "/bin/true is not a kubelet",
+    "upgrade 1.37 kubelet:/bin/true": "/bin/true is not a kubelet",
+    "upgrade 1.36 1.37 --model --node mine.tar": "mine.tar: it has no configuration of a kubelet",
+    "upgrade 1.36 1.37 --model --node torn.tar.xz": "torn.tar.xz",
+    "upgrade 1.36 1.37 --model --node pods.yaml": "pods.yaml",
     "upgrade 1.36 1.37 --model --machine no-such": "no-such",
     "upgrade 1.36 1.37 --model --pods x": "--pods 'x'",
     "upgrade 1.36 1.37 --model --reserved x": "--reserved 'x'",
@@ -185,6 +190,12 @@ USAGE: Final = {
     "driver build 1.36 --replace empty": "empty is not a checkout of k8s.io/kubernetes",
     "capture -o torn.tar.xz": "torn.tar.xz: it is there already",
     "capture nonsense:x -o x.tar.xz": "nonsense:x",
+    "capture ssh://node7 --pods pods.yaml": "--pods is taken only with --node",
+    "capture ssh://node7 --sudo": "--sudo is taken only with --node",
+    "capture local: --node --why x": "--why is not taken with --node",
+    "capture local: --node --complete": "--complete is not taken with --node",
+    "capture qemu:2s-2n-4c-smt2 --node": "qemu:2s-2n-4c-smt2",
+    "capture nothing.toml --node": "nothing.toml",
     "capture qemu:7z -o x.tar.xz": "7z",
     "capture nothing.tar -o out.tar": "there is no such file or folder",
     "capture empty.tar -o out.tar": (
