@@ -17,7 +17,6 @@ import msgspec
 from hunting import telling
 from hunting.defects import DEFECTS
 from hunting.finds import Find
-from hunting.replaying import spans
 
 _FILE: Final = Path(__file__).parent / "hunt_finds.jsonl"
 
@@ -46,9 +45,7 @@ def page() -> str:
         known = next((one for one in DEFECTS if one.number == find.issue), None)
         issue = f"[{known.number}]({known.url})" if known else "no known issue"
         shown = ", ".join(name for name, same in find.confirmed.items() if same) or "the model"
-        lines.append(
-            f"| [{find.promise}](#find-{number}) | {issue} | {spans(find.releases)} | {shown} |"
-        )
+        lines.append(f"| [{find.promise}](#find-{number}) | {issue} | {find.placed} | {shown} |")
     for number, find in enumerate(every, start=1):
         lines += ["", f"## Find {number}", "", telling.story(find).rstrip()]
     return "\n".join(lines) + "\n"

@@ -72,6 +72,8 @@ def call(step: Step) -> Call:
             return _call("kill_container", name, container, exit_code=code)
         case steps.AwaitReconcile():
             return _call("await_reconcile")
+    if isinstance(step, steps.TakeOver):
+        return _call("take", step)
     if isinstance(step, _ASKS):
         return _call("ask", step)
     if isinstance(step, _OF_RUNTIME):

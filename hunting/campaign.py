@@ -14,6 +14,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +39,8 @@ SCHEMA: Final = 1
 
 
 class Header(msgspec.Struct, tag="header", tag_field="kind", frozen=True, kw_only=True):
-    """What is searched: two campaigns with equal headers search the same tasks."""
+    """What is searched: two campaigns with equal headers search the same tasks. ``others``: the
+    releases whose kubelets may take over."""
 
     schema: int = SCHEMA
     release: str
@@ -51,6 +53,7 @@ class Header(msgspec.Struct, tag="header", tag_field="kind", frozen=True, kw_onl
     ignored: list[str] = []
     moves: list[str] = []
     walk: str = BREADTH
+    others: list[str] = []
 
 
 class Done(msgspec.Struct, tag="done", tag_field="kind", frozen=True, kw_only=True):
@@ -120,13 +123,13 @@ class Campaign:
         """Numbered over all shards. A seed other than 0 shuffles them, so that a short campaign
         sees some of everything."""
         header = self.header
-        scope = (header.release, tuple(header.machines))
-        families = tuple(header.moves)
-        if header.walk == RANDOM:
-            drawn = drawn_tasks(*scope, alpha=header.alpha, families=families, seed=header.seed)
-            return list(enumerate(drawn))[self.shard.number - 1 :: self.shard.count]
-        every = list(enumerate(tasks(*scope, alpha=header.alpha, families=families)))
-        if header.seed:
+        drawn = header.walk == RANDOM
+        made = (partial(drawn_tasks, seed=header.seed) if drawn else tasks)(
+            header.release, tuple(header.machines), alpha=header.alpha,
+            families=tuple(header.moves), others=tuple(header.others),
+        )  # fmt: skip
+        every = list(enumerate(made))
+        if header.seed and not drawn:
             random.Random(header.seed).shuffle(every)  # noqa: S311
         return every[self.shard.number - 1 :: self.shard.count]
 

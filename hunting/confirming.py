@@ -6,34 +6,91 @@ promise. What never does: what the model would have done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import topologies
 from conformance.promises import Violation, promise_of
-from conformance.subject import NodeUnderTest, Subject, SubjectLostError
+from conformance.subject import (
+    NodeUnderTest,
+    Subject,
+    SubjectError,
+    SubjectLostError,
+    SubjectUsageError,
+    TakesOver,
+)
 from hunting.finds import Find
 from hunting.moves import after
 from hunting.scope import Task
 from hunting.walk import Ground
 from reference import NotModelled
 from reference.branching import BranchingNode
-from reference.steps import Pod, Step
+from reference.steps import Pod, Step, TakeOver
 from reference.view import Phase, View
 
 #: A kubelet that starts takes another of two static pods first than the first by name in one of 8
 #: starts (:func:`reference.golang.maps.turns`): so many tries miss that once in a hundred times.
 _TRIES: Final = 35
+#: The scheme of kubelets, which names the one of any release.
+KUBELET: Final = "kubelet"
 
 
-def confirmed(find: Find, subject: Subject) -> Violation | None:
-    """How the subject breaks the promise of the find by the same history; ``None`` if it keeps it.
+class Witnesses:
+    """The subjects of these ``names``. ``kubelet`` names the kubelet of whichever release a find
+    has, which is opened once it is needed. Raises :class:`SubjectError`."""
+
+    def __init__(self, names: Sequence[str], opening: Callable[[str], Subject]) -> None:
+        self._names = names
+        self._opening = opening
+        self._opened: dict[str, Subject] = {}
+        try:
+            for name in names:
+                if name != KUBELET:
+                    self._open(name)
+        except SubjectError:
+            self.close()
+            raise
+
+    def of(self, find: Find) -> Iterator[tuple[str, tuple[Subject, ...]]]:
+        """Who is to show a find, by what they are called together: each subject by itself; where
+        another release takes over, one subject for each release of the history. Raises
+        :class:`SubjectError`."""
+        names = [f"{KUBELET}:{find.release}" if one == KUBELET else one for one in self._names]
+        casts: list[tuple[str, ...]] = [(one,) for one in names]
+        if names and len(find.cast) > 1:
+            casts = [tuple(self._named(release) for release in find.cast)]
+        for cast in casts:
+            yield " then ".join(cast), tuple(map(self._open, cast))
+
+    def _named(self, release: str) -> str:
+        """The subject of this release."""
+        given = [one for one in self._names if one != KUBELET]
+        fits = (one for one in given if self._opened[one].info.release == release)
+        name = next(fits, f"{KUBELET}:{release}" if KUBELET in self._names else "")
+        if not name:
+            raise SubjectUsageError(f"--confirm: a kubelet of {release} is needed as well")
+        return name
+
+    def _open(self, name: str) -> Subject:
+        if name not in self._opened:
+            self._opened[name] = self._opening(name)
+        return self._opened[name]
+
+    def close(self) -> None:
+        """Close those that are open."""
+        for one in self._opened.values():
+            one.close()
+
+
+def confirmed(find: Find, subjects: Sequence[Subject]) -> Violation | None:
+    """How the subjects, one for each release of its history, break the promise of the find by the
+    same history; ``None`` if they keep it.
 
     Raises :class:`SubjectLostError` where the history could not be driven.
     """
     for _ in range(_TRIES if _is_chance(find) else 1):
-        found = _driven(find, subject)
+        found = _driven(find, subjects)
         if found is not None:
             return found
     return None
@@ -45,12 +102,13 @@ def _is_chance(find: Find) -> bool:
     return any(_taken(node, step) and node.outcomes > 1 for step in find.history)
 
 
-def _driven(find: Find, subject: Subject) -> Violation | None:
-    machine = topologies.machine(find.machine)
+def _driven(find: Find, subjects: Sequence[Subject]) -> Violation | None:
+    machine, subject = topologies.machine(find.machine), subjects[0]
+    by_release = dict(zip(find.cast, subjects, strict=True))
     task = Task(subject.info.release, find.machine, find.task.config)
     node = subject.node(machine, task.config, machines=topologies.machine)
     try:
-        for broken in _judged(node, task, find.history):
+        for broken in _judged(node, task, find.history, by_release):
             if promise_of(broken.rule).id == find.promise:
                 return broken
     finally:
@@ -58,14 +116,16 @@ def _driven(find: Find, subject: Subject) -> Violation | None:
     return None
 
 
-def _judged(node: NodeUnderTest, task: Task, history: tuple[Step, ...]) -> Iterator[Violation]:
+def _judged(
+    node: NodeUnderTest, task: Task, history: tuple[Step, ...], subjects: Mapping[str, Subject]
+) -> Iterator[Violation]:
     ground = Ground(task)
     beside = ground.first().node
     pods: dict[str, Pod] = {}
     before: View | None = None
     ran: Task | None = None
     for step in history:
-        node.do(step)
+        _take(node, step, subjects)
         ground = ground.after(step)
         known = _taken(beside, step)
         pods = after(pods, (step,), beside.granted if known else None)
@@ -74,6 +134,16 @@ def _judged(node: NodeUnderTest, task: Task, history: tuple[Step, ...]) -> Itera
             raise SubjectLostError("a pod is still pending")
         yield from ground.judged(before, step, view, pods, ran)
         before, ran = (view, ground.task) if view.running else (before, ran)
+
+
+def _take(node: NodeUnderTest, step: Step, subjects: Mapping[str, Subject]) -> None:
+    if not isinstance(step, TakeOver):
+        node.do(step)
+        return
+    other = subjects[step.release]
+    if not isinstance(other, TakesOver):
+        raise SubjectUsageError(f"{other.info.name} cannot take over from another kubelet")
+    other.take_over(node)
 
 
 def _taken(beside: BranchingNode, step: Step) -> bool:

@@ -11,32 +11,35 @@ knows; these are recognised by the promise and by what the history has in it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 import topologies
 from conformance.discovered import topology_of
 from hunting.replaying import possible, replayed
 from hunting.scope import Task
+from hunting.upgrades import releases_of
 from hunting.walk import Broken
 from reference import Release
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import STRICT
 from reference.releases import has
-from reference.steps import Apply, KillAtRename, Kind, Resize, Start
+from reference.steps import Apply, KillAtRename, Kind, Resize, Start, Step, TakeOver
 
 
 @dataclass(frozen=True, slots=True)
 class Defect:
     """``number``: of the issue or pull request of kubernetes/kubernetes. ``behaviour``: what its
-    fix switches; ``mended``: whether the fix switches it on. ``shows``: how it is recognised
-    without one."""
+    fix switches; ``mended``: whether the fix switches it on; ``needs``: what a history has that
+    shows it so. ``shows``: how it is recognised without a behaviour."""
 
     number: int
     title: str
     behaviour: Behaviour | None = None
     mended: bool = True
     shows: Callable[[Broken], bool] = lambda broken: False
+    needs: Callable[[Broken], bool] = lambda broken: True
 
     @property
     def url(self) -> str:
@@ -75,10 +78,25 @@ def _splits_uneven_core(broken: Broken) -> bool:
 
 def _pod_level_again(broken: Broken) -> bool:
     """The pod is admitted anew with its CPUs still booked: moved, refused, or its CPUs lost."""
-    if not broken.task.config.feature_gates.get("PodLevelResourceManagers"):
-        return False
-    whole = any(isinstance(one, Apply) and one.pod.resources for one in broken.steps)
-    return whole and any(isinstance(one, Start) for one in broken.steps[1:])
+    return _has_whole_pods(broken) and any(isinstance(one, Start) for one in broken.steps[1:])
+
+
+def _lost_on_the_way_back(broken: Broken) -> bool:
+    """Older kubelets do not read the part of the file that has the CPUs of whole pods."""
+    later = (one.release for one in broken.steps if isinstance(one, TakeOver))
+    with_data = [has(one, Behaviour.STATE_WITH_DATA) for one in (broken.task.release, *later)]
+    return (True, False) in pairwise(with_data) and _has_whole_pods(broken)
+
+
+def _gives_whole_pods(broken: Broken) -> bool:
+    return bool(broken.task.config.feature_gates.get("PodLevelResourceManagers"))
+
+
+def _has_whole_pods(broken: Broken) -> bool:
+    """Whether the kubelet gives a pod CPUs as a whole."""
+    return _gives_whole_pods(broken) and any(
+        isinstance(one, Apply) and one.pod.resources for one in broken.steps
+    )
 
 
 def _splits_fitting_cache(broken: Broken) -> bool:
@@ -86,16 +104,21 @@ def _splits_fitting_cache(broken: Broken) -> bool:
     is not possible there."""
     if broken.promise != "one-cache" or has(broken.task.release, Behaviour.UNCORE_BEST_FIT):
         return False
-    return (
-        replayed(_switched(broken.task, Behaviour.UNCORE_BEST_FIT), broken.steps, broken.promise)
-        is None
+    return replayed(*_switched(broken, Behaviour.UNCORE_BEST_FIT), broken.promise) is None
+
+
+def _switched(
+    broken: Broken, behaviour: Behaviour, *, on: bool = True
+) -> tuple[Task, tuple[Step, ...]]:
+    """The same history of releases that have the behaviour, or have it not."""
+
+    def mended(release: str) -> str:
+        return str(Release.parse(release).overridden(f"{behaviour.title}={'on' if on else 'off'}"))
+
+    steps = (
+        TakeOver(mended(one.release)) if isinstance(one, TakeOver) else one for one in broken.steps
     )
-
-
-def _switched(task: Task, behaviour: Behaviour, *, on: bool = True) -> Task:
-    value = "on" if on else "off"
-    mended = str(Release.parse(task.release).overridden(f"{behaviour.title}={value}"))
-    return Task(mended, task.machine, task.config)
+    return replace(broken.task, release=mended(broken.task.release)), tuple(steps)
 
 
 def _killed_between_writes(broken: Broken) -> bool:
@@ -173,10 +196,12 @@ DEFECTS: Final = (
            Behaviour.HINTS_BY_NUMA_ALONE),
     Defect(84300, "CPUs of containers that went while the kubelet was down stay booked",
            Behaviour.FREED_WHEN_STALE),
+    Defect(137751, "the CPUs of whole pods are lost where an older kubelet takes over",
+           shows=_lost_on_the_way_back),
     Defect(140989, "after a restart a pod's own pool is allocated again", Behaviour.POD_POOL_KEPT),
     Defect(140989, "after a restart a pod's own pool is allocated again", shows=_pod_level_again),
     Defect(140989, "a state file with CPUs of whole pods is refused once the gate is off",
-           Behaviour.STATE_WITH_DATA),
+           Behaviour.STATE_WITH_DATA, needs=_gives_whole_pods),
     Defect(138738, "CPUs that containers of a pod share are reported as a container's own",
            Behaviour.POD_POOLS_REPORTED),
     Defect(112228, "an init container books CPUs beyond its pod's request",
@@ -198,10 +223,13 @@ def defect_of(broken: Broken) -> Defect | None:
 
 
 def _is_mended_by(broken: Broken, defect: Defect) -> bool:
-    release, behaviour = broken.task.release, defect.behaviour
+    behaviour = defect.behaviour
     assert behaviour is not None
-    if has(release, behaviour) == defect.mended:
+    releases = releases_of(broken.task.release, broken.steps)
+    if not defect.needs(broken) or all(
+        has(release, behaviour) == defect.mended for release in releases
+    ):
         return False
-    task = _switched(broken.task, behaviour, on=defect.mended)
+    task, steps = _switched(broken, behaviour, on=defect.mended)
     # The history must still be possible, so that nothing else has kept the promise.
-    return replayed(task, broken.steps, broken.promise) is None and possible(task, broken.steps)
+    return replayed(task, steps, broken.promise) is None and possible(task, steps)

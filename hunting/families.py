@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of, pooled
 from conformance.subject import SubjectUsageError
+from hunting.upgrades import configurations_for
 from reference import CPUSet, CPUTopology
 from reference.feature_gates import stage_of
 from reference.releases import minor_of
@@ -39,22 +40,29 @@ from reference.steps import (
     Start,
     Step,
     Stop,
+    TakeOver,
     Tamper,
 )
 
 Move: TypeAlias = tuple[Step, ...]
 
+UPGRADES: Final = "upgrades"
 DEVICE: Final = "pinproof.invalid/device"
 _GATE: Final = "TopologyManager"
 _RESIZE: Final = ("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs")
 #: How many writes of the state file one admission may take, and one more.
 _WRITES: Final = (1, 2)
+#: Of a pod as a whole, which a kubelet counts from 1.34 on.
+_OF_POD: Final = 2
+#: Up to 1.36 this counts as more than one CPU.
+_ODD_AMOUNT: Final = "1.0001"
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What moves depend on: the pods that are ``applied``, the ``name`` of the next, how many CPUs
-    are ``free`` to pods on an empty node, and where."""
+    are ``free`` to pods on an empty node, and where. ``others``: the releases whose kubelets may
+    take over."""
 
     applied: Mapping[str, Pod]
     name: str
@@ -63,6 +71,7 @@ class Scene:
     release: str
     machine: str
     topology: CPUTopology
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +223,23 @@ def _sizes(scene: Scene) -> Iterator[Move]:
         yield (Apply(guaranteed(scene.name, count)),)
 
 
+def _upgrades(scene: Scene) -> Iterator[Move]:
+    """Also a pod whose CPUs releases count differently."""
+    if scene.others and scene.free >= _OF_POD:
+        yield (Apply(pooled(scene.name, _OF_POD)),)
+    for release in scene.others:
+        for config in configurations_for(release, scene.config):
+            change = () if config == scene.config else (Configure(config),)
+            yield Stop(), *change, TakeOver(release), Start()
+
+
+def _reserved_by_amount(config: KubeletConfig, release: str) -> Iterator[KubeletConfig]:
+    """An amount that releases round differently, in place of CPU 0."""
+    yield config
+    if config.reserved_system_cpus is not None:
+        yield replace(config, reserved_system_cpus=None, system_reserved=_ODD_AMOUNT)
+
+
 def _reservations(config: KubeletConfig, release: str) -> Iterator[KubeletConfig]:
     """Two more CPUs that may be reserved beside CPU 0."""
     yield config
@@ -256,6 +282,8 @@ FAMILIES: Final = {
         Family("pods", "pods that nearly fill a NUMA node, with init containers and without",
                _large_pods),
         Family("sizes", "pods of every size", _sizes),
+        Family(UPGRADES, "a kubelet of another release takes over", _upgrades,
+               _reserved_by_amount),
         Family("reservations", "other CPUs are reserved as well", settings=_reservations),
         Family("alignment", "the Topology Manager is turned on where it is off by default",
                settings=_aligned_early),

@@ -15,11 +15,12 @@ import msgspec
 
 from conformance.written import made, plain, read, written
 from hunting.defects import defect_of
-from hunting.replaying import releases_with
+from hunting.replaying import releases_with, spans
 from hunting.scope import Task
 from hunting.shrinking import shrunk, shrunk_in_place
+from hunting.upgrades import releases_of
 from hunting.walk import Broken
-from reference.steps import Apply, KubeletConfig, Pod, Step
+from reference.steps import Apply, KubeletConfig, Pod, Step, TakeOver
 
 #: What differs between two differences of one kind.
 _NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
@@ -54,6 +55,18 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     def history(self) -> tuple[Step, ...]:
         """Its steps."""
         return tuple(read(one) for one in self.steps)
+
+    @property
+    def cast(self) -> tuple[str, ...]:
+        """The releases whose kubelets the history has: more than one where one takes over."""
+        return releases_of(self.release, self.history)
+
+    @property
+    def placed(self) -> str:
+        """The minors that break the promise, as ``1.22 to 1.26, 1.37``; where another one takes
+        over from these, as ``1.36 after 1.37``."""
+        own, others = spans(self.releases) or self.release, ", ".join(self.cast[1:])
+        return f"{others} after {own}" if others else own
 
     @property
     def key(self) -> str:
@@ -172,8 +185,11 @@ def _size(find: Find) -> tuple[int, int, str]:
 
 
 def kind_of(step: Step) -> str:
-    """Its name; of a pod that is applied, what containers it has as well."""
+    """Its name; of a pod that is applied, what containers it has as well; of a kubelet that takes
+    over, its release."""
     name = type(step).__name__
+    if isinstance(step, TakeOver):
+        return f"{name}({step.release})"
     return f"{name}({_pod_kind(step.pod)})" if isinstance(step, Apply) else name
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from conformance.promises import promise_of
 from hunting.scope import Task
+from hunting.upgrades import is_taken, releases_of
 from hunting.walk import Broken, Ground, State, Tally
 from reference import DiscoveryError, NotModelled, Release
 from reference.releases import LATEST, OLDEST
-from reference.steps import Step
+from reference.steps import Step, TakeOver
 
 
 def replayed(task: Task, steps: Sequence[Step], promise: str) -> Broken | None:
@@ -45,14 +47,27 @@ def possible(task: Task, steps: Sequence[Step]) -> bool:
 
 
 def releases_with(broken: Broken) -> list[str]:
-    """Every minor whose model breaks the promise by the same history."""
+    """Every minor whose model breaks the promise by the same history. Where a kubelet of another
+    release takes over: every minor that takes the configuration and from which it does."""
     found = []
+    taker = next((step.release for step in broken.steps if isinstance(step, TakeOver)), "")
     since = Release.parse(promise_of(broken.violation.rule).since).minor
     for minor in range(max(OLDEST, since), LATEST + 1):
-        task = Task(f"1.{minor}", broken.task.machine, broken.task.config)
+        task = replace(broken.task, release=f"1.{minor}")
+        if taker and not (task.release != taker and is_taken(task.release, task.config)):
+            continue
         if replayed(task, broken.steps, broken.promise):
             found.append(f"1.{minor}")
     return found
+
+
+def breaking_alone(task: Task, steps: Sequence[Step], promise: str) -> list[str]:
+    """The releases of the history whose kubelets break the promise by the same steps without
+    another one that takes over."""
+    own = [step for step in steps if not isinstance(step, TakeOver)]
+    every = releases_of(task.release, steps)
+    alone = every if len(own) < len(steps) else ()
+    return [one for one in alone if replayed(replace(task, release=one), own, promise)]
 
 
 def spans(releases: Sequence[str]) -> str:

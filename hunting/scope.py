@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 from typing import Final
@@ -34,11 +34,18 @@ DRAWN: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One search: a release, a machine by its spec, and a configuration."""
+    """One search: a release, a machine by its spec, and a configuration. ``others``: the releases
+    whose kubelets may take over."""
 
     release: str
     machine: str
     config: KubeletConfig
+    others: tuple[str, ...] = ()
+
+    def taken_over(self, release: str) -> Task:
+        """The same once a kubelet of this release is there, from which the others may take over."""
+        others = sorted({*self.others, self.release} - {release}, key=Release.parse)
+        return replace(self, release=release, others=tuple(others))
 
     def __str__(self) -> str:
         return f"{self.release}, {self.machine}, {self.config}"
@@ -153,14 +160,19 @@ def _configs(release: str, families: tuple[str, ...], *, alpha: bool) -> list[Ku
 
 
 def tasks(
-    release: str, machines: tuple[str, ...], *, alpha: bool = False, families: tuple[str, ...] = ()
+    release: str,
+    machines: tuple[str, ...],
+    *,
+    alpha: bool = False,
+    families: tuple[str, ...] = (),
+    others: tuple[str, ...] = (),
 ) -> Iterator[Task]:
     """Every search on these machines, small ones first, with the settings that the families of
-    moves take."""
+    moves take; kubelets of the ``others`` may take over."""
     configs = _configs(release, families, alpha=alpha)
     for machine in machines:
         for config in configs:
-            yield Task(release, machine, config)
+            yield Task(release, machine, config, others)
 
 
 def drawn_tasks(
@@ -169,11 +181,12 @@ def drawn_tasks(
     *,
     alpha: bool = False,
     families: tuple[str, ...] = (),
+    others: tuple[str, ...] = (),
     seed: int = 0,
 ) -> Iterator[Task]:
-    """:data:`DRAWN` searches for random walks: each a machine and a configuration, drawn by chance.
-    The same seed draws the same."""
+    """As :func:`tasks`, but :data:`DRAWN` searches for random walks: each a machine and a
+    configuration, drawn by chance. The same seed draws the same."""
     configs = _configs(release, families, alpha=alpha)
     chance = random.Random(seed)  # noqa: S311
     for _ in range(DRAWN):
-        yield Task(release, chance.choice(machines), chance.choice(configs))
+        yield Task(release, chance.choice(machines), chance.choice(configs), others)

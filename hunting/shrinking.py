@@ -29,6 +29,7 @@ from reference.steps import (
     Start,
     Step,
     Stop,
+    TakeOver,
 )
 
 _MOST_CPUS: Final = 8
@@ -68,6 +69,7 @@ def _shrunk(broken: Broken, ways: Callable[[Broken], Iterator[_Tried]]) -> Broke
 def _fewer(broken: Broken) -> Iterator[_Tried]:
     for fewer in _shorter(broken.steps):
         yield broken.task, fewer
+    yield from _of_one_release(broken)
     if any(isinstance(one, Configure) for one in broken.steps):
         return  # which have the whole configuration in them
     for config in plainer(broken.task.config):
@@ -87,13 +89,27 @@ def _smaller(broken: Broken) -> Iterator[_Tried]:
         yield task, fewer
 
 
+def _of_one_release(broken: Broken) -> Iterator[_Tried]:
+    """With the kubelet that takes over from the beginning on."""
+    task, steps = broken.task, broken.steps
+    for at, step in enumerate(steps):
+        if isinstance(step, Stop):
+            end = _next_start(steps, at)
+            for one in steps[at:end]:
+                if isinstance(one, TakeOver):
+                    yield replace(task, release=one.release), steps[:at] + steps[end + 1 :]
+
+
+def _next_start(steps: tuple[Step, ...], at: int) -> int:
+    later = (n for n in range(at, len(steps)) if isinstance(steps[n], Start))
+    return next(later, len(steps) - 1)
+
+
 def _shorter(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
     """Without one step; a kubelet that is stopped and started again is left out as a whole."""
     for at, step in enumerate(steps):
         if isinstance(step, Stop):
-            later = (n for n in range(at, len(steps)) if isinstance(steps[n], Start))
-            end = next(later, len(steps) - 1)
-            yield steps[:at] + steps[end + 1 :]
+            yield steps[:at] + steps[_next_start(steps, at) + 1 :]
         elif at and not isinstance(step, Start):
             yield steps[:at] + steps[at + 1 :]
 

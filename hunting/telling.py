@@ -20,7 +20,7 @@ from conformance.promises import promise_of
 from conformance.source import Source
 from hunting.calls import call
 from hunting.finds import Find
-from hunting.replaying import replayed, spans
+from hunting.replaying import breaking_alone, replayed, spans
 from hunting.walk import Ground, Tally
 from reference import CPUSet
 from reference.steps import Apply, Pod, Reboot, Step
@@ -31,13 +31,13 @@ from topologies import drawing
 def title(find: Find) -> str:
     """One line: the promise, and where it is broken."""
     known = f" (#{find.issue})" if find.issue else ""
-    return f"{promise_of(find.rule).id}{known}: {find.rule} — broken in {spans(find.releases)}"
+    return f"{promise_of(find.rule).id}{known}: {find.rule} — broken in {find.placed}"
 
 
 def story(find: Find) -> str:
     """The find in Markdown: where, step by step, and a picture of the CPUs at its end."""
     lines = [
-        f"**{find.rule}**: broken in {spans(find.releases) or find.release}"
+        f"**{find.rule}**: broken in {find.placed}"
         + (f", known as kubernetes/kubernetes#{find.issue}" if find.issue else "")
         + f". Promised by [{_source(find).text}]({_source(find).url}).",
         "",
@@ -47,12 +47,19 @@ def story(find: Find) -> str:
     view = View(running=False)
     for number, (sentence, view) in enumerate(_walked(find), start=1):
         lines.append(f"{number}. {_sentence(sentence)}. {_state(view)}".rstrip())
-    lines += ["", f"{find.what}: expected {find.expected}, seen {find.seen}.", *_asked(find), ""]
+    lines += ["", f"{find.what}: expected {find.expected}, seen {find.seen}.", *_alone(find)]
+    lines += [*_asked(find), ""]
     return "\n".join([*lines, "```text", *_picture(find, view), "```", ""])
 
 
 def _source(find: Find) -> Source:
     return promise_of(find.rule).source
+
+
+def _alone(find: Find) -> Iterator[str]:
+    own = breaking_alone(find.task, find.history, find.promise)
+    if own:
+        yield f"{spans(own)} does so by itself too, when it is started again."
 
 
 def _asked(find: Find) -> Iterator[str]:
@@ -179,7 +186,7 @@ from reference import CPUSet
 from reference.steps import (
     AskAllocatable, AskMetrics, AskPodResources, Container, Device, EndStopping, FailUpdates,
     KillAtRename, Kind, KubeletConfig, Pod, PodResources, RegisterDevices, RestartPolicy,
-    RestartRuntime,
+    RestartRuntime, TakeOver,
 )
 
 '''
@@ -230,8 +237,7 @@ def report(find: Find) -> str:
         "\n### Manifests\n",
         *(f"```yaml\n{yaml.safe_dump(manifest(pod), sort_keys=False)}```" for pod in pods),
         "### Kubernetes version\n",
-        f"Kubelets {spans(find.releases) or find.release}, Linux, cpuManagerPolicy static. "
-        + " ".join(_asked(find)),
+        f"Kubelets {find.placed}, Linux, cpuManagerPolicy static. " + " ".join(_asked(find)),
     ]
     return "\n".join(lines) + "\n"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import topologies
@@ -44,6 +44,7 @@ from reference.steps import (
     Resize,
     Start,
     Step,
+    TakeOver,
     Tamper,
 )
 from reference.view import View
@@ -111,7 +112,7 @@ def _machine(name: str) -> Machine:
 
 
 class Ground:
-    """The machine and configuration of a task, and how a step on it is judged. Raises
+    """The release, machine and configuration of a task, and how a step on it is judged. Raises
     :class:`NotModelled`, :class:`DiscoveryError`."""
 
     def __init__(self, task: Task) -> None:
@@ -139,6 +140,8 @@ class Ground:
         match step:
             case Configure(config=config):
                 task = replace(self.task, config=config)
+            case TakeOver(release=release):
+                task = self.task.taken_over(release)
             case Reboot(machine=name) | OfflineCPUs(machine=name) | OnlineCPUs(machine=name):
                 task = replace(self.task, machine=name or self.task.machine)
             case _:
@@ -161,7 +164,8 @@ class Ground:
         """Every promise that is broken after the step. A view that breaks none by itself is not
         judged again where a node has the same ``key`` (``None``: it has none): the two differ in
         names alone. On another machine or under another policy than where it ``ran`` last a kubelet
-        may refuse to go on."""
+        may refuse to go on, and so may one of another release that does not start on an empty node
+        either."""
         situation = situation_of(self.task, self, pods, step)
         found = broken_in_step(before, step, view, situation)
         if key is None or isinstance(step, _SEEN_OTHERWISE) or key not in self._kept:
@@ -169,12 +173,22 @@ class Ground:
             if not alone and not isinstance(step, _SEEN_OTHERWISE):
                 self._kept.add(key)
             found += alone
-        if ran is not None and (ran.machine, ran.config.policy) != (
-            self.task.machine,
-            self.task.config.policy,
-        ):
+        if ran is not None and self._may_refuse(ran):
             found = [one for one in found if one.rule not in GOING_ON]
         return [one for one in found if promise_of(one.rule).is_made_for(self.task.release)]
+
+    def _may_refuse(self, ran: Task) -> bool:
+        task = self.task
+        if (ran.machine, ran.config.policy) != (task.machine, task.config.policy):
+            return True
+        return ran.release != task.release and not self._starts
+
+    @cached_property
+    def _starts(self) -> bool:
+        """Whether a kubelet starts on the empty node."""
+        node = self.first().node
+        node.do(Start())
+        return node.seen().running
 
     def taken(
         self, state: State, move: Move, tally: Tally
@@ -242,8 +256,9 @@ def moves_from(state: State, ground: Ground, families: tuple[str, ...]) -> Itera
     yield from next_moves(state.pods, name, here.free, task.config, task.release)
     if families:
         scene = Scene(
-            state.pods, name, here.free, task.config, task.release, task.machine, here.topology
-        )
+            state.pods, name, here.free, task.config, task.release, task.machine, here.topology,
+            task.others,
+        )  # fmt: skip
         yield from moves_of(scene, families)
 
 

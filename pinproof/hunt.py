@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,16 +25,16 @@ from rich.text import Text
 from conformance.crash_points import MACHINE, Tried
 from conformance.crash_points import walk as points
 from conformance.promises import PROMISES
-from conformance.subject import Subject, SubjectError, SubjectUsageError
+from conformance.subject import SubjectError, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
 from hunting import campaign, families
 from hunting.campaign import Campaign, Header, Progress, Shard
-from hunting.confirming import confirmed
-from hunting.families import FAMILIES
+from hunting.confirming import Witnesses, confirmed
+from hunting.families import FAMILIES, UPGRADES
 from hunting.finds import Collection, Find
 from hunting.job import job as job_manifest
-from hunting.replaying import spans
+from hunting.upgrades import neighbours
 from pinproof.output import note
 from pinproof.parameters import ShardText, option, with_options
 from pinproof.progress import busy
@@ -81,9 +82,18 @@ class Asked:
         f"What else may happen in a history: {', '.join(FAMILIES)}, or all.",
         metavar="FAMILY,...",
     )
+    upgrade_to: list[str] | None = option(
+        None,
+        "Let the kubelet of this release take over as well (--moves upgrades); may be repeated. "
+        "Default: the minors before and after --release.",
+        "--upgrade-to",
+        metavar="RELEASE",
+    )
     blind: bool = option(False, "Do not match finds with known defects.")
     confirm: list[str] | None = option(
-        None, "Show each find on this subject, such as kubelet:1.37."
+        None,
+        "Show each find on this subject, such as kubelet:1.37; may be repeated. kubelet: on the "
+        "kubelet of each release that the find has.",
     )
     crashing: str = option(
         "",
@@ -157,13 +167,17 @@ def _crash_points(subject: str, machine: str, depth: int) -> ExitStatus:
 def _header(asked: Asked, machines: list[str]) -> tuple[Header, Shard]:
     """What is searched, and which part of it. Raises :class:`SubjectUsageError`."""
     ignored, walk, is_random = asked.ignore or [], asked.walk, asked.walk == campaign.RANDOM
-    _require_known(asked.release, ignored)
+    _require_known("--release", asked.release)
+    _require_promises(ignored)
     if walk not in (campaign.BREADTH, campaign.RANDOM):
         raise SubjectUsageError(f"--walk {walk}: it is breadth or random")
     if asked.shapes not in (*campaign.SHAPES, campaign.EVERY):
         raise SubjectUsageError(f"--shapes {asked.shapes}: it is regular, uneven or all")
     part = Shard.parse(asked.shard)
     found = campaign.machines_named(machines, most=asked.cpus, walk=walk, shapes=asked.shapes)
+    moves = families.named(asked.moves or ("all" if is_random else ""))
+    if asked.upgrade_to:
+        moves = tuple(dict.fromkeys((*moves, UPGRADES)))
     header = Header(
         release=asked.release,
         machines=found,
@@ -173,19 +187,32 @@ def _header(asked: Asked, machines: list[str]) -> tuple[Header, Shard]:
         shards=part.count,
         blind=asked.blind,
         ignored=sorted(ignored),
-        moves=list(families.named(asked.moves or ("all" if is_random else ""))),
+        moves=list(moves),
         walk=walk,
+        others=_others(asked) if UPGRADES in moves else [],
     )
     return header, part
 
 
-def _require_known(release: str, ignored: list[str]) -> None:
+def _others(asked: Asked) -> list[str]:
+    """The releases whose kubelets may take over. Raises :class:`SubjectUsageError`."""
+    for release in asked.upgrade_to or ():
+        _require_known("--upgrade-to", release)
+        if release == asked.release:
+            raise SubjectUsageError(f"--upgrade-to {release}: every history begins with it")
+    return list(dict.fromkeys(asked.upgrade_to or neighbours(asked.release)))
+
+
+def _require_known(option: str, release: str) -> None:
     try:
         minor = Release.parse(release).minor
     except ValueError as error:
-        raise SubjectUsageError(f"--release: {error}") from error
+        raise SubjectUsageError(f"{option}: {error}") from error
     if not OLDEST <= minor <= LATEST:
-        raise SubjectUsageError(f"--release {release}: the model knows 1.{OLDEST} to 1.{LATEST}")
+        raise SubjectUsageError(f"{option} {release}: the model knows 1.{OLDEST} to 1.{LATEST}")
+
+
+def _require_promises(ignored: list[str]) -> None:
     unknown = set(ignored) - {one.id for one in PROMISES}
     if unknown:
         known = ", ".join(one.id for one in PROMISES)
@@ -228,29 +255,25 @@ def _progress(say: Callable[[str], None], began: float, steps: int) -> Callable[
     return show
 
 
-def _confirmed(finds: Collection, subjects: list[str]) -> Collection:
-    """The finds, each shown on these subjects. A subject that fails is said, and the finds stay."""
-    for name in subjects:
-        shown: list[Find] = []
-        with busy(f"confirm on {name}") as say:
-            subject = open_subject(name, progress=say)
-            try:
-                for find in finds:
-                    shown.append(_confirm(find, subject, name, say))
-            finally:
-                subject.close()
-        finds = Collection(shown)
-    return finds
+def _confirmed(finds: Collection, names: list[str]) -> Collection:
+    """The finds, each shown on the subjects of these names. A subject that fails is said, and the
+    finds stay."""
+    with (
+        busy("confirm") as say,
+        closing(Witnesses(names, partial(open_subject, progress=say))) as by,
+    ):
+        return Collection([_confirm(find, by, say) for find in finds])
 
 
-def _confirm(find: Find, subject: Subject, name: str, say: Callable[[str], None]) -> Find:
-    say(find.rule)
+def _confirm(find: Find, witnesses: Witnesses, say: Callable[[str], None]) -> Find:
+    shown = dict(find.confirmed)
     try:
-        same = confirmed(find, subject) is not None
+        for name, subjects in witnesses.of(find):
+            say(f"{name}: {find.rule}")
+            shown[name] = confirmed(find, subjects) is not None
     except SubjectError as error:
-        note(f"pinproof: hunt: {name} could not be asked about {find.key}: {error}")
-        return find
-    return msgspec.structs.replace(find, confirmed={**find.confirmed, name: same})
+        note(f"pinproof: hunt: {find.key} could not be shown: {error}")
+    return msgspec.structs.replace(find, confirmed=shown)
 
 
 def _status(finds: Collection, searched: Campaign, *, interrupted: bool) -> ExitStatus:
@@ -279,7 +302,7 @@ def _table(finds: Collection) -> None:
         table.add_row(
             find.promise,
             f"#{find.issue}" if find.issue else "",
-            spans(find.releases),
+            find.placed,
             Text(f"{find.machine}, {find.task.config}"),
             ", ".join(
                 f"{name}: {'yes' if same else 'no'}" for name, same in find.confirmed.items()

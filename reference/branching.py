@@ -17,7 +17,7 @@ from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
 from reference.node import Node
 from reference.releases import has
-from reference.steps import Apply, Pod, Step, Stop
+from reference.steps import Apply, Pod, Step, Stop, TakeOver
 from reference.view import View
 
 #: Sets by container, in an order; -1 where there is none.
@@ -31,6 +31,8 @@ class BranchingNode(Node):
     #: Whether the state has changed since the text of its file was made.
     _late = False
     _text: str | None = None
+    #: Whether the file may be as a kubelet of another release wrote it.
+    _replaced = False
 
     @property
     def _state_file(self) -> str | None:
@@ -112,14 +114,17 @@ class BranchingNode(Node):
         return (True, self._hangs, state.default.mask, tuple(every))
 
     def beside(self) -> Hashable:
-        """What :meth:`key` leaves out, as only some steps bring it about or show it: devices,
-        resizes that wait, updates that will be refused, pods that have ended, what the kubelet
-        would answer."""
+        """What :meth:`key` leaves out, as only some steps bring it about or show it: the release
+        and what earlier ones left; devices, resizes that wait, updates that will be
+        refused, pods that have ended, what the kubelet would answer."""
         kubelet = self._kubelet
         manager = kubelet.cpu_manager if kubelet else None
         held = kubelet.device_manager.pod_devices if kubelet else self._devices
         resources = sorted(kubelet.device_manager.healthy_devices()) if kubelet else ()
         return (
+            str(self._release),
+            self._hashed_by,
+            self._replaced and not self._late and self._text,
             repr(held.held),
             repr(kubelet.device_manager.checkpoint.held) if kubelet else "",
             tuple(resources),
@@ -164,6 +169,7 @@ class BranchingNode(Node):
         if self._shared and not isinstance(step, Stop) and not self._copies_itself(step):
             self._own()
         super()._do(step)
+        self._replaced = self._replaced or isinstance(step, TakeOver)
 
     def _copies_itself(self, step: Step) -> bool:
         """Whether the step works on a copy of the kubelet anyway."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Final, TypeAlias
 
 from reference.behaviours import Behaviour
@@ -92,6 +93,7 @@ from reference.steps import (
     Start,
     Step,
     Stop,
+    TakeOver,
     Tamper,
     TamperQuota,
     WriteState,
@@ -230,6 +232,10 @@ class Node:
                 if config.api_server != self._config.api_server:
                     raise IllegalStep("Configure: a node has an API server from its first boot on")
                 self._config = config
+            case TakeOver(release=release):
+                parts, find = self._maker.factories, self._discover
+                make = partial(type(self), release=release, discovering=find, **parts)
+                vars(self).update(vars(self.handed_over(make)))
             case Apply(pod=pod):
                 self._apply(pod)
             case ApplyTogether(pods=pods):

@@ -164,6 +164,18 @@ class Configure:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Put the kubelet of another ``release`` in the place of this one, which is down. Machine,
+    configuration, manifests, state file and containers stay."""
+
+    release: str
+
+    @property
+    def sentence(self) -> str:
+        return f"replace the kubelet by one of {self.release}"
+
+
+@dataclass(frozen=True, slots=True)
 class Apply:
     """Put the pod's manifest in place."""
 
@@ -470,11 +482,11 @@ class OnlineCPUs:
 
 
 Step: TypeAlias = (
-    Start | Stop | KillAtRename | Reboot | Configure | Apply | Delete | Replace | ApplyTogether
-    | ReplaceStopping | EndStopping | Resize | AddEphemeral | RemoveState | WriteState | Tamper
-    | AwaitReconcile | TamperQuota | KillContainer | Spin | AskPodResources | AskAllocatable
-    | FloodPodResources | AskMetrics | RestartRuntime | FailUpdates | RegisterDevices | DaemonReload
-    | AwaitCrashLoop | OfflineCPUs | OnlineCPUs
+    Start | Stop | KillAtRename | Reboot | Configure | TakeOver | Apply | Delete | Replace
+    | ApplyTogether | ReplaceStopping | EndStopping | Resize | AddEphemeral | RemoveState
+    | WriteState | Tamper | AwaitReconcile | TamperQuota | KillContainer | Spin | AskPodResources
+    | AskAllocatable | FloodPodResources | AskMetrics | RestartRuntime | FailUpdates
+    | RegisterDevices | DaemonReload | AwaitCrashLoop | OfflineCPUs | OnlineCPUs
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import topologies
-from conformance.subject import SubjectLostError
+from conformance.subject import SubjectLostError, SubjectUnable
 from reference import steps
 from reference.cpuset import CPUSet
 from reference.steps import KubeletConfig, Pod, Step
@@ -61,6 +61,8 @@ class SteppedNode(ABC):
             case steps.KillContainer(pod=name, container=container, exit_code=code):
                 if not self._kill_container(name, container, code):
                     raise SubjectLostError(f"no running container {name}/{container} to kill")
+            case steps.TakeOver(release=release):
+                raise SubjectUnable(f"a kubelet of {release} is another subject")
             case _:
                 raise SubjectLostError(f"the step {type(step).__name__} is not for this subject")
 

@@ -13,6 +13,7 @@ somebody else changed is left alone; up to 1.21 it sent every container its CPUs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from typing import Final
 
 from reference.behaviours import Behaviour
@@ -29,7 +30,7 @@ from reference.errors import AllocationError, ConfigurationError, NotModelled
 from reference.machine.topology import CPUTopology
 from reference.pods.labels import runs_on_reserved
 from reference.pods.pod import Container, Pod, container_names
-from reference.pods.quantity import QuantityTooWide, reserved_milli
+from reference.pods.quantity import QuantityTooWide, milli_value, reserved
 from reference.releases import NEWEST, AnyRelease, has, minor_of
 from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
@@ -348,18 +349,23 @@ def _require_reservable(topology: CPUTopology, reserved: CPUSet, release: AnyRel
 
 
 def reserved_milli_cpus(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> int:
-    """The cpu reservation in thousandths: the size of an explicit list, which takes the place of
-    the amounts (from 1.17 on), or system and kube reservation together, as ``release`` rounds
-    them. Raises :class:`ConfigurationError` with the kubelet's text for what is no quantity."""
+    """:func:`reserved_amount` in thousandths, rounded up."""
+    return milli_value(reserved_amount(config, release=release))
+
+
+def reserved_amount(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> Fraction:
+    """How many CPUs are reserved: the size of an explicit list, which takes the place of the
+    amounts (from 1.17 on), or system and kube reservation together, as ``release`` takes them.
+    Raises :class:`ConfigurationError` with the kubelet's text for what is no quantity."""
     if config.reserved_system_cpus and has(release, Behaviour.RESERVED_CPU_LIST):
-        return len(config.reserved_system_cpus) * 1000
+        return Fraction(len(config.reserved_system_cpus))
     for flag, text in (("kube", config.kube_reserved), ("system", config.system_reserved)):
         try:
-            reserved_milli(text, release=release)
+            reserved(text, release=release)
         except QuantityTooWide as error:
             raise NotModelled(f"a cpu reservation: {error}") from error
         except ConfigurationError as error:
             failing = f"--{flag}-reserved value failed to parse: "
             named = has(release, Behaviour.RESERVATION_FLAG_NAMED)
             raise ConfigurationError(f"{failing if named else ''}{error}") from error
-    return reserved_milli(config.system_reserved, config.kube_reserved, release=release)
+    return reserved(config.system_reserved, config.kube_reserved, release=release)

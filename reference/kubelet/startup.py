@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.before_1_18 import ManagerByContainer
-from reference.cpumanager.cpu_manager import CPUManager, require_settings, reserved_milli_cpus
+from reference.cpumanager.cpu_manager import (
+    CPUManager,
+    require_settings,
+    reserved_amount,
+    reserved_milli_cpus,
+)
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.state.state_mem import Crash
 from reference.devicemanager.manager import DeviceManager
@@ -30,6 +35,7 @@ from reference.memorymanager.policy_static import MemoryManager, default_machine
 from reference.memorymanager.state import State as MemoryState
 from reference.memorymanager.state import same_machine, validate
 from reference.pods.pod_level_resources import pod_managers_on
+from reference.pods.quantity import milli_value
 from reference.releases import AnyRelease, has
 from reference.steps import KubeletConfig
 from reference.topologymanager.topology_manager import TopologyManager
@@ -55,6 +61,11 @@ class Maker:
     topology_manager_factory: Callable[..., TopologyManager] = TopologyManager
     device_manager_factory: Callable[..., DeviceManager] = DeviceManager
     memory_manager_factory: Callable[..., MemoryManager] = MemoryManager
+
+    @property
+    def factories(self) -> dict[str, Any]:
+        """What it makes each part of, by the names of :class:`reference.node.Node`."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "release"}
 
     def started(
         self,
@@ -162,5 +173,6 @@ def require_capacity(info: MachineInfo, config: KubeletConfig, release: AnyRelea
 
 
 def allocatable(info: MachineInfo, config: KubeletConfig, release: AnyRelease) -> int:
-    """The cpu that pods may ask for, in thousandths. Raises as :func:`reserved_milli_cpus`."""
-    return info.num_cores * 1000 - reserved_milli_cpus(config, release=release)
+    """The cpu that pods may ask for, in thousandths: what is not reserved, rounded up (seen on
+    1.36.4). Raises as :func:`reserved_amount`."""
+    return milli_value(info.num_cores - reserved_amount(config, release=release))

@@ -257,8 +257,13 @@ def reservation(text: str, release: AnyRelease) -> Fraction:
     return Fraction(abs(half_up) // 1000 * (1 if half_up >= 0 else -1), 1000)
 
 
-def reserved_milli(*texts: str | None, release: AnyRelease) -> int:
-    """What the cpu quantities of ``systemReserved`` and ``kubeReserved`` reserve together, in
-    thousandths; ``None`` is one that is not set. Raises as :func:`reservation` does."""
+def reserved(*texts: str | None, release: AnyRelease) -> Fraction:
+    """What the cpu quantities of ``systemReserved`` and ``kubeReserved`` reserve together; ``None``
+    is one that is not set. Raises as :func:`reservation` does."""
     given = [reservation(text, release) for text in texts if text is not None]
-    return milli_value(given[0] if len(given) == 1 else sum(given, Fraction(0)))
+    return given[0] if len(given) == 1 else sum(given, Fraction(0))
+
+
+def reserved_milli(*texts: str | None, release: AnyRelease) -> int:
+    """:func:`reserved` in thousandths, rounded up."""
+    return milli_value(reserved(*texts, release=release))

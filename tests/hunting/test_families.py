@@ -44,7 +44,7 @@ def scene(config: KubeletConfig = _RESERVED, release: str = "1.37") -> Scene:
     """A node with one pod of two CPUs."""
     ground = Ground(Task(release, _MACHINE, config))
     applied = {"p1": guaranteed("p1", 2)}
-    return Scene(applied, "p2", 7, config, release, _MACHINE, ground.topology)
+    return Scene(applied, "p2", 7, config, release, _MACHINE, ground.topology, ("1.36",))
 
 
 def reached(ground: Ground, *steps: Step) -> State:
@@ -60,7 +60,7 @@ def test_each_family_takes_steps_that_no_other_history_has(name: str) -> None:
     gate = {} if release == "1.17" else {"PodLevelResources": True}
     config = replace(_RESERVED, feature_gates=gate)
     (first, *_) = configured(config, (name,), release)
-    task = Task(release, _MACHINE, first)
+    task = Task(release, _MACHINE, first, ("1.36",))
     ground = Ground(task)
     empty = reached(ground, Start())
     full = reached(ground, Start(), Apply(guaranteed("p1", 2)))
