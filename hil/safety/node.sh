@@ -168,6 +168,7 @@ put() { # path, mode, marks of its entry, and the command that writes its conten
   fi
   keep "$path"
   kept=$entry
+  case $marks in *installed*) classes ;; esac
   for mark in $marks; do
     printf '' >"$kept/$mark" || die 74 "the journal cannot be written: is the disk full?"
   done
@@ -239,6 +240,33 @@ switch() { # CPU, 0 or 1
   echo "$2" 2>/dev/null >"$file" || die 71 "the kernel refuses to switch CPU $1"
   read -r is <"$file"
   [ "$is" = "$2" ] || die 71 "CPU $1 is not switched, though the kernel did not refuse"
+}
+# --- what one kubelet has written of memory into the cgroups of the classes of pods, the next leaves
+class_settings() { # files in which systemd remembers it
+  for f in "$R"/run/systemd/*/kubepods.slice.d/* "$R"/run/systemd/*/kubepods-b*.slice.d/*; do
+    case $f in *-pod*) ;; *) [ ! -f "$f" ] || echo "$f" ;; esac
+  done
+}
+classes() { # once, before another kubelet's program is there
+  [ -f "$J/classes" ] && return 0
+  mount=$(cpusets)
+  {
+    class_settings
+    [ -z "$mount" ] || find "$mount"/kubepods* -maxdepth 2 ! -path '*pod[0-9a-f]*' \
+      \( -name memory.min -o -name memory.low -o -name memory.high \) 2>/dev/null |
+      while read -r f; do printf '%s\t%s\n' "$f" "$(cat "$f")"; done
+  } >"$D/classes"
+  durable "$D/classes" && mv "$D/classes" "$J/classes" && durable "$J" ||
+    die 74 "the journal cannot be written: is the disk full?"
+}
+unlearned() { # while no kubelet runs
+  [ -f "$J/classes" ] || return 0
+  class_settings | while read -r f; do grep -qxF -e "$f" "$J/classes" || rm -f "$f"; done
+  ! systemd || systemctl daemon-reload 2>/dev/null
+  while IFS='	' read -r f was; do
+    [ -z "$was" ] || [ "$(cat "$f" 2>/dev/null)" = "$was" ] || echo "$was" 2>/dev/null >"$f"
+  done <"$J/classes"
+  :
 }
 note() { # script as base64
   prepare note
@@ -490,6 +518,7 @@ undo() {
   if [ -n "$dirty" ] || [ -f "$J/dirty" ]; then
     touch "$J/dirty"
     kubelet stop >/dev/null
+    unlearned
     for entry in $(entries file); do
       if is_state "$entry"; then
         [ "$entry" = "$state" ] && undone "$entry"
@@ -799,7 +828,7 @@ case ${1:-} in
     verified || { echo "$differences"; exit 76; }
     # The same beginning, without entries.
     rm -rf "$D/begun" && mkdir "$D/begun" || die 74 "cannot write $D"
-    for f in "$J"/*; do case ${f##*/} in [0-9]* | cpusets | tasks | partitions) ;; *) cp -a "$f" "$D/begun/" ;; esac; done
+    for f in "$J"/*; do case ${f##*/} in [0-9]* | cpusets | tasks | partitions | classes) ;; *) cp -a "$f" "$D/begun/" ;; esac; done
     kubelet active >"$D/begun/identity"
     head -c 262144 /dev/zero >"$D/begun/ballast"
     durable "$D"/begun/* "$D/begun" && mv "$J" "$D/done" && mv "$D/begun" "$J" && rm -rf "$D/done"

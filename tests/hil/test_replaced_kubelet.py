@@ -50,7 +50,7 @@ from reference.steps import Tamper
 from tests.hil import test_subject_scenarios as made_up
 from tests.hil.test_safety_dead_man import dies
 from tests.hil.test_subject_scenarios import FakeSubject, ModelMember
-from tests.support.fakenode import FakeNode
+from tests.support.fakenode import PINNED, FakeNode
 
 KUBELET: Final = "/usr/bin/kubelet"
 OTHER: Final = "/opt/other"
@@ -106,6 +106,34 @@ def test_a_kubelet_that_was_replaced_is_started_again_once_its_program_is_back(
         node.change(PutBack(KUBELET))
         starts = fake.starts
     assert fake.starts == starts + 1
+
+
+def test_what_the_other_kubelet_had_systemd_remember_is_forgotten(
+    fake: FakeNode, facts: NodeFacts, old: Path
+) -> None:
+    """1.37 writes ``MemoryMin`` of the classes of pods, and 1.36 would never take it back. What a
+    pod has, goes with the pod."""
+    transient, cgroup = "/run/systemd/transient", "/sys/fs/cgroup/kubepods.slice"
+    own = fake.file(f"{transient}/kubepods.slice.d/50-CPUWeight.conf", "CPUWeight=1\n")
+    least = fake.file(f"{cgroup}/memory.min", "0\n")
+    pod = f"kubepods-burstable-pod{PINNED.replace('-', '_')}.slice"
+    before = fake.content()
+    with Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0) as node:
+        node.change(InstallFile(KUBELET, OTHER))
+        new = [
+            fake.file(f"{transient}/{name}.d/50-MemoryMin.conf", "MemoryMin=5\n")
+            for name in ("kubepods.slice", "kubepods-burstable.slice")
+        ]
+        theirs = fake.file(f"{transient}/{pod}.d/50-MemoryMin.conf", "MemoryMin=5\n")
+        least.write_text("5\n")
+        calls = fake.root / "fake/calls"
+        calls.write_text("")
+    assert [one.exists() for one in (own, *new, theirs)] == [True, False, False, True]
+    theirs.unlink()
+    assert fake.content() == before
+    made = calls.read_text().splitlines()
+    assert made.index("stop kubelet.service") < made.index("daemon-reload")
+    assert made.index("daemon-reload") < made.index("start kubelet.service")
 
 
 def test_a_dead_run_s_program_is_taken_away(fake: FakeNode, old: Path) -> None:
