@@ -251,7 +251,7 @@ def _certify_one(target: _Target, wishes: _Wishes, console: Console) -> ExitStat
         note(f"pinproof: {target.name}: nothing was run")
         return ExitStatus.USAGE if status == pytest.ExitCode.USAGE_ERROR else ExitStatus.TOO_FEW
     run = reports.load(stream, ended=int(status))
-    found = _upgraded(target, wishes, found, console)
+    found = _upgraded(target, wishes, run, found, console)
     statement = make(run, found, stream)
     _write(statement, folder, wishes)
     _summarise(run, statement, folder, console)
@@ -298,8 +298,11 @@ def _require_replaceable(target: _Target, wishes: _Wishes) -> None:
         require_replaceable(target.subject.removeprefix("node:"), kubelet, say)
 
 
-def _upgraded(target: _Target, wishes: _Wishes, found: Findings, console: Console) -> Findings:
-    """With what came of the upgrade, where one was asked for."""
+def _upgraded(
+    target: _Target, wishes: _Wishes, run: reports.Run, found: Findings, console: Console
+) -> Findings:
+    """With what came of the upgrade, where one was asked for. A run that was interrupted goes no
+    further."""
     if not wishes.asked.upgrade_to:
         return found
     from pinproof.node_upgrade import certified
@@ -307,10 +310,17 @@ def _upgraded(target: _Target, wishes: _Wishes, found: Findings, console: Consol
 
     with busy(target.name) as say:
         place = target.subject.removeprefix("node:")
-        upgrade, done = certified(place, wishes.asked.upgrade_to, say)
+        upgrade, done = certified(place, wishes.asked.upgrade_to, say, against=_against(run))
     if done is not None:
         show_stages(done.found, done.plan, console)
     return dataclasses.replace(found, upgrade=upgrade)
+
+
+def _against(run: reports.Run) -> str:
+    """Why a node is not upgraded after a run; ``""``: nothing is against it."""
+    if run.cut_off:
+        return "the run was cut off before it"
+    return "the node was not restored before it" if run.status is ExitStatus.NOT_RESTORED else ""
 
 
 def _findings(target: _Target, wishes: _Wishes) -> tuple[Findings, list[str]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conformance.checks import each
+from conformance.ending import ended_like_an_interrupt
 from conformance.subject import (
     SubjectError,
     SubjectInfo,
@@ -53,19 +54,22 @@ def upgraded(
     target: str, kubelet: str, say: Callable[[str], None], *, going: Going = Going.STOP
 ) -> OnNode:
     """Upgrade the one node that ``target`` names to ``kubelet``, take it back, and upgrade it
-    again; then the node is restored. Raises what :func:`hil.replaced.chosen`,
-    :func:`hil.replaced.brought` and :func:`conformance.upgrading.rehearse` raise."""
-    nodes = NodeSubject.open(target, say)
-    try:
-        made = _upgraded(nodes, _chosen(nodes, kubelet, say), going, say)
-    except BaseException:
-        nodes.close()
-        raise
-    try:
-        nodes.close()
-    except SubjectNotRestored as error:
-        return OnNode(made.plan, made.found, made.new, made.release, error)
-    return made
+    again; then the node is restored, also where the run is asked to end. Raises what
+    :func:`hil.replaced.chosen`, :func:`hil.replaced.brought` and
+    :func:`conformance.upgrading.rehearse` raise, and :class:`SubjectNotRestored` where the node
+    could not be restored after such an error."""
+    with ended_like_an_interrupt():
+        nodes = NodeSubject.open(target, say)
+        try:
+            made = _upgraded(nodes, _chosen(nodes, kubelet, say), going, say)
+        except BaseException:
+            nodes.close()
+            raise
+        try:
+            nodes.close()
+        except SubjectNotRestored as error:
+            return replace(made, unrestored=error)
+        return made
 
 
 def _chosen(nodes: NodeSubject, kubelet: str, say: Callable[[str], None]) -> Program:
@@ -97,11 +101,14 @@ def _upgraded(
 
 
 def certified(
-    target: str, kubelet: str, say: Callable[[str], None]
+    target: str, kubelet: str, say: Callable[[str], None], *, against: str = ""
 ) -> tuple[Upgrade, OnNode | None]:
     """What a certificate has of an upgrade, whatever becomes of that; and the rehearsal, if there
-    was one. A certificate has no path of the runner."""
+    was one: there is none where something is ``against`` it. A certificate has no path of the
+    runner."""
     named = line(kubelet.rpartition("/")[2].removeprefix("kubelet:"))
+    if against:
+        return upgrade_of(named, reason=against), None
     try:
         done = upgraded(target, kubelet, say)
     except SubjectError as error:

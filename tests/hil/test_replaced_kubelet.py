@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
@@ -44,12 +45,15 @@ from hil.session.scripts import Act
 from hil.shell import NodeUnfit
 from hil.subject import NodeSubject
 from pinproof import node_upgrade
-from pinproof.node_upgrade import OnNode, certified
+from pinproof.certify import _against
+from pinproof.node_upgrade import OnNode, certified, upgraded
 from reference import CPUSet, Node
 from reference.steps import Tamper
+from reports.run import Run
 from tests.hil import test_subject_scenarios as made_up
 from tests.hil.test_safety_dead_man import dies
 from tests.hil.test_subject_scenarios import FakeSubject, ModelMember
+from tests.support.certificates import result, run
 from tests.support.fakenode import PINNED, FakeNode
 
 KUBELET: Final = "/usr/bin/kubelet"
@@ -526,6 +530,42 @@ def test_a_certificate_has_no_verdict_on_an_upgrade_that_did_not_end(
     made, done = certified("ssh://root@node7", "1.37", lambda _: None)
     assert done is None
     assert (made.outcome, made.reason, made.restored) == ("unknown", str(error), restored)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (run(result("pass"), ended=False), "the run was cut off before it"),
+        (run(result("pass"), status=5), "the node was not restored before it"),
+        (run(result("fail"), status=1), ""),
+    ],
+)
+def test_a_run_that_was_interrupted_upgrades_nothing(
+    monkeypatch: pytest.MonkeyPatch, made: Run, reason: str
+) -> None:
+    """Ctrl-C during the scenarios is no leave to replace the kubelet."""
+    monkeypatch.setattr(node_upgrade, "upgraded", lambda *_: on_node(Upgradable()))
+    upgrade, done = certified("ssh://root@node7", "1.37", lambda _: None, against=_against(made))
+    assert (upgrade.reason, done is None) == (reason, bool(reason))
+
+
+def test_an_upgrade_that_is_asked_to_end_restores_the_node(
+    reachable: FakeNode, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM is like Ctrl-C, which alone would leave the node to its dead-man timer."""
+    before = reachable.content()
+
+    def ends(nodes: NodeSubject, *_: object) -> None:
+        brought(nodes, chosen(str(program), nodes))
+        assert (reachable.root / STAGED[1:]).exists()
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(node_upgrade, "_upgraded", ends)
+    monkeypatch.setattr(node_upgrade, "_chosen", lambda *_: None)
+    place = "ssh://root@node7?max-risk=kubelet-restart"
+    with pytest.raises(KeyboardInterrupt):
+        upgraded(place, str(program), lambda _: None)
+    assert reachable.content() == before
 
 
 def on_node(session: Upgradable) -> OnNode:
