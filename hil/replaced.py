@@ -155,7 +155,8 @@ class ReplacedKubelet(Subject, TakesOver):
             raise SubjectUsageError(f"{self.info.name} continues only on a node of its own")
         facts = node.session.facts
         root = facts.root.rstrip("/")
-        node.take_program(InstallFile(released(facts).binary, f"{root}{STAGED}"))
+        change = InstallFile(released(facts).binary, f"{root}{STAGED}")
+        node.take_program(change, self.info.release)
 
     def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
         """See :class:`conformance.subject.TakesOver`."""

@@ -216,7 +216,7 @@ class NodeSubject(
         :class:`conformance.subject.TakesOver`."""
         if not isinstance(node, RealNode):
             raise SubjectUsageError(f"{self.info.name} continues only on nodes of its own")
-        node.take_program(PutBack(kubelet_of(node.session.facts).binary))
+        node.take_program(PutBack(kubelet_of(node.session.facts).binary), self.info.release)
 
     def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
         """See :class:`conformance.subject.TakesOver`."""

@@ -8,7 +8,7 @@ are in the order of uids and under a checksum, so replacing text alone would not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Final, TypeVar
@@ -28,19 +28,21 @@ def renamed(
     uids: Mapping[str, str],
     *,
     release: AnyRelease,
+    also: Iterable[AnyRelease] = (),
     feature_gates: Mapping[str, bool] | None = None,
 ) -> str:
     """``text`` with every uid that ``uids`` has as a key turned into its value.
 
-    A file that is just as ``release`` writes it comes out as that release would have written it.
-    Any other (torn, of another release, with a wrong checksum) keeps all its bytes but the uids.
+    A file that is just as ``release`` writes it, or one of those of ``also``, comes out as that
+    release would have written it. Any other (torn, of another release, with a wrong checksum) keeps
+    all its bytes but the uids.
     """
     if not any(uid in text for uid in uids):
         return text
-    for gates in _gates(feature_gates or {}):
-        found = _read(text, release, gates)
+    for one, gates in product((release, *also), _gates(feature_gates or {})):
+        found = _read(text, one, gates)
         if found is not None:
-            return _renamed(found, uids).dumps(release=release, feature_gates=gates)
+            return _renamed(found, uids).dumps(release=one, feature_gates=gates)
     known = re.compile("|".join(map(re.escape, uids)))
     return known.sub(lambda uid: uids[uid[0]], text)
 

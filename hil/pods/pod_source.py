@@ -68,6 +68,9 @@ class PodSource:
         """A state file under the uids that pods have on the node."""
         return state_file
 
+    def expect(self, release: AnyRelease) -> None:
+        """From now on a kubelet of this release may write the state file, too."""
+
     def close(self) -> None:
         """Take away what is left of ours. May be called twice."""
 
@@ -108,6 +111,7 @@ class ServerPods(PodSource):
     ) -> None:
         self._pods = pods
         self._release = release
+        self._also: list[AnyRelease] = []
         self._then = then
         self._patience = patience
 
@@ -138,7 +142,16 @@ class ServerPods(PodSource):
         return self._renamed(state_file, self._pods.uids, config)
 
     def _renamed(self, state_file: str, uids: Mapping[str, str], config: KubeletConfig) -> str:
-        return renamed(state_file, uids, release=self._release, feature_gates=config.feature_gates)
+        return renamed(
+            state_file,
+            uids,
+            release=self._release,
+            also=self._also,
+            feature_gates=config.feature_gates,
+        )
+
+    def expect(self, release: AnyRelease) -> None:
+        self._also.append(release)
 
     def close(self) -> None:
         try:

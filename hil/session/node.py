@@ -352,14 +352,15 @@ class RealNode:
         self._act(Act(script))
         return self._look.notes.get("before", "") if self._look else ""
 
-    def take_program(self, *changes: Change) -> None:
-        """The kubelet, which is down, is another program from its next start on, after these
-        changes. Raises :class:`SubjectLostError` while it runs."""
+    def take_program(self, change: Change, release: str) -> None:
+        """The kubelet, which is down, is another program from its next start on, one of this
+        release, after this change. Raises :class:`SubjectLostError` while it runs."""
         if self._up:
             raise SubjectLostError("a kubelet's program is replaced while the kubelet is down")
         self._session.require_restarts()
         stop = self._session.stop(kill=False) if self._refused is not None else Act()
-        self._act(replace(stop, changes=changes))
+        self._act(replace(stop, changes=(change,)))
+        self._session.pod_source.expect(release)
 
     def apply_and_run(self, pod: Pod, script: str) -> str:
         """Put a pod's manifest in place, and run a script at once; what it wrote."""

@@ -195,6 +195,15 @@ def test_entries_of_whole_pods_have_other_uids_too() -> None:
     assert renamed(text, {ONE: NEW}, release="1.37") == other
 
 
+def test_a_file_of_another_release_that_is_named_keeps_its_own_form() -> None:
+    """As after an upgrade, before and after the new kubelet has written it."""
+    pod = replace(guaranteed("a", 2), uid=ONE)
+    for release in ("1.36", "1.37"):
+        text, other = state_of(release, {}, pod), state_of(release, {}, replace(pod, uid=NEW))
+        assert renamed(text, {ONE: NEW}, release="1.36", also=["1.37"]) == other
+    assert renamed(text, {ONE: NEW}, release="1.36") != other
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

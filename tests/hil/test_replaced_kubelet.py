@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -30,6 +30,7 @@ from conformance.subject import (
 from conformance.upgrading import Leg, Plan, Rehearsed, rehearse
 from hil.inspection import NodeFacts, Process, gather
 from hil.observation import Observation
+from hil.pods.pod_source import ServerPods
 from hil.replaced import STAGED, ReplacedKubelet, brought, chosen
 from hil.safety import (
     Change,
@@ -48,7 +49,8 @@ from pinproof import node_upgrade
 from pinproof.certify import _against
 from pinproof.node_upgrade import OnNode, certified, upgraded
 from reference import CPUSet, Node
-from reference.steps import Tamper
+from reference.releases import AnyRelease
+from reference.steps import KubeletConfig, Tamper
 from reports.run import Run
 from tests.hil import test_subject_scenarios as made_up
 from tests.hil.test_safety_dead_man import dies
@@ -427,6 +429,32 @@ def test_an_upgrade_is_rehearsed_on_a_node() -> None:
     assert len({*held}) == 1
     assert [one.restarted for one in found.stages] == [()] * 4
     assert found.stages[1].files[STATE_NAME].left != found.stages[0].files[STATE_NAME].left
+
+
+class OfServer(made_up.ServerPods):
+    """Pods of an API server that is not there; state files are read as those of one are."""
+
+    def __init__(self, session: ModelMember) -> None:
+        super().__init__(session)
+        self._reading = ServerPods(cast(Any, self), made_up.RELEASE)
+
+    @property
+    def uids(self) -> dict[str, str]:
+        return self._uids
+
+    def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
+        return self._reading.as_stated(state_file, config)
+
+    def expect(self, release: AnyRelease) -> None:
+        self._reading.expect(release)
+
+
+def test_state_files_of_both_kubelets_are_read_under_the_uids_of_a_server() -> None:
+    """Each in its own form, to the byte."""
+    session = Upgradable()
+    session.pod_source = OfServer(session)
+    found = rehearsed(session)
+    assert (found.broken, found.notes) == ((), ())
 
 
 def test_an_upgrade_that_moves_a_container_is_told() -> None:
