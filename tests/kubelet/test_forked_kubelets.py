@@ -20,6 +20,8 @@ from conformance.kubelets.binary import version_of
 from conformance.kubelets.forks import Module, Patched, Tree, shop
 from conformance.kubelets.golang import Go
 from conformance.subject import SubjectSetupError, SubjectUsageError
+from differential.next_release import kubelet_of
+from reference.releases import Release
 from tests.support import lacking
 from tests.support.until import content, until
 
@@ -204,6 +206,31 @@ def test_a_fork_that_is_a_module_is_built(world: World) -> None:
     kubelet = forks.build(Module.of_fork(f"{FORK}@v1.30.2-own1", ""))
     assert said(kubelet) == "forked hello", "with the released staging modules"
     assert version_of(kubelet)[1].startswith("v1.30.2+module-")
+
+
+def test_a_pre_release_is_built_where_there_is_no_release(world: World) -> None:
+    """Of Kubernetes itself, with its own staging modules; the newest one that the proxy names."""
+    announced = Release.parse("1.38")
+    listed = world.proxy / "k8s.io/kubernetes/@v/list"
+    listed.write_text(f"{VERSION}\n")
+    with pytest.raises(SubjectSetupError, match=r"no k8s.io/kubernetes v1.38.+--kubelet BINARY"):
+        kubelet_of(announced)
+    server = "cmd/kubelet/app/server.go"
+    with_context = (
+        KUBERNETES[server]
+        .replace("NewKubeletCommand()", "NewKubeletCommand(context.Context)")
+        .replace("import ", 'import "context"\n\nimport ')
+    )
+    versions = ("1.38.0-alpha.1", "1.38.0-alpha.2")
+    for one in versions:
+        world.publish("k8s.io/kubernetes", f"v{one}", {**KUBERNETES, server: with_context})
+        world.publish("k8s.io/component-base", f"v0{one.removeprefix('1')}", BASE)
+    listed.write_text("".join(f"v{one}\n" for one in versions))
+    kubelet = Path(kubelet_of(announced).removeprefix("kubelet:"))
+    assert said(kubelet) == "released hello"
+    assert version_of(kubelet)[1].startswith("v1.38.0+module-")
+    newest = f"k8s.io/kubernetes@v{versions[-1]}"
+    assert forks.build(Module.of_fork(newest, "")) == kubelet
 
 
 def test_a_forks_own_staging_modules_are_taken(

@@ -62,8 +62,12 @@ class Module:
         staging = f"{path}/{STAGING}"
         probe = go.describe(f"{staging}k8s.io/api@{its_version}")
         own = path != KUBERNETES and not is_missing(probe)
+        # A pre-release of Kubernetes itself has staging modules of its own.
+        released = its_version.replace("v1", "v0", 1) if path == KUBERNETES else ""
         replaces = {KUBERNETES: f"{path} {its_version}"} | {
-            name: f"{staging}{name} {its_version}" if own else f"{name} {staged_version(version)}"
+            name: f"{staging}{name} {its_version}"
+            if own
+            else f"{name} {released or staged_version(version)}"
             for name in staged_modules(theirs)
         }
         return cls._of(version, theirs, replaces)
