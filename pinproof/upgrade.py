@@ -66,6 +66,7 @@ from pinproof.whole_node import (
     static_pods,
     whole_node,
     with_files,
+    with_memory,
     without_cpus,
 )
 from reference import CPUSet
@@ -184,9 +185,13 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
         plan, notes = _plan(shown, replace(node, release=release))
         if node.archive is not None:
             notes += notes_on_releases(node.archive, plan, before.info, after.info)
-        change = changed_inputs(shown, node.given, asked.to_machine, asked.to_config, release)
+        other, config = changed_inputs(
+            shown, node.given, asked.to_machine, asked.to_config, release
+        )
+        if node.archive and config and asked.to_config:
+            config = with_memory(config, asked.to_config)
         going = Going.REBOOT if asked.reboot else asked.going
-        plan = replace(plan, going=going, to_machine=change[0], to_config=change[1])
+        plan = replace(plan, going=going, to_machine=other, to_config=config)
         with busy("upgrade") as say:
             found = rehearse(before, after, plan, say=say)
             killed = [*rehearse_killed(before, after, plan, say=say)] if asked.killed else []

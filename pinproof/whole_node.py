@@ -41,6 +41,7 @@ from reports.text import few
 from topologies import Machine
 from topologies.errors import one_line
 
+_NOT_ALONE: Final = "reservedMemory is to be of memory alone"
 #: What an archive has, so that no option gives it beside ``--node``.
 _OF_THE_NODE: Final = {"machine", "pods", "state", *(one.name for one in fields(Given))}
 
@@ -113,15 +114,23 @@ def with_files(
         if others := sorted(set(_resources(files.get(name, ""))) - set(RESOURCES)):
             notes.append(f"{name} is left out, because it names {few(others)}")
             del files[name]
-    policy, reserved = memory_of(archive.config)
-    if policy == "None":
-        return config, files, notes
-    if not reserved:
+    try:
+        return with_memory(config, archive.config), files, notes
+    except SubjectUsageError:
         files.pop(MEMORY, None)
-        notes.append(f"the memory manager and {MEMORY} are left out: reservedMemory is to be of "
-                     "memory alone")  # fmt: skip
+        notes.append(f"the memory manager and {MEMORY} are left out: {_NOT_ALONE}")
         return config, files, notes
-    return replace(config, memory_manager_policy=policy, reserved_memory=reserved), files, notes
+
+
+def with_memory(config: KubeletConfig, path: Path) -> KubeletConfig:
+    """The configuration with the memory manager of this KubeletConfiguration. Raises
+    :class:`SubjectUsageError` where it reserves what is not modelled."""
+    policy, reserved = memory_of(path)
+    if policy == "None":
+        return config
+    if not reserved:
+        raise SubjectUsageError(f"{one_line(str(path))}: {_NOT_ALONE}")
+    return replace(config, memory_manager_policy=policy, reserved_memory=reserved)
 
 
 def _resources(text: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
+from conformance.kubelets.configuration import KIND
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from reference import Checkpoint, CPUSet
 from reference.steps import Kind
@@ -188,6 +189,25 @@ def test_files_of_what_a_sandbox_has_not_are_left_out_with_a_note(
     assert any(
         line.startswith("note: the memory manager and memory_manager_state") for line in lines
     )
+
+
+def test_another_configuration_has_its_own_memory_manager(write: Write, tmp_path: Path) -> None:
+    rows: list[Any] = [{"numaNode": node, "limits": {"memory": "64Mi"}} for node in (0, 1)]
+    memory = {"memoryManagerPolicy": "Static", "reservedMemory": rows}
+    free = CPUSet.parse("0-1,4-9,12-15")
+    state = _state({"db": HELD["db"]}, default_cpuset=free)
+    write(settings={**SETTINGS, **memory}, pods=PODS[::2], state=state)
+    changed = {**KIND, **SETTINGS, **memory, "topologyManagerPolicy": "restricted"}
+    (tmp_path / "new.yaml").write_text(json.dumps(changed))
+    words = ("--to-config", "new.yaml", "--json")
+    facts = json.loads(_upgraded(tmp_path, *words).stdout)
+    settings = [stage["settings"] for stage in facts["stages"]]
+    assert ["memory manager Static" in one for one in settings] == [True] * 3
+    assert ["restricted" in one for one in settings] == [False, True, False]
+    rows[0]["limits"]["hugepages-2Mi"] = "4Mi"
+    (tmp_path / "new.yaml").write_text(json.dumps(changed))
+    done = _upgraded(tmp_path, *words, status=2)
+    assert done.stderr == "pinproof: new.yaml: reservedMemory is to be of memory alone\n"
 
 
 TORN: Final = _state()[:-9]
