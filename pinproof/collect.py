@@ -234,15 +234,16 @@ def _missing(facts: NodeFacts, manifests: Iterable[Mapping[str, Any]]) -> Iterat
         yield "there is no kubelet on the node: the file has its machine alone"
         return
     if facts.kubelet.state_file is None:
-        yield f"there is no state file at {facts.kubelet.state_path}"
+        path = facts.kubelet.state_path
+        yield f"there is no state file at {path}, or it cannot be read without root"
     metadata = [one["metadata"] for one in manifests]
     known = {(one.get("annotations") or {}).get(MIRROR) or one.get("uid") for one in metadata}
     without = [one for one in facts.workloads if one.uid not in known]
     pinned = [one.name or one.uid for one in without if one.pinned]
     others = len(without) - len(pinned)
     if pinned:
-        yield (f"of {len(pinned)} pods that hold CPUs there is no manifest, so they are rehearsed "
-               f"as the state file has them: {few(pinned, 3)}")  # fmt: skip
+        yield (f"of {len(pinned)} pods that hold CPUs there is no manifest, so --node refuses the "
+               f"archive, and --machine assumes these pods: {few(pinned, 3)}")  # fmt: skip
     if others:
         yield f"of {others} more pods there is no manifest, so they cannot be rehearsed"
     if without:

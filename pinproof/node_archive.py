@@ -19,7 +19,7 @@ from conformance.kept_files import FILES
 from conformance.kept_files import STATE as STATE
 from pinproof.files import members, parsed
 from pinproof.manifests import MIRROR
-from topologies.errors import one_line
+from reference import Release
 
 FOLDER: Final = "pinproof"
 CONFIG: Final = "kubelet.json"
@@ -74,7 +74,10 @@ def _release(about: bytes) -> str:
     except ValueError:
         return ""
     said = found.get("release") if isinstance(found, dict) else None
-    return one_line(said, 20) if isinstance(said, str) else ""
+    try:
+        return str(Release.parse(str(said)))
+    except ValueError:
+        return ""
 
 
 def texts(

@@ -75,7 +75,7 @@ def _require_fitting(machine: Machine, node: Inputs, release: str) -> None:
     :class:`SubjectUsageError`."""
     try:
         require_simulated(release)
-    except SubjectUsageError:
+    except (NotModelled, SubjectUsageError):
         return
     assert node.question.state is not None
     config = settings_of(node.given, discovered(machine, release), release=release).config

@@ -124,6 +124,10 @@ def test_another_release_than_the_nodes_is_noted(write: Write, tmp_path: Path) -
     write(release="1.35")
     assert "note: the kubelet of the node is 1.35, and FROM is 1.36" in _upgraded(tmp_path).stdout
     assert "the kubelet of the node" not in _upgraded(tmp_path, old="1.35").stdout
+    write(release="1.99")  # which the models do not know
+    assert "note: the kubelet of the node is 1.99, and FROM is 1.36" in _upgraded(tmp_path).stdout
+    write(release="soon")
+    assert "the kubelet of the node" not in _upgraded(tmp_path).stdout
 
 
 def test_a_pod_that_waits_for_cpus_comes_after_those_that_run(write: Write, tmp_path: Path) -> None:
