@@ -58,7 +58,8 @@ class Cell(msgspec.Struct, frozen=True):
     """A pair of releases under a setting. ``kind``: ``kubelets`` or ``models``; ``versions``: what
     they say they are, and ``digests`` of the binaries. ``words``: what each leg does; ``reasons``:
     what was seen where one does not keep, by leg. ``own``: the promises that the old kubelet breaks
-    by itself."""
+    by itself. ``silent``: why the models did not judge to the end (``""``: each step was as they
+    have it)."""
 
     old: str
     new: str
@@ -69,6 +70,7 @@ class Cell(msgspec.Struct, frozen=True):
     words: Mapping[str, str]
     reasons: Mapping[str, tuple[str, ...]]
     own: tuple[str, ...] = ()
+    silent: str = ""
 
     @property
     def key(self) -> Key:
@@ -233,6 +235,7 @@ def _cell(
         words={str(leg): _word(broken).value for leg, broken in of_legs.items()},
         reasons={str(leg): tuple(_reasons(broken)) for leg, broken in of_legs.items() if broken},
         own=tuple(sorted(found.broken_before)),
+        silent=found.silent,
     )
 
 

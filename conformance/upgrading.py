@@ -67,6 +67,7 @@ from reference.kubelet.configuration import as_known
 from reference.releases import minor_of
 from reference.steps import (
     Apply,
+    AwaitReconcile,
     Configure,
     Delete,
     KillAtRename,
@@ -246,7 +247,8 @@ class Rehearsed:
     leg where the machine or the configuration changes; else one where a kubelet did not start.
     ``killed``: the file at whose rename the new kubelet was killed (``""``: it was not).
     ``broken_before``: the rules that the old kubelet breaks by itself. ``unlike_file``: in what the
-    node differs from the plan's state file, which is expected, once the old kubelet has started."""
+    node differs from the plan's state file, which is expected, once the old kubelet has started.
+    ``silent``: why the models did not judge to the end (``""``: they did)."""
 
     stages: tuple[Stage, ...]
     broken: tuple[Broken, ...]
@@ -255,6 +257,7 @@ class Rehearsed:
     killed: str = ""
     broken_before: frozenset[str] = frozenset()
     unlike_file: tuple[Difference, ...] = ()
+    silent: str = ""
 
     @property
     def unrehearsed(self) -> tuple[str, ...]:
@@ -346,6 +349,7 @@ class _Rehearsal:
         self._can = old.capabilities & new.capabilities
         self._pods: dict[str, Pod] = {}
         self._before: View | None = None
+        self._expected: View | None = None
         self._broken_before: set[str] = set()
         self._unlike_file: tuple[Difference, ...] = ()
         self._last: list[Violation] = []
@@ -379,7 +383,8 @@ class _Rehearsal:
         notes = [*self._notes, *self._model.notes]
         found = (tuple(self._stages), tuple(self._broken), tuple(notes), tuple(self._turns))
         before = frozenset(self._broken_before)
-        return Rehearsed(*found, self._killed_at, before, self._unlike_file)
+        after = (self._unlike_file, self._model.silent)
+        return Rehearsed(*found, self._killed_at, before, *after)
 
     def _turned(self, view: View, kubelet: Subject, title: str, later: Pod | None) -> View:
         """The node once this kubelet runs in place of the other, if it can, and has been given one
@@ -499,7 +504,10 @@ class _Rehearsal:
         self._renew_uids()
         if self._plan.killed and self._leg is Leg.THERE:
             self._kill_on_the_way(self._plan.killed, next(iter(self._plan.later), None))
-        view = self._start()
+        before, view = self._before, self._start()
+        if before is not None and _restarted(before, view):
+            self._node.do(AwaitReconcile())  # it has forgotten the containers that are gone by then
+            view = self._before = self._node.settle(lambda view: True)
         for pod in drained if view.running and not view.hangs else ():
             view = self._take(Apply(self._with_its_uid(pod)))
         return view
@@ -589,9 +597,23 @@ class _Rehearsal:
         elif isinstance(step, Delete):
             del self._pods[step.pod]
         expected, seen = self._comparison.walk(self._node, step)
+        if isinstance(step, Start):
+            seen = self._with_restarted(expected, seen)
+        self._expected = expected
         self._judge(step, expected, seen)
         self._before = seen if seen.running else self._before
         return seen
+
+    def _with_restarted(self, expected: View | None, seen: View) -> View:
+        """The node once the containers are started again that are by the model: they run until the
+        kubelet comes to them."""
+        before = self._before
+        if before is None or expected is None or self._expected is None:
+            return seen
+        again = set(_restarted(self._expected, expected))
+        if again <= set(_restarted(before, seen)):
+            return seen
+        return self._node.settle(lambda view: again <= set(_restarted(before, view)))
 
     def _judge(self, step: Step, expected: View | None, seen: View) -> None:
         situation, before = self._situation(), self._before
@@ -642,10 +664,12 @@ class _Rehearsal:
 
 class _Model:
     """The model of the kubelet that is on the node, as long as it can tell
-    (:class:`conformance.oracle.Oracle`). ``notes`` say why it cannot any more."""
+    (:class:`conformance.oracle.Oracle`). ``notes`` say why it cannot any more, as does
+    ``silent``."""
 
     def __init__(self, plan: Plan, info: SubjectInfo) -> None:
         self.notes: list[str] = []
+        self.silent = ""
         self.name = f"the model of {info.release}"
         self._oracle: ModelOracle | None = None
         try:
@@ -663,6 +687,7 @@ class _Model:
         """From now on it does not know."""
         if self._oracle is not None or not self.notes:
             self.notes.append(f"from here on {NO_MODEL} judge: {why}")
+            self.silent = self.silent or why
         self._oracle = None
 
     def hand_over(self, release: str) -> None:

@@ -30,7 +30,7 @@ from reference.devicemanager.pod_devices import PodDevices
 from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
 from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.configuration import require_modelled
-from reference.kubelet.exit import error_text, status
+from reference.kubelet.exit import error_text, panic_is_caught, status
 from reference.kubelet.in_cluster import PodsInCluster
 from reference.kubelet.in_place_resize import overlooks_requests, require_quota_left_alone
 from reference.kubelet.kubelet import Kubelet
@@ -184,6 +184,7 @@ class Node:
         self._unfinished = False
         #: Whether the kubelet that made the containers hashes their names and images alone, and
         #: whether this one does.
+        self._without_managers = False
         self._hashed_by = self._hashes = minor_of(self._release) >= _HASHES_NAME_AND_IMAGE_SINCE
         self._versions: tuple[Version, ...] = ()
         self._unended: Runtime | None = None
@@ -211,6 +212,8 @@ class Node:
             raise
 
     def _do(self, step: Step) -> None:
+        if self._without_managers and not isinstance(step, Stop):
+            raise NotModelled(f"{type(step).__name__}: the kubelet goes on without its managers")
         require_order(step, self._stopping, disturbed=bool(self._hangs or self._crash))
         match step:
             case Start():
@@ -218,6 +221,7 @@ class Node:
             case Stop():
                 self._keep(self._running(step))
                 self._kubelet, self._hangs, self._crash = None, "", None
+                self._without_managers = False
             case KillAtRename(number=number, after=after, any_file=any_file):
                 if any_file or not has(self._release, Behaviour.KEYED_BY_POD):
                     raise NotModelled(f"KillAtRename by release {self._release}")
@@ -421,6 +425,9 @@ class Node:
             self._die(end)
             return
         except KubeletError as error:
+            if panic_is_caught(error, self._release):
+                self._go_on_without_managers(str(error))
+                return
             self._errors = tuple(error_text(error, one, self._release) for one in error.possible)
             self._exit_status = status(error, self._release)
             return
@@ -431,8 +438,6 @@ class Node:
             if overlooks_requests(self._config, self._release):
                 _require_nothing_new(fresh, pods, self._config)
             if self._hashes is not self._hashed_by:  # it ends all containers, and starts them again
-                if self._shown[1].get(""):
-                    raise NotModelled("Start: containers that the file has by id are started again")
                 fresh.runtime.forget_containers()
                 self._hashed_by = self._hashes
             branches = branches_of(fresh, pods, self._state_file)
@@ -478,6 +483,14 @@ class Node:
         )
         if text != self._state_file:
             self._write(text)
+
+    def _go_on_without_managers(self, panic: str) -> None:
+        """It neither comes up nor ends. The state file stays as it is, and what becomes of pods is
+        not modelled."""
+        managers = (self._devices, self._memory)
+        fresh = self._maker.started(self._info, self._config, None, self._runtime, *managers)
+        self._errors, self._kubelet, self._without_managers = (), fresh, True
+        self._hangs = f"it goes on without its managers after a panic: {panic}"
 
     def _hang_at_start(self, fresh: Kubelet) -> None:
         self._errors, self._gone = (), set()

@@ -101,6 +101,24 @@ def bad_file_panics(node: LockstepNode) -> None:
 
 
 @scenario(
+    "state/of-other-cpus-stops-the-managers",
+    "Up to 1.17 a kubelet stays up over a state file of other CPUs, without its managers",
+    sources.CPUS_CHANGED, since="1.12", until="1.17", capabilities=_EDITS,
+)  # fmt: skip
+def of_other_cpus_stops_the_managers(node: LockstepNode) -> None:
+    """A known defect: the policy's panic is caught, and nobody sees it but in the log. Without the
+    file the kubelet starts with every CPU shared."""
+    node.expect_hang()
+    more = node.cpus | CPUSet([max(node.topology.details) + 1])
+    _start_on(node, _file(Layout.V1, str(more)))
+    node.promise_equal("It neither starts nor ends", "it hangs", True, node.hangs)
+    node.kill()
+    node.remove_state()
+    node.start()
+    node.promise_pool("Every CPU is shared", node.cpus)
+
+
+@scenario(
     "machine/added-cpus-are-not-used",
     "Up to 1.11 a kubelet starts after CPUs were added, and does not use them",
     sources.CPUS_CHANGED, since="1.9", until="1.11", machine="1s-1n-4c-smt1",

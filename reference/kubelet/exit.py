@@ -38,6 +38,14 @@ def status(error: KubeletError, release: AnyRelease) -> int:
     return 1 if in_main or has(release, Behaviour.EXITS_WITH_ONE) else _STATUS_OF_KLOG
 
 
+def panic_is_caught(error: KubeletError, release: AnyRelease) -> bool:
+    """Whether the kubelet stays up all the same, without its managers. Up to 1.17 the static policy
+    panics over a state that contradicts the machine or itself, in a function whose panics are
+    logged and no more (``updateRuntimeUp``; ``HandleCrash`` without ``ReallyCrash``, which
+    ``cmd/kubelet/app/server.go`` takes away; seen on 1.17.17)."""
+    return isinstance(error, StateError) and not has(release, Behaviour.KEYED_BY_POD)
+
+
 def error_text(error: KubeletError, text: str, release: AnyRelease) -> str:
     """The error as the kubelet gives up with it: what follows ``start cpu manager error: ``, or
     its last error line where it did not come as far as that. ``text``: one of the texts that
@@ -64,4 +72,4 @@ def _panics(error: KubeletError, text: str, release: AnyRelease) -> bool:
         return has(release, Behaviour.BAD_STATE_PANICS)
     if isinstance(error, ConfigurationError) and text.startswith(_NO_RESERVATION):
         return has(release, Behaviour.MISSING_RESERVATION_PANICS)
-    return isinstance(error, StateError) or text.startswith(_PANIC)
+    return text.startswith(_PANIC)

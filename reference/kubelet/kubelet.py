@@ -50,6 +50,14 @@ _SIZED_BY_STATUS_UNTIL: Final = 34
 _HEALTH_SYNCS_PODS_SINCE: Final = 36
 #: From here on pod workers decide which pods are active (``filterOutInactivePods``).
 _WORKERS_DECIDE_SINCE: Final = 22
+#: From here on a kubelet writes down which resources it gave to a container when it started it, in
+#: ``actuated_pods_state`` (``startContainer``).
+_RECORDS_RESOURCES_SINCE: Final = 33
+#: Where a container runs of which there is no such record, because an older
+#: kubelet has started it: this release sets its resources once more, of static pods too; later ones
+#: write the record alone (``computePodResizeAction``, ``IsInPlacePodVerticalScalingAllowed``,
+#: ``InitializeActuatedPod``; seen on 1.36.4 and 1.37.0).
+_SETS_UNRECORDED: Final = 36
 
 
 class Managers(Protocol):
@@ -331,11 +339,21 @@ class PodLifecycle:
         for container in pod.containers:
             if container.name not in self.runtime.of(pod.uid):
                 self._create(pod, container, raced=raced)
+            elif self.runtime.runs(pod.uid, container.name):
+                self._go_on(pod, container)
+
+    def _go_on(self, pod: Pod, container: Container) -> None:
+        """A container goes on that another kubelet may have started."""
+        box, minor = self.runtime.of(pod.uid)[container.name], minor_of(self._release)
+        if minor == _SETS_UNRECORDED and not box.recorded:
+            box.cfs = self._managers.cfs(pod, container)
+        box.recorded = box.recorded or minor >= _SETS_UNRECORDED
 
     def _create(self, pod: Pod, container: Container, *, raced: bool = False) -> None:
         cpus = self._managers.start_container(pod.uid, container.name)
         box = self.runtime.create(pod, container, cpus)
         box.cfs = self._managers.cfs(pod, container)
+        box.recorded = box.recorded or minor_of(self._release) >= _RECORDS_RESOURCES_SINCE
         entry = self._managers.entry(pod.uid, container.name)
         box.asked = Asked(
             cpus or None,

@@ -26,7 +26,8 @@ def container_id(uid: str, name: str, number: int) -> str:
 @dataclass(slots=True)
 class RuntimeContainer:
     """One container; ``cpuset`` is ``None`` while none was asked for, and ``cfs`` where it is not
-    modelled. ``again``: another of its name was there before it."""
+    modelled. ``again``: another of its name was there before it. ``recorded``: whether a kubelet
+    has written down which resources it gave to the container of this name."""
 
     spec: Container
     cpuset: CPUSet | None
@@ -35,11 +36,19 @@ class RuntimeContainer:
     asked: Asked | None = None
     running: bool = True
     again: bool = False
+    recorded: bool = False
 
     def copy(self) -> RuntimeContainer:
         """An independent copy."""
         return RuntimeContainer(
-            self.spec, self.cpuset, self.id, self.cfs, self.asked, self.running, self.again
+            self.spec,
+            self.cpuset,
+            self.id,
+            self.cfs,
+            self.asked,
+            self.running,
+            self.again,
+            self.recorded,
         )
 
 
@@ -47,13 +56,15 @@ class Runtime:
     """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse;
     ``math.inf``: every one."""
 
-    __slots__ = ("_boxes", "_made", "_owners", "refusals", "removed")
+    __slots__ = ("_boxes", "_forgotten", "_made", "_owners", "refusals", "removed")
 
     def __init__(self) -> None:
         self.refusals: float = 0
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: dict[tuple[str, str], int] = {}
         self._owners: dict[str, tuple[str, str]] = {}
+        #: The ids of containers that were ended all at once.
+        self._forgotten: frozenset[str] = frozenset()
         #: The pods whose containers were stopped since the machine booted.
         self.removed: set[str] = set()
 
@@ -66,18 +77,19 @@ class Runtime:
             for uid, boxes in self._boxes.items()
         }
         twin._made, twin._owners = dict(self._made), dict(self._owners)
-        twin.removed = set(self.removed)
+        twin._forgotten, twin.removed = self._forgotten, set(self.removed)
         return twin
 
     def owner(self, container: str) -> tuple[str, str] | None:
         """Pod uid and name of the container of this id, though it be gone; ``None`` where another
-        has taken its place."""
+        has taken its place, unless all were ended at once."""
         owner = self._owners.get(container)
         if owner is None:
             return None
         uid, name = owner
         box = self.of(uid).get(name)
-        return owner if box is None or box.id == container else None
+        stays = box is None or box.id == container or container in self._forgotten
+        return owner if stays else None
 
     def owners(self) -> dict[str, tuple[str, str]]:
         """Pod uid and name of the containers that there are, by id
@@ -110,7 +122,8 @@ class Runtime:
         owner = (pod.uid, container.name)
         self._made[owner] = number = self._made.get(owner, 0) + 1
         box = RuntimeContainer(container, cpuset or None, container_id(*owner, number))
-        box.again = container.name in self.of(pod.uid)
+        before = self.of(pod.uid).get(container.name)
+        box.again, box.recorded = before is not None, before is not None and before.recorded
         self._owners[box.id] = owner
         self._boxes.setdefault(pod.uid, {})[container.name] = box
         return box
@@ -171,6 +184,8 @@ class Runtime:
 
     def forget_containers(self) -> None:
         """No container runs any more, though the machine has not booted."""
+        self._forgotten |= self.owners().keys()
+        self.removed.update(self._boxes)
         self._boxes = {}
 
     def clear(self) -> None:

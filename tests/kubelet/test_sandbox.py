@@ -36,14 +36,14 @@ class Inside:
         self.sandbox.await_birth()
         self._script = script
 
-    def start(self, program: str | Path, *arguments: str) -> None:
+    def start(self, program: str | Path, *arguments: str, own_cgroups: bool = False) -> None:
         """Start a program, or Python's code."""
         path = program if isinstance(program, Path) else self._script(program)
-        self.sandbox.start([str(path), *arguments], os.environ)
+        self.sandbox.start([str(path), *arguments], os.environ, own_cgroups=own_cgroups)
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, own_cgroups: bool = False) -> str:
         """What a program says; it has to end by itself."""
-        self.start(program, *arguments)
+        self.start(program, *arguments, own_cgroups=own_cgroups)
         self.until(lambda: not self.sandbox.running)
         assert self.sandbox.log is not None
         return self.sandbox.log.excerpt(tail=400)
@@ -338,9 +338,9 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
         "print(tried(os.rmdir, pods + '/pod1'), tried(os.rmdir, pods), os.path.exists(pods))\n"
         "print(tried(os.mkdir, '/pinproof/tmp/a'), tried(os.rmdir, '/pinproof/tmp/a'))\n"
     )
-    with made(script, own_cgroups=True) as inside:
+    with made(script) as inside:
         inside.bind("1s-1n-4c-smt1", 0)
-        said = inside.run(program)
+        said = inside.run(program, own_cgroups=True)
     assert said.splitlines() == [
         "0x63677270 True ''",
         "None File exists No such file or directory",
@@ -350,6 +350,21 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
         "None None False",
         "None None",
     ]
+
+
+def test_own_cgroups_are_seen_by_who_needs_them_and_stay(script: Script) -> None:
+    """A kubelet of 1.20 cannot start over them, and the one of 1.36 that follows needs them."""
+    pods = "/sys/fs/cgroup/kubepods"
+    seen = f"import os; print(sorted(os.listdir('/sys/fs/cgroup')), os.path.exists({pods!r}))"
+    with made(script) as inside:
+        inside.bind("1s-1n-4c-smt1", 0)
+        hosts = inside.run(seen)
+        inside.run(f"import os; os.mkdir({pods!r})", own_cgroups=True)
+        assert inside.run(seen, own_cgroups=True) != hosts
+        assert inside.run(seen) == hosts
+        assert inside.run(seen, own_cgroups=True).rstrip().endswith("True")
+        inside.bind("1s-1n-4c-smt2", 1)
+        assert inside.run(seen, own_cgroups=True).rstrip().endswith("False"), "it has booted"
 
 
 RUNNER = """

@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 from conformance.in_effect import LABEL
 from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets.klog import Log
-from conformance.kubelets.releases import POD_CGROUPS_SINCE, Minor
+from conformance.kubelets.releases import Minor, has_pod_cgroups
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
 from conformance.subjects.kubelet.runtime import FakeRuntime
@@ -126,11 +126,13 @@ class KubeletProcess:
         self._sandbox.path(DEVICE_SOCKET).unlink(missing_ok=True)
         self._give_certificates()
         release = self.binary.release
+        has_own = has_pod_cgroups(release, config.feature_gates)
+        own_cgroups = self._sandbox.own_cgroups and has_own
         settings = kubelet_config.configuration(
             release,
             config,
             user_namespace=self._sandbox.user_namespace,
-            own_cgroups=self._sandbox.own_cgroups and release >= POD_CGROUPS_SINCE,
+            own_cgroups=own_cgroups,
         )
         self._sandbox.write(kubelet_config.CONFIG_FILE, kubelet_config.file_text(settings))
         argv = kubelet_config.arguments(
@@ -139,7 +141,8 @@ class KubeletProcess:
         self._error, self.hangs, self._stopped = "", "", False
         self._runtime.called = False
         self._runtime.not_served_paths.clear()
-        self._sandbox.start(argv, {**_THRIFT, **os.environ, "TMPDIR": kubelet_config.TEMPORARY})
+        env = {**_THRIFT, **os.environ, "TMPDIR": kubelet_config.TEMPORARY}
+        self._sandbox.start(argv, env, own_cgroups=own_cgroups)
         seconds = self._patience.start
         if not self._sandbox.bell.until(self._up_or_down, seconds, slowest=_START_LOOK):
             self.note_hang(f"not up after {seconds:g} s: {self._what_is_missing()}", seconds)

@@ -35,15 +35,13 @@ class Sandbox:
 
     Making one only begins it: :meth:`await_birth` comes before anything else but :meth:`close`.
     ``user_namespace`` asks for a user namespace even where there is no need of one; the attribute
-    of that name says whether there is one. ``own_cgroups`` asks for a cgroup file system of its
-    own, and the attribute says whether it could be made. ``killed_at_rename``: the file at whose
+    of that name says whether there is one. ``own_cgroups``: whether kubelets can have a cgroup
+    file system of its own. ``killed_at_rename``: the file at whose
     rename the last kubelet was killed, as :meth:`kill_at_rename` had asked, or ``""``. ``lost``:
     whether the sandbox ended, asked to or not.
     """
 
-    def __init__(
-        self, bell: Bell, *, user_namespace: bool = False, own_cgroups: bool = False
-    ) -> None:
+    def __init__(self, bell: Bell, *, user_namespace: bool = False) -> None:
         self.log: Log | None = None
         self.exit_status: int | None = None
         self.lost = False
@@ -52,8 +50,7 @@ class Sandbox:
         self._running = False
         self._answers: queue.SimpleQueue[tuple[dict[str, Any], list[int]]] = queue.SimpleQueue()
         self._asking = threading.Lock()
-        words = ["user"] * user_namespace + ["cgroups"] * own_cgroups
-        self._control, self._process = forking.launch(words)
+        self._control, self._process = forking.launch(["user"] * user_namespace)
         self._root = -1
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -100,13 +97,16 @@ class Sandbox:
         draft.chmod(mode)
         draft.replace(path)
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start a kubelet; raises :class:`SubjectLostError` where it cannot be executed."""
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], *, own_cgroups: bool = False
+    ) -> None:
+        """Start a kubelet, with cgroups of the sandbox's own or with the host's; raises :class:`SubjectLostError` where it cannot be executed."""
         ours, theirs = os.pipe()
         self.exit_status, self._running, self.killed_at_rename = None, True, ""
         self.log = Log(os.fdopen(ours, "rb"), self.bell.ring)
         try:
-            self._ask({"do": "start", "argv": list(argv), "env": dict(env)}, [theirs])
+            order = {"do": "start", "argv": list(argv), "env": dict(env)}
+            self._ask({**order, "own_cgroups": own_cgroups}, [theirs])
         except SubjectLostError as error:
             self._running = False
             raise SubjectLostError(f"{argv[0]} cannot be executed: {error}") from error

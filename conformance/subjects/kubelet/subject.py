@@ -64,11 +64,7 @@ class KubeletSubject:
         self._binary = binary
         self._patience = patience
         self._haste = math.inf
-        make = partial(
-            Sandbox,
-            user_namespace=user_namespace,
-            own_cgroups=binary.release >= releases.POD_CGROUPS_SINCE,
-        )
+        make = partial(Sandbox, user_namespace=user_namespace)
         self._sandboxes = Sandboxes(lambda: make(Bell()), ahead=ahead)
         self._certificates: dict[str, bytes] = {}
         self._nodes: WeakSet[KubeletNode] = WeakSet()

@@ -4,8 +4,8 @@ From 1.33 on (in-place resize) a kubelet without cgroups of its own for each pod
 false``) gets a nil pointer in ``kuberuntime_manager.go``, ``doPodResizeAction``, as soon as a pod
 with init containers goes on to the next container: seen on 1.36.4. Real cgroups would be the
 host's, and an ordinary user seldom may make them. So ``/sys/fs/cgroup`` is a folder of the
-sandbox's tmpfs, and three system calls of the kubelet that name it are answered here
-(:mod:`conformance.subjects.kubelet.inside.calls`):
+sandbox's tmpfs while a kubelet runs that needs it, and three system calls of that kubelet are
+answered here where they name it (:mod:`conformance.subjects.kubelet.inside.calls`):
 
     statfs    says that the folder is a cgroup v2 file system
     mkdirat   makes a folder with the files that a new cgroup has
@@ -23,7 +23,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from conformance.subjects.kubelet.inside import AREA, CGROUPS, calls
+from conformance.subjects.kubelet.inside import AREA, CGROUPS, OWN_CGROUPS, calls
 
 #: The calls that are answered here.
 CALLS: Final = ("statfs", "mkdirat", "unlinkat")
@@ -73,9 +73,9 @@ _NUMBERS: Final = itertools.count(1)
 
 def make_root() -> None:
     """Make the root cgroup anew, without children."""
-    for entry in Path(CGROUPS).iterdir():
+    for entry in Path(OWN_CGROUPS).iterdir():
         _take_away(entry)
-    _fill(Path(CGROUPS), _EVERY_CGROUP)
+    _fill(Path(OWN_CGROUPS), _EVERY_CGROUP)
 
 
 def _fill(folder: Path, files: dict[str, str]) -> None:
@@ -90,6 +90,7 @@ def carry_out(call: int, pid: int, arguments: list[int]) -> int | None:
     path = os.path.normpath(calls.text_at(pid, arguments[0 if call == numbers["statfs"] else 1]))
     if path != CGROUPS and not path.startswith(CGROUPS + "/"):
         return None
+    path = OWN_CGROUPS + path.removeprefix(CGROUPS)  # a file is not renamed into another mount
     if call == numbers["statfs"]:
         if not Path(path).exists():
             return None

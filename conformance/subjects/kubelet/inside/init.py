@@ -31,12 +31,12 @@ from conformance.subjects.kubelet.inside.syscalls import die_with_parent
 class Init:
     """Pid 1: starts a kubelet at a time, reaps, reports its end, and ends with the runner."""
 
-    def __init__(self, control: socket.socket, runner: int | None, *, own_cgroups: bool) -> None:
+    def __init__(self, control: socket.socket, runner: int | None, hears: bool) -> None:
         self._control = control
         self._runner = runner
-        self._own_cgroups = own_cgroups
         self._renames = renames.Renames(self._kill_all)
-        self._hears = calls.can_be_heard()
+        self._hears = hears
+        self._own_cgroups = False
         self._kubelet = 0
         self._status: int | None = None
         self._calls: int | None = None
@@ -86,8 +86,13 @@ class Init:
 
     def _carry_out(self, order: dict[str, object], descriptors: list[int]) -> list[int]:
         match order:
-            case {"do": "start", "argv": list(argv), "env": dict(env)}:
-                self._start(argv, env, descriptors[0])
+            case {
+                "do": "start",
+                "argv": list(argv),
+                "env": dict(env),
+                "own_cgroups": bool(own_cgroups),
+            }:
+                self._start(argv, env, descriptors[0], own_cgroups=own_cgroups)
             case {"do": "terminate"}:
                 if self._kubelet:
                     os.killpg(self._kubelet, signal.SIGTERM)
@@ -104,18 +109,20 @@ class Init:
                 self._renames.arm(number, after=after, any_file=any_file)
             case {"do": "machine", "folder": str(folder)}:
                 root.bind_machine(folder)
-                if self._own_cgroups:
-                    cgroups.make_root()
+                cgroups.make_root()
             case {"do": "socket"}:
                 return [socket.socket(socket.AF_INET, socket.SOCK_STREAM).detach()]
             case _:
                 raise OSError(errno.EINVAL, f"not understood: {order}")
         return []
 
-    def _start(self, argv: list[str], env: dict[str, str], log: int) -> None:
+    def _start(self, argv: list[str], env: dict[str, str], log: int, *, own_cgroups: bool) -> None:
         if self._kubelet:
             raise OSError(errno.EBUSY, "a kubelet is running")
         self._status = None
+        if own_cgroups != self._own_cgroups:
+            root.show_cgroups(own=own_cgroups)
+            self._own_cgroups = own_cgroups
         self._renames.begin()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
@@ -202,24 +209,25 @@ class Init:
             self.tell({"event": "exited", "status": self._status, "at_rename": killed})
 
 
-def _pid_1(control: socket.socket, runner: int | None, *, user: bool, own_cgroups: bool) -> None:
+def _pid_1(control: socket.socket, runner: int | None, *, user: bool) -> None:
     die_with_parent(signal.SIGKILL)
-    init = Init(control, runner, own_cgroups=own_cgroups)
+    hears = calls.can_be_heard()
+    init = Init(control, runner, hears)
     try:
-        root.build(own_cgroups=own_cgroups)
+        root.build()
         namespaces.bring_up_loopback()
     except OSError as error:
         init.tell({"error": namespaces.refusal("its file systems", error)})
         return
     folder = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    init.tell({"event": "ready", "user_namespace": user, "own_cgroups": own_cgroups}, [folder])
+    init.tell({"event": "ready", "user_namespace": user, "own_cgroups": hears}, [folder])
     os.close(folder)
     init.run()
 
 
 def begin(control: socket.socket, pipe: int, runner: int | None, words: list[str]) -> None:
     """Make a sandbox and wait for its end. ``runner`` is a pidfd; ``words``: ``user`` asks for a
-    user namespace, ``cgroups`` for cgroups of its own. ``pipe`` stays open until the end."""
+    user namespace. ``pipe`` stays open until the end."""
     control.set_inheritable(False)
     os.set_inheritable(pipe, False)
     try:
@@ -231,8 +239,7 @@ def begin(control: socket.socket, pipe: int, runner: int | None, words: list[str
     if child == 0:
         try:
             os.close(pipe)
-            own_cgroups = "cgroups" in words and calls.can_be_heard()
-            _pid_1(control, runner, user=user, own_cgroups=own_cgroups)
+            _pid_1(control, runner, user=user)
         finally:
             os._exit(0)
     control.close()

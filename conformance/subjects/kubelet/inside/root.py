@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from conformance.subjects.kubelet.inside import AREA, CGROUPS, STATE_DIR
+from conformance.subjects.kubelet.inside import AREA, CGROUPS, OWN_CGROUPS, STATE_DIR
 from conformance.subjects.kubelet.inside.syscalls import (
     BIND,
     NODEV,
@@ -47,10 +47,9 @@ _BASES: Final = ("/tmp", "/mnt", "/run", "/var")  # noqa: S108
 _UNREACHABLE: Final = (errno.EACCES, errno.ENOENT, errno.ESTALE, errno.ENOTCONN)
 
 
-def build(*, own_cgroups: bool) -> None:
-    """Make the new root and go there; with ``own_cgroups``, ``/sys/fs/cgroup`` is a hole too.
-    Raises ``OSError``."""
-    holes = _HOLES | {CGROUPS} if own_cgroups else _HOLES
+def build() -> None:
+    """Make the new root and go there. Raises ``OSError``."""
+    holes = _HOLES if Path(CGROUPS).is_dir() else _HOLES | {CGROUPS}
     mount("", "/", "", REC | PRIVATE)
     base = next(path for path in _BASES if Path(path).is_dir())
     mount("pinproof", base, "tmpfs", NOSUID | NODEV, "mode=755,size=1g")
@@ -63,6 +62,7 @@ def build(*, own_cgroups: bool) -> None:
     _mount_proc()
     for folder in ("tmp", "manifests", "machines", "versions"):
         Path(AREA, folder).mkdir()
+    Path(OWN_CGROUPS).mkdir()
     unmount(_HOST)
     Path(_HOST).rmdir()
     _share_state_dir()
@@ -126,6 +126,15 @@ def _make_private(setting: str) -> None:
     except PermissionError:  # in a user namespace some may not even be read
         own.write_text("0\n")
     mount(str(own), str(real), "", BIND)
+
+
+def show_cgroups(*, own: bool) -> None:
+    """Put the sandbox's own cgroups in the place of the host's, or take them away again. Raises
+    ``OSError``."""
+    if own:
+        mount(OWN_CGROUPS, CGROUPS, "", BIND)
+    else:
+        unmount(CGROUPS)
 
 
 def bind_machine(folder: str) -> None:
