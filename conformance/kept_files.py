@@ -29,6 +29,17 @@ FILES: Final = (
 )
 
 
+def whole_pods(text: str) -> frozenset[str]:
+    """The uids of the pods of which a state file says which CPUs they have as a whole. There are
+    none where it cannot be read."""
+    try:
+        found: Any = json.loads(text)
+        found = json.loads(found["data"]) if "data" in found else found
+        return frozenset(found.get("podEntries") or ())
+    except (ValueError, TypeError, AttributeError):
+        return frozenset()
+
+
 def layout_of(text: str) -> Layout | None:
     """The form of a state file, by the fields that it has; ``None``: it has none of the known
     forms. Whether its content is valid is not looked at."""

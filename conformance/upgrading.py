@@ -248,7 +248,9 @@ class Rehearsed:
     ``killed``: the file at whose rename the new kubelet was killed (``""``: it was not).
     ``broken_before``: the rules that the old kubelet breaks by itself. ``unlike_file``: in what the
     node differs from the plan's state file, which is expected, once the old kubelet has started.
-    ``silent``: why the models did not judge to the end (``""``: they did)."""
+    ``silent``: why the models did not judge to the end (``""``: they did). ``drained``: on which
+    legs something is broken although every pod is deleted before a kubelet goes (``None``: that was
+    not rehearsed)."""
 
     stages: tuple[Stage, ...]
     broken: tuple[Broken, ...]
@@ -258,6 +260,13 @@ class Rehearsed:
     broken_before: frozenset[str] = frozenset()
     unlike_file: tuple[Difference, ...] = ()
     silent: str = ""
+    drained: tuple[Leg, ...] | None = None
+
+    @property
+    def broken_legs(self) -> tuple[Leg, ...]:
+        """On which legs something broke, or pods that held CPUs would be ended."""
+        wrong = {one.leg for one in self.broken} | {one.leg for one in self.turns if one.ended}
+        return tuple(leg for leg in Leg if leg in wrong)
 
     @property
     def unrehearsed(self) -> tuple[str, ...]:
@@ -296,6 +305,22 @@ def rehearse(
     moved = _moved(before, after) if after.running else ()
     turn = Turn(refused.kubelet, leg, {}, refused.view.error, after.running, moved)
     return replace(found, turns=(turn,))
+
+
+def with_drained(
+    found: Rehearsed,
+    old: Subject,
+    new: Subject,
+    plan: Plan,
+    *,
+    say: Callable[[str], None] = lambda stage: None,
+) -> Rehearsed:
+    """The same, and whether it helps to delete every pod first, where something is broken while
+    pods run. Raises what :func:`rehearse` raises."""
+    if not found.broken_legs or not plan.stays_up:
+        return found
+    again = _rehearsed(old, new, replace(plan, going=Going.DRAIN, killed=None), say)
+    return replace(found, drained=again.broken_legs)
 
 
 def _rehearsed(old: Subject, new: Subject, plan: Plan, say: Callable[[str], None]) -> Rehearsed:
@@ -491,14 +516,7 @@ class _Rehearsal:
             self._take(Reboot(self._machine.name if self._plan.to_machine else ""))
             if self._before is not None:  # pods are to run again, on whichever CPUs
                 self._before = replace(self._before, cpusets={}, asked={})
-        if self._plan.to_config is not None:
-            self._config = self._plan.config if back else self._plan.to_config
-            self._take(Configure(self._config))
-        assert isinstance(kubelet, TakesOver)
-        kubelet.take_over(self._node)
-        self._kubelet, self._takes_over = kubelet.info, kubelet
-        self._model.hand_over(kubelet.info.release)
-        self._comparison.begin(self._model)
+        self._hand_over(kubelet, back=back)
         if self._plan.emptied is self._leg:
             self._forget()
         self._renew_uids()
@@ -525,6 +543,20 @@ class _Rehearsal:
             return pod
         own = next(one for one in self._plan.known if one.name == pod.name)
         return own if self._leg is Leg.BACK else replace(own, uid=f"{own.uid}-renewed")
+
+    def _hand_over(self, kubelet: Subject, *, back: bool) -> None:
+        """The next kubelet to start is this one. Where the configuration changes as well, it is one
+        that both know meanwhile."""
+        if self._plan.to_config is not None:
+            self._config = self._plan.config if back else self._plan.to_config
+            self._take(Configure(replace(self._config, feature_gates={}, policy_options={})))
+        assert isinstance(kubelet, TakesOver)
+        kubelet.take_over(self._node)
+        self._kubelet, self._takes_over = kubelet.info, kubelet
+        self._model.hand_over(kubelet.info.release)
+        self._comparison.begin(self._model)
+        if self._plan.to_config is not None:
+            self._take(Configure(self._config))
 
     def _kill_on_the_way(self, at: Killed, later: Pod | None) -> None:
         """Let the kubelet start, be given one pod more and be killed meanwhile; the pod is gone by

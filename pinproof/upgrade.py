@@ -21,7 +21,7 @@ from rich.text import Text
 import topologies
 from conformance.accounts import broken
 from conformance.explain import difference_lines
-from conformance.kept_files import FILES, STATE, layout_of
+from conformance.kept_files import FILES, STATE, layout_of, whole_pods
 from conformance.kubelets import releases
 from conformance.kubelets.binary import program_at, version_of
 from conformance.lockstep import holdings
@@ -39,6 +39,7 @@ from conformance.upgrading import (
     Turn,
     rehearse,
     rehearse_killed,
+    with_drained,
 )
 from conformance.verdict import ExitStatus, Verdict, worst
 from pinproof import inputs, upgrade_matrix
@@ -194,6 +195,7 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
         plan = replace(plan, going=going, to_machine=other, to_config=config)
         with busy("upgrade") as say:
             found = rehearse(before, after, plan, say=say)
+            found = with_drained(found, before, after, plan, say=say)
             killed = [*rehearse_killed(before, after, plan, say=say)] if asked.killed else []
     status = worst([_status(found), *(_status(one) for _, one in killed)])
     replay = shlex.join(["pinproof", "upgrade", *_arguments(context)])
@@ -387,9 +389,12 @@ def _file(name: str, kept: Kept) -> str:
     if kept.found is None or kept.found == kept.left:
         return form
     before = _form(kept.found)
+    lost = whole_pods(kept.found) - whole_pods(kept.left) if name == STATE else ()
+    without = f", pod entries lost: {len(lost)}" if lost else ""
     if name == STATE and before != form:
-        return f"{before} to {form}{'' if kept.started == kept.found else ' at once'}"
-    return f"{form} written"
+        at_once = "" if kept.started == kept.found else " at once"
+        return f"{before} to {form}{at_once}{without}"
+    return f"{form} written{without}"
 
 
 def _form(text: str) -> str:
@@ -438,9 +443,19 @@ def _tell(
     for point, rehearsed in killed:
         for line in _killed_lines(point, rehearsed):
             typer.echo(clean(line))
+    if found.drained is not None:
+        typer.echo(clean(_drained_line(found.drained)))
     if status is ExitStatus.NOT_CONFORMANT:
         typer.echo(clean(f"replay\n  {replay}"))
     typer.echo(clean(_verdict(found, plan)))
+
+
+def _drained_line(broken: Sequence[Leg]) -> str:
+    """Whether it helps to delete every pod first."""
+    if not broken:
+        return "Drained first (--by drain), nothing is broken."
+    legs = [str(leg) for leg in broken]
+    return f"Drained first (--by drain), {_and(legs)} still {_verb(legs, 'break')} a promise."
 
 
 def _killed_lines(point: str, found: Rehearsed) -> Iterator[str]:
@@ -499,7 +514,8 @@ def _outcome(found: Rehearsed, plan: Plan) -> str:
     way = f"from {_named(first)} to {_named(second)}{_elsewhere(first, second)}"
     broken = _broken_legs(found)
     if broken:
-        kept = [str(leg) for leg in Leg if leg not in broken]
+        kept = [str(one.leg) for one in found.stages if one.leg and one.leg not in broken]
+        kept = list(dict.fromkeys(kept))
         said = f"{_and([str(leg) for leg in broken])} {_verb(broken, 'break')} a promise"
         rest = f"; {_and(kept)} {_verb(kept, 'break')} none" if kept else ""
         return f"Rehearsed {way}: {said}{rest}."
@@ -591,6 +607,7 @@ def _facts(
             }
             for turn in found.turns
         ],
+        "broken if drained": None if found.drained is None else list(map(str, found.drained)),
         "not rehearsed": list(found.unrehearsed),
         "replay": replay,
     }

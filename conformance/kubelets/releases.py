@@ -8,7 +8,6 @@ what its CPU manager does (``reference.releases``). Sources: the releases' own c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 
@@ -78,17 +77,9 @@ REMOTE_FLAG_UNTIL: Final = Minor(1, 23)
 #: From the first to the last of them a kubelet asks for Docker before it does anything, and waits
 #: five seconds for it: :mod:`conformance.subjects.kubelet.docker`.
 ASKS_FOR_DOCKER: Final = (Minor(1, 19), Minor(1, 23))
-#: From here on pods have cgroups of their own in a sandbox; before, only where resizes in place are
-#: on, which need them (:mod:`conformance.subjects.kubelet.inside.cgroups`). A kubelet ends the
-#: containers of a pod that has none. From here on it ends those of older kubelets on a node, too
-#: (kubernetes/kubernetes#129385), so an upgrade comes to the same in a sandbox.
-_POD_CGROUPS_SINCE: Final = Minor(1, 31)
-_RESIZES: Final = "InPlacePodVerticalScaling"
-
-
-def has_pod_cgroups(release: Minor, gates: Mapping[str, bool]) -> bool:
-    """Whether pods have cgroups of their own in the sandbox of such a kubelet."""
-    return release >= _POD_CGROUPS_SINCE or gates.get(_RESIZES, False)
+#: From here on (1.33, and where resizes in place are enabled) a pod needs a cgroup of its own:
+#: :mod:`conformance.subjects.kubelet.inside.cgroups`.
+POD_CGROUPS_SINCE: Final = Minor(1, 27)
 
 
 def asks_for_docker(release: Minor) -> bool:

@@ -21,6 +21,7 @@ from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import RuntimeContainer
 from reference.pods.pod import Container, Kind, Pod
+from reference.view import Asked
 
 #: Rounds until nothing changes any more; two do, but for a pod's init containers, of which each
 #: round may take CPUs from one for another (1.16 and 1.17) and end as it began.
@@ -151,4 +152,5 @@ class KubeletByContainer(Kubelet):
                 ) from error
             if cpus:
                 self.runtime.update(pod.uid, container.name, cpus)
+            box.asked = Asked(cpus or None, None, id=box.id, raced=raced)
             box.running = container.kind is not Kind.INIT

@@ -7,7 +7,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import EINVAL, EPERM
 from pathlib import Path
@@ -36,14 +36,16 @@ class Inside:
         self.sandbox.await_birth()
         self._script = script
 
-    def start(self, program: str | Path, *arguments: str, own_cgroups: bool = False) -> None:
+    def start(
+        self, program: str | Path, *arguments: str, cgroups: Sequence[str] | None = None
+    ) -> None:
         """Start a program, or Python's code."""
         path = program if isinstance(program, Path) else self._script(program)
-        self.sandbox.start([str(path), *arguments], os.environ, own_cgroups=own_cgroups)
+        self.sandbox.start([str(path), *arguments], os.environ, cgroups=cgroups)
 
-    def run(self, program: str, *arguments: str, own_cgroups: bool = False) -> str:
+    def run(self, program: str, *arguments: str, cgroups: Sequence[str] | None = None) -> str:
         """What a program says; it has to end by itself."""
-        self.start(program, *arguments, own_cgroups=own_cgroups)
+        self.start(program, *arguments, cgroups=cgroups)
         self.until(lambda: not self.sandbox.running)
         assert self.sandbox.log is not None
         return self.sandbox.log.excerpt(tail=400)
@@ -340,7 +342,7 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
     )
     with made(script) as inside:
         inside.bind("1s-1n-4c-smt1", 0)
-        said = inside.run(program, own_cgroups=True)
+        said = inside.run(program, cgroups=())
     assert said.splitlines() == [
         "0x63677270 True ''",
         "None File exists No such file or directory",
@@ -359,12 +361,14 @@ def test_own_cgroups_are_seen_by_who_needs_them_and_stay(script: Script) -> None
     with made(script) as inside:
         inside.bind("1s-1n-4c-smt1", 0)
         hosts = inside.run(seen)
-        inside.run(f"import os; os.mkdir({pods!r})", own_cgroups=True)
-        assert inside.run(seen, own_cgroups=True) != hosts
+        inside.run(f"import os; os.mkdir({pods!r})", cgroups=())
+        assert inside.run(seen, cgroups=()) != hosts
         assert inside.run(seen) == hosts
-        assert inside.run(seen, own_cgroups=True).rstrip().endswith("True")
+        assert inside.run(seen, cgroups=()).rstrip().endswith("True")
         inside.bind("1s-1n-4c-smt2", 1)
-        assert inside.run(seen, own_cgroups=True).rstrip().endswith("False"), "it has booted"
+        assert inside.run(seen, cgroups=()).rstrip().endswith("False"), "it has booted"
+        found = "import os; print(sorted(os.listdir('/sys/fs/cgroup/kubepods/burstable/pod1')))"
+        assert "cpu.weight" in inside.run(found, cgroups=["kubepods/burstable/pod1"])
 
 
 RUNNER = """

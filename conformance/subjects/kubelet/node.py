@@ -40,6 +40,7 @@ from reference import steps
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import assigned, by_pod
 from reference.cpuset import CPUSet
+from reference.pods.qos import qos_class
 from reference.steps import RECONCILE_PERIOD, Kind, KubeletConfig, Pod, Step
 from reference.view import Phase, PodView, Version, View
 from topologies import Machine
@@ -203,7 +204,7 @@ class KubeletNode(SteppedNode):
     def _start(self) -> None:
         if not self._is_up():
             self._killed.clear()
-            self._process.start(self._config)
+            self._process.start(self._config, self._pod_cgroups())
 
     def _stop(self, kill: bool) -> None:
         if self._is_up():
@@ -398,6 +399,11 @@ class KubeletNode(SteppedNode):
             for view in [_pod_view(seen.get(uid), started.get(uid, {}), self._applied.get(name))]
         }
 
+    def _pod_cgroups(self) -> list[str]:
+        """The cgroups that pods that run have on a node; an older kubelet has made none here."""
+        ready = self.runtime.ready_pods()
+        return [_cgroup(pod) for pod in self._applied.values() if pod.uid in ready]
+
     def _name(self, uid: str) -> str:
         return self._names.get(uid, uid)
 
@@ -426,6 +432,13 @@ class KubeletNode(SteppedNode):
         if self._docker is not None:
             self._docker.close()
         self._sandboxes.give_back(self._sandbox)
+
+
+def _cgroup(pod: Pod) -> str:
+    """Below the root, as ``GetPodContainerName`` has it (``pod_container_manager_linux.go``)."""
+    kind = qos_class(pod)
+    above = "kubepods" if kind == "Guaranteed" else f"kubepods/{kind.lower()}"
+    return f"{above}/pod{pod.uid}"
 
 
 def _has_told(api: APIPods | None, process: KubeletProcess, applied: Mapping[str, Pod]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 from conformance.in_effect import LABEL
 from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets.klog import Log
-from conformance.kubelets.releases import Minor, has_pod_cgroups
+from conformance.kubelets.releases import POD_CGROUPS_SINCE, Minor
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
 from conformance.subjects.kubelet.runtime import FakeRuntime
@@ -120,19 +120,19 @@ class KubeletProcess:
 
     # --- start and stop ----------------------------------------------------------------------
 
-    def start(self, config: KubeletConfig) -> None:
-        """Start it, and wait until it is up, gives up or hangs. Raises :class:`SubjectLostError`
-        where it was refused an answer or a processor."""
+    def start(self, config: KubeletConfig, pods: Sequence[str] = ()) -> None:
+        """Start it, and wait until it is up, gives up or hangs. ``pods``: the cgroups of those that
+        run. Raises :class:`SubjectLostError` where it was refused an answer or a processor."""
         self._sandbox.path(DEVICE_SOCKET).unlink(missing_ok=True)
         self._give_certificates()
         release = self.binary.release
-        has_own = has_pod_cgroups(release, config.feature_gates)
-        own_cgroups = self._sandbox.own_cgroups and has_own
+        has_own = self._sandbox.own_cgroups and release >= POD_CGROUPS_SINCE
+        cgroups = pods if has_own else None
         settings = kubelet_config.configuration(
             release,
             config,
             user_namespace=self._sandbox.user_namespace,
-            own_cgroups=own_cgroups,
+            own_cgroups=has_own,
         )
         self._sandbox.write(kubelet_config.CONFIG_FILE, kubelet_config.file_text(settings))
         argv = kubelet_config.arguments(
@@ -142,7 +142,7 @@ class KubeletProcess:
         self._runtime.called = False
         self._runtime.not_served_paths.clear()
         env = {**_THRIFT, **os.environ, "TMPDIR": kubelet_config.TEMPORARY}
-        self._sandbox.start(argv, env, own_cgroups=own_cgroups)
+        self._sandbox.start(argv, env, cgroups=cgroups)
         seconds = self._patience.start
         if not self._sandbox.bell.until(self._up_or_down, seconds, slowest=_START_LOOK):
             self.note_hang(f"not up after {seconds:g} s: {self._what_is_missing()}", seconds)

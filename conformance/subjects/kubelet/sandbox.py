@@ -98,15 +98,20 @@ class Sandbox:
         draft.replace(path)
 
     def start(
-        self, argv: Sequence[str], env: Mapping[str, str], *, own_cgroups: bool = False
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        cgroups: Sequence[str] | None = None,
     ) -> None:
-        """Start a kubelet, with cgroups of the sandbox's own or with the host's; raises :class:`SubjectLostError` where it cannot be executed."""
+        """Start a kubelet, with cgroups of the sandbox's own, in which these ``cgroups`` are, or
+        with the host's. Raises :class:`SubjectLostError` where it cannot be executed."""
         ours, theirs = os.pipe()
         self.exit_status, self._running, self.killed_at_rename = None, True, ""
         self.log = Log(os.fdopen(ours, "rb"), self.bell.ring)
         try:
             order = {"do": "start", "argv": list(argv), "env": dict(env)}
-            self._ask({**order, "own_cgroups": own_cgroups}, [theirs])
+            self._ask({**order, "cgroups": cgroups if cgroups is None else list(cgroups)}, [theirs])
         except SubjectLostError as error:
             self._running = False
             raise SubjectLostError(f"{argv[0]} cannot be executed: {error}") from error

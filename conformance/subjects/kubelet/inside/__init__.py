@@ -14,8 +14,8 @@ from typing import Final
 AREA: Final = "/pinproof"
 STATE_DIR: Final = "/var/lib/kubelet"
 CGROUPS: Final = "/sys/fs/cgroup"
-#: Where the cgroups that are none are kept; a kubelet that has them sees this folder in the place of
-#: the host's.
+#: Where the cgroups that are none are kept. A kubelet that has them sees this folder in the place
+#: of the host's.
 OWN_CGROUPS: Final = f"{AREA}/cgroup"
 #: The CPU manager's state file, and where every version of it is kept, by its number.
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"

@@ -20,6 +20,7 @@ import errno
 import itertools
 import os
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -81,6 +82,17 @@ def make_root() -> None:
 def _fill(folder: Path, files: dict[str, str]) -> None:
     for name, content in files.items():
         (folder / name).write_text(content)
+
+
+def make(paths: Iterable[str]) -> None:
+    """Make these cgroups (``kubepods/burstable/pod1``) and those above, as far as they are not
+    there."""
+    for path in paths:
+        parts = path.split("/")
+        for number in range(1, len(parts) + 1):
+            folder = "/".join([OWN_CGROUPS, *parts[:number]])
+            if not Path(folder).exists():
+                _make(folder)
 
 
 def carry_out(call: int, pid: int, arguments: list[int]) -> int | None:

@@ -90,9 +90,9 @@ class Init:
                 "do": "start",
                 "argv": list(argv),
                 "env": dict(env),
-                "own_cgroups": bool(own_cgroups),
+                "cgroups": (None | list()) as paths,
             }:
-                self._start(argv, env, descriptors[0], own_cgroups=own_cgroups)
+                self._start(argv, env, descriptors[0], paths)
             case {"do": "terminate"}:
                 if self._kubelet:
                     os.killpg(self._kubelet, signal.SIGTERM)
@@ -116,13 +116,13 @@ class Init:
                 raise OSError(errno.EINVAL, f"not understood: {order}")
         return []
 
-    def _start(self, argv: list[str], env: dict[str, str], log: int, *, own_cgroups: bool) -> None:
+    def _start(
+        self, argv: list[str], env: dict[str, str], log: int, paths: list[str] | None
+    ) -> None:
         if self._kubelet:
             raise OSError(errno.EBUSY, "a kubelet is running")
         self._status = None
-        if own_cgroups != self._own_cgroups:
-            root.show_cgroups(own=own_cgroups)
-            self._own_cgroups = own_cgroups
+        self._show_cgroups(paths)
         self._renames.begin()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
@@ -131,6 +131,14 @@ class Init:
                 if self._kubelet == 0:
                     self._become(argv, env, log, theirs)
             self._learn(ours)
+
+    def _show_cgroups(self, paths: list[str] | None) -> None:
+        """Let the next kubelet see the sandbox's own cgroups, in which these are, or the host's."""
+        own = paths is not None
+        if own is not self._own_cgroups:
+            root.show_cgroups(own=own)
+            self._own_cgroups = own
+        cgroups.make(paths or ())
 
     def _learn(self, child: socket.socket) -> None:
         """What became of the child: first the descriptor of its calls, then the error that kept
