@@ -555,8 +555,9 @@ class _Rehearsal:
         self._kubelet, self._takes_over = kubelet.info, kubelet
         self._model.hand_over(kubelet.info.release)
         self._comparison.begin(self._model)
-        if self._plan.to_config is not None:
-            self._take(Configure(self._config))
+        if self._plan.to_config is not None:  # what is wrong by now shows when it starts
+            self._node.do(Configure(self._config))
+            self._model.after(Configure(self._config))
 
     def _kill_on_the_way(self, at: Killed, later: Pod | None) -> None:
         """Let the kubelet start, be given one pod more and be killed meanwhile; the pod is gone by

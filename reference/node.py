@@ -426,7 +426,11 @@ class Node:
             return
         except KubeletError as error:
             if panic_is_caught(error, self._release):
-                self._go_on_without_managers(str(error))
+                managers = (self._devices, self._memory)
+                fresh = self._maker.started(
+                    self._info, self._config, None, self._runtime, *managers
+                )
+                self._hang_at_start(fresh, panic=str(error))
                 return
             self._errors = tuple(error_text(error, one, self._release) for one in error.possible)
             self._exit_status = status(error, self._release)
@@ -484,17 +488,15 @@ class Node:
         if text != self._state_file:
             self._write(text)
 
-    def _go_on_without_managers(self, panic: str) -> None:
-        """It neither comes up nor ends. The state file stays as it is, and what becomes of pods is
-        not modelled."""
-        managers = (self._devices, self._memory)
-        fresh = self._maker.started(self._info, self._config, None, self._runtime, *managers)
-        self._errors, self._kubelet, self._without_managers = (), fresh, True
-        self._hangs = f"it goes on without its managers after a panic: {panic}"
-
-    def _hang_at_start(self, fresh: Kubelet) -> None:
+    def _hang_at_start(self, fresh: Kubelet, *, panic: str = "") -> None:
+        """It neither comes up nor ends. After a ``panic`` the state file stays as it is, and what
+        becomes of pods is not modelled."""
         self._errors, self._gone = (), set()
         self._kubelet, self._runtime = fresh, fresh.runtime
+        if panic:
+            self._hangs = f"it goes on without its managers after a panic: {panic}"
+            self._without_managers = True
+            return
         (pod,) = self._manifests.values()
         self._take_up(pod)
         self._save()

@@ -336,7 +336,7 @@ def test_a_matrix_says_in_letters_what_each_upgrade_does() -> None:
     lines = _lines(done)
     assert lines[:4] == [
         "plain, from to 1.17 to 1.36 to 1.37",
-        "1.17 (···) (???) (X·X)",
+        "1.17 (···) (RX·) (X·X)",
         "1.36 (X·X) (···) (···)",
         "1.37 (X·X) (···) (···)",
     ]

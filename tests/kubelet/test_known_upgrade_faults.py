@@ -65,7 +65,7 @@ def _rehearsed(plan: Plan, old: Subject, new: Subject) -> Rehearsed:
 def _summary(found: Rehearsed) -> dict[str, Any]:
     return {
         "broken": [(one.leg, one.rule) for one in found.broken],
-        "turns": [(one.leg, one.refusal, one.recovered, one.moved) for one in found.turns],
+        "turns": [(one.leg, bool(one.refusal), one.recovered, one.moved) for one in found.turns],
         "drained": found.drained,
         "files": [layout_of(stage.files[STATE].left or "") for stage in found.stages],
     }

@@ -52,10 +52,9 @@ def test_a_version_1_file_is_read_and_left_as_it_is_until_1_37_refuses_it() -> N
         "could not restore state from checkpoint: json: cannot unmarshal string into Go struct "
         "field CPUManagerCheckpointV2.entries of type map[string]string, please drain this node"
     )
-    with pytest.raises(NotModelled, match="containers that the file has by id are started again"):
-        _started(node, "1.36")
-    node, view = _started(node, "1.30")
-    assert view.running
+    node, view = _started(node, "1.36")  # it ends the containers that the file has by id
+    assert (view.state_file, view.assignments) == (file, {"a": {"c": CPUSet([1, 5])}})
+    assert view.asked["a"]["c"].id
 
 
 @pytest.mark.parametrize("kind", [Node, BranchingNode])

@@ -204,7 +204,10 @@ class KubeletNode(SteppedNode):
     def _start(self) -> None:
         if not self._is_up():
             self._killed.clear()
-            self._process.start(self._config, self._pod_cgroups())
+            # Pods that run have cgroups on a node, which an older kubelet has not made here.
+            ready = self.runtime.ready_pods()
+            cgroups = [_cgroup(pod) for pod in self._applied.values() if pod.uid in ready]
+            self._process.start(self._config, cgroups)
 
     def _stop(self, kill: bool) -> None:
         if self._is_up():
@@ -398,11 +401,6 @@ class KubeletNode(SteppedNode):
             for uid, name in names.items()
             for view in [_pod_view(seen.get(uid), started.get(uid, {}), self._applied.get(name))]
         }
-
-    def _pod_cgroups(self) -> list[str]:
-        """The cgroups that pods that run have on a node; an older kubelet has made none here."""
-        ready = self.runtime.ready_pods()
-        return [_cgroup(pod) for pod in self._applied.values() if pod.uid in ready]
 
     def _name(self, uid: str) -> str:
         return self._names.get(uid, uid)
