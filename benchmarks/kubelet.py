@@ -48,9 +48,15 @@ class Stopwatch:
         self._ordered = 0.0
         node.sandbox.start = self._ordering  # type: ignore[method-assign]
 
-    def _ordering(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+    def _ordering(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        cgroups: Sequence[str] | None = None,
+    ) -> None:
         self._ordered = time.time()
-        self._start(argv, env)
+        self._start(argv, env, cgroups=cgroups)
 
     def kubelets_own(self) -> float:
         """Seconds from that moment to the socket."""

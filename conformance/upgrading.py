@@ -408,8 +408,8 @@ class _Rehearsal:
         notes = [*self._notes, *self._model.notes]
         found = (tuple(self._stages), tuple(self._broken), tuple(notes), tuple(self._turns))
         before = frozenset(self._broken_before)
-        after = (self._unlike_file, self._model.silent)
-        return Rehearsed(*found, self._killed_at, before, *after)
+        unlike, silent = self._unlike_file, self._model.silent
+        return Rehearsed(*found, self._killed_at, before, unlike, silent)
 
     def _turned(self, view: View, kubelet: Subject, title: str, later: Pod | None) -> View:
         """The node once this kubelet runs in place of the other, if it can, and has been given one
@@ -659,7 +659,8 @@ class _Rehearsal:
         fresh = found if isinstance(step, Start) else [x for x in found if x not in self._last]
         self._last = found
         fresh = [one for one in fresh if one.rule not in self._broken_before]
-        unlike = self._unlike_model(step, expected, seen)
+        differing = [] if expected is None else differences(expected, seen, self._can)
+        unlike = self._model.unlike(step, differing, self._kubelet)
         wrong = list(_by_rule(fresh)) or unlike
         if self._leg is not None:
             where = (step.sentence, self._kubelet, self._leg)
@@ -667,16 +668,6 @@ class _Rehearsal:
             return
         self._broken_before |= {one.rule for one in fresh}
         self._notes += [f"broken before the upgrade as well: {rule}" for rule, _, _ in wrong]
-
-    def _unlike_model(self, step: Step, expected: View | None, seen: View) -> list[_Found]:
-        """A node that differs from the model is not compared with it any more."""
-        unlike = [] if expected is None else differences(expected, seen, self._can)
-        if not unlike:
-            return []
-        name = self._model.name
-        self._model.silence(f"{self._kubelet.name} differs from {name}")
-        rule = as_expected(step.sentence, name)
-        return [(rule, name, tuple(unlike))]
 
     def _situation(self) -> Situation:
         topology = topology_of(
@@ -722,6 +713,16 @@ class _Model:
             self.notes.append(f"from here on {NO_MODEL} judge: {why}")
             self.silent = self.silent or why
         self._oracle = None
+
+    def unlike(
+        self, step: Step, differing: Sequence[Difference], kubelet: SubjectInfo
+    ) -> list[_Found]:
+        """What differs after a step, as it is told. A node that differs from the model is not
+        compared with it any more."""
+        if not differing:
+            return []
+        self.silence(f"{kubelet.name} differs from {self.name}")
+        return [(as_expected(step.sentence, self.name), self.name, tuple(differing))]
 
     def hand_over(self, release: str) -> None:
         self.name = f"the model of {release}"
