@@ -9,8 +9,8 @@ What never does: how one is rehearsed (:mod:`conformance.upgrading`), and how th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from enum import Enum
 from itertools import permutations
@@ -22,7 +22,7 @@ from conformance.discovered import first_core, topology_of
 from conformance.pods import exclusive, guaranteed, guaranteed_of, pooled
 from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
 from conformance.results import Difference
-from conformance.subject import Subject, SubjectError
+from conformance.subject import Subject, SubjectError, WaitsMost
 from conformance.upgrading import Broken, Leg, Plan, rehearse
 from reference import CPUTopology
 from reference.behaviours import Behaviour
@@ -177,11 +177,13 @@ def cells(
     are ``known`` already are given as they are."""
     kept = {one.key: one for one in known}
     own: dict[tuple[str, str], frozenset[str]] = {}
+    both = {pair[:2]: subjects(*pair[:2]) for pair in wanted}
     threads = ThreadPoolExecutor(at_a_time, "upgrade-matrix")
+    begun: list[Future[Cell]] = []
     try:
         for alike in (True, False):
             begun = [
-                threads.submit(_cell, pair, subjects(*pair[:2]), machine, own, kept)
+                threads.submit(_cell, pair, both[pair[:2]], machine, own, kept)
                 for pair in wanted
                 if (pair[0] == pair[1]) is alike
             ]
@@ -191,7 +193,17 @@ def cells(
                     own[found.old, found.setting] = frozenset(found.own)
                 yield found
     finally:
-        threads.shutdown(cancel_futures=True)
+        threads.shutdown(wait=False, cancel_futures=True)
+        if not all(one.done() for one in begun):
+            _interrupt({id(one): one for pair in both.values() for one in pair}.values())
+        threads.shutdown()
+
+
+def _interrupt(subjects: Iterable[Subject]) -> None:
+    """Let rehearsals under way end at once."""
+    for one in subjects:
+        if isinstance(one, WaitsMost):
+            one.interrupt()
 
 
 def _cell(
