@@ -646,7 +646,12 @@ class _Rehearsal:
         again = set(_restarted(self._expected, expected))
         if again <= set(_restarted(before, seen)):
             return seen
-        return self._node.settle(lambda view: again <= set(_restarted(before, view)))
+        ran = [pod for pod in seen.pods if _runs(seen, pod)]
+        return self._node.settle(
+            lambda view: (
+                again <= set(_restarted(before, view)) and all(_runs(view, pod) for pod in ran)
+            )
+        )
 
     def _judge(self, step: Step, expected: View | None, seen: View) -> None:
         situation, before = self._situation(), self._before
