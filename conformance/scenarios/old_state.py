@@ -106,7 +106,7 @@ def bad_file_panics(node: LockstepNode) -> None:
     sources.CPUS_CHANGED, since="1.12", until="1.17", capabilities=_EDITS,
 )  # fmt: skip
 def of_other_cpus_stops_the_managers(node: LockstepNode) -> None:
-    """A known defect: the policy's panic is caught, and nobody sees it but in the log. Without the
+    """A known defect: the policy's panic is caught, and stands in the log alone. Without the
     file the kubelet starts with every CPU shared."""
     node.expect_hang()
     more = node.cpus | CPUSet([max(node.topology.details) + 1])
