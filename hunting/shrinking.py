@@ -17,8 +17,10 @@ from conformance.pods import guaranteed
 from hunting.replaying import replayed
 from hunting.scope import Task, regular, uneven
 from hunting.walk import Broken
+from reference import CPUSet
+from reference.behaviours import Behaviour
 from reference.pods.qos import whole_cpus
-from reference.releases import LATEST
+from reference.releases import LATEST, has
 from reference.steps import (
     Apply,
     ApplyTogether,
@@ -72,8 +74,12 @@ def _fewer(broken: Broken) -> Iterator[_Tried]:
     yield from _of_one_release(broken)
     if any(isinstance(one, Configure) for one in broken.steps):
         return  # which have the whole configuration in them
-    for config in plainer(broken.task.config):
-        yield replace(broken.task, config=config), broken.steps
+    config, release = broken.task.config, broken.task.release
+    if config.system_reserved and has(release, Behaviour.RESERVED_CPU_LIST):
+        listed = replace(config, system_reserved=None, reserved_system_cpus=CPUSet([0]))
+        yield replace(broken.task, config=listed), broken.steps
+    for plain in plainer(config):
+        yield replace(broken.task, config=plain), broken.steps
 
 
 def _smaller(broken: Broken) -> Iterator[_Tried]:

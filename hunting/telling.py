@@ -6,11 +6,8 @@ What belongs here: texts. What never does: a judgement.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
-from enum import Enum
 from io import StringIO
 from pprint import pformat
-from typing import Any, Final
 
 import yaml
 from rich.console import Console
@@ -18,12 +15,11 @@ from rich.console import Console
 from conformance.kubelets.manifests import manifest
 from conformance.promises import promise_of
 from conformance.source import Source
-from hunting.calls import call
 from hunting.finds import Find
 from hunting.replaying import breaking_alone, replayed, spans
+from hunting.source import IMPORTS, call_of, code_of
 from hunting.walk import Ground, Tally
-from reference import CPUSet
-from reference.steps import Apply, Pod, Reboot, Step
+from reference.steps import Apply
 from reference.view import Phase, View
 from topologies import drawing
 
@@ -172,55 +168,6 @@ def {name.replace("-", "_")}(node: LockstepNode) -> None:
     node.expect_broken({find.rule!r})
 {chr(10).join(f"    {one}" for one in calls)}
 '''
-
-
-#: What a scenario of a find may need; ``ruff check --fix`` drops the rest.
-IMPORTS: Final = '''"""Found by pinproof."""
-
-from __future__ import annotations
-
-import topologies
-from conformance.lockstep import LockstepNode
-from conformance.scenario import Level, Source, scenario
-from reference import CPUSet
-from reference.steps import (
-    AskAllocatable, AskMetrics, AskPodResources, Container, Device, EndStopping, FailUpdates,
-    KillAtRename, Kind, KubeletConfig, Pod, PodResources, RegisterDevices, RestartPolicy,
-    RestartRuntime, TakeOver,
-)
-
-'''
-
-
-def code_of(value: Any) -> str:
-    """A value as Python source, without what is the default."""
-    if isinstance(value, Enum):
-        return str(value)
-    if isinstance(value, CPUSet):
-        return f"CPUSet({list(value)})"
-    if isinstance(value, tuple):
-        return f"({''.join(f'{code_of(one)}, ' for one in value)})"
-    if not is_dataclass(value):
-        return repr(value)
-    given = {one.name: getattr(value, one.name) for one in fields(value)}
-    plain = {one.name: _default(one) for one in fields(value)}
-    if isinstance(value, Pod):
-        plain["uid"] = replace(value, uid="").uid  # which follows from the name
-    parts = [f"{name}={code_of(held)}" for name, held in given.items() if held != plain[name]]
-    return f"{type(value).__name__}({', '.join(parts)})"
-
-
-def _default(one: Field[Any]) -> object:
-    return one.default if one.default_factory is MISSING else one.default_factory()
-
-
-def call_of(step: Step) -> str:
-    """The call by which a scenario takes a step, as Python source."""
-    method, values, named = call(step)
-    parts = [*map(code_of, values), *(f"{name}={code_of(value)}" for name, value in named.items())]
-    if isinstance(step, Reboot):
-        parts = [f"topologies.machine({one})" for one in parts]
-    return f"node.{method}({', '.join(parts)})"
 
 
 def report(find: Find) -> str:

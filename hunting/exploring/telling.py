@@ -15,7 +15,7 @@ from conformance.results import Result
 from hunting.exploring.campaign import Cause, Exploration
 from hunting.exploring.covering import Pair
 from hunting.exploring.history import History
-from hunting.telling import IMPORTS, call_of, code_of
+from hunting.source import IMPORTS, call_of, code_of
 
 CAUSES: Final = "causes"
 HISTORY: Final = "history.json"

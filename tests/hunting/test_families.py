@@ -14,11 +14,11 @@ from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.promises import histories
 from conformance.subject import SubjectUsageError
 from conformance.written import read, written
-from hunting import telling
 from hunting.families import DEVICE, FAMILIES, Scene, configured, moves_of, named
 from hunting.moves import next_moves
 from hunting.replaying import replayed
 from hunting.scope import Task, configurations, tasks
+from hunting.source import call_of
 from hunting.walk import Ground, State, Tally, moves_from, search
 from reference import CPUSet
 from reference.steps import (
@@ -105,7 +105,7 @@ def test_families_are_named_in_a_list() -> None:
 def test_every_step_of_a_family_is_written_and_read_again(step: Step) -> None:
     """As a find keeps it; and as a scenario takes it, by a method that its node has."""
     assert read(written(step)) == step
-    call = ast.parse(telling.call_of(step), mode="eval").body
+    call = ast.parse(call_of(step), mode="eval").body
     assert isinstance(call, ast.Call)
     assert isinstance(call.func, ast.Attribute)
     assert hasattr(LockstepNode, call.func.attr)

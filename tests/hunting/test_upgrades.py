@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+import topologies
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
 from conformance.promises import promise_of
-from conformance.subject import Subject, SubjectUsageError
-from conformance.subjects.reference import ReferenceSubject
+from conformance.scenario import Scenario
+from conformance.subject import Subject, SubjectUnable, SubjectUsageError
+from conformance.subjects.reference import ModelNode, ReferenceSubject
 from hunting import telling, walk
 from hunting.campaign import FILE, Campaign, Header, Shard, read
 from hunting.confirming import Witnesses, confirmed
@@ -20,6 +25,7 @@ from hunting.defects import DEFECTS
 from hunting.finds import Collection, Find
 from hunting.replaying import replayed
 from hunting.scope import POD_LEVEL, Task, tasks
+from hunting.shrinking import shrunk_in_place
 from hunting.upgrades import configurations_for, neighbours
 from hunting.walk import Ground, Tally, search
 from reference import CPUSet
@@ -28,11 +34,13 @@ from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.releases import minor_of
 from reference.steps import Apply, Delete, KubeletConfig, Start, Step, Stop, TakeOver
 from tests.cli.running import pinproof
+from tests.conformance.doctored import Doctored
 from tests.reference.nodes import EIGHT, do, tree
 
 _RESERVED: Final = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 _AMOUNT: Final = KubeletConfig(system_reserved="1.0001")
 _FULL: Final = replace(_RESERVED, policy_options={"full-pcpus-only": "true"})
+_FILLED: Final = (Start(), Apply(guaranteed("p1", 2)), Stop(), Start())
 _UPGRADES: Final = ("upgrades",)
 _TINY: Final = "1s-1n-3c-smt1"
 
@@ -129,6 +137,14 @@ def test_a_kubelet_that_never_starts_with_these_settings_breaks_no_promise() -> 
     assert _finds(Task("1.37", "1s-1n-2c-smt1", config, ("1.36",))) == []
 
 
+def test_an_amount_that_does_not_matter_is_a_list() -> None:
+    """A pod of two CPUs is refused under full-pcpus-only at any restart of 1.36."""
+    config = replace(_FULL, reserved_system_cpus=None, system_reserved="1.0001")
+    broken = replayed(Task("1.36", "1s-1n-4c-smt1", config), _FILLED, "goes-on")
+    assert broken is not None
+    assert shrunk_in_place(broken).task.config == _FULL
+
+
 # -- how it is searched --------------------------------------------------------------------------
 
 
@@ -210,8 +226,30 @@ def test_a_find_is_told_with_both_releases() -> None:
     assert "1.36 after 1.37" in telling.report(find)
     source = telling.scenario(find)
     assert "node.take(TakeOver(release='1.36'))" in source
-    compile(source, "scenario", "exec")
     assert telling.script(find).count("TakeOver") == 1
+
+
+@pytest.mark.parametrize(("alone", "verdict"), [(False, "pass"), (True, "skip")])
+def test_a_scenario_of_a_find_is_run_where_a_kubelet_can_be_replaced(
+    alone: bool, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the model, and not by a subject that is one kubelet."""
+    registered: dict[str, Scenario] = {}
+    monkeypatch.setattr("conformance.scenario._REGISTRY", registered)
+    find = _find(config=_FULL)
+    exec(compile(telling.scenario(find), "found.py", "exec"), {"__name__": "found"})
+    (made,) = registered.values()
+    subject = Doctored(lambda node, *_: _OfOne(node._node) if alone else node, release="1.37")
+    oracle = partial(ModelOracle, release="1.37")
+    case = Case(made, topologies.machine(find.machine))
+    assert judge(case, subject, oracle=oracle, release="1.37").result.verdict == verdict
+
+
+class _OfOne(ModelNode):
+    def do(self, step: Step) -> None:
+        if isinstance(step, TakeOver):
+            raise SubjectUnable("a kubelet of another release is another subject")
+        super().do(step)
 
 
 def _opened(name: str) -> Subject:

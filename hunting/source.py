@@ -1,16 +1,34 @@
-"""The call of a scenario's node by which it takes a step.
+"""A scenario as Python source: the calls by which it takes steps, and the values in them.
 
-What belongs here: which method takes which step, and with what, as a scenario's source has it. What
-never does: that source (``telling``).
+What belongs here: source. What never does: the text around it (``telling``), and its promise, which
+is for a person to write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, Final
 
-from reference import NotModelled, steps
-from reference.steps import Step
+from reference import CPUSet, NotModelled, steps
+from reference.steps import Pod, Step
+
+#: What a scenario of a find may need; ``ruff check --fix`` drops the rest.
+IMPORTS: Final = '''"""Found by pinproof."""
+
+from __future__ import annotations
+
+import topologies
+from conformance.lockstep import LockstepNode
+from conformance.scenario import Level, Source, scenario
+from reference import CPUSet
+from reference.steps import (
+    AskAllocatable, AskMetrics, AskPodResources, Container, Device, EndStopping, FailUpdates,
+    KillAtRename, Kind, KubeletConfig, Pod, PodResources, RegisterDevices, RestartPolicy,
+    RestartRuntime, TakeOver,
+)
+
+'''
 
 _ASKS: Final = (
     steps.AskPodResources, steps.AskAllocatable, steps.AskMetrics, steps.FloodPodResources,
@@ -20,20 +38,8 @@ _OF_RUNTIME: Final = (
 )  # fmt: skip
 
 
-class Call(NamedTuple):
-    """A method of :class:`conformance.lockstep.LockstepNode`, and what it is given."""
-
-    method: str
-    values: tuple[object, ...] = ()
-    named: Mapping[str, object] = {}
-
-
-def _call(method: str, *values: object, **named: object) -> Call:
-    return Call(method, values, named)
-
-
-def call(step: Step) -> Call:
-    """The call for this step; that of a reboot is given the machine's name, where it has one.
+def call_of(step: Step) -> str:
+    """The call of :class:`conformance.lockstep.LockstepNode` by which a scenario takes a step.
     Raises :class:`NotModelled` for a step that no history has."""
     match step:
         case steps.Start():
@@ -57,7 +63,7 @@ def call(step: Step) -> Call:
         case steps.AddEphemeral(pod=name, container=container):
             return _call("add_ephemeral", name, container)
         case steps.Reboot(machine=name):
-            return _call("reboot", *([name] if name else []))
+            return f"node.reboot({f'topologies.machine({name!r})' if name else ''})"
         case steps.Configure(config=config):
             return _call("configure", config)
         case steps.RemoveState():
@@ -79,3 +85,30 @@ def call(step: Step) -> Call:
     if isinstance(step, _OF_RUNTIME):
         return _call("to_runtime", step)
     raise NotModelled(f"{type(step).__name__}: no step of an explored history")
+
+
+def _call(method: str, *values: object, **named: object) -> str:
+    parts = [*map(code_of, values), *(f"{name}={code_of(value)}" for name, value in named.items())]
+    return f"node.{method}({', '.join(parts)})"
+
+
+def code_of(value: Any) -> str:
+    """A value as Python source, without what is the default."""
+    if isinstance(value, Enum):
+        return str(value)
+    if isinstance(value, CPUSet):
+        return f"CPUSet({list(value)})"
+    if isinstance(value, tuple):
+        return f"({''.join(f'{code_of(one)}, ' for one in value)})"
+    if not is_dataclass(value):
+        return repr(value)
+    given = {one.name: getattr(value, one.name) for one in fields(value)}
+    plain = {one.name: _default(one) for one in fields(value)}
+    if isinstance(value, Pod):
+        plain["uid"] = replace(value, uid="").uid  # which follows from the name
+    parts = [f"{name}={code_of(held)}" for name, held in given.items() if held != plain[name]]
+    return f"{type(value).__name__}({', '.join(parts)})"
+
+
+def _default(one: Field[Any]) -> object:
+    return one.default if one.default_factory is MISSING else one.default_factory()
