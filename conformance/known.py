@@ -22,11 +22,19 @@ from conformance.records import KnownFailure, Result
 from conformance.verdict import ExitStatus, Verdict, exit_status
 
 _FIELDS: Final = {"scenario": str, "machine": str, "reason": str, "link": str, "expires": date}
+_KINDS: Final[Mapping[type, str]] = {
+    str: "a text",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+    date: "a date like 2027-01-31",
+}
 _REQUIRED: Final = ("scenario", "reason", "expires")
 
 
 class KnownFailuresError(Exception):
-    """A file of known failures cannot be used; ``str()`` is one line that names file and entry."""
+    """A file of known failures, or of what a fork changes, cannot be used; ``str()`` is one line
+    that names file and entry."""
 
 
 class Standing(Enum):
@@ -57,13 +65,16 @@ class KnownFailures:
         return cls(entries, (moment.astimezone(UTC) if moment.tzinfo else moment).date())
 
     def entry(self, result: Result) -> KnownFailure | None:
-        """The entry about this result: the first that has its scenario and machine."""
+        """The entry about this result: the first that has its scenario and machine, and in which
+        it differs if it fails."""
         name = result.machine.name
         return next(
             (
                 one
                 for one in self.entries
-                if one.scenario == result.scenario and fnmatchcase(name, one.machine)
+                if one.scenario == result.scenario
+                and fnmatchcase(name, one.machine)
+                and _differs(result, one.differs)
             ),
             None,
         )
@@ -80,7 +91,10 @@ class KnownFailures:
         return Standing.KNOWN if verdict is Verdict.FAIL else Standing.FIXED
 
     def is_expired(self, entry: KnownFailure) -> bool:
-        """From the day after its date on. A date that is none has passed."""
+        """From the day after its date on. A date that is none has passed; what a fork changes on
+        purpose may have no date."""
+        if entry.name and not entry.expires:
+            return False
         try:
             return date.fromisoformat(entry.expires) < self.today
         except ValueError:
@@ -108,6 +122,13 @@ class KnownFailures:
         return ExitStatus.CONFORMANT if part and status is ExitStatus.TOO_FEW else status
 
 
+def _differs(result: Result, part: str) -> bool:
+    """Whether a failure is about this, as far as it says what differs."""
+    if result.failure is None or not part:
+        return True
+    return any(part in one.what for one in result.failure.differences)
+
+
 def tally(standings: Iterable[Standing]) -> dict[Standing, int]:
     """How often each standing occurs; all are present."""
     return dict.fromkeys(Standing, 0) | Counter(standings)
@@ -116,35 +137,52 @@ def tally(standings: Iterable[Standing]) -> dict[Standing, int]:
 def read(path: Path, ids: Collection[str]) -> list[KnownFailure]:
     """The entries of a file; ``ids`` are those of all scenarios. Raises
     :class:`KnownFailuresError`."""
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise KnownFailuresError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise KnownFailuresError(f"{path}: not TOML: {error}") from error
+    found = loaded(path)
     tables = found.pop("known", [])
     if found or not isinstance(tables, list):
         raise KnownFailuresError(f"{path}: it has nothing but tables [[known]]")
     return [_entry(one, f"{path}: entry {number}", ids) for number, one in enumerate(tables, 1)]
 
 
-def _entry(table: Any, where: str, ids: Collection[str]) -> KnownFailure:
+def loaded(path: Path) -> dict[str, Any]:
+    """A TOML file. Raises :class:`KnownFailuresError`."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise KnownFailuresError(f"{path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise KnownFailuresError(f"{path}: not TOML: {error}") from error
+
+
+def checked(
+    table: Any, kinds: Mapping[str, type], required: Sequence[str], where: str
+) -> dict[str, Any]:
+    """A table whose fields are of these kinds, and has the required ones. Raises
+    :class:`KnownFailuresError`."""
     if not isinstance(table, dict):
-        raise KnownFailuresError(f"{where}: not a table [[known]]")
+        raise KnownFailuresError(f"{where}: not a table")
     for name, value in table.items():
-        kind = _FIELDS.get(name)
+        kind = kinds.get(name)
         if kind is None:
             raise KnownFailuresError(f"{where}: unknown field {name!r}")
         if type(value) is not kind or value == "":
-            wanted = "a date like 2027-01-31" if kind is date else "a text"
-            raise KnownFailuresError(f"{where}: {name} is {wanted}")
-    if lacking := [name for name in _REQUIRED if name not in table]:
+            raise KnownFailuresError(f"{where}: {name} is {_KINDS[kind]}")
+    if lacking := [name for name in required if name not in table]:
         raise KnownFailuresError(f"{where}: {lacking[0]} is missing")
-    scenario = table["scenario"]
+    return table
+
+
+def require_scenario(scenario: str, ids: Collection[str], where: str) -> None:
+    """Raises :class:`KnownFailuresError` for what is no scenario."""
     if scenario not in ids:
         near = difflib.get_close_matches(scenario, ids, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise KnownFailuresError(f"{where}: unknown scenario {scenario!r}{hint}")
+
+
+def _entry(given: Any, where: str, ids: Collection[str]) -> KnownFailure:
+    table = checked(given, _FIELDS, _REQUIRED, where)
+    require_scenario(table["scenario"], ids, where)
     return KnownFailure(**{**table, "expires": table["expires"].isoformat()})
 
 

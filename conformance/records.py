@@ -23,13 +23,17 @@ class SubjectRecord(msgspec.Struct, kw_only=True, frozen=True):
 
 class KnownFailure(msgspec.Struct, kw_only=True, frozen=True):
     """An entry of a list of known failures (:mod:`conformance.known`): ``scenario`` is an id,
-    ``machine`` a glob of names, ``expires`` the last day (ISO 8601) that it holds."""
+    ``machine`` a glob of names, ``expires`` the last day (ISO 8601) that it holds. A difference
+    that a fork makes on purpose has a ``name``, and may have no last day (``""``). ``differs`` is a
+    part of what has to differ for a failure to be this one."""
 
     scenario: str
     reason: str
     expires: str
     machine: str = "*"
     link: str = ""
+    name: str = ""
+    differs: str = ""
 
 
 class Shard(msgspec.Struct, kw_only=True, frozen=True):

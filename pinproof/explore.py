@@ -25,9 +25,11 @@ from rich.console import Console
 import reports
 import topologies
 from conformance.ending import ended_like_an_interrupt
+from conformance.kubelets.put import with_files
 from conformance.progress import Stage
 from conformance.records import Header
 from conformance.results import Result, ResultsError
+from conformance.session import options
 from conformance.smoke import smoke
 from conformance.stream import StreamWriter, host
 from conformance.subject import (
@@ -49,8 +51,16 @@ from hunting.exploring.history import History, history_at
 from hunting.exploring.plan import best_first, plan_at, write_plan
 from hunting.exploring.settings import keep_machine, machine_of
 from pinproof.completion import machine_names, subject_names
+from pinproof.fork import fork_at
 from pinproof.output import note, prepare_folder
-from pinproof.parameters import Kubeconfig, ShardText, argument, option, with_options
+from pinproof.parameters import (
+    Kubeconfig,
+    ShardText,
+    argument,
+    option,
+    run_option,
+    with_options,
+)
 from pinproof.progress import busy
 from pinproof.subjects import opened, with_node_options
 from reference.releases import Release, newest_known
@@ -107,6 +117,7 @@ class Asked:
     only: int = option(0, "Walk the N-th history alone.", min=0, metavar="N", show_default=False)
     shrink: bool = option(True, "Shrink what differs, or tell it as it is.")
     release: str = option("", "Judge by this release instead of the subject's own.")
+    behaviours: Path | None = run_option(options.BEHAVIOURS)
     plan: Path | None = option(None, "Walk the histories of this plan, and draw none.")
     keep_plan: Path | None = option(None, "Write the histories that cover most as a plan.")
     replay: Path | None = option(None, "Walk the one history in this file again.")
@@ -133,14 +144,16 @@ def explore(asked: Asked) -> None:
     Shard.parse(asked.shard)  # before anything is opened
     one = history_at(asked.replay) if asked.replay else None
     planned = plan_at(asked.plan) if asked.plan else ()
-    subject = with_node_options(asked.subject, asked.risk, asked.kubeconfig)
+    fork = fork_at(asked.behaviours)
+    named = with_files(asked.subject, fork.files)
+    subject = with_node_options(named, asked.risk, asked.kubeconfig)
     if asked.keep_plan is not None and not os.access(asked.keep_plan.absolute().parent, os.W_OK):
         raise SubjectUsageError(f"--keep-plan {asked.keep_plan}: nothing can be written there")
     with opened(subject) as tried:
         default = () if one or planned else MACHINES
         names = _machines(tried, asked.machine or (), default=default)
         _require_walkable(asked.replay or asked.plan, [one] if one else planned)
-        judged_by = str(_judge_of(asked.release, tried))
+        judged_by = str(_judge_of(asked.release, tried).overridden(*fork.overrides))
         tried = _of_release(tried, asked.release)
         smoke(tried)
         if one is not None:

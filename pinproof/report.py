@@ -163,7 +163,12 @@ def _known_failures(run: Run, days: int) -> str:
         raise ResultsError(run.cut_off or run.caution)
     today = datetime.now(UTC).date()
     expires = today + timedelta(days=min(days, (date.max - today).days))
-    failures = (*run.standings[Standing.FAIL], *run.standings[Standing.KNOWN])
+    listed = [
+        one
+        for one in run.standings[Standing.KNOWN]
+        if (entry := run.known.entry(one)) and not entry.name  # the file of a fork has the others
+    ]
+    failures = (*run.standings[Standing.FAIL], *listed)
     found = causes(failures, run.standings[Standing.PASS])
     reasons = {id(one): cause.headline for cause in found for one in cause.results}
     entries = []

@@ -18,11 +18,13 @@ import topologies
 from conformance.aliases import renamed
 from conformance.catalogue import catalogue
 from conformance.known import read as read_known
+from conformance.kubelets.put import with_files
 from conformance.scenario import Level
 from conformance.session import options
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus, worst
 from pinproof.completion import machine_names, scenario_ids, subject_names
+from pinproof.fork import fork_at
 from pinproof.output import prepare_folder
 from pinproof.parameters import Kubeconfig, option, run_option, with_options
 from pinproof.password import AskSudoPassword, ask
@@ -49,6 +51,7 @@ class Asked:
     )
     release: str = run_option(options.RELEASE, "")
     behaviour: list[str] | None = run_option(options.BEHAVIOUR)
+    behaviours: Path | None = run_option(options.BEHAVIOURS)
     level: Level = run_option(options.LEVEL, Level.EXTENDED)
     report: Path | None = run_option(options.REPORT)
     resume: bool = run_option(options.RESUME, False)
@@ -104,15 +107,18 @@ def run(context: typer.Context, asked: Asked) -> None:
     if asked.ask_sudo_password:
         ask()
     release, behaviours = asked.release, asked.behaviour or []
+    fork = fork_at(asked.behaviours)
     if release == AUTO:
         release, found_out = judged_as(subject)
         behaviours = [*found_out, *behaviours]
+    own = [*fork.overrides, *behaviours]
     chosen = [
         *(*pytest_arguments.ALONE, *pytest_arguments.memory(subject)),
         *options.arguments(
             subject=subject,
             release=release,
             behaviour=behaviours,
+            behaviours=asked.behaviours and asked.behaviours.absolute(),
             machine=machines or ["all"],
             level=asked.level.value,
             shard=asked.shard,
@@ -121,8 +127,9 @@ def run(context: typer.Context, asked: Asked) -> None:
     ]
     if asked.dry_run:
         raise typer.Exit(show_commands(subject, [*chosen, *more]))
-    with opened(subject) as tried:
-        _require_judge(release, behaviours, tried)
+    with opened(with_files(subject, fork.files)) as tried:
+        for idle in fork.idle(_judge(release, own, tried).plain):
+            typer.echo(f"pinproof: {idle}", err=True)
         smoke(tried)  # built, and proven to start, before any worker does
         if asked.explore:
             explore.require_explorable(tried, machines)
@@ -147,7 +154,7 @@ def run(context: typer.Context, asked: Asked) -> None:
             resume=asked.resume,
             release=release,
         )
-        status = worst([status, explore.explored_after(wish, behaviours)])
+        status = worst([status, explore.explored_after(wish, own)])
     raise typer.Exit(status)
 
 
@@ -247,13 +254,15 @@ def _without_stream(status: int) -> int:
     return ExitStatus.COULD_NOT_TELL
 
 
-def _require_judge(release: str | None, behaviours: list[str], subject: Subject) -> None:
-    """Refuse a release that the model cannot judge, before anything is run."""
+def _judge(release: str | None, behaviours: list[str], subject: Subject) -> Release:
+    """By what the run judges. A release that the model cannot judge is refused before anything is
+    run."""
     try:
         base = (
             Release.parse(release) if release else newest_known(Release.parse(subject.info.release))
         )
-        require_whole_node(base.overridden(*behaviours))
+        judge = base.overridden(*behaviours)
+        require_whole_node(judge)
     except ValueError as error:
         raise SubjectUsageError(str(error)) from error
     except NotModelled as error:
@@ -263,6 +272,7 @@ def _require_judge(release: str | None, behaviours: list[str], subject: Subject)
             f"{subject.info.name} cannot be judged: {error} "
             f"(--release {NEWEST} judges it by {NEWEST})"
         ) from error
+    return judge
 
 
 _WORD = re.compile(r"[\w:+.\\/-]+")

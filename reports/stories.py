@@ -52,7 +52,9 @@ class Finding:
 def known_as(entry: KnownFailure) -> str:
     """A known failure's reason, link and date in one line."""
     link = f", {line(entry.link)}" if entry.link else ""
-    return f"known until {line(entry.expires)} ({line(entry.reason)}{link})"
+    until = f" until {line(entry.expires)}" if entry.expires else ""
+    name = f": {line(entry.name)}" if entry.name else ""
+    return f"known{until}{name} ({line(entry.reason)}{link})"
 
 
 def findings(run: Run) -> list[Finding]:

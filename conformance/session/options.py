@@ -71,6 +71,13 @@ BEHAVIOUR: Final = Option(
     repeatable=True,
     decides=True,
 )
+BEHAVIOURS: Final = Option(
+    "behaviours",
+    "What a fork changes on purpose (TOML): named behaviours, known differences, and files that "
+    "its kubelet reads.",
+    metavar="FILE",
+    decides=True,
+)
 LEVEL: Final = Option(
     "level",
     "core: only what every conformant node must keep.",
@@ -113,7 +120,7 @@ SHARD: Final = Option(
 RECORD: Final = Option("record", "Record what the subject showed, as an oracle.", metavar="FILE")
 
 OPTIONS: Final = (
-    *(SUBJECT, MACHINE, RELEASE, BEHAVIOUR, LEVEL),
+    *(SUBJECT, MACHINE, RELEASE, BEHAVIOUR, BEHAVIOURS, LEVEL),
     *(REPORT, STREAM, FLOOR, KNOWN, NO_SMOKE, RESUME, SHARD, RECORD),
 )
 _BY_KEY: Final = {option.key: option for option in OPTIONS}

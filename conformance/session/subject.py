@@ -8,8 +8,10 @@ from typing import Final
 import pytest
 
 from conformance.catalogue import find
+from conformance.kubelets.put import with_files
 from conformance.progress import now_and_then
 from conformance.session.ahead import PLUGIN
+from conformance.session.forking import fork_of
 from conformance.smoke import smoke
 from conformance.subject import CouldDoMore, CountsTrips, Subject, SubjectNotRestored
 from conformance.subjects import open_subject
@@ -24,7 +26,8 @@ SUBJECT_KEY: Final = pytest.StashKey[Subject]()
 def subject_of(config: pytest.Config) -> Subject:
     """The subject of this run, opened once in each process, and tried once in all."""
     if SUBJECT_KEY not in config.stash:
-        subject = open_subject(config.getoption("--pin-subject"), progress=say(config))
+        name = with_files(config.getoption("--pin-subject"), fork_of(config).files)
+        subject = open_subject(name, progress=say(config))
         if isinstance(subject, ReferenceSubject):
             subject = _of_the_release(config, subject)
         config.stash[SUBJECT_KEY] = subject
@@ -78,7 +81,8 @@ def judged_by(config: pytest.Config) -> str:
 def _judged_by(config: pytest.Config, subject: Subject) -> str:
     asked = config.getoption("--pin-release")
     base = Release.parse(asked) if asked else newest_known(Release.parse(subject.info.release))
-    return str(base.overridden(*config.getoption("--pin-behaviour")))
+    own = fork_of(config).overrides
+    return str(base.overridden(*own, *config.getoption("--pin-behaviour")))
 
 
 def close_subject(config: pytest.Config) -> str:

@@ -30,7 +30,7 @@ PATIENCE = 30.0
 class Inside:
     """A sandbox, with waiting."""
 
-    def __init__(self, script: Script, **how: bool) -> None:
+    def __init__(self, script: Script, **how: Any) -> None:
         self.bell = Bell()
         self.sandbox = Sandbox(self.bell, **how)
         self.sandbox.await_birth()

@@ -117,6 +117,11 @@ PARTS: Final[Mapping[str, Part]] = {
     ),
     "kubelet": Part("a real kubelet", command="pinproof build kubelet 1.36"),
     "kernel": Part("a kernel to boot", command="let the tests reach Debian's packages"),
+    "patched kubelet": Part(
+        "a kubelet of our own patches",
+        command="pinproof build kubelet 1.36 --patches tests/kubelet/patches/"
+        "platform-pods-on-reserved-cpus",
+    ),
     "kubelet 1.37": Part("a kubelet 1.37", command="pinproof build kubelet 1.37"),
     "lab": Part("lab nodes to boot", command="PINPROOF_LAB=1 tox -e hil", there=_lab),
     "ordinary user": Part(

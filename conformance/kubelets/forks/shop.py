@@ -25,11 +25,11 @@ def build(fork: Fork, progress: Progress | None = None) -> Path:
     words. Raises :class:`SubjectUsageError` where the fork cannot be built as it stands, and
     :class:`SubjectSetupError` where it cannot be built here: no Go, no network, a missing
     module."""
+    if found := kept(fork):
+        return found.path
     digest = _key(fork)
     suffix = f"+{fork.kind}-{digest}"
     label = f"{fork.version}{suffix}"
-    if found := SHELF.find(label):
-        return found.path
     with SHELF.lock(label, progress or (lambda stage: None)) as builder:
         if found := SHELF.find(label):
             return found.path
@@ -41,6 +41,11 @@ def build(fork: Fork, progress: Progress | None = None) -> Path:
             if _key(fork) != digest:
                 raise SubjectSetupError("the source changed while the kubelet was built from it")
             return SHELF.keep(draft / PROGRAM, label, label, go=go.version())
+
+
+def kept(fork: Fork) -> Built | None:
+    """The kubelet of a fork, if the cache has just what would be built now."""
+    return SHELF.find(f"{fork.version}+{fork.kind}-{_key(fork)}")
 
 
 def cached() -> list[Built]:

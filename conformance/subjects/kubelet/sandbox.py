@@ -38,10 +38,17 @@ class Sandbox:
     of that name says whether there is one. ``own_cgroups``: whether kubelets can have a cgroup
     file system of its own. ``killed_at_rename``: the file at whose
     rename the last kubelet was killed, as :meth:`kill_at_rename` had asked, or ``""``. ``lost``:
-    whether the sandbox ended, asked to or not.
+    whether the sandbox ended, asked to or not. ``files``: what it has beside the host's own files,
+    or instead of them, by path.
     """
 
-    def __init__(self, bell: Bell, *, user_namespace: bool = False) -> None:
+    def __init__(
+        self,
+        bell: Bell,
+        *,
+        user_namespace: bool = False,
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
         self.log: Log | None = None
         self.exit_status: int | None = None
         self.lost = False
@@ -50,7 +57,9 @@ class Sandbox:
         self._running = False
         self._answers: queue.SimpleQueue[tuple[dict[str, Any], list[int]]] = queue.SimpleQueue()
         self._asking = threading.Lock()
-        self._control, self._process = forking.launch(["user"] * user_namespace)
+        self._files = dict(files or {})
+        words = ["user"] * user_namespace + [f"{inside.FILE}{path}" for path in self._files]
+        self._control, self._process = forking.launch(words)
         self._root = -1
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -73,6 +82,8 @@ class Sandbox:
         (self._root,) = descriptors
         self.user_namespace = bool(message["user_namespace"])
         self.own_cgroups = bool(message["own_cgroups"])
+        for place, content in self._files.items():
+            self.path(place).write_bytes(content)
 
     @property
     def pid(self) -> int:

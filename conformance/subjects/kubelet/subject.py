@@ -13,6 +13,7 @@ import topologies
 from conformance.kept_files import FILES
 from conformance.kubelets import apiservers, builder, releases
 from conformance.kubelets.binary import digest_of, version_of
+from conformance.kubelets.put import parted
 from conformance.subject import (
     OF_REAL_NODES,
     Capability,
@@ -50,6 +51,7 @@ class KubeletSubject:
         patience: Patience = PATIENT,
         user_namespace: bool = False,
         ahead: bool = False,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:
         self.info = info
         beyond = set() if calls.can_be_heard() else {Capability.RENAMES}
@@ -64,7 +66,7 @@ class KubeletSubject:
         self._binary = binary
         self._patience = patience
         self._haste = math.inf
-        make = partial(Sandbox, user_namespace=user_namespace)
+        make = partial(Sandbox, user_namespace=user_namespace, files=files or {})
         self._sandboxes = Sandboxes(lambda: make(Bell()), ahead=ahead)
         self._certificates: dict[str, bytes] = {}
         self._nodes: WeakSet[KubeletNode] = WeakSet()
@@ -81,6 +83,7 @@ class KubeletSubject:
     ) -> KubeletSubject:
         """The subject that ``target`` names: a program's path, or a release (``1.36``,
         ``1.36.4``), which is built where it has not been yet; ``progress`` gets how far that is.
+        ``?put=PLACE=FILE`` behind that puts a file into every sandbox.
 
         ``user_namespace`` puts nodes in a user namespace even where root needs none. ``ahead``
         makes the next node's sandbox while a node is used, and does not wait for the end of a
@@ -90,9 +93,10 @@ class KubeletSubject:
         :class:`SubjectSetupError` where a release cannot be built, and where none has been built
         and no sandbox can be made for one.
         """
-        if builder.is_release(target) and not builder.cached():
+        kubelet, files = parted(target)
+        if builder.is_release(kubelet) and not builder.cached():
             can_be_made()  # A first build takes minutes.
-        path = builder.program_of(target, progress)
+        path = builder.program_of(kubelet, progress)
         version, text = version_of(path)
         if version.release < releases.OLDEST:
             raise SubjectUsageError(
@@ -104,10 +108,18 @@ class KubeletSubject:
             version=text,
             digest=digest_of(path),
             # A program that runs here was built for what runs here.
-            facts={"path": str(path), "architecture": platform.machine()},
+            facts={"path": str(path), "architecture": platform.machine()}
+            | {f"file {inside}": digest_of(file) for inside, file in files.items()},
         )
         binary = Binary(path, version.release)
-        return cls(info, binary, patience=patience, user_namespace=user_namespace, ahead=ahead)
+        return cls(
+            info,
+            binary,
+            patience=patience,
+            user_namespace=user_namespace,
+            ahead=ahead,
+            files={inside: file.read_bytes() for inside, file in files.items()},
+        )
 
     def node(
         self,

@@ -21,6 +21,9 @@ OWN_CGROUPS: Final = f"{AREA}/cgroup"
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 VERSIONS: Final = f"{AREA}/versions"
 
+#: How the word begins that asks for room for a file, at the path that follows.
+FILE: Final = "file="
+
 #: What ``python -I -S -c`` has to run, before the arguments of ``server.main``. The packages around
 #: this one are put in place empty: executing them would import all that the runner needs.
 COMMAND: Final = f"""\

@@ -21,10 +21,10 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from conformance.subjects.kubelet.inside import calls, cgroups, namespaces, renames, root
+from conformance.subjects.kubelet.inside import FILE, calls, cgroups, namespaces, renames, root
 from conformance.subjects.kubelet.inside.syscalls import die_with_parent
 
 
@@ -217,12 +217,14 @@ class Init:
             self.tell({"event": "exited", "status": self._status, "at_rename": killed})
 
 
-def _pid_1(control: socket.socket, runner: int | None, *, user: bool) -> None:
+def _pid_1(
+    control: socket.socket, runner: int | None, *, user: bool, files: Sequence[str]
+) -> None:
     die_with_parent(signal.SIGKILL)
     hears = calls.can_be_heard()
     init = Init(control, runner, hears)
     try:
-        root.build()
+        root.build(files)
         namespaces.bring_up_loopback()
     except OSError as error:
         init.tell({"error": namespaces.refusal("its file systems", error)})
@@ -235,7 +237,7 @@ def _pid_1(control: socket.socket, runner: int | None, *, user: bool) -> None:
 
 def begin(control: socket.socket, pipe: int, runner: int | None, words: list[str]) -> None:
     """Make a sandbox and wait for its end. ``runner`` is a pidfd; ``words``: ``user`` asks for a
-    user namespace. ``pipe`` stays open until the end."""
+    user namespace, ``file=PATH`` for room for a file. ``pipe`` stays open until the end."""
     control.set_inheritable(False)
     os.set_inheritable(pipe, False)
     try:
@@ -247,7 +249,8 @@ def begin(control: socket.socket, pipe: int, runner: int | None, words: list[str
     if child == 0:
         try:
             os.close(pipe)
-            _pid_1(control, runner, user=user)
+            files = [word.removeprefix(FILE) for word in words if word.startswith(FILE)]
+            _pid_1(control, runner, user=user, files=files)
         finally:
             os._exit(0)
     control.close()

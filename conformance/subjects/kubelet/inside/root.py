@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -47,8 +48,9 @@ _BASES: Final = ("/tmp", "/mnt", "/run", "/var")  # noqa: S108
 _UNREACHABLE: Final = (errno.EACCES, errno.ENOENT, errno.ESTALE, errno.ENOTCONN)
 
 
-def build() -> None:
-    """Make the new root and go there. Raises ``OSError``."""
+def build(files: Collection[str] = ()) -> None:
+    """Make the new root and go there. The folders of ``files`` can be written, and have none of
+    these. Raises ``OSError``."""
     holes = _HOLES if Path(CGROUPS).is_dir() else _HOLES | {CGROUPS}
     mount("", "/", "", REC | PRIVATE)
     base = next(path for path in _BASES if Path(path).is_dir())
@@ -56,9 +58,9 @@ def build() -> None:
     Path(f"{base}{_HOST}").mkdir()
     pivot_root(base, f"{base}{_HOST}")
     os.chdir("/")
-    _mirror(_HOST, "", holes)
-    for hole in holes:
-        Path(hole).mkdir(parents=True, exist_ok=True)
+    _mirror(_HOST, "", holes | {*files})
+    for made in [*map(Path, holes), *(Path(one).parent for one in files)]:
+        made.mkdir(parents=True, exist_ok=True)
     _mount_proc()
     for folder in ("tmp", "manifests", "machines", "versions"):
         Path(AREA, folder).mkdir()
