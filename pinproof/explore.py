@@ -117,7 +117,7 @@ class Asked:
     only: int = option(0, "Walk the N-th history alone.", min=0, metavar="N", show_default=False)
     shrink: bool = option(True, "Shrink what differs, or tell it as it is.")
     release: str = option("", "Judge by this release instead of the subject's own.")
-    behaviours: Path | None = run_option(options.BEHAVIOURS)
+    behaviours: Path | None = run_option(options.FORK_BEHAVIOURS)
     plan: Path | None = option(None, "Walk the histories of this plan, and draw none.")
     keep_plan: Path | None = option(None, "Write the histories that cover most as a plan.")
     replay: Path | None = option(None, "Walk the one history in this file again.")

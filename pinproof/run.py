@@ -51,7 +51,7 @@ class Asked:
     )
     release: str = run_option(options.RELEASE, "")
     behaviour: list[str] | None = run_option(options.BEHAVIOUR)
-    behaviours: Path | None = run_option(options.BEHAVIOURS)
+    behaviours: Path | None = run_option(options.FORK_BEHAVIOURS)
     level: Level = run_option(options.LEVEL, Level.EXTENDED)
     report: Path | None = run_option(options.REPORT)
     resume: bool = run_option(options.RESUME, False)

@@ -94,11 +94,24 @@ class Go:
         """``go list -m -json PATH@VERSION``: what cannot be had has the key ``Error``. Raises
         :class:`GoError`."""
         # `-e` puts what is wrong with the module into the answer instead of failing.
-        output, errors, _ = self._run(["list", "-m", "-e", "-json", module], None)
+        return self._told(["list", "-m", "-e", "-json", module])
+
+    def download(self, module: str, wanted: str) -> Path:
+        """``go mod download -json PATH@VERSION``: where the module's source (``wanted`` is ``Dir``)
+        or its ``go.mod`` (``GoMod``) is. Raises :class:`GoError`."""
+        answer = self._told(["mod", "download", "-json", module])
+        if answer.get("Error") or wanted not in answer:
+            why = str(answer.get("Error", "go does not say why"))
+            raise GoError(f"{module.replace('@', ' ')} cannot be had: {why[:300]}", evidence=why)
+        return Path(answer[wanted])
+
+    def _told(self, words: Sequence[str]) -> Mapping[str, Any]:
+        output, errors, _ = self._run(words, None)
         try:
             answer = json.loads(output)
         except ValueError:
-            raise GoError("`go list` failed", evidence=errors[-_KEPT:]) from None
+            command = " ".join(words[:2])
+            raise GoError(f"`go {command}` failed", evidence=errors[-_KEPT:]) from None
         return answer if isinstance(answer, dict) else {}
 
     def _run(

@@ -71,7 +71,7 @@ BEHAVIOUR: Final = Option(
     repeatable=True,
     decides=True,
 )
-BEHAVIOURS: Final = Option(
+FORK_BEHAVIOURS: Final = Option(
     "behaviours",
     "What a fork changes on purpose (TOML): named behaviours, known differences, and files that "
     "its kubelet reads.",
@@ -120,7 +120,7 @@ SHARD: Final = Option(
 RECORD: Final = Option("record", "Record what the subject showed, as an oracle.", metavar="FILE")
 
 OPTIONS: Final = (
-    *(SUBJECT, MACHINE, RELEASE, BEHAVIOUR, BEHAVIOURS, LEVEL),
+    *(SUBJECT, MACHINE, RELEASE, BEHAVIOUR, FORK_BEHAVIOURS, LEVEL),
     *(REPORT, STREAM, FLOOR, KNOWN, NO_SMOKE, RESUME, SHARD, RECORD),
 )
 _BY_KEY: Final = {option.key: option for option in OPTIONS}

@@ -11,6 +11,7 @@ set -euo pipefail
 : "${PINPROOF_BUILD:=@{ build }@}"
 : "${PINPROOF_RUN_ON:=@{ machines }@}"
 : "${PINPROOF_KNOWN:=@{ known }@}"
+: "${PINPROOF_BEHAVIOURS:=behaviours.toml}"
 : "${PINPROOF_EXPLORE:=@{ explore }@}" # minutes; 0: the catalogue alone
 : "${PINPROOF_OUT:=pinproof-out}"
 : "${PINPROOF_BASE:=pinproof-base/result.jsonl}"
@@ -44,6 +45,7 @@ run() {
   read -ra machines <<<"$PINPROOF_RUN_ON"
   for one in "${machines[@]}"; do words+=(--machine "$one"); done
   [[ ! -f $PINPROOF_KNOWN ]] || words+=(--known "$PINPROOF_KNOWN")
+  [[ ! -f $PINPROOF_BEHAVIOURS ]] || words+=(--behaviours "$PINPROOF_BEHAVIOURS")
   [[ $PINPROOF_EXPLORE == 0 ]] || words+=(--explore "$PINPROOF_EXPLORE")
   local stream=$PINPROOF_OUT/result.jsonl explored=$PINPROOF_OUT/explored
   rm -rf "$stream" "$explored" # of an earlier run

@@ -432,3 +432,13 @@ def test_without_git_no_patch_is_applied(world: World, monkeypatch: pytest.Monke
     with pytest.raises(SubjectSetupError, match="patches are applied with git"):
         forks.build(Patched.at(world.patches(one=PATCH), "1.30.2"))
     assert world.kept == []
+
+
+def test_a_module_that_is_not_there_whole_is_one_line(world: World) -> None:
+    """The proxy knows the version, and has no ``go.mod`` of it."""
+    world.publish(FORK, "v1.30.2-own1", FORKED)
+    (world.proxy / FORK / "@v" / "v1.30.2-own1.mod").unlink()
+    with pytest.raises(
+        (SubjectSetupError, SubjectUsageError), match=r"own1.* cannot be had|has no"
+    ):
+        Module.of_fork(f"{FORK}@v1.30.2-own1", "")

@@ -170,4 +170,4 @@ def _go_mod_of(go: Go, module: str) -> str:
     found = go.describe(module)
     if is_missing(found):
         raise SubjectUsageError(f"the module proxy has no {module.replace('@', ' ')}")
-    return text_of(Path(found["GoMod"]))
+    return text_of(go.download(module, "GoMod"))

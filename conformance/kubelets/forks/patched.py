@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from conformance.kubelets.forks import patching
 from conformance.kubelets.forks.making import STAGING, compile_module, digest_of_parts, release
 from conformance.kubelets.forks.patching import Patch
-from conformance.kubelets.golang import Go, GoError
+from conformance.kubelets.golang import Go
 from conformance.kubelets.recipe import (
     KUBERNETES,
     Recipe,
@@ -22,7 +21,6 @@ from conformance.kubelets.recipe import (
 )
 from conformance.kubelets.releases import Version
 from conformance.progress import Builder
-from conformance.subject import SubjectSetupError
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +67,7 @@ class Patched:
 
 def _copy(go: Go, module: str, folder: Path) -> None:
     """A module's source, to be changed."""
-    try:
-        answer = json.loads(go.run(["mod", "download", "-json", module]))
-    except GoError as error:
-        raise SubjectSetupError(f"{module.replace('@', ' ')} cannot be had: {error}") from error
-    shutil.copytree(answer["Dir"], folder, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    source = go.download(module, "Dir")
+    shutil.copytree(source, folder, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for place, _, _ in os.walk(folder):
         Path(place).chmod(0o755)  # Go's own folders cannot be written
