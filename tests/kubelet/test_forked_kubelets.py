@@ -37,14 +37,11 @@ KUBERNETES = {
         "func NewKubeletCommand() *cli.Command {\n\treturn &cli.Command{Says: policy}\n}\n"
     ),
     "cmd/kubelet/app/policy.go": 'package app\n\nconst policy = "released"\n',
-}
-#: What a checkout has beside that.
-OWN_MAIN = {
     "cmd/kubelet/kubelet.go": (
         'package main\n\nimport (\n\t"os"\n\n\t"k8s.io/component-base/cli"\n'
         '\t"k8s.io/kubernetes/cmd/kubelet/app"\n)\n\n'
         "func main() {\n\tos.Exit(cli.Run(app.NewKubeletCommand()))\n}\n"
-    )
+    ),
 }
 BASE = {
     "go.mod": "module k8s.io/component-base\n\ngo 1.20\n",
@@ -127,7 +124,7 @@ class World:
 
     def tree(self, *, workspace: bool = False) -> Path:
         """A checkout with a vendor folder."""
-        tree = write(self.home / "tree", {**KUBERNETES, **OWN_MAIN})
+        tree = write(self.home / "tree", KUBERNETES)
         write(tree / "staging/src/k8s.io/component-base", BASE)
         go = Go.find(GOPROXY="off")
         if workspace:
@@ -198,7 +195,15 @@ def test_a_tree_is_built_offline(world: World, workspace: bool) -> None:
 
 
 FORK = "example.com/fork/kubernetes"
-FORKED = {**KUBERNETES, "cmd/kubelet/app/policy.go": 'package app\n\nconst policy = "forked"\n'}
+#: Its main package calls another function than that of the release.
+FORKED = {
+    **KUBERNETES,
+    "cmd/kubelet/app/policy.go": 'package app\n\nconst policy = "forked"\n',
+    "cmd/kubelet/app/server.go": KUBERNETES["cmd/kubelet/app/server.go"].replace("()", "(_ int)"),
+    "cmd/kubelet/kubelet.go": KUBERNETES["cmd/kubelet/kubelet.go"].replace(
+        "Command()", "Command(7)"
+    ),
+}
 
 
 def test_a_fork_that_is_a_module_is_built(world: World) -> None:

@@ -90,11 +90,14 @@ def contents(folder: Path) -> Iterator[bytes]:
             yield content
 
 
-def compile_module(plan: Recipe, draft: Path, label: str, builder: Builder) -> Go:
-    """As :meth:`Fork.compile`, of a module of ours; ``label`` is the version in messages."""
+def compile_module(
+    plan: Recipe, draft: Path, label: str, builder: Builder, *, package: str = "."
+) -> Go:
+    """As :meth:`Fork.compile`, of a package and a module of ours around it; ``label`` is the
+    version in messages."""
     go, what = Go.find(), f"kubelet {label}"
     write_files(plan, draft)
     builder.say(f"fetching the modules of {what}")
     fetch(go, what, draft)
-    compile_program(go, [*plan.flags, "-o", PROGRAM, "."], what, draft, builder)
+    compile_program(go, [*plan.flags, "-o", PROGRAM, package], what, draft, builder)
     return go

@@ -24,7 +24,6 @@ from conformance.kubelets.recipe import (
     Recipe,
     flags,
     go_mod_with,
-    main_go,
     quoted,
     staged_modules,
     staged_version,
@@ -35,6 +34,16 @@ from conformance.progress import Builder
 from conformance.subject import SubjectUsageError
 
 _RELEASE_IN: Final = re.compile(r"v(1\.\d+\.\d+)(?:[-+].*)?", re.ASCII)
+#: The fork's own main package: k3s gives ``NewKubeletCommand`` other parameters than the release.
+_MAIN: Final = f"{KUBERNETES}/cmd/kubelet"
+#: Has Go find what that package needs; never compiled.
+_WANTED: Final = f"""\
+//go:build wanted
+
+package wanted
+
+import _ "{_MAIN}"
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +141,11 @@ class Module:
 
     def compile(self, draft: Path, suffix: str, builder: Builder) -> Go:
         """As :meth:`Fork.compile`."""
-        return compile_module(self._plan(suffix), draft, f"{self.version}{suffix}", builder)
+        plan, label = self._plan(suffix), f"{self.version}{suffix}"
+        return compile_module(plan, draft, label, builder, package=_MAIN)
 
     def _plan(self, suffix: str) -> Recipe:
-        sources = {"main.go": main_go(self.version)}
+        sources = {"wanted.go": _WANTED}
         return Recipe(self.version, self.go_mod, sources, flags(self.version, suffix=suffix))
 
 
