@@ -217,9 +217,7 @@ class Init:
             self.tell({"event": "exited", "status": self._status, "at_rename": killed})
 
 
-def _pid_1(
-    control: socket.socket, runner: int | None, *, user: bool, files: Sequence[str]
-) -> None:
+def _pid_1(control: socket.socket, runner: int | None, *, user: bool, files: Sequence[str]) -> None:
     die_with_parent(signal.SIGKILL)
     hears = calls.can_be_heard()
     init = Init(control, runner, hears)
