@@ -174,5 +174,5 @@ def require_capacity(info: MachineInfo, config: KubeletConfig, release: AnyRelea
 
 def allocatable(info: MachineInfo, config: KubeletConfig, release: AnyRelease) -> int:
     """The cpu that pods may ask for, in thousandths: what is not reserved, rounded up (seen on
-    1.36.4). Raises as :func:`reserved_amount`."""
+    1.26.15, 1.32.2, 1.36.4 and 1.37.0). Raises as :func:`reserved_amount`."""
     return milli_value(info.num_cores - reserved_amount(config, release=release))

@@ -346,9 +346,9 @@ def test_a_policy_that_raises_at_start_gives_up_as_the_kubelet_does() -> None:
     assert do(Node(tree, EIGHT, ONE, policy_factory=grumpy), Start()).error == "no"
 
 
-@pytest.mark.parametrize("release", ["1.36", "1.37"])
+@pytest.mark.parametrize("release", ["1.26", "1.32", "1.36", "1.37"])
 def test_what_is_allocatable_is_rounded_up(release: str) -> None:
-    """1.9999 CPUs are left; kubelet 1.36.4 admits a pod of 2."""
+    """1.9999 CPUs are left; the kubelets of all four admit a pod of 2."""
     config = KubeletConfig(system_reserved="1.0001")
     pod = burstable("a", "2")
     view = nodes.booted(Apply(pod), config=config, machine="1s-1n-3c-smt1", release=release).view()
