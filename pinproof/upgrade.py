@@ -88,6 +88,8 @@ _SCHEMES: Final = ("kubelet", "miniature")
 _NODE: Final = "node:"
 #: All that the upgrade of a real node takes.
 _OF_A_NODE: Final = frozenset(("old", "new", "going", "max_risk", "as_json"))
+#: With one of these it makes sense that one kubelet follows itself.
+_RESTARTS: Final = frozenset(("to_machine", "to_config", "going", "reboot", "killed"))
 #: All that a matrix takes; pods, settings and state file it has of its own.
 _OF_A_MATRIX: Final = frozenset(
     ("old", "new", "more", "machine", "matrix", "report", "resume", "model", "as_json")
@@ -175,13 +177,18 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
         node = whole_node(context, asked.node, shown, question)
     else:
         node = inputs_of(name_of_machine, given, question)
+    restarts = any(one.name in _RESTARTS for one in typed(context))
     for name in (asked.old, asked.new):  # before the first of them is built, which takes minutes
         _check_name(name, model=asked.model)
+    if asked.old == asked.new and not restarts:
+        raise _same(asked.old)
     with ExitStack() as open_ones:
         before = _subject(asked.old, model=asked.model)
         open_ones.callback(before.close)
         after = _subject(asked.new, model=asked.model)
         open_ones.callback(after.close)
+        if before.info.digest and before.info.digest == after.info.digest and not restarts:
+            raise _same(f"{asked.old} and {asked.new}")
         release = min(before.info.release, after.info.release, key=minor_of)
         plan, notes = _plan(shown, replace(node, release=release))
         if node.archive is not None:
@@ -205,6 +212,13 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
         _show(found, plan, [*notes, *found.notes], release)
         _tell(found, plan, replay, status, killed)
     raise typer.Exit(int(status))
+
+
+def _same(names: str) -> SubjectUsageError:
+    return SubjectUsageError(
+        f"FROM and TO are one kubelet ({names}): name another one, what changes (--to-machine, "
+        "--to-config), or how it goes (--by, --killed)"
+    )
 
 
 def _matrix(context: typer.Context, asked: Asked) -> ExitStatus:

@@ -182,7 +182,8 @@ def test_a_pod_more_that_does_not_fit_takes_nobodys_cpus(tmp_path: Path) -> None
     ]
     (tmp_path / "pods.yaml").write_text("\n---\n".join(map(json.dumps, pods)))
     done = pinproof(
-        *("upgrade", "1.36", "1.36", *_MACHINE, "--model", "--pods", str(tmp_path / "pods.yaml")),
+        *("upgrade", "1.36", "1.36", "--by", "stop", *_MACHINE, "--model"),
+        *("--pods", str(tmp_path / "pods.yaml")),
         status=0,
     )
     assert "later/c: 2 rejected" in _lines(done)

@@ -170,6 +170,7 @@ USAGE: Final = {
     "upgrade 1.36 1.37 --model --machine no-such": "no-such",
     "upgrade 1.36 1.37 --model --pods x": "--pods 'x'",
     "upgrade 1.36 1.37 --model --reserved x": "--reserved 'x'",
+    "upgrade 1.36 1.36 --model": "FROM and TO are one kubelet (1.36): name another one, what",
     "upgrade 1.36 1.36 --model --to-machine no-such": "no-such",
     "upgrade 1.36 1.36 --model --to-config no-such.yaml": "no-such.yaml",
     **{
