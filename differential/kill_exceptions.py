@@ -23,8 +23,6 @@ _UNCAUGHT: Final = {
     "The setting does not exist in this release, which ignores it.": """
         numa-distances policy-options reserved-cpu-list topology-options
     """,
-    "Up to 1.17 a kubelet that refuses the file panics, recovers and hangs (seen on 1.17.17), "
-    "so scenarios promise the refusal from 1.18 on.": "state-of-other-cpus-refused=off",
     "Only the last patch releases of 1.25, 1.26 and 1.27 have the check. A scenario is about all "
     "patch releases of a minor.": "devices-checked-at-restart",
     "The nodes of the model have the CPU manager on in every release.": """

@@ -219,7 +219,9 @@ def test_a_real_kubelet_that_refuses_its_configuration_is_no_verdict(
     )
     name = f"kubelet:{kubelet_path}"
     done = pinproof(
-        *("upgrade", name, name, *_MACHINE, "--config", "c.yaml"), cwd=tmp_path, status=3
+        *("upgrade", name, name, "--by", "stop", *_MACHINE, "--config", "c.yaml"),
+        cwd=tmp_path,
+        status=3,
     )
     progress, line = done.stderr.splitlines()
     assert progress == f"pinproof: upgrade: {name} starts"
