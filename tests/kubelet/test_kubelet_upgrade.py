@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -129,6 +129,31 @@ def test_a_kubelet_that_moves_pods_is_seen(hurried: KubeletSubject, wrapped: Ope
     assert {(one.rule, one.leg) for one in others} <= {(KEEPS_CPUS, AGAIN)}
     (row,) = first.differences
     assert (row.what, row.expected, row.seen) == ("exclusive CPUs a/c", "2,6", "1,5")
+
+
+#: What a wrong migration makes of the state file of the kubelet before. No kubelet compares a
+#: checksum of 0.
+_MIGRATED: Final = """import json; path = '/var/lib/kubelet/cpu_manager_state'
+    state = json.load(open(path)); entries = state['entries']; first = next(iter(entries))
+    CHANGE
+    json.dump({**state, 'checksum': 0}, open(path, 'w'))"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "state['defaultCpuSet'] += ',' + entries.pop(first)['c']",
+        "entries[first]['c'] = '3,7'; state['defaultCpuSet'] = '0-2,4-6'",
+    ],
+    ids=["an entry is lost", "another cpuset"],
+)
+def test_a_migration_that_corrupts_the_file_is_seen(
+    hurried: KubeletSubject, wrapped: Open, change: str
+) -> None:
+    """Such a kubelet starts, and says nothing."""
+    first, *_ = _rehearsed(hurried, wrapped(_MIGRATED.replace("CHANGE", change))).broken
+    assert (first.rule, first.leg) == (KEEPS_CPUS, THERE)
+    assert [row.expected for row in first.differences] == ["2,6"]
 
 
 def test_a_kubelet_that_refuses_the_state_file_is_seen(
