@@ -153,7 +153,7 @@ def test_static_pods_get_another_uid_from_another_release(write: Write, tmp_path
     assert held[0] == HELD["db"]
     assert held[1] != HELD["db"]
     assert all(stage["exclusive"]["queue"] == HELD["queue"] for stage in facts["stages"])
-    same = _upgraded(tmp_path, old="1.37")
+    same = _upgraded(tmp_path, "--by", "stop", old="1.37")
     assert "another uid" not in same.stdout
     drained = json.loads(_upgraded(tmp_path, "--json", "--by", "drain").stdout)
     assert {stage["pods"]["db"] for stage in drained["stages"]} == {"running"}

@@ -220,15 +220,19 @@ def test_a_pre_release_is_built_where_there_is_no_release(world: World) -> None:
     listed.write_text(f"{VERSION}\n")
     with pytest.raises(SubjectSetupError, match=r"no k8s.io/kubernetes v1.38.+--kubelet BINARY"):
         kubelet_of(announced)
-    server = "cmd/kubelet/app/server.go"
-    with_context = (
-        KUBERNETES[server]
+    server, program = "cmd/kubelet/app/server.go", "cmd/kubelet/kubelet.go"
+    with_context = {
+        **KUBERNETES,
+        server: KUBERNETES[server]
         .replace("NewKubeletCommand()", "NewKubeletCommand(context.Context)")
-        .replace("import ", 'import "context"\n\nimport ')
-    )
+        .replace("import ", 'import "context"\n\nimport '),
+        program: KUBERNETES[program]
+        .replace("NewKubeletCommand()", "NewKubeletCommand(context.Background())")
+        .replace('"os"', '"context"\n\t"os"'),
+    }
     versions = ("1.38.0-alpha.1", "1.38.0-alpha.2")
     for one in versions:
-        world.publish("k8s.io/kubernetes", f"v{one}", {**KUBERNETES, server: with_context})
+        world.publish("k8s.io/kubernetes", f"v{one}", with_context)
         world.publish("k8s.io/component-base", f"v0{one.removeprefix('1')}", BASE)
     listed.write_text("".join(f"v{one}\n" for one in versions))
     kubelet = Path(kubelet_of(announced).removeprefix("kubelet:"))
