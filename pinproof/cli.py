@@ -95,6 +95,9 @@ _PANELS: Final = {
         "lab": Lazy("lab.app",
             "Boot real nodes in QEMU: kernel, containerd, kubelet. Hardware and KVM are not "
             "needed."),
+        "fleet": Lazy("fleet.app",
+            "Run a cluster of real kubelets on machines that need not exist, for kubectl and "
+            "schedulers."),
     },
     "Results": {
         "report": Lazy("report.report",

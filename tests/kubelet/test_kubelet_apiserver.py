@@ -110,7 +110,7 @@ def test_a_server_that_dies_is_no_verdict_and_is_started_again(
 ) -> None:
     subject, machine = open_kubelet(kubelet_path), topologies.machine(MACHINE)
     node = subject.node(machine, IN_CLUSTER)
-    server = subject._api_server
+    server = subject.api_server
     assert server is not None
     assert server._sandbox is not None
     server._sandbox.kill()

@@ -69,7 +69,7 @@ class KubeletNode(SteppedNode):
     ``sandboxes`` has the sandbox, and gets it back when the node is closed. ``certificates`` are
     those of :class:`~conformance.subjects.kubelet.process.KubeletProcess`. Its pods come from
     ``api_server`` where the configuration says so, else from manifests. ``runtime`` is its
-    container runtime.
+    container runtime, ``name_in_cluster`` its name there (``""``: it belongs to none).
     """
 
     def __init__(
@@ -119,13 +119,14 @@ class KubeletNode(SteppedNode):
             self.runtime.close()
             sandboxes.give_back(self._sandbox)
             raise
+        self.name_in_cluster = "" if self._api is None else self._api.name
         self._process = KubeletProcess(
             binary,
             self._sandbox,
             self.runtime,
             certificates={} if certificates is None else certificates,
             patience=patience,
-            node_in_cluster="" if self._api is None else self._api.name,
+            node_in_cluster=self.name_in_cluster,
         )
         self._docker: FakeDocker | None = None
         try:

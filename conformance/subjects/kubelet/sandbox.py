@@ -99,6 +99,11 @@ class Sandbox:
         """Where the runner finds the sandbox's absolute path ``inside``."""
         return Path(f"/proc/self/fd/{self._root}{inside}")
 
+    @property
+    def place(self) -> Path:
+        """Its root, as every process of this user finds it while the runner lives."""
+        return Path(f"/proc/{os.getpid()}/fd/{self._root}")
+
     def write(self, inside: str, text: str, *, mode: int = 0o644) -> None:
         """Put a file in place at once, so that no process reads half of it. The name it has before
         begins with a dot: a kubelet overlooks such manifests."""

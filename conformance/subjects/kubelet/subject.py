@@ -38,7 +38,8 @@ class KubeletSubject:
 
     ``at_a_time`` and :meth:`interrupt`: see :class:`conformance.subject.WaitsMost`; :meth:`hurry`:
     :class:`conformance.subject.Hurries`.
-    ``lacking``: by what it cannot do for want of a program on this host, how to get that."""
+    ``lacking``: by what it cannot do for want of a program on this host, how to get that.
+    ``api_server``: that of its nodes whose configuration asks for one."""
 
     #: A kubelet uses a quarter of a processor while it is judged; the rest of the time it waits.
     at_a_time = 4
@@ -57,9 +58,9 @@ class KubeletSubject:
         beyond = set() if calls.can_be_heard() else {Capability.RENAMES}
         self.capabilities = frozenset(Capability) - OF_REAL_NODES - beyond
         self.lacking: dict[Capability, str] = {}
-        self._api_server: APIServer | None = None
+        self.api_server: APIServer | None = None
         try:
-            self._api_server = APIServer(apiservers.find(), user_namespace=user_namespace)
+            self.api_server = APIServer(apiservers.find(), user_namespace=user_namespace)
         except SubjectSetupError as error:
             self.capabilities -= {Capability.API_SERVER}
             self.lacking[Capability.API_SERVER] = str(error)
@@ -141,7 +142,7 @@ class KubeletSubject:
             machines=machines,
             certificates=self._certificates,
             patience=patience,
-            api_server=self._api_server,
+            api_server=self.api_server,
         )
         self._nodes.add(node)
         return node
@@ -177,14 +178,14 @@ class KubeletSubject:
     def interrupt(self) -> None:
         """Every node is lost from now on, and no more are made."""
         self._sandboxes.interrupt()
-        if self._api_server is not None:
-            self._api_server.interrupt()
+        if self.api_server is not None:
+            self.api_server.interrupt()
 
     def close(self) -> None:
         """Close every node that is still open, and wait until all sandboxes are gone. Raises
         :class:`SubjectNotRestored`. May be called twice."""
         for node in list(self._nodes):
             node.close()
-        if self._api_server is not None:
-            self._api_server.close()
+        if self.api_server is not None:
+            self.api_server.close()
         self._sandboxes.close()

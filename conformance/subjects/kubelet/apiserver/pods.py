@@ -6,7 +6,6 @@ of it, and how a request is sent (:mod:`conformance.subjects.kubelet.apiserver.s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -40,7 +39,7 @@ class APIPods:
         listener = sandbox.socket()
         listener.bind(("127.0.0.1", PORT))
         self._bridge = Bridge(listener, server.connect)
-        self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.name}})
+        self._has_namespace = False
 
     def close(self) -> None:
         """Let no kubelet reach the server through this node's port. What is left there ends with
@@ -53,22 +52,14 @@ class APIPods:
         return self.name
 
     def kubeconfig(self) -> str:
-        """For the kubelet (JSON, which is YAML)."""
-        cluster = {"server": f"https://127.0.0.1:{PORT}", "insecure-skip-tls-verify": True}
-        content = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "pinproof",
-            "clusters": [{"name": "pinproof", "cluster": cluster}],
-            "users": [{"name": "pinproof", "user": {"token": self._server.token}}],
-            "contexts": [
-                {"name": "pinproof", "context": {"cluster": "pinproof", "user": "pinproof"}}
-            ],
-        }
-        return json.dumps(content, indent=1) + "\n"
+        """For the kubelet."""
+        return self._server.kubeconfig()
 
     def create(self, pod: Pod) -> str:
         """Create the pod on the node, past any scheduler; its uid."""
+        if not self._has_namespace:
+            self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+            self._has_namespace = True
         made = manifests.manifest(pod)
         del made["metadata"]["uid"]
         made["metadata"]["namespace"] = self.namespace

@@ -7,6 +7,7 @@ does: nodes and pods (:mod:`conformance.subjects.kubelet.apiserver.pods`).
 from __future__ import annotations
 
 import atexit
+import base64
 import http.client
 import itertools
 import json
@@ -48,13 +49,14 @@ shift 2 && exec "$@"
 
 class APIServer:
     """Started with the first request for it. ``token`` is that of a user with every right; nobody
-    outside of the run's sandboxes reaches the port.
+    outside of the run's sandboxes reaches the port. ``prefix`` begins the names of its nodes.
 
     ``user_namespace`` is that of :class:`Sandbox`.
     """
 
     def __init__(self, programs: Programs, *, user_namespace: bool = False) -> None:
         self.token = secrets.token_hex(16)
+        self.prefix = "pinproof-"
         self._programs = programs
         self._user_namespace = user_namespace
         self._sandbox: Sandbox | None = None
@@ -90,7 +92,36 @@ class APIServer:
 
     def fresh_name(self) -> str:
         """A name for a node that this API server has not known."""
-        return f"pinproof-{next(self._numbers)}"
+        return f"{self.prefix}{next(self._numbers)}"
+
+    @property
+    def pid(self) -> int:
+        """See :attr:`Sandbox.pid`; 0 where it does not run."""
+        return 0 if self._sandbox is None else self._sandbox.pid
+
+    def kubeconfig(self, port: int = PORT) -> str:
+        """For a client that reaches it at this port of its own loopback (JSON, which is YAML).
+        Raises :class:`SubjectLostError` where it does not run."""
+        cluster = {
+            "server": f"https://127.0.0.1:{port}",
+            "certificate-authority-data": base64.b64encode(self._certificate()).decode(),
+        }
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "pinproof",
+            "clusters": [{"name": "pinproof", "cluster": cluster}],
+            "users": [{"name": "pinproof", "user": {"token": self.token}}],
+            "contexts": [
+                {"name": "pinproof", "context": {"cluster": "pinproof", "user": "pinproof"}}
+            ],
+        }
+        return json.dumps(content, indent=1) + "\n"
+
+    def _certificate(self) -> bytes:
+        if self._sandbox is None:
+            raise SubjectLostError("the API server was ended")
+        return self._sandbox.path(f"{_CERTIFICATES}/apiserver.crt").read_bytes()
 
     def connect(self) -> socket.socket:
         """A connection to it, on which TLS has not begun. Raises ``OSError``,

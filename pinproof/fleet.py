@@ -1,0 +1,317 @@
+"""``pinproof fleet``: real kubelets on machines that need not exist, before one API server.
+
+What belongs here: the commands. A fleet is :class:`conformance.subjects.kubelet.fleet.Fleet`; where
+it is recorded is :mod:`pinproof.fleet_folder`'s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from rich.console import Console
+
+import topologies
+from conformance.ending import deferring_interrupts, ended_like_an_interrupt
+from conformance.kubelets import apiservers, builder
+from conformance.kubelets.pod_resources import NoCPUs
+from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUsageError
+from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet.fleet import Fleet
+from conformance.subjects.kubelet.node import POD_RESOURCES_SOCKET, STATE_FILE
+from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
+from conformance.subjects.kubelet.sandbox import AREA
+from pinproof import fleet_folder, inputs
+from pinproof.completion import machine_names
+from pinproof.fleet_folder import FleetFolder, NodeRecord, Record
+from pinproof.output import note, print_json
+from pinproof.parameters import AsJson, argument, option, with_options
+from pinproof.picture import Picture
+from pinproof.progress import busy
+from pinproof.settings import NO_MEMORY, Given, settings_of
+from pinproof.simulation import reserved_of
+from reference import CPUSet
+from reference.cpumanager.state.state_checkpoint import parse_leniently
+from reference.steps import KubeletConfig
+from topologies import Machine
+from topologies.boxes import RESERVED, SHARED_POOL
+from topologies.errors import one_line
+
+app = typer.Typer(no_args_is_help=True)
+
+_COUNTED: Final = re.compile(r"(?P<machine>.*)=(?P<count>[^=/]*)", re.DOTALL)
+#: MiB of etcd, API server and runner, and of each node: its kubelet and its files.
+_CONTROL_PLANE: Final = 600
+_NODE: Final = 150
+_LOOPBACK: Final = "127.0.0.1"
+#: Seconds between two looks whether all still run.
+_LOOK: Final = 1.0
+_NAMESPACE: Final = "default"
+_LIMITS: Final = (
+    "pinproof: no scheduler and no controller runs here, so each pod has to name its node "
+    "(spec.nodeName).",
+    "pinproof: No image is pulled and no process runs, so a pod has no logs, and no exec reaches "
+    "it.",
+    "pinproof: Ctrl-C, or `pinproof fleet down` in another terminal, ends the fleet.",
+)
+
+_Name = Annotated[str, typer.Option(help="The name of the fleet.", metavar="NAME")]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which nodes there are, and of which release."""
+
+    machines: list[str] = argument(
+        "So many nodes of one machine: 2s-4n-64c-smt2=3; without a number, one.",
+        metavar="MACHINE[=N]",
+        autocompletion=machine_names,
+    )
+    release: str = option("1.36", "The release of the kubelets.")
+    name: str = option(fleet_folder.DEFAULT, "The name of the fleet.", metavar="NAME")
+    port: int = option(
+        0, "The port of the API server on 127.0.0.1; 0: one that is free.", min=0, max=65535
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """One node, and the CPUs that its kubelet reserves."""
+
+    machine: Machine
+    config: KubeletConfig
+    reserved: CPUSet
+
+
+@app.command("up", epilog="Example: pinproof fleet up 2s-4n-64c-smt2=2 1s-1n-4c-smt2")
+@with_options
+def up(given: Given, asked: Asked) -> None:
+    """Start an API server and a real kubelet for each node, print the path of a kubeconfig, and
+    keep them up until Ctrl-C or `pinproof fleet down`.
+
+    Each pod has to name its node (spec.nodeName), because no scheduler and no controller runs. The
+    Topology Manager admits or refuses the pod, and the CPU manager pins it. No image is pulled and
+    no process runs: a pod has no logs, and no exec reaches it.
+
+    pinproof fleet up 2s-4n-64c-smt2=2 --topology-manager-policy single-numa-node
+    """
+    wishes = _wishes(asked, given)
+    folder = FleetFolder(asked.name)
+    _require_memory(len(wishes))
+    with ended_like_an_interrupt(), folder.held(), _port(asked.port) as port:
+        apiservers.find()
+        with busy("fleet up") as say:
+            subject = KubeletSubject.open(asked.release, progress=say)
+        fleet = Fleet(subject)
+        try:
+            with busy("fleet up") as say:
+                for one in _started(fleet, port, folder, asked.release, wishes):
+                    say(f"{one} is up")
+            _announce(folder)
+            _watch(fleet)
+        finally:
+            with deferring_interrupts():
+                fleet.close()
+
+
+@app.command("list", epilog="Example: pinproof fleet list --json")
+def list_(as_json: AsJson = False) -> None:
+    """List the fleets, also those that were killed, and the folder of each node."""
+    found = [fleet_folder.facts(one) for one in fleet_folder.all_folders()]
+    if as_json:
+        print_json(found)
+        return
+    for fleet in found:
+        typer.echo(f"{fleet['name']}  {fleet['state']}  {fleet['release']}  {fleet['kubeconfig']}")
+        for node in fleet["nodes"]:
+            typer.echo(f"  {_line(node)}")
+    if not found:
+        typer.echo("none: pinproof fleet up 2s-4n-64c-smt2=2", err=True)
+
+
+@app.command("draw", epilog="Example: pinproof fleet draw node2")
+def draw(
+    nodes: Annotated[
+        list[str] | None, typer.Argument(help="Of these nodes only.", metavar="[NODE...]")
+    ] = None,
+    name: _Name = fleet_folder.DEFAULT,
+) -> None:
+    """Draw the nodes of a fleet, with the CPUs that each container holds."""
+    folder = FleetFolder(name)
+    record = folder.require_up()
+    known = {one.name: one for one in record.nodes}
+    if wrong := [one for one in nodes or () if one not in known]:
+        raise SubjectUsageError(f"{wrong[0]}: fleet {name} has {', '.join(known)}")
+    for each in nodes or known:
+        picture = _picture(folder.node(each), known[each], record.release)
+        picture.show(Console(highlight=False))
+
+
+@app.command("down", epilog="Example: pinproof fleet down --name mine")
+def down(name: _Name = fleet_folder.DEFAULT) -> None:
+    """End a fleet, also one whose process was killed, and remove all that is left of it; print its
+    name."""
+    FleetFolder(name).take_down()
+    typer.echo(name)
+
+
+# -- what is asked for -------------------------------------------------------------------------
+
+
+def _wishes(asked: Asked, given: Given) -> list[_Wish]:
+    """One for each node. Raises :class:`SubjectUsageError`, and what a machine does that cannot be
+    read."""
+    if not builder.is_release(asked.release):
+        raise SubjectUsageError(f"--release {asked.release!r}: it is a release such as 1.36")
+    found: list[_Wish] = []
+    notes: dict[str, None] = {}
+    for text in asked.machines:
+        name, count = _counted(text)
+        machine = topologies.machine(name)
+        topology = inputs.discovered(machine, asked.release)
+        settings = settings_of(given, topology, release=asked.release)
+        reserved = reserved_of(topology, settings.config, asked.release)
+        found += [_Wish(machine, settings.config, reserved)] * count
+        notes |= dict.fromkeys(settings.notes)
+    for one in notes:
+        text = "the Memory Manager is left out of a fleet" if one == NO_MEMORY else one
+        note(f"pinproof: {one_line(text)}")
+    return found
+
+
+def _counted(text: str) -> tuple[str, int]:
+    """Name and number of ``MACHINE[=N]``."""
+    parts = _COUNTED.fullmatch(text)
+    if parts is None:
+        return text, 1
+    count = parts["count"]
+    if not re.fullmatch(r"0*[1-9][0-9]{0,3}", count):
+        raise SubjectUsageError(f"{text!r}: it is MACHINE=N with N from 1 to 9999")
+    return parts["machine"], int(count)
+
+
+def _require_memory(nodes: int) -> None:
+    """Raises :class:`SubjectSetupError` where the host has too little left for so many nodes."""
+    rows = dict(
+        line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines() if ":" in line
+    )
+    available = int(rows["MemAvailable"].split()[0]) // 1024
+    needed = _CONTROL_PLANE + nodes * _NODE
+    if needed > available:
+        raise SubjectSetupError(
+            f"too large a fleet for this host: {nodes} node{'s' * (nodes > 1)} and the API server "
+            f"take {needed} MiB of memory, and {available} MiB are available"
+        )
+
+
+@contextlib.contextmanager
+def _port(number: int) -> Iterator[socket.socket]:
+    with socket.socket() as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((_LOOPBACK, number))
+            made.listen()
+        except OSError as error:
+            raise SubjectUsageError(f"--port {number}: {error.strerror}") from error
+        yield made
+
+
+# -- a fleet that is up ------------------------------------------------------------------------
+
+
+def _started(
+    fleet: Fleet, port: socket.socket, folder: FleetFolder, release: str, wishes: Sequence[_Wish]
+) -> Iterator[str]:
+    """Start it, and name each part that is up; all of it is in the folder then."""
+    folder.write_kubeconfig(fleet.start(port))
+    record = Record(release, processes=fleet_folder.processes(fleet.pids))
+    folder.write(record)
+    yield "the API server"
+    for wish in wishes:
+        node = fleet.add(wish.machine, wish.config)
+        folder.link(node.name, node.place)
+        made = NodeRecord(node.name, wish.machine.name, str(wish.reserved))
+        record = replace(
+            record,
+            nodes=(*record.nodes, made),
+            processes=fleet_folder.processes(fleet.pids),
+        )
+        folder.write(record)
+        yield node.name
+    for node in fleet.nodes:
+        fleet.await_ready(node)
+    folder.write(replace(record, ready=True))
+
+
+def _announce(folder: FleetFolder) -> None:
+    """The kubeconfig on stdout, everything else on stderr."""
+    for node in fleet_folder.facts(folder)["nodes"]:
+        note(_line(node))
+    for line in _LIMITS:
+        note(line)
+    typer.echo(folder.kubeconfig)
+
+
+def _watch(fleet: Fleet) -> None:
+    """Until an interrupt; say which kubelets have ended. Raises :class:`SubjectLostError` where
+    the API server has."""
+    said: dict[str, str] = {}
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(_LOOK)
+            ended = dict(fleet.ended())
+            for name, why in ended.items():
+                if said.get(name) != why:
+                    note(f"pinproof: {name}: the kubelet has ended: {one_line(why)}")
+            said = ended
+
+
+def _line(node: dict[str, Any]) -> str:
+    return f"{node['name']}  {node['machine']}  {node['folder']}"
+
+
+# -- who holds which CPUs ----------------------------------------------------------------------
+
+
+def _picture(link: Path, node: NodeRecord, release: str) -> Picture:
+    """A node with the CPUs that its kubelet reports at the pod-resources socket, and the shared
+    pool of its state file. Raises :class:`SubjectLostError` where it does not answer."""
+    lost = partial(_lose, node.name)
+    try:
+        place = link.readlink()  # the path of a socket cannot be long
+        inside = place / POD_RESOURCES_SOCKET.lstrip("/")
+        listed, _ = PodResourcesClient(inside).listed()
+        state = place / STATE_FILE.lstrip("/")
+        text = state.read_text(errors="surrogateescape") if state.exists() else None
+        machine = topologies.machine(place / AREA.lstrip("/") / "machines/1")
+    except (OSError, Refused, NoCPUs, SubjectLostError) as error:
+        lost(error)
+    shared, _ = parse_leniently(text, release=release)
+    reserved = CPUSet.parse(node.reserved)
+    owners = {
+        _owner(*pod, container): cpus
+        for pod, containers in sorted(listed.items())
+        for container, cpus in sorted(containers.items())
+        if cpus
+    }
+    owners |= {name: cpus for name, cpus in ((RESERVED, reserved),) if cpus}
+    owners[SHARED_POOL] = shared - reserved
+    shown = replace(machine, name=f"{node.name}, {node.machine}")
+    return Picture.of(shown, inputs.discovered(shown, release), owners, release)
+
+
+def _lose(node: str, error: Exception) -> NoReturn:
+    raise SubjectLostError(f"{node}: its kubelet does not answer: {error}") from error
+
+
+def _owner(namespace: str, pod: str, container: str) -> str:
+    where = "" if namespace == _NAMESPACE else f"{namespace}:"
+    return f"{where}{pod}/{container}" if container else f"{where}{pod}"
