@@ -195,6 +195,19 @@ USAGE: Final = {
     "explore reference --report /proc/nowhere": "--report /proc/nowhere: ",
     "explore reference --keep-plan /nowhere/plan": "--keep-plan /nowhere/plan: ",
     "run --explore 1": "--explore writes to --report DIR, which is not given",
+    # Fleets.
+    "fleet up no-such-machine": "there is no machine 'no-such-machine'",
+    "fleet up ''": "a machine's name is empty",
+    **{
+        f"fleet up 1s-1n-4c-smt2={text}": f"'1s-1n-4c-smt2={text}': it is MACHINE=N with N from 1"
+        for text in ("0", "-1", "two", "1.5", "99999", "")
+    },
+    "fleet up 1s-1n-4c-smt2 --name a/b": "--name 'a/b': it is at most 20 of a-z, 0-9 and -",
+    "fleet up 1s-1n-4c-smt2 --release soon": "--release 'soon': it is a release such as 1.36",
+    "fleet up 1s-1n-4c-smt2 --release 1.5": "1.5",
+    "fleet up 1s-1n-4c-smt2 --reserved x": "--reserved 'x'",
+    "fleet down --name no-such": "--name no-such: there is no such fleet",
+    "fleet draw --name no-such": "--name no-such: there is no such fleet",
     # Built, captured and imported.
     "driver build 1.36 --replace empty": "empty is not a checkout of k8s.io/kubernetes",
     "capture -o torn.tar.xz": "torn.tar.xz: it is there already",

@@ -1,0 +1,431 @@
+"""``pinproof fleet``: a cluster of real kubelets as its user has it, by kubectl's own API; and what
+is left of it, however it ends."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pytest
+
+from conformance.kubelets import cached
+from conformance.subject import SubjectUsageError
+from conformance.subjects.kubelet.pod_resources import PodResourcesClient
+from pinproof.fleet import _counted
+from pinproof.fleet_folder import FleetFolder, Record, processes
+from reference.cpumanager.state.state_checkpoint import parse_leniently
+from tests.cli.running import Done, pinproof
+from tests.kubelet.test_kubelet_runner_killed import MARK, leftovers, marked, wait_for_the_end
+from tests.support import lacking
+from tests.support.until import until
+from topologies.user_cache import cache_folder
+
+RELEASE: Final = "1.36"
+WORDS: Final = (
+    "2s-4n-64c-smt2=1", "1s-1n-4c-smt2", "--release", RELEASE,
+    "--topology-manager-policy", "single-numa-node",
+)  # fmt: skip
+SMALL: Final = ("1s-1n-4c-smt2", "--release", RELEASE)
+
+
+class Running(NamedTuple):
+    """``pinproof fleet up`` in a process of its own; ``cache`` is its ``$XDG_CACHE_HOME``."""
+
+    process: subprocess.Popen[str]
+    cache: Path
+    mark: str
+
+    def call(self, *words: str, status: int = 0) -> Done:
+        return pinproof(
+            "fleet", *words, status=status, XDG_CACHE_HOME=str(self.cache), COLUMNS="200"
+        )
+
+    def folder(self, name: str = "default") -> Path:
+        return self.cache / "pinproof/fleets" / name
+
+    def line(self, begin: str) -> str:
+        """The next line on stderr that begins so."""
+        assert self.process.stderr is not None
+        seen = []
+        for line in self.process.stderr:
+            seen.append(line)
+            if line.startswith(begin):
+                return line
+        raise AssertionError(f"no {begin!r}: {''.join(seen)}")
+
+
+Up: TypeAlias = Callable[..., AbstractContextManager[Running]]
+
+
+@pytest.fixture(scope="module")
+def up(needs_api_server: None, tmp_path_factory: pytest.TempPathFactory) -> Up:
+    """Runs ``fleet up``, with the kubelets and API servers of the user's cache, and no fleet."""
+    lacking.need("sandbox")
+    if not any(one.version.startswith(f"{RELEASE}.") for one in cached()):
+        lacking.skip("kubelet")
+    cache = tmp_path_factory.mktemp("cache")
+    (cache / "pinproof").mkdir()
+    for name in ("kubelets", "apiservers"):
+        (cache / "pinproof" / name).symlink_to(cache_folder(name))
+
+    @contextmanager
+    def run(*words: str) -> Iterator[Running]:
+        mark = uuid.uuid4().hex
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pinproof", "fleet", "up", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"XDG_CACHE_HOME": str(cache), MARK: mark},
+        )
+        with process:
+            try:
+                yield Running(process, cache, mark)
+            finally:
+                process.kill()
+        for pid in marked(mark):
+            wait_for_the_end(pid)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def fleet(up: Up) -> Iterator[Running]:
+    """Two nodes that are ready. The module is left only when nothing of them is."""
+    before = leftovers()
+    with up(*WORDS) as running:
+        assert running.process.stdout is not None
+        kubeconfig = Path(running.process.stdout.readline().strip())
+        assert kubeconfig == running.folder() / "kubeconfig"
+        yield running
+        assert running.call("down").stdout == "default\n"
+        assert running.process.wait(10) == 0
+    assert not running.folder().exists()
+    assert leftovers() == before
+
+
+@pytest.fixture(scope="module")
+def api(fleet: Running) -> Any:
+    config = lacking.module("kubernetes.config")
+    client = lacking.module("kubernetes.client")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("NO_PROXY", "no_proxy"):
+            patch.setenv(name, "127.0.0.1")
+        return client.CoreV1Api(config.new_client_from_config(str(fleet.folder() / "kubeconfig")))
+
+
+def _pod(name: str, node: str, cpu: str) -> dict[str, Any]:
+    container = {
+        "name": "c",
+        "image": "example.com/none",
+        "resources": {"limits": {"cpu": cpu, "memory": "64Mi"}},
+    }
+    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
+
+
+def _create(api: Any, name: str, node: str, cpu: str, phase: str) -> Any:
+    """The pod's status, once it has this phase."""
+    api.create_namespaced_pod("default", _pod(name, node, cpu))
+    assert until(lambda: api.read_namespaced_pod(name, "default").status.phase == phase), name
+    return api.read_namespaced_pod(name, "default").status
+
+
+def test_nodes_are_ready_with_their_cpus(api: Any) -> None:
+    """And a scheduler may choose them by their machine: none has a taint."""
+    nodes = {one.metadata.name: one for one in api.list_node().items}
+    assert {name: one.status.capacity["cpu"] for name, one in nodes.items()} == {
+        "node1": "128",
+        "node2": "8",
+    }
+    assert {name: one.status.allocatable["cpu"] for name, one in nodes.items()} == {
+        "node1": "126",
+        "node2": "6",
+    }
+    for one in nodes.values():
+        (ready,) = [each for each in one.status.conditions if each.type == "Ready"]
+        assert ready.status == "True"
+        assert one.spec.taints is None
+    assert nodes["node1"].metadata.labels["pinproof/machine"] == "2s-4n-64c-smt2"
+    assert nodes["node1"].status.node_info.kubelet_version.startswith(f"v{RELEASE}.")
+
+
+def test_pods_are_pinned_refused_and_deleted(fleet: Running, api: Any) -> None:
+    """A NUMA node of the first machine has 32 CPUs; of the second, none more than that."""
+    _create(api, "two", "node1", "2", "Running")
+    _create(api, "three", "node2", "3", "Running")
+    refused = _create(api, "forty", "node1", "40", "Failed")
+    assert refused.reason == "TopologyAffinityError"
+
+    nodes = fleet.folder() / "nodes"
+    text = (nodes / "node1/var/lib/kubelet/cpu_manager_state").read_text()
+    _, entries = parse_leniently(text, release=RELEASE)
+    (held,) = entries.values()
+    assert {name: str(cpus) for name, cpus in held.items()} == {"c": "1,65"}
+    assert (nodes / "node1/sys/devices/system/node/online").read_text() == "0-3\n"
+    settings = json.loads((nodes / "node1/pinproof/kubelet.yaml").read_text())
+    assert settings["topologyManagerPolicy"] == "single-numa-node"
+    socket = (nodes / "node2").readlink() / "var/lib/kubelet/pod-resources/kubelet.sock"
+    listed, _ = PodResourcesClient(socket).listed()
+    assert {pod: str(named["c"]) for pod, named in listed.items()} == {
+        ("default", "three"): "1-2,5"
+    }
+
+    drawn = fleet.call("draw").stdout
+    assert "node1, 2s-4n-64c-smt2: 128 CPUs" in drawn
+    assert "two/c: 1,65 (2)" in drawn
+    assert "three/c: 1-2,5 (3)" in drawn
+    assert "reserved: 0,64 (2)" in drawn
+    assert "shared pool: 2-63,66-127 (124)" in drawn
+    assert "two/c" not in fleet.call("draw", "node2").stdout
+
+    api.delete_namespaced_pod("two", "default")
+    assert until(lambda: not _names(api) & {"two"})
+    assert until(lambda: "two/c" not in fleet.call("draw", "node1").stdout)
+
+
+def _post(kubeconfig: Path, path: str, body: dict[str, Any]) -> None:
+    """What the library kubernetes cannot do: it takes the answer to a binding for a binding."""
+    config = json.loads(kubeconfig.read_text())
+    ((cluster,), (user,)) = config["clusters"], config["users"]
+    authority = base64.b64decode(cluster["cluster"]["certificate-authority-data"]).decode()
+    request = urllib.request.Request(
+        cluster["cluster"]["server"] + path,
+        json.dumps(body).encode(),
+        {"Authorization": f"Bearer {user['user']['token']}", "Content-Type": "application/json"},
+    )
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}),
+        urllib.request.HTTPSHandler(context=ssl.create_default_context(cadata=authority)),
+    )
+    with opener.open(request, timeout=30) as answer:
+        assert answer.status == 201
+
+
+def test_a_scheduler_of_ones_own_can_bind_a_pod(fleet: Running, api: Any) -> None:
+    """A pod that names no node waits until its scheduler has chosen one."""
+    pod = _pod("bound", "node2", "1")
+    del pod["spec"]["nodeName"]
+    made = api.create_namespaced_pod("default", pod)
+    assert (made.spec.node_name, made.status.phase) == (None, "Pending")
+    binding = {"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "node2"}}
+    _post(fleet.folder() / "kubeconfig", "/api/v1/namespaces/default/pods/bound/binding", binding)
+    assert until(lambda: api.read_namespaced_pod("bound", "default").status.phase == "Running")
+
+
+def test_a_fleet_too_large_for_the_host_is_refused(
+    tmp_path: Path,
+) -> None:
+    """Before anything is started."""
+    done = pinproof("fleet", "up", "1s-1n-4c-smt2=9999", status=3, XDG_CACHE_HOME=str(tmp_path))
+    assert done.stderr.startswith(
+        "pinproof: too large a fleet for this host: 9999 nodes and the API server take 1500450 MiB "
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def _names(api: Any) -> set[str]:
+    return {one.metadata.name for one in api.list_namespaced_pod("default").items}
+
+
+def test_a_fleet_is_listed(fleet: Running) -> None:
+    (facts,) = json.loads(fleet.call("list", "--json").stdout)
+    nodes = facts.pop("nodes")
+    assert facts == {
+        "name": "default",
+        "state": "up",
+        "release": RELEASE,
+        "kubeconfig": str(fleet.folder() / "kubeconfig"),
+    }
+    assert [(one["name"], one["machine"]) for one in nodes] == [
+        ("node1", "2s-4n-64c-smt2"),
+        ("node2", "1s-1n-4c-smt2"),
+    ]
+    assert (Path(nodes[0]["folder"]) / "var/lib/kubelet").is_dir()
+    assert "default  up  1.36" in fleet.call("list").stdout
+
+
+def test_what_is_taken_is_refused_in_one_line(fleet: Running) -> None:
+    """The fleet that is up stays as it is."""
+    kubeconfig = (fleet.folder() / "kubeconfig").read_text()
+    port = json.loads(kubeconfig)["clusters"][0]["cluster"]["server"].rpartition(":")[2]
+    said = fleet.call("up", *SMALL, status=2).stderr
+    assert said == (
+        "pinproof: --name default: there is such a fleet; "
+        "pinproof fleet down --name default ends it\n"
+    )
+    said = fleet.call("up", *SMALL, "--name", "other", "--port", port, status=2).stderr
+    assert said == f"pinproof: --port {port}: Address already in use\n"
+    said = fleet.call("draw", "node3", status=2).stderr
+    assert said == "pinproof: node3: fleet default has node1, node2\n"
+    assert (fleet.folder() / "kubeconfig").read_text() == kubeconfig
+    assert not fleet.folder("other").exists()
+
+
+def test_fleets_are_up_side_by_side(fleet: Running, up: Up) -> None:
+    """A kubelet that ends is said, and the node stays; a fleet ends with its API server; the other
+    fleet stays."""
+    with up(*SMALL, "--name", "other") as other:
+        other.line("node1  1s-1n-4c-smt2  ")
+        names = [one["name"] for one in json.loads(fleet.call("list", "--json").stdout)]
+        assert names == ["default", "other"]
+        assert until(lambda: _written(other.folder("other")).get("ready"))
+        (kubelet,) = [pid for pid in marked(other.mark) if _is_kubelet(pid)]
+        os.kill(kubelet, signal.SIGKILL)
+        assert other.line("pinproof: node1: ") == (
+            "pinproof: node1: the kubelet has ended: killed by SIGKILL\n"
+        )
+        server, _ = _written(other.folder("other"))["processes"][0]
+        os.kill(server, signal.SIGKILL)
+        assert other.process.wait(30) == 3
+        assert other.process.stderr is not None
+        assert other.process.stderr.read().splitlines()[-1] == (
+            "pinproof: the API server has ended"
+        )
+        assert not other.folder("other").exists()
+    assert "default  up" in fleet.call("list").stdout
+
+
+def _is_kubelet(pid: int) -> bool:
+    return b"--config=/pinproof/kubelet.yaml" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def _written(folder: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((folder / "fleet.json").read_text()))
+    except FileNotFoundError:
+        return {}
+
+
+@pytest.mark.parametrize("stage", ["pinproof: fleet up: the API server", "pinproof: Ctrl-C"])
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_takes_the_fleet_down(up: Up, stage: str, sign: signal.Signals) -> None:
+    with up(*SMALL, "--name", "signal") as running:
+        running.line(stage)
+        if "Ctrl-C" in stage:
+            assert until(lambda: _written(running.folder("signal")).get("ready"))
+        running.process.send_signal(sign)
+        assert running.process.wait(30) == (0 if "Ctrl-C" in stage else 130)
+        assert not running.folder("signal").exists()
+        assert list(marked(running.mark)) == []
+
+
+@pytest.mark.parametrize("stage", ["pinproof: fleet up: the API server", "pinproof: Ctrl-C"])
+def test_what_is_left_of_a_killed_fleet_is_removed(up: Up, stage: str) -> None:
+    """``fleet down`` returns when the sandboxes that it knew are gone."""
+    with up(*SMALL, "--name", "killed") as running:
+        running.line(stage)
+        folder = running.folder("killed")
+        assert until(lambda: _written(folder))
+        known = [pid for pid, _ in _written(folder)["processes"]]
+        running.process.kill()
+        running.process.wait(10)
+        if "Ctrl-C" in stage:
+            assert "killed  killed  1.36" in running.call("list").stdout
+            refused = running.call("draw", "--name", "killed", status=3).stderr
+            assert refused == "pinproof: fleet killed: it is killed, not up\n"
+        running.call("down", "--name", "killed")
+        assert not folder.exists()
+        assert {started for _, started in processes(known)} == {""}
+
+
+def test_a_name_is_free_again_after_a_kill(up: Up) -> None:
+    for _ in range(2):
+        with up(*SMALL, "--name", "again") as running:
+            running.line("node1  1s-1n-4c-smt2  ")
+    running.call("down", "--name", "again")
+
+
+def test_a_kubelet_that_does_not_come_up_is_one_line(up: Up) -> None:
+    with up(*SMALL, "--name", "refused", "--policy", "best") as running:
+        assert running.process.wait(60) == 3
+        assert running.process.stderr is not None
+        line = running.process.stderr.read().splitlines()[-1]
+        assert line.startswith("pinproof: node1 (1s-1n-4c-smt2): the kubelet does not come up: ")
+        assert "best" in line
+        assert not running.folder("refused").exists()
+
+
+def test_without_an_api_server_nothing_is_started(tmp_path: Path) -> None:
+    """The line says what to install and to build; nothing is left."""
+    done = pinproof(
+        *("fleet", "up", "1s-1n-4c-smt2"), status=3, XDG_CACHE_HOME=str(tmp_path), PATH="/none"
+    )
+    assert done.stdout == ""
+    assert done.stderr.startswith("pinproof: etcd is not on PATH (Debian: etcd-server); there is ")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.rglob("*")) == [tmp_path / "pinproof", tmp_path / "pinproof/fleets"]
+
+
+# -- folders, without a fleet --------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FleetFolder:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return FleetFolder("mine")
+
+
+def test_a_folder_has_one_holder(folder: FleetFolder) -> None:
+    with folder.held():
+        with pytest.raises(SubjectUsageError, match="there is such a fleet"), folder.held():
+            pass
+        assert folder.state == "starting"
+        folder.write(Record("1.36", ready=True))
+        assert folder.state == "up"
+    assert not folder.path.exists()
+    with pytest.raises(SubjectUsageError, match="there is no such fleet"):
+        folder.take_down()
+
+
+def test_a_link_is_removed_and_not_what_it_leads_to(folder: FleetFolder, tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/file").touch()
+    with folder.held():
+        assert (folder.link("node1", tmp_path / "kept") / "file").exists()
+    assert (tmp_path / "kept/file").exists()
+
+
+def test_another_process_of_the_same_number_is_not_waited_for(folder: FleetFolder) -> None:
+    """A fleet's process has ended long ago, and its number is this one's now."""
+    ((pid, started),) = processes([os.getpid()])
+    folder.path.mkdir(parents=True)
+    folder.write(Record("1.36", processes=((pid, f"{started}0"),)))
+    folder.take_down()
+    assert not folder.path.exists()
+
+
+def test_a_kubeconfig_is_for_its_user_alone(folder: FleetFolder) -> None:
+    with folder.held():
+        folder.write_kubeconfig("{}")
+        assert folder.kubeconfig.stat().st_mode & 0o777 == 0o600
+        assert folder.path.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a/b", "..", "a" * 21])
+def test_what_cannot_be_a_name_is_refused(name: str) -> None:
+    with pytest.raises(SubjectUsageError, match="--name"):
+        FleetFolder(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2s-4n-64c-smt2=10", ("2s-4n-64c-smt2", 10)),
+        ("2s-4n-64c-smt2", ("2s-4n-64c-smt2", 1)),
+        ("./a=b/node7.tar.xz", ("./a=b/node7.tar.xz", 1)),
+        ("./a=b/node7.tar.xz=2", ("./a=b/node7.tar.xz", 2)),
+    ],
+)
+def test_a_machine_may_have_a_number_of_nodes(text: str, expected: tuple[str, int]) -> None:
+    assert _counted(text) == expected
