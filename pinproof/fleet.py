@@ -21,7 +21,7 @@ from rich.console import Console
 
 import topologies
 from conformance.ending import deferring_interrupts, ended_like_an_interrupt
-from conformance.kubelets import apiservers, builder
+from conformance.kubelets import apiservers, builder, schedulers
 from conformance.kubelets.pod_resources import NoCPUs
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUsageError
 from conformance.subjects.kubelet import KubeletSubject
@@ -50,14 +50,17 @@ app = typer.Typer(no_args_is_help=True)
 _COUNTED: Final = re.compile(r"(?P<machine>.*)=(?P<count>[^=/]*)", re.DOTALL)
 #: MiB of etcd, API server and runner, and of each node: its kubelet and its files.
 _CONTROL_PLANE: Final = 600
-_NODE: Final = 150
+_NODE: Final = 100
 _LOOPBACK: Final = "127.0.0.1"
 #: Seconds between two looks whether all still run.
 _LOOK: Final = 1.0
 _NAMESPACE: Final = "default"
+_NO_SCHEDULER: Final = (
+    "pinproof: no scheduler runs here, so each pod has to name its node (spec.nodeName): "
+    "`pinproof build scheduler 1.36` builds one for the next fleet."
+)
 _LIMITS: Final = (
-    "pinproof: no scheduler and no controller runs here, so each pod has to name its node "
-    "(spec.nodeName).",
+    "pinproof: No controller runs here, so a Deployment or a Job makes no pods.",
     "pinproof: No image is pulled and no process runs, so a pod has no logs, and no exec reaches "
     "it.",
     "pinproof: Ctrl-C, or `pinproof fleet down` in another terminal, ends the fleet.",
@@ -97,9 +100,10 @@ def up(given: Given, asked: Asked) -> None:
     """Start an API server and a real kubelet for each node, print the path of a kubeconfig, and
     keep them up until Ctrl-C or `pinproof fleet down`.
 
-    Each pod has to name its node (spec.nodeName), because no scheduler and no controller runs. The
-    Topology Manager admits or refuses the pod, and the CPU manager pins it. No image is pulled and
-    no process runs: a pod has no logs, and no exec reaches it.
+    The scheduler of `pinproof build scheduler` chooses the nodes of pods. Where none was built,
+    each pod has to name its node (spec.nodeName). The Topology Manager admits or refuses the pod,
+    and the CPU manager pins it. No controller runs, no image is pulled and no process runs: a pod
+    has no logs, and no exec reaches it.
 
     pinproof fleet up 2s-4n-64c-smt2=2 --topology-manager-policy single-numa-node
     """
@@ -108,6 +112,7 @@ def up(given: Given, asked: Asked) -> None:
     _require_memory(len(wishes))
     with ended_like_an_interrupt(), folder.held(), _port(asked.port) as port:
         apiservers.find()
+        scheduler = schedulers.find()
         with busy("fleet up") as say:
             subject = KubeletSubject.open(asked.release, progress=say)
         fleet = Fleet(subject)
@@ -115,7 +120,8 @@ def up(given: Given, asked: Asked) -> None:
             with busy("fleet up") as say:
                 for one in _started(fleet, port, folder, asked.release, wishes):
                     say(f"{one} is up")
-            _announce(folder)
+                _complete(fleet, folder, scheduler)
+            _announce(folder, [*[_NO_SCHEDULER] * (scheduler is None), *_LIMITS])
             _watch(fleet)
         finally:
             with deferring_interrupts():
@@ -246,23 +252,30 @@ def _started(
         )
         folder.write(record)
         yield node.name
+
+
+def _complete(fleet: Fleet, folder: FleetFolder, scheduler: Path | None) -> None:
+    """Wait until all nodes are ready, and start the scheduler, if there is one."""
     for node in fleet.nodes:
         fleet.await_ready(node)
-    folder.write(replace(record, ready=True))
+    if scheduler is not None:
+        fleet.schedule(scheduler)
+    running = fleet_folder.processes(fleet.pids)
+    folder.write(replace(folder.record(), processes=running, ready=True))
 
 
-def _announce(folder: FleetFolder) -> None:
+def _announce(folder: FleetFolder, lines: Sequence[str]) -> None:
     """The kubeconfig on stdout, everything else on stderr."""
     for node in fleet_folder.facts(folder)["nodes"]:
         note(_line(node))
-    for line in _LIMITS:
+    for line in lines:
         note(line)
     typer.echo(folder.kubeconfig)
 
 
 def _watch(fleet: Fleet) -> None:
     """Until an interrupt; say which kubelets have ended. Raises :class:`SubjectLostError` where
-    the API server has."""
+    the API server or the scheduler has."""
     said: dict[str, str] = {}
     with contextlib.suppress(KeyboardInterrupt):
         while True:

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pytest
 
-from conformance.kubelets import cached
+from conformance.kubelets import cached, schedulers
 from conformance.subject import SubjectUsageError
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient
 from pinproof.fleet import _counted
@@ -76,7 +76,7 @@ def up(needs_api_server: None, tmp_path_factory: pytest.TempPathFactory) -> Up:
         lacking.skip("kubelet")
     cache = tmp_path_factory.mktemp("cache")
     (cache / "pinproof").mkdir()
-    for name in ("kubelets", "apiservers"):
+    for name in ("kubelets", "apiservers", "schedulers"):
         (cache / "pinproof" / name).symlink_to(cache_folder(name))
 
     @contextmanager
@@ -125,7 +125,7 @@ def api(fleet: Running) -> Any:
         return client.CoreV1Api(config.new_client_from_config(str(fleet.folder() / "kubeconfig")))
 
 
-def _pod(name: str, node: str, cpu: str) -> dict[str, Any]:
+def _pod(name: str, node: str | None, cpu: str) -> dict[str, Any]:
     container = {
         "name": "c",
         "image": "example.com/none",
@@ -134,7 +134,7 @@ def _pod(name: str, node: str, cpu: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
 
 
-def _create(api: Any, name: str, node: str, cpu: str, phase: str) -> Any:
+def _create(api: Any, name: str, node: str | None, cpu: str, phase: str) -> Any:
     """The pod's status, once it has this phase."""
     api.create_namespaced_pod("default", _pod(name, node, cpu))
     assert until(lambda: api.read_namespaced_pod(name, "default").status.phase == phase), name
@@ -215,12 +215,29 @@ def _post(kubeconfig: Path, path: str, body: dict[str, Any]) -> None:
 def test_a_scheduler_of_ones_own_can_bind_a_pod(fleet: Running, api: Any) -> None:
     """A pod that names no node waits until its scheduler has chosen one."""
     pod = _pod("bound", "node2", "1")
-    del pod["spec"]["nodeName"]
+    pod["spec"] |= {"nodeName": None, "schedulerName": "mine"}
     made = api.create_namespaced_pod("default", pod)
     assert (made.spec.node_name, made.status.phase) == (None, "Pending")
     binding = {"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "node2"}}
     _post(fleet.folder() / "kubeconfig", "/api/v1/namespaces/default/pods/bound/binding", binding)
     assert until(lambda: api.read_namespaced_pod("bound", "default").status.phase == "Running")
+
+
+def test_the_scheduler_chooses_nodes(api: Any) -> None:
+    """The second node has no 20 CPUs; that no NUMA node has 100 is unknown to the scheduler, and
+    the kubelet's to say."""
+    if schedulers.find() is None:
+        lacking.skip("scheduler")
+    assert _create(api, "twenty", None, "20", "Running").reason is None
+    assert api.read_namespaced_pod("twenty", "default").spec.node_name == "node1"
+    assert _create(api, "hundred", None, "100", "Failed").reason == "TopologyAffinityError"
+    api.create_namespaced_pod("default", _pod("many", None, "200"))
+    assert until(lambda: _unschedulable(api, "many"))
+
+
+def _unschedulable(api: Any, pod: str) -> bool:
+    found = api.read_namespaced_pod(pod, "default").status.conditions or []
+    return any((one.type, one.reason) == ("PodScheduled", "Unschedulable") for one in found)
 
 
 def test_a_fleet_too_large_for_the_host_is_refused(
@@ -229,7 +246,7 @@ def test_a_fleet_too_large_for_the_host_is_refused(
     """Before anything is started."""
     done = pinproof("fleet", "up", "1s-1n-4c-smt2=9999", status=3, XDG_CACHE_HOME=str(tmp_path))
     assert done.stderr.startswith(
-        "pinproof: too large a fleet for this host: 9999 nodes and the API server take 1500450 MiB "
+        "pinproof: too large a fleet for this host: 9999 nodes and the API server take 1000500 MiB "
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -280,7 +297,9 @@ def test_fleets_are_up_side_by_side(fleet: Running, up: Up) -> None:
         names = [one["name"] for one in json.loads(fleet.call("list", "--json").stdout)]
         assert names == ["default", "other"]
         assert until(lambda: _written(other.folder("other")).get("ready"))
-        (kubelet,) = [pid for pid in marked(other.mark) if _is_kubelet(pid)]
+        (kubelet,) = [
+            pid for pid in marked(other.mark) if _has(pid, "--config=/pinproof/kubelet.yaml")
+        ]
         os.kill(kubelet, signal.SIGKILL)
         assert other.line("pinproof: node1: ") == (
             "pinproof: node1: the kubelet has ended: killed by SIGKILL\n"
@@ -296,8 +315,33 @@ def test_fleets_are_up_side_by_side(fleet: Running, up: Up) -> None:
     assert "default  up" in fleet.call("list").stdout
 
 
-def _is_kubelet(pid: int) -> bool:
-    return b"--config=/pinproof/kubelet.yaml" in Path(f"/proc/{pid}/cmdline").read_bytes()
+def test_a_fleet_ends_with_its_scheduler(up: Up) -> None:
+    if schedulers.find() is None:
+        lacking.skip("scheduler")
+    with up(*SMALL, "--name", "headless") as running:
+        running.line("pinproof: Ctrl-C")
+        (scheduler,) = [pid for pid in marked(running.mark) if _has(pid, "--leader-elect=false")]
+        os.kill(scheduler, signal.SIGKILL)
+        assert running.process.wait(30) == 3
+        assert running.line("pinproof: the scheduler has ended: ")
+        assert not running.folder("headless").exists()
+
+
+def test_that_no_scheduler_was_built_is_said(fleet: Running, up: Up) -> None:
+    """The fleet comes up without."""
+    link = fleet.cache / "pinproof/schedulers"
+    place = link.readlink()
+    link.unlink()
+    try:
+        with up(*SMALL, "--name", "bare") as running:
+            assert "`pinproof build scheduler 1.36`" in running.line("pinproof: no scheduler runs")
+            running.call("down", "--name", "bare")
+    finally:
+        link.symlink_to(place)
+
+
+def _has(pid: int, word: str) -> bool:
+    return word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
 
 def _written(folder: Path) -> dict[str, Any]:

@@ -130,6 +130,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "overlay": Part("an overlay of file systems", command="run the tests as root"),
     "packages": Part("packages of Python", command="pip install --group test"),
     "ptys": Part("pseudo-terminals", command="mount devpts on /dev/pts", there=_ptys),
+    "scheduler": Part("a scheduler", command="pinproof build scheduler 1.36"),
     "root": Part("root", command="run the tests as root", there=lambda: os.geteuid() == 0),
     "sandbox": Part(
         "a sandbox for a kubelet", command="allow user namespaces, or be root", there=_sandbox
