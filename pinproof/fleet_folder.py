@@ -198,7 +198,7 @@ class FleetFolder:
     def _remove(self, *, keep: str = "") -> None:
         """The links lead to other file systems, and are not followed."""
         for each in self.path.iterdir():
-            if each.is_dir() and not each.is_symlink():
+            if each.is_dir():
                 shutil.rmtree(each)
             elif each.name != keep:
                 each.unlink()

@@ -440,6 +440,15 @@ def test_a_link_is_removed_and_not_what_it_leads_to(folder: FleetFolder, tmp_pat
     assert (tmp_path / "kept/file").exists()
 
 
+def test_processes_of_the_fleet_are_waited_for(folder: FleetFolder) -> None:
+    """Until each has ended, though its parent does not know yet."""
+    with subprocess.Popen(["sleep", "1"]) as sandbox:
+        folder.path.mkdir(parents=True)
+        folder.write(Record("1.36", processes=processes([sandbox.pid])))
+        folder.take_down()
+        assert sandbox.poll() == 0
+
+
 def test_another_process_of_the_same_number_is_not_waited_for(folder: FleetFolder) -> None:
     """A fleet's process has ended long ago, and its number is this one's now."""
     ((pid, started),) = processes([os.getpid()])
