@@ -130,7 +130,7 @@ def test_real_kubelets_are_asked(
     """1.37 as 1.37, and 1.36 as 1.37, which it is not."""
     path = next((one.path for one in cached() if one.version.startswith(f"{minor}.")), None)
     if path is None:
-        lacking.skip(f"kubelet {minor}")
+        lacking.skip("kubelet", f"one of {minor}")
     assert main(["1.37", "--kubelet", str(path), "-n", "2"]) == status
     said = capsys.readouterr().out
     word = "lacks" if status else "has"

@@ -52,7 +52,7 @@ def _kubelets(*releases: str) -> Iterator[list[Subject]]:
         for release in releases:
             found = [str(one.path) for one in cached() if one.version.startswith(f"{release}.")]
             if not found:
-                lacking.skip(f"kubelet {release}")
+                lacking.skip("kubelet", f"one of {release}")
             opened.append(KubeletSubject.open(found[0]))
             open_ones.callback(opened[-1].close)
         yield opened

@@ -85,6 +85,8 @@ class Module:
     def of_product(cls, path: Path, module: str, target: str) -> Module:
         """``k8s.io/kubernetes`` with the replacements in a product's ``go.mod`` at ``path``. Which
         release it is says ``target``, or the version of ``module``, or what the file requires."""
+        if not path.is_file():
+            raise SubjectUsageError(f"--go-mod {path}: no such file")
         go = Go.find()
         product = _parsed(go, path)
         required = {one["Path"]: one["Version"] for one in product.get("Require") or []}
@@ -155,8 +157,6 @@ def _pair(side: Mapping[str, str]) -> tuple[str, str]:
 
 def _parsed(go: Go, path: Path) -> Mapping[str, Any]:
     """A ``go.mod`` as Go reads it; raises :class:`SubjectUsageError`."""
-    if not path.is_file():
-        raise SubjectUsageError(f"--go-mod {path}: no such file")
     try:
         answer = json.loads(go.run(["mod", "edit", "-json", str(path.absolute())]))
     except GoError as error:
