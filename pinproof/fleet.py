@@ -121,8 +121,9 @@ def up(given: Given, asked: Asked) -> None:
                 for one in _started(fleet, port, folder, asked.release, wishes):
                     say(f"{one} is up")
                 _complete(fleet, folder, scheduler)
-            _announce(folder, [*[_NO_SCHEDULER] * (scheduler is None), *_LIMITS])
-            _watch(fleet)
+            with contextlib.suppress(KeyboardInterrupt):  # it is up: that is how it ends
+                _announce(folder, [*[_NO_SCHEDULER] * (scheduler is None), *_LIMITS])
+                _watch(fleet)
         finally:
             with deferring_interrupts():
                 fleet.close()
@@ -273,18 +274,17 @@ def _announce(folder: FleetFolder, lines: Sequence[str]) -> None:
     typer.echo(folder.kubeconfig)
 
 
-def _watch(fleet: Fleet) -> None:
-    """Until an interrupt; say which kubelets have ended. Raises :class:`SubjectLostError` where
+def _watch(fleet: Fleet) -> NoReturn:
+    """Until an interrupt, say which kubelets have ended. Raises :class:`SubjectLostError` where
     the API server or the scheduler has."""
     said: dict[str, str] = {}
-    with contextlib.suppress(KeyboardInterrupt):
-        while True:
-            time.sleep(_LOOK)
-            ended = dict(fleet.ended())
-            for name, why in ended.items():
-                if said.get(name) != why:
-                    note(f"pinproof: {name}: the kubelet has ended: {one_line(why)}")
-            said = ended
+    while True:
+        time.sleep(_LOOK)
+        ended = dict(fleet.ended())
+        for name, why in ended.items():
+            if said.get(name) != why:
+                note(f"pinproof: {name}: the kubelet has ended: {one_line(why)}")
+        said = ended
 
 
 def _line(node: dict[str, Any]) -> str:

@@ -241,7 +241,7 @@ def test_a_real_kubelet_is_upgraded(kubelet_path: str) -> None:
     """To the next release where that is built, else to itself."""
     newer = [one.path for one in cached() if one.version.startswith("1.37.")]
     names = [f"kubelet:{path}" for path in (kubelet_path, newer[0] if newer else kubelet_path)]
-    done = pinproof("upgrade", *names, *_MACHINE, status=0)
+    done = pinproof("upgrade", *names, "--by", "stop", *_MACHINE, status=0)
     lines = _lines(done)
     assert "pod1/c: 2 2,6 2,6 2,6 2,6" in lines
     assert lines[-1].startswith("Kept, from kubelet:")
