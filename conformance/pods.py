@@ -3,7 +3,7 @@ class, never the CPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from reference.steps import Container, Kind, Pod, PodResources
 
@@ -31,6 +31,16 @@ def guaranteed(name: str, *cpus: int | str) -> Pod:
 def guaranteed_of(name: str, containers: Sequence[Container]) -> Pod:
     """A Guaranteed pod of these containers, init containers first."""
     return Pod(name, tuple(containers))
+
+
+def later_pods(cpus: int, beside: Collection[str] = ()) -> list[Pod]:
+    """The Guaranteed pods of a rehearsal that come one by one, each to a further kubelet; none has
+    a name of ``beside``."""
+
+    def unused(name: str) -> str:
+        return name if name not in beside else unused(f"{name}-pod")
+
+    return [guaranteed(unused(name), cpus) for name in ("later", "later2", "later3")]
 
 
 def pooled(name: str, cpus: int) -> Pod:

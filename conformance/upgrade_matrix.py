@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from conformance.discovered import first_core, topology_of
-from conformance.pods import exclusive, guaranteed, guaranteed_of, pooled
+from conformance.pods import exclusive, guaranteed, guaranteed_of, later_pods, pooled
 from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
 from conformance.results import Difference
 from conformance.subject import Subject, SubjectError, WaitsMost
@@ -29,7 +29,7 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import FULL_PCPUS
 from reference.kubelet.configuration import reserving
 from reference.releases import has, minor_of
-from reference.steps import Kind, KubeletConfig, Pod
+from reference.steps import Kind, KubeletConfig
 from topologies import Machine
 
 #: A rehearsal's machine, unless another is asked for: eight cores, so that every kind of pod fits.
@@ -101,7 +101,7 @@ def _plain(machine: Machine, release: str) -> Plan:
     if has(release, Behaviour.SIDECARS_KEEP_CPUS):
         sidecar = exclusive("side", 1, kind=Kind.SIDECAR)
         pods.append(guaranteed_of("pod4", [sidecar, exclusive("c", 1)]))
-    return Plan(machine, _config(topology, release), pods, _later(core), ("gone",))
+    return Plan(machine, _config(topology, release), pods, later_pods(core), ("gone",))
 
 
 def _whole_cores(machine: Machine, release: str) -> Plan:
@@ -115,7 +115,7 @@ def _whole_cores(machine: Machine, release: str) -> Plan:
     )
     left = len(topology.cpus) - len(first_core(topology)) - 2 * core
     pods = [guaranteed("pod1", core), guaranteed("pod2", left)]
-    return Plan(machine, config, pods, _later(core))
+    return Plan(machine, config, pods, later_pods(core))
 
 
 def _pod_level(machine: Machine, release: str) -> Plan:
@@ -129,15 +129,11 @@ def _pod_level(machine: Machine, release: str) -> Plan:
         feature_gates={"PodLevelResourceManagers": True},
     )
     pods = [guaranteed("gone", core), guaranteed("pod1", core), pooled("pod2", 2 * core)]
-    return Plan(machine, config, pods, _later(core), ("gone",))
+    return Plan(machine, config, pods, later_pods(core), ("gone",))
 
 
 def _config(topology: CPUTopology, release: str) -> KubeletConfig:
     return reserving(first_core(topology), release=release)
-
-
-def _later(core: int) -> list[Pod]:
-    return [guaranteed(name, core) for name in ("later", "later2", "later3")]
 
 
 #: Options of the static policy are on by default since 1.23, and 1.36 brought the gate.

@@ -264,9 +264,14 @@ class Rehearsed:
 
     @property
     def broken_legs(self) -> tuple[Leg, ...]:
-        """On which legs something broke, or pods that held CPUs would be ended."""
-        wrong = {one.leg for one in self.broken} | {one.leg for one in self.turns if one.ended}
-        return tuple(leg for leg in Leg if leg in wrong)
+        """On which legs a promise is broken."""
+        return tuple(leg for leg in Leg if any(one.leg is leg for one in self.broken))
+
+    @property
+    def harmed_legs(self) -> tuple[Leg, ...]:
+        """On which legs a promise is broken, or pods that held CPUs would be ended."""
+        ended = [one.leg for one in self.turns if one.ended]
+        return tuple(leg for leg in Leg if leg in (*self.broken_legs, *ended))
 
     @property
     def unrehearsed(self) -> tuple[str, ...]:
@@ -317,10 +322,10 @@ def with_drained(
 ) -> Rehearsed:
     """The same, and whether it helps to delete every pod first, where something is broken while
     pods run. Raises what :func:`rehearse` raises."""
-    if not found.broken_legs or not plan.stays_up:
+    if not found.harmed_legs or not plan.stays_up:
         return found
     again = _rehearsed(old, new, replace(plan, going=Going.DRAIN, killed=None), say)
-    return replace(found, drained=again.broken_legs)
+    return replace(found, drained=again.harmed_legs)
 
 
 def _rehearsed(old: Subject, new: Subject, plan: Plan, say: Callable[[str], None]) -> Rehearsed:
@@ -491,10 +496,8 @@ class _Rehearsal:
         gates, policy = self._config.feature_gates, as_known(self._config, release).policy
         try:
             file = Checkpoint.loads(text, policy=policy, release=release, feature_gates=gates)
-        except (
-            CheckpointError,
-            NotModelled,
-        ):  # a kubelet that starts all the same reads it in another way
+        except (CheckpointError, NotModelled):
+            # A kubelet that starts all the same reads it in another way.
             yield Difference(what=STATE, expected="(no model reads it)", seen="(the kubelet runs)")
             return
         named = {pod.uid: pod.name for pod in self._plan.known}

@@ -474,7 +474,7 @@ def _drained_line(broken: Sequence[Leg]) -> str:
 
 def _killed_lines(point: str, found: Rehearsed) -> Iterator[str]:
     """What came of a rehearsal in which TO was killed there."""
-    legs = [str(leg) for leg in _broken_legs(found)]
+    legs = [str(leg) for leg in found.broken_legs]
     said = f"{_and(legs)} {_verb(legs, 'break')} a promise" if legs else "kept"
     yield f"{_named(found.stages[1])} killed {point}: {said}"
     for one in found.broken:
@@ -510,7 +510,7 @@ def _verdict(found: Rehearsed, plan: Plan) -> str:
     if not parts:
         parts.append(_outcome(found, plan))
     elif found.broken:
-        legs = [f"a promise by {leg}" for leg in _broken_legs(found)]
+        legs = [f"a promise by {leg}" for leg in found.broken_legs]
         parts.append(f"Broken besides: {_and(legs)}.")
     if found.unrehearsed:
         names = few(found.unrehearsed, 5)
@@ -518,18 +518,13 @@ def _verdict(found: Rehearsed, plan: Plan) -> str:
     return " ".join(parts)
 
 
-def _broken_legs(found: Rehearsed) -> list[Leg]:
-    """On which legs something broke."""
-    return [leg for leg in Leg if any(one.leg is leg for one in found.broken)]
-
-
 def _outcome(found: Rehearsed, plan: Plan) -> str:
     first, second, *_ = found.stages
     way = f"from {_named(first)} to {_named(second)}{_elsewhere(first, second)}"
-    broken = _broken_legs(found)
+    broken = found.broken_legs
     if broken:
-        kept = [str(one.leg) for one in found.stages if one.leg and one.leg not in broken]
-        kept = list(dict.fromkeys(kept))
+        unbroken = {one.leg for one in found.stages}.difference(broken)
+        kept = [str(leg) for leg in Leg if leg in unbroken]
         said = f"{_and([str(leg) for leg in broken])} {_verb(broken, 'break')} a promise"
         rest = f"; {_and(kept)} {_verb(kept, 'break')} none" if kept else ""
         return f"Rehearsed {way}: {said}{rest}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from conformance.pods import exclusive, guaranteed, guaranteed_of, pooled
+from conformance.pods import later_pods as pods_of_later
 from pinproof.simulation import reserved_of
 from reference import CPUTopology
 from reference.behaviours import Behaviour
@@ -52,11 +53,5 @@ def _wanted_pods(core: int, config: KubeletConfig, release: str) -> Iterator[tup
 
 
 def later_pods(topology: CPUTopology, pods: Sequence[Pod]) -> list[Pod]:
-    """Those that come later, beside ``pods``: one for each further kubelet."""
-    names = ("later", "later2", "later3")
-    return [guaranteed(_unused(name, pods), _core(topology)) for name in names]
-
-
-def _unused(name: str, pods: Sequence[Pod]) -> str:
-    names = {pod.name for pod in pods}
-    return name if name not in names else _unused(f"{name}-pod", pods)
+    """Those that come later, of one physical core each, beside ``pods``."""
+    return pods_of_later(_core(topology), {pod.name for pod in pods})

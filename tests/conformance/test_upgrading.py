@@ -12,7 +12,7 @@ import pytest
 
 import topologies
 from conformance.kept_files import STATE, layout_of
-from conformance.pods import best_effort, guaranteed
+from conformance.pods import best_effort, guaranteed, later_pods
 from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
 from conformance.promises.views import AS_BOOKED, EXCLUSIVE_TO_ONE
 from conformance.subject import (
@@ -39,9 +39,7 @@ CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
 #: Without the first, which is gone by the upgrade, the second lies where none would put it again.
 PODS = (guaranteed("gone", 2), guaranteed("a", 2), best_effort("b"))
 #: What each further kubelet is given. For the last of them there is no room.
-LATER, SMALL_LATER = (
-    tuple(guaranteed(name, cpus) for name in ("later", "later2", "later3")) for cpus in (2, 1)
-)
+LATER, SMALL_LATER = (tuple(later_pods(cpus)) for cpus in (2, 1))
 
 
 def _model(release: str) -> ReferenceSubject:

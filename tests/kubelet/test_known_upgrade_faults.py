@@ -13,7 +13,7 @@ import pytest
 import topologies
 from conformance.kept_files import STATE, layout_of
 from conformance.kubelets import cached
-from conformance.pods import guaranteed, pooled
+from conformance.pods import guaranteed, later_pods, pooled
 from conformance.subject import Subject
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.reference import ReferenceSubject
@@ -31,7 +31,7 @@ _WHOLE_CORES: Final = replace(
 )
 _OFF: Final = replace(_PLAIN, topology_manager_policy="best-effort", topology_manager_scope="pod")
 _ON: Final = replace(_OFF, feature_gates={"PodLevelResourceManagers": True})
-_LATER: Final = tuple(guaranteed(name, 2) for name in ("later", "later2", "later3"))
+_LATER: Final = later_pods(2)
 _FULL: Final = Plan(_MACHINE, _WHOLE_CORES, [guaranteed("pod1", 12)], _LATER)
 _V1: Final = Plan(_MACHINE, _PLAIN, [guaranteed("pod1", 2)], _LATER)
 _POOLED: Final = Plan(_MACHINE, _ON, [pooled("whole", 4)], _LATER)
@@ -76,7 +76,7 @@ def test_a_known_fault_is_shown_and_what_helps(fault: str) -> None:
     old, new, plan, broken, drained = FAULTS[fault]
     models = [ReferenceSubject(f"the model of {one}", release=one) for one in (old, new)]
     expected = _rehearsed(plan, *models)
-    assert list(expected.broken_legs) == broken
+    assert list(expected.harmed_legs) == broken
     assert list(expected.drained or ()) == drained
     with _kubelets(old, new) as kubelets:
         found = _rehearsed(plan, *kubelets)

@@ -10,7 +10,7 @@ import pytest
 
 import topologies
 from conformance.kept_files import STATE, layout_of
-from conformance.pods import best_effort, guaranteed
+from conformance.pods import best_effort, guaranteed, later_pods
 from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
 from conformance.subject import SubjectLostError, SubjectUsageError
 from conformance.subjects.kubelet import KubeletSubject
@@ -27,9 +27,7 @@ MACHINE = topologies.machine("1s-1n-4c-smt2")
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
 PODS = (guaranteed("gone", 2), guaranteed("a", 2), best_effort("b"))
 #: What each further kubelet is given. For the last of them there is no room.
-LATER, SMALL_LATER = (
-    tuple(guaranteed(name, cpus) for name in ("later", "later2", "later3")) for cpus in (2, 1)
-)
+LATER, SMALL_LATER = (tuple(later_pods(cpus)) for cpus in (2, 1))
 THERE, BACK, AGAIN = Leg
 #: Who holds what at each stage.
 _WITH_LATER = {"a": "2,6", "later": "1,5"}
