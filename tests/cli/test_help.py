@@ -119,7 +119,7 @@ def test_build_list_names_the_kind_of_each(capsys: pytest.CaptureFixture[str]) -
     print_all_built({"kubelet": [one], "driver": []}, as_json=False)
     print_all_built({"kubelet": [one], "driver": []}, as_json=True)
     line, _, rows = capsys.readouterr().out.partition("\n")
-    assert line == "kubelet    1.36.3   sha256:000000000000  /cache/kubelet"
+    assert line == "kubelet             1.36.3   sha256:000000000000  /cache/kubelet"
     assert json.loads(rows) == [
         {"kind": "kubelet", "version": "1.36.3", "digest": one.digest, "path": "/cache/kubelet"}
     ]

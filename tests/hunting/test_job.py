@@ -17,10 +17,11 @@ from typing import Any, Final, TypeVar
 import pytest
 import yaml
 
+from conformance.kubelets import controller_managers
 from hunting import campaign
 from hunting.job import job
 from tests.cli.running import pinproof
-from tests.support import controller_manager, lacking
+from tests.support import lacking
 from tests.support.cluster import Cluster, NoCluster
 
 T = TypeVar("T")
@@ -55,9 +56,9 @@ def batch(cluster: Cluster) -> Any:
 @pytest.fixture
 def job_controller(cluster: Cluster) -> None:
     """Runs before the API server, and no other controller does."""
-    program = controller_manager.find()
+    program = controller_managers.find()
     if program is None:
-        lacking.skip("job controller")
+        lacking.skip("controller manager")
     # Another controller would make it; without it the API server refuses pods.
     cluster.admin.create_namespaced_service_account("default", {"metadata": {"name": "default"}})
     cluster.control(program, "job-controller")

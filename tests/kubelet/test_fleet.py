@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pytest
 
-from conformance.kubelets import cached, schedulers
+from conformance.kubelets import cached, controller_managers, schedulers
 from conformance.subject import SubjectUsageError
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient
 from pinproof.fleet import _counted
@@ -76,7 +76,7 @@ def up(needs_api_server: None, tmp_path_factory: pytest.TempPathFactory) -> Up:
         lacking.skip("kubelet")
     cache = tmp_path_factory.mktemp("cache")
     (cache / "pinproof").mkdir()
-    for name in ("kubelets", "apiservers", "schedulers"):
+    for name in ("kubelets", "apiservers", "schedulers", "controller-managers"):
         (cache / "pinproof" / name).symlink_to(cache_folder(name))
 
     @contextmanager
@@ -235,6 +235,33 @@ def test_the_scheduler_chooses_nodes(api: Any) -> None:
     assert until(lambda: _unschedulable(api, "many"))
 
 
+def test_controllers_make_pods_and_end_namespaces(api: Any) -> None:
+    """A Deployment has its pods, pinned ones; a pod that is deleted has a successor; a namespace
+    that is deleted is gone, with what was in it."""
+    if schedulers.find() is None:
+        lacking.skip("scheduler")
+    if controller_managers.find() is None:
+        lacking.skip("controller manager")
+    apps = lacking.module("kubernetes.client").AppsV1Api(api.api_client)
+    api.create_namespace({"metadata": {"name": "made"}})
+    template = _pod("", None, "2")
+    del template["spec"]["nodeName"]
+    template["metadata"] = {"labels": {"app": "web"}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    apps.create_namespaced_deployment("made", {"metadata": {"name": "web"}, "spec": spec})
+    assert until(lambda: len(_running(api, "made")) == 2)
+    gone = _running(api, "made")[0]
+    api.delete_namespaced_pod(gone, "made")
+    assert until(lambda: len(_running(api, "made")) == 2 and gone not in _running(api, "made"))
+    api.delete_namespace("made")
+    assert until(lambda: "made" not in {one.metadata.name for one in api.list_namespace().items})
+
+
+def _running(api: Any, namespace: str) -> list[str]:
+    found = api.list_namespaced_pod(namespace).items
+    return [one.metadata.name for one in found if one.status.phase == "Running"]
+
+
 def _unschedulable(api: Any, pod: str) -> bool:
     found = api.read_namespaced_pod(pod, "default").status.conditions or []
     return any((one.type, one.reason) == ("PodScheduled", "Unschedulable") for one in found)
@@ -297,9 +324,7 @@ def test_fleets_are_up_side_by_side(fleet: Running, up: Up) -> None:
         names = [one["name"] for one in json.loads(fleet.call("list", "--json").stdout)]
         assert names == ["default", "other"]
         assert until(lambda: _written(other.folder("other")).get("ready"))
-        (kubelet,) = [
-            pid for pid in marked(other.mark) if _has(pid, "--config=/pinproof/kubelet.yaml")
-        ]
+        (kubelet,) = [pid for pid in marked(other.mark) if _runs(pid, "kubelet")]
         os.kill(kubelet, signal.SIGKILL)
         assert other.line("pinproof: node1: ") == (
             "pinproof: node1: the kubelet has ended: killed by SIGKILL\n"
@@ -320,28 +345,33 @@ def test_a_fleet_ends_with_its_scheduler(up: Up) -> None:
         lacking.skip("scheduler")
     with up(*SMALL, "--name", "headless") as running:
         running.line("pinproof: Ctrl-C")
-        (scheduler,) = [pid for pid in marked(running.mark) if _has(pid, "--leader-elect=false")]
+        (scheduler,) = [pid for pid in marked(running.mark) if _runs(pid, "scheduler")]
         os.kill(scheduler, signal.SIGKILL)
         assert running.process.wait(30) == 3
         assert running.line("pinproof: the scheduler has ended: ")
         assert not running.folder("headless").exists()
 
 
-def test_that_no_scheduler_was_built_is_said(fleet: Running, up: Up) -> None:
+def test_what_was_not_built_is_said(fleet: Running, up: Up) -> None:
     """The fleet comes up without."""
-    link = fleet.cache / "pinproof/schedulers"
-    place = link.readlink()
-    link.unlink()
+    links = [fleet.cache / "pinproof" / name for name in ("schedulers", "controller-managers")]
+    places = [one.readlink() for one in links]
+    for one in links:
+        one.unlink()
     try:
         with up(*SMALL, "--name", "bare") as running:
             assert "`pinproof build scheduler 1.36`" in running.line("pinproof: no scheduler runs")
+            said = running.line("pinproof: no controller manager runs here, so a Deployment or a ")
+            assert "`pinproof build controller-manager 1.36`" in said
             running.call("down", "--name", "bare")
     finally:
-        link.symlink_to(place)
+        for one, place in zip(links, places, strict=True):
+            one.symlink_to(place)
 
 
-def _has(pid: int, word: str) -> bool:
-    return word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+def _runs(pid: int, program: str) -> bool:
+    first, _, _ = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")
+    return first.endswith(f"/{program}".encode())
 
 
 def _written(folder: Path) -> dict[str, Any]:

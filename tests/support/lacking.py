@@ -112,8 +112,8 @@ PARTS: Final[Mapping[str, Part]] = {
     "index": Part(
         "an index of Python's packages", command="let the tests reach an index of Python's packages"
     ),
-    "job controller": Part(
-        "a Job controller", command="python -m tests.support.controller_manager"
+    "controller manager": Part(
+        "a controller manager", command="pinproof build controller-manager 1.36"
     ),
     "kubelet": Part("a real kubelet", command="pinproof build kubelet 1.36"),
     "kernel": Part("a kernel to boot", command="let the tests reach Debian's packages"),

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from conformance.subject import Capability, SubjectLostError, SubjectSetupError
+from conformance.subjects.kubelet.apiserver import Component
 from conformance.subjects.kubelet.apiserver.bridge import Bridge
-from conformance.subjects.kubelet.apiserver.scheduler import Scheduler
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.subject import KubeletSubject
 from reference.steps import RECONCILE_PERIOD, KubeletConfig, Start
@@ -63,7 +63,7 @@ class Fleet:
         self._server = subject.api_server
         self._server.prefix = _PREFIX
         self._bridge: Bridge | None = None
-        self._scheduler: Scheduler | None = None
+        self._components: list[Component] = []
         self.nodes: list[FleetNode] = []
 
     def start(self, port: socket.socket) -> str:
@@ -73,18 +73,16 @@ class Fleet:
         self._bridge = Bridge(port, self._server.connect)
         return self._server.kubeconfig(port.getsockname()[1])
 
-    def schedule(self, program: Path) -> None:
-        """Start this scheduler. Raises :class:`SubjectSetupError`."""
-        try:
-            self._scheduler = Scheduler(program, self._server)
-        except SubjectLostError as error:
-            raise SubjectSetupError(f"no scheduler: {error}") from error
+    def run(self, name: str, program: Path) -> None:
+        """Start one more program of the control plane. Raises :class:`SubjectSetupError`."""
+        self._components.append(Component(name, program, self._server))
 
     @property
     def pids(self) -> list[int]:
-        """See :attr:`Sandbox.pid`: of the API server, of each node, and of the scheduler."""
-        scheduler = [] if self._scheduler is None else [self._scheduler.pid]
-        return [self._server.pid, *(one.pid for one in self.nodes), *scheduler]
+        """See :attr:`Sandbox.pid`: of the API server, of each node, and of each program of the
+        control plane."""
+        nodes, components = self.nodes, self._components
+        return [self._server.pid, *(one.pid for one in nodes), *(one.pid for one in components)]
 
     def add(self, machine: Machine, config: KubeletConfig) -> FleetNode:
         """Start one more node. Raises :class:`SubjectSetupError` where its kubelet does not come
@@ -124,11 +122,12 @@ class Fleet:
 
     def ended(self) -> Mapping[str, str]:
         """Why, by node, of the kubelets that have ended. Raises :class:`SubjectLostError` where the
-        API server, the scheduler or a node's sandbox has ended."""
+        API server, a program of the control plane or a node's sandbox has ended."""
         if not self._server.running:
             raise SubjectLostError("the API server has ended")
-        if self._scheduler is not None and self._scheduler.error:
-            raise SubjectLostError(f"the scheduler has ended: {self._scheduler.error}")
+        for one in self._components:
+            if one.error:
+                raise SubjectLostError(f"the {one.name} has ended: {one.error}")
         down = {one.name: _why_down(one.node) for one in self.nodes}
         return {name: why for name, why in down.items() if why}
 
@@ -137,8 +136,8 @@ class Fleet:
         them is left. Raises :class:`SubjectNotRestored`."""
         if self._bridge is not None:
             self._bridge.close()
-        if self._scheduler is not None:
-            self._scheduler.close()
+        for one in self._components:
+            one.close()
         self._subject.close()
 
     def _is_ready(self, one: FleetNode) -> bool:
