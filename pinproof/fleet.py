@@ -7,9 +7,10 @@ it is recorded is :mod:`pinproof.fleet_folder`'s.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
-import time
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,8 +30,10 @@ from conformance.subjects.kubelet.fleet import Fleet
 from conformance.subjects.kubelet.node import POD_RESOURCES_SOCKET, STATE_FILE
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
 from conformance.subjects.kubelet.sandbox import AREA
-from pinproof import fleet_folder, inputs
+from conformance.upgrading import Going
+from pinproof import fleet_changes, fleet_control, fleet_folder, inputs
 from pinproof.completion import machine_names
+from pinproof.fleet_changes import Changes
 from pinproof.fleet_folder import FleetFolder, NodeRecord, Record
 from pinproof.output import note, print_json
 from pinproof.parameters import AsJson, argument, option, with_options
@@ -86,6 +89,11 @@ class Asked:
     port: int = option(
         0, "The port of the API server on 127.0.0.1; 0: one that is free.", min=0, max=65535
     )
+    until_eof: bool = option(
+        False,
+        "End when standard input ends, so that the fleet ends with the program that started it.",
+        "--until-eof",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +133,10 @@ def up(given: Given, asked: Asked) -> None:
                 for one in _started(fleet, port, folder, asked.release, wishes):
                     say(f"{one} is up")
                 _complete(fleet, folder, programs)
-            with contextlib.suppress(KeyboardInterrupt):  # it is up: that is how it ends
+            # It is up: an interrupt is how it ends.
+            with contextlib.suppress(KeyboardInterrupt), fleet_control.listening(folder.path) as at:
                 _announce(folder, [*_missing(programs), *_LIMITS])
-                _watch(fleet)
+                _watch(fleet, at, Changes(fleet, folder), until_eof=asked.until_eof)
         finally:
             with deferring_interrupts():
                 fleet.close()
@@ -162,7 +171,7 @@ def draw(
     if wrong := [one for one in nodes or () if one not in known]:
         raise SubjectUsageError(f"{wrong[0]}: fleet {name} has {', '.join(known)}")
     for each in nodes or known:
-        picture = _picture(folder.node(each), known[each], record.release)
+        picture = _picture(folder.node(each), known[each])
         picture.show(Console(highlight=False))
 
 
@@ -172,6 +181,63 @@ def down(name: _Name = fleet_folder.DEFAULT) -> None:
     name."""
     FleetFolder(name).take_down()
     typer.echo(name)
+
+
+_Node = Annotated[str, typer.Argument(help="The node, as fleet list names it.", metavar="NODE")]
+
+
+@app.command("stop", epilog="Example: pinproof fleet stop node2")
+def stop(
+    node: _Node,
+    name: _Name = fleet_folder.DEFAULT,
+    kill: Annotated[bool, typer.Option("--kill", help="By SIGKILL instead of SIGTERM.")] = False,
+) -> None:
+    """Stop the kubelet of a node; its containers go on, and `fleet start` starts it again."""
+    _change(name, node, {"do": "stop", "kill": kill})
+
+
+@app.command("start", epilog="Example: pinproof fleet start node2")
+def start(node: _Node, name: _Name = fleet_folder.DEFAULT) -> None:
+    """Start the kubelet of a node again, one that was stopped or has ended by itself."""
+    _change(name, node, {"do": "start"})
+
+
+@app.command("upgrade", epilog="Example: pinproof fleet upgrade node2 1.37")
+def upgrade(
+    node: _Node,
+    release: Annotated[
+        str, typer.Argument(help="A release, or kubelet:BINARY.", metavar="RELEASE")
+    ],
+    name: _Name = fleet_folder.DEFAULT,
+    by: Annotated[
+        Going,
+        typer.Option(
+            help="How the old kubelet goes: it is stopped or killed, the machine boots again, or "
+            "every pod is evicted first."
+        ),
+    ] = Going.STOP,
+) -> None:
+    """Have another kubelet take over a node: its files and its containers stay.
+
+    The lines say which pods have ended, which containers hold other CPUs than before, and how many
+    keep theirs. Where the kubelet refuses to start over the state file, its message is shown, and
+    what helps; the exit status is then 3, and the node is without a kubelet. An older release may
+    follow, too.
+    """
+    FleetFolder(name).require_up()
+    with busy("fleet upgrade") as say:
+        kubelet = fleet_changes.kubelet_of(release, say)
+    _change(name, node, {"do": "upgrade", "by": by.value, **kubelet})
+
+
+def _change(name: str, node: str, request: dict[str, Any]) -> None:
+    """Have the process of a fleet do this, and print what it says of it."""
+    folder = FleetFolder(name)
+    folder.require_up()
+    with busy(f"fleet {request['do']}") as say:
+        lines = fleet_changes.ask(folder, node, request, say)
+    for line in lines:
+        typer.echo(line)
 
 
 # -- what is asked for -------------------------------------------------------------------------
@@ -249,7 +315,7 @@ def _started(
     for wish in wishes:
         node = fleet.add(wish.machine, wish.config)
         folder.link(node.name, node.place)
-        made = NodeRecord(node.name, wish.machine.name, str(wish.reserved))
+        made = NodeRecord(node.name, wish.machine.name, str(wish.reserved), node.release)
         record = replace(
             record,
             nodes=(*record.nodes, made),
@@ -290,12 +356,17 @@ def _announce(folder: FleetFolder, lines: Sequence[str]) -> None:
     typer.echo(folder.kubeconfig)
 
 
-def _watch(fleet: Fleet) -> NoReturn:
-    """Until an interrupt, say which kubelets have ended. Raises :class:`SubjectLostError` where
-    the API server or another program of the control plane has."""
+def _watch(fleet: Fleet, listener: socket.socket, changes: Changes, *, until_eof: bool) -> None:
+    """Until an interrupt or the end of standard input, do what clients ask for, and say which
+    kubelets have ended. Raises :class:`SubjectLostError` where the API server or another program
+    of the control plane has."""
     said: dict[str, str] = {}
     while True:
-        time.sleep(_LOOK)
+        ready = fleet_control.wait([listener, *[sys.stdin] * until_eof], _LOOK)
+        if sys.stdin in ready and not os.read(sys.stdin.fileno(), 1 << 16):
+            return
+        if listener in ready:
+            fleet_control.serve(listener, changes)
         ended = dict(fleet.ended())
         for name, why in ended.items():
             if said.get(name) != why:
@@ -304,13 +375,14 @@ def _watch(fleet: Fleet) -> NoReturn:
 
 
 def _line(node: dict[str, Any]) -> str:
-    return f"{node['name']}  {node['machine']}  {node['folder']}"
+    state = "  stopped" if node["stopped"] else ""
+    return f"{node['name']}  {node['machine']}  {node['release']}  {node['folder']}{state}"
 
 
 # -- who holds which CPUs ----------------------------------------------------------------------
 
 
-def _picture(link: Path, node: NodeRecord, release: str) -> Picture:
+def _picture(link: Path, node: NodeRecord) -> Picture:
     """A node with the CPUs that its kubelet reports at the pod-resources socket, and the shared
     pool of its state file. Raises :class:`SubjectLostError` where it does not answer."""
     lost = partial(_lose, node.name)
@@ -323,7 +395,7 @@ def _picture(link: Path, node: NodeRecord, release: str) -> Picture:
         machine = topologies.machine(place / AREA.lstrip("/") / "machines/1")
     except (OSError, Refused, NoCPUs, SubjectLostError) as error:
         lost(error)
-    shared, _ = parse_leniently(text, release=release)
+    shared, _ = parse_leniently(text, release=node.release)
     reserved = CPUSet.parse(node.reserved)
     owners = {
         _owner(*pod, container): cpus
@@ -334,7 +406,7 @@ def _picture(link: Path, node: NodeRecord, release: str) -> Picture:
     owners |= {name: cpus for name, cpus in ((RESERVED, reserved),) if cpus}
     owners[SHARED_POOL] = shared - reserved
     shown = replace(machine, name=f"{node.name}, {node.machine}")
-    return Picture.of(shown, inputs.discovered(shown, release), owners, release)
+    return Picture.of(shown, inputs.discovered(shown, node.release), owners, node.release)
 
 
 def _lose(node: str, error: Exception) -> NoReturn:

@@ -42,11 +42,14 @@ _STARTED: Final = 19
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node by its name in the cluster; ``reserved``: the CPUs that its kubelet reserves."""
+    """A node by its name in the cluster; ``reserved``: the CPUs that its kubelet reserves;
+    ``release``: of its kubelet; ``stopped``: whether that was stopped."""
 
     name: str
     machine: str
     reserved: str
+    release: str
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +230,13 @@ def facts(folder: FleetFolder) -> dict[str, Any]:
         "release": record.release,
         "kubeconfig": str(folder.kubeconfig),
         "nodes": [
-            {"name": one.name, "machine": one.machine, "folder": str(folder.node(one.name))}
+            {
+                "name": one.name,
+                "machine": one.machine,
+                "release": one.release,
+                "stopped": one.stopped,
+                "folder": str(folder.node(one.name)),
+            }
             for one in record.nodes
         ],
     }

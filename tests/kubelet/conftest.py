@@ -21,6 +21,7 @@ from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
 from reference.cpuset import CPUSet
 from reference.steps import KubeletConfig, Step
+from tests.kubelet.fleets import RELEASE, Up, runner
 from tests.support import lacking
 
 MACHINE = "2s-4n-16c-smt2"
@@ -110,3 +111,12 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
 def impatient() -> Patience:
     """For stand-ins that hang."""
     return Patience(start=0.7, effect=0.7)
+
+
+@pytest.fixture(scope="module")
+def up(needs_api_server: None, tmp_path_factory: pytest.TempPathFactory) -> Up:
+    """See :func:`tests.kubelet.fleets.runner`."""
+    lacking.need("sandbox")
+    if not any(one.version.startswith(f"{RELEASE}.") for one in cached()):
+        lacking.skip("kubelet")
+    return runner(tmp_path_factory.mktemp("cache"))

@@ -9,95 +9,29 @@ import os
 import signal
 import ssl
 import subprocess
-import sys
 import urllib.request
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 import pytest
 
-from conformance.kubelets import cached, controller_managers, schedulers
+from conformance.kubelets import controller_managers, schedulers
 from conformance.subject import SubjectUsageError
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient
 from pinproof.fleet import _counted
 from pinproof.fleet_folder import FleetFolder, Record, processes
 from reference.cpumanager.state.state_checkpoint import parse_leniently
-from tests.cli.running import Done, pinproof
-from tests.kubelet.test_kubelet_runner_killed import MARK, leftovers, marked, wait_for_the_end
+from tests.cli.running import pinproof
+from tests.kubelet.fleets import RELEASE, SMALL, Running, Up, create, pod_of, runs
+from tests.kubelet.test_kubelet_runner_killed import leftovers, marked
 from tests.support import lacking
 from tests.support.until import until
-from topologies.user_cache import cache_folder
 
-RELEASE: Final = "1.36"
 WORDS: Final = (
     "2s-4n-64c-smt2=1", "1s-1n-4c-smt2", "--release", RELEASE,
     "--topology-manager-policy", "single-numa-node",
 )  # fmt: skip
-SMALL: Final = ("1s-1n-4c-smt2", "--release", RELEASE)
-
-
-class Running(NamedTuple):
-    """``pinproof fleet up`` in a process of its own; ``cache`` is its ``$XDG_CACHE_HOME``."""
-
-    process: subprocess.Popen[str]
-    cache: Path
-    mark: str
-
-    def call(self, *words: str, status: int = 0) -> Done:
-        return pinproof(
-            "fleet", *words, status=status, XDG_CACHE_HOME=str(self.cache), COLUMNS="200"
-        )
-
-    def folder(self, name: str = "default") -> Path:
-        return self.cache / "pinproof/fleets" / name
-
-    def line(self, begin: str) -> str:
-        """The next line on stderr that begins so."""
-        assert self.process.stderr is not None
-        seen = []
-        for line in self.process.stderr:
-            seen.append(line)
-            if line.startswith(begin):
-                return line
-        raise AssertionError(f"no {begin!r}: {''.join(seen)}")
-
-
-Up: TypeAlias = Callable[..., AbstractContextManager[Running]]
-
-
-@pytest.fixture(scope="module")
-def up(needs_api_server: None, tmp_path_factory: pytest.TempPathFactory) -> Up:
-    """Runs ``fleet up``, with the kubelets and API servers of the user's cache, and no fleet."""
-    lacking.need("sandbox")
-    if not any(one.version.startswith(f"{RELEASE}.") for one in cached()):
-        lacking.skip("kubelet")
-    cache = tmp_path_factory.mktemp("cache")
-    (cache / "pinproof").mkdir()
-    for name in ("kubelets", "apiservers", "schedulers", "controller-managers"):
-        (cache / "pinproof" / name).symlink_to(cache_folder(name))
-
-    @contextmanager
-    def run(*words: str) -> Iterator[Running]:
-        mark = uuid.uuid4().hex
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pinproof", "fleet", "up", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"XDG_CACHE_HOME": str(cache), MARK: mark},
-        )
-        with process:
-            try:
-                yield Running(process, cache, mark)
-            finally:
-                process.kill()
-        for pid in marked(mark):
-            wait_for_the_end(pid)
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -117,28 +51,7 @@ def fleet(up: Up) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def api(fleet: Running) -> Any:
-    config = lacking.module("kubernetes.config")
-    client = lacking.module("kubernetes.client")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("NO_PROXY", "no_proxy"):
-            patch.setenv(name, "127.0.0.1")
-        return client.CoreV1Api(config.new_client_from_config(str(fleet.folder() / "kubeconfig")))
-
-
-def _pod(name: str, node: str | None, cpu: str) -> dict[str, Any]:
-    container = {
-        "name": "c",
-        "image": "example.com/none",
-        "resources": {"limits": {"cpu": cpu, "memory": "64Mi"}},
-    }
-    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
-
-
-def _create(api: Any, name: str, node: str | None, cpu: str, phase: str) -> Any:
-    """The pod's status, once it has this phase."""
-    api.create_namespaced_pod("default", _pod(name, node, cpu))
-    assert until(lambda: api.read_namespaced_pod(name, "default").status.phase == phase), name
-    return api.read_namespaced_pod(name, "default").status
+    return fleet.api()
 
 
 def test_nodes_are_ready_with_their_cpus(api: Any) -> None:
@@ -162,9 +75,9 @@ def test_nodes_are_ready_with_their_cpus(api: Any) -> None:
 
 def test_pods_are_pinned_refused_and_deleted(fleet: Running, api: Any) -> None:
     """A NUMA node of the first machine has 32 CPUs; of the second, none more than that."""
-    _create(api, "two", "node1", "2", "Running")
-    _create(api, "three", "node2", "3", "Running")
-    refused = _create(api, "forty", "node1", "40", "Failed")
+    create(api, "two", "node1", "2", "Running")
+    create(api, "three", "node2", "3", "Running")
+    refused = create(api, "forty", "node1", "40", "Failed")
     assert refused.reason == "TopologyAffinityError"
 
     nodes = fleet.folder() / "nodes"
@@ -212,9 +125,9 @@ def _post(kubeconfig: Path, path: str, body: dict[str, Any]) -> None:
         assert answer.status == 201
 
 
-def test_a_scheduler_of_ones_own_can_bind_a_pod(fleet: Running, api: Any) -> None:
+def test_a_scheduler_of_ones_own_can_bind_apod_of(fleet: Running, api: Any) -> None:
     """A pod that names no node waits until its scheduler has chosen one."""
-    pod = _pod("bound", "node2", "1")
+    pod = pod_of("bound", "node2", "1")
     pod["spec"] |= {"nodeName": None, "schedulerName": "mine"}
     made = api.create_namespaced_pod("default", pod)
     assert (made.spec.node_name, made.status.phase) == (None, "Pending")
@@ -228,10 +141,10 @@ def test_the_scheduler_chooses_nodes(api: Any) -> None:
     the kubelet's to say."""
     if schedulers.find() is None:
         lacking.skip("scheduler")
-    assert _create(api, "twenty", None, "20", "Running").reason is None
+    assert create(api, "twenty", None, "20", "Running").reason is None
     assert api.read_namespaced_pod("twenty", "default").spec.node_name == "node1"
-    assert _create(api, "hundred", None, "100", "Failed").reason == "TopologyAffinityError"
-    api.create_namespaced_pod("default", _pod("many", None, "200"))
+    assert create(api, "hundred", None, "100", "Failed").reason == "TopologyAffinityError"
+    api.create_namespaced_pod("default", pod_of("many", None, "200"))
     assert until(lambda: _unschedulable(api, "many"))
 
 
@@ -244,7 +157,7 @@ def test_controllers_make_pods_and_end_namespaces(api: Any) -> None:
         lacking.skip("controller manager")
     apps = lacking.module("kubernetes.client").AppsV1Api(api.api_client)
     api.create_namespace({"metadata": {"name": "made"}})
-    template = _pod("", None, "2")
+    template = pod_of("", None, "2")
     del template["spec"]["nodeName"]
     template["metadata"] = {"labels": {"app": "web"}}
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
@@ -324,7 +237,7 @@ def test_fleets_are_up_side_by_side(fleet: Running, up: Up) -> None:
         names = [one["name"] for one in json.loads(fleet.call("list", "--json").stdout)]
         assert names == ["default", "other"]
         assert until(lambda: _written(other.folder("other")).get("ready"))
-        (kubelet,) = [pid for pid in marked(other.mark) if _runs(pid, "kubelet")]
+        (kubelet,) = [pid for pid in marked(other.mark) if runs(pid, "kubelet")]
         os.kill(kubelet, signal.SIGKILL)
         assert other.line("pinproof: node1: ") == (
             "pinproof: node1: the kubelet has ended: killed by SIGKILL\n"
@@ -345,7 +258,7 @@ def test_a_fleet_ends_with_its_scheduler(up: Up) -> None:
         lacking.skip("scheduler")
     with up(*SMALL, "--name", "headless") as running:
         running.line("pinproof: Ctrl-C")
-        (scheduler,) = [pid for pid in marked(running.mark) if _runs(pid, "scheduler")]
+        (scheduler,) = [pid for pid in marked(running.mark) if runs(pid, "scheduler")]
         os.kill(scheduler, signal.SIGKILL)
         assert running.process.wait(30) == 3
         assert running.line("pinproof: the scheduler has ended: ")
@@ -367,11 +280,6 @@ def test_what_was_not_built_is_said(fleet: Running, up: Up) -> None:
     finally:
         for one, place in zip(links, places, strict=True):
             one.symlink_to(place)
-
-
-def _runs(pid: int, program: str) -> bool:
-    first, _, _ = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")
-    return first.endswith(f"/{program}".encode())
 
 
 def _written(folder: Path) -> dict[str, Any]:

@@ -78,17 +78,32 @@ def wait_for_the_end(pid: int) -> None:
 
 
 def leftovers() -> dict[str, object]:
-    """What a kubelet would leave on a host; a test beside this one may mount in a folder of its
-    own."""
+    """What a kubelet would leave on a host. What others mount meanwhile is no matter."""
     folders = ["/var/lib/kubelet", "/var/log/pods", "/var/log/containers", "/pinproof", "/.host"]
     return {
         "mounts": [
             line
             for line in Path("/proc/self/mountinfo").read_text().splitlines()
-            if "/pytest-of-" not in line
+            if _is_ours(line, folders)
         ],
         "folders": [name for name in folders if Path(name).exists()],
     }
+
+
+def _is_ours(line: str, folders: list[str]) -> bool:
+    """Whether a line of mountinfo is of a sandbox's root (``inside/root.py``) or a kubelet's."""
+    mount, _, source = line.partition(" - ")
+    at = mount.split()[4]
+    return source.split()[1] == "pinproof" or any(f"{at}/".startswith(f"{one}/") for one in folders)
+
+
+def test_a_mount_of_a_sandbox_is_seen() -> None:
+    ours = "30 25 0:29 / /tmp rw,nosuid - tmpfs pinproof rw,size=1g"
+    theirs = "30 25 0:29 / /tmp/x rw - tmpfs tmpfs rw"
+    bound = "30 25 8:1 / /var/lib/kubelet/pods rw - ext4 /dev/sda1 rw"
+    assert [_is_ours(one, ["/var/lib/kubelet"]) for one in (ours, theirs, bound)] == [
+        True, False, True,
+    ]  # fmt: skip
 
 
 def assert_nothing_is_left(mark: str, before: dict[str, object]) -> None:

@@ -9,16 +9,22 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from conformance.subject import Capability, SubjectLostError, SubjectSetupError
+from conformance.subject import (
+    Capability,
+    SubjectLostError,
+    SubjectSetupError,
+    SubjectUsageError,
+)
 from conformance.subjects.kubelet.apiserver import Component
 from conformance.subjects.kubelet.apiserver.bridge import Bridge
-from conformance.subjects.kubelet.node import KubeletNode
+from conformance.subjects.kubelet.fleet_node import FleetNode
+from conformance.subjects.kubelet.fleet_pods import FleetPods
 from conformance.subjects.kubelet.subject import KubeletSubject
-from reference.steps import RECONCILE_PERIOD, KubeletConfig, Start
+from reference.steps import RECONCILE_PERIOD, Device, KubeletConfig
 from topologies import Machine
 
 #: The label that names a node's machine.
@@ -31,24 +37,6 @@ _LOOK: Final = 0.2
 #: Milliseconds. Nodes that are left running are not to use the processor for 10 rounds a second.
 _RECONCILE_PERIOD: Final = 1000
 _LONGEST_LABEL: Final = 63
-
-
-@dataclass(frozen=True, slots=True)
-class FleetNode:
-    """A node by its name in the cluster. ``pid``: see :attr:`Sandbox.pid`; ``place``: the root of
-    its file system, for every process of this user."""
-
-    name: str
-    machine: Machine
-    node: KubeletNode
-
-    @property
-    def pid(self) -> int:
-        return self.node.sandbox.pid
-
-    @property
-    def place(self) -> Path:
-        return self.node.sandbox.place
 
 
 class Fleet:
@@ -84,19 +72,25 @@ class Fleet:
         nodes, components = self.nodes, self._components
         return [self._server.pid, *(one.pid for one in nodes), *(one.pid for one in components)]
 
-    def add(self, machine: Machine, config: KubeletConfig) -> FleetNode:
-        """Start one more node. Raises :class:`SubjectSetupError` where its kubelet does not come
-        up."""
+    def add(
+        self,
+        machine: Machine,
+        config: KubeletConfig,
+        devices: Mapping[str, tuple[Device, ...]] | None = None,
+    ) -> FleetNode:
+        """Start one more node, whose device plugins serve ``devices``, by resource. Raises
+        :class:`SubjectSetupError` where its kubelet does not come up."""
         period = config.reconcile_period
         if period == RECONCILE_PERIOD:
             period = _RECONCILE_PERIOD
         config = replace(config, api_server=True, reconcile_period=period)
         node = self._subject.node(machine, config)
-        made = FleetNode(node.name_in_cluster, machine, node)
+        made = FleetNode(
+            node.name_in_cluster, machine, node, self._subject.info.release, devices or {}
+        )
         self.nodes.append(made)
         try:
-            node.do(Start())
-            why = _why_down(node) or node.view().hangs
+            why = made.start()
         except SubjectLostError as error:
             raise SubjectSetupError(f"{made.name} ({machine.name}): {error}") from error
         if why:
@@ -105,30 +99,60 @@ class Fleet:
             )
         return made
 
+    def node(self, name: str) -> FleetNode:
+        """The node of this name. Raises :class:`SubjectUsageError`."""
+        for one in self.nodes:
+            if one.name == name:
+                return one
+        raise SubjectUsageError(
+            f"{name}: the fleet has {', '.join(one.name for one in self.nodes)}"
+        )
+
+    def pods(self, one: FleetNode) -> FleetPods:
+        """The pods of this node."""
+        return FleetPods(self._server, one)
+
     def await_ready(self, one: FleetNode) -> None:
         """Wait until the API server shows the node as ready; then it has :data:`LABEL`, and no
-        taint: no controller would take away the one that each node is created with. Raises
-        :class:`SubjectSetupError`."""
-        if not one.node.sandbox.bell.until(
-            lambda: self._is_ready(one) or not one.node.sandbox.running, _PATIENCE, slowest=_LOOK
-        ):
-            raise SubjectSetupError(f"{one.name}: not ready {_PATIENCE:g} s after its start")
+        taint: no controller may be there to take away the one that each node is created with.
+        Raises :class:`SubjectSetupError`."""
+        self.await_up(one)
         labels = {LABEL: _label(one.machine.name)}
         patch = {"metadata": {"labels": labels}, "spec": {"taints": None}}
         try:
-            self._server.ask("PATCH", f"/api/v1/nodes/{one.name}", patch, form=_MERGE)
+            self._change(one, patch)
         except SubjectLostError as error:
             raise SubjectSetupError(f"{one.name}: {error}") from error
 
+    def await_up(self, one: FleetNode) -> None:
+        """Wait until the API server shows the node as ready, with the kubelet that runs. Raises
+        :class:`SubjectSetupError`."""
+        bell = one.node.sandbox.bell
+        if not bell.until(lambda: self._is_ready(one) or not one.running, _PATIENCE, slowest=_LOOK):
+            raise SubjectSetupError(f"{one.name}: not ready {_PATIENCE:g} s after its start")
+
+    def cordon(self, one: FleetNode) -> bool:
+        """Keep further pods from the node; whether that is new."""
+        found = self._server.ask("GET", f"/api/v1/nodes/{one.name}")
+        if found["spec"].get("unschedulable"):
+            return False
+        self._change(one, {"spec": {"unschedulable": True}})
+        return True
+
+    def uncordon(self, one: FleetNode) -> None:
+        """Let pods come again."""
+        self._change(one, {"spec": {"unschedulable": None}})
+
     def ended(self) -> Mapping[str, str]:
-        """Why, by node, of the kubelets that have ended. Raises :class:`SubjectLostError` where the
-        API server, a program of the control plane or a node's sandbox has ended."""
+        """Why, by node, of the kubelets that have ended and were not stopped. Raises
+        :class:`SubjectLostError` where the API server, a program of the control plane or a node's
+        sandbox has ended."""
         if not self._server.running:
             raise SubjectLostError("the API server has ended")
         for one in self._components:
             if one.error:
                 raise SubjectLostError(f"the {one.name} has ended: {one.error}")
-        down = {one.name: _why_down(one.node) for one in self.nodes}
+        down = {one.name: one.why_down() for one in self.nodes if not one.stopped}
         return {name: why for name, why in down.items() if why}
 
     def close(self) -> None:
@@ -140,21 +164,18 @@ class Fleet:
             one.close()
         self._subject.close()
 
+    def _change(self, one: FleetNode, patch: Mapping[str, Any]) -> None:
+        self._server.ask("PATCH", f"/api/v1/nodes/{one.name}", patch, form=_MERGE)
+
     def _is_ready(self, one: FleetNode) -> bool:
         try:
-            found = self._server.ask("GET", f"/api/v1/nodes/{one.name}")
+            status = self._server.ask("GET", f"/api/v1/nodes/{one.name}").get("status", {})
         except SubjectLostError:
             return False
-        conditions = found.get("status", {}).get("conditions") or []
-        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def _why_down(node: KubeletNode) -> str:
-    """``""`` while its kubelet runs."""
-    if node.sandbox.running:
-        return ""
-    view = node.view()
-    return view.error or f"it ended with exit status {view.exit_status}"
+        version = str(status.get("nodeInfo", {}).get("kubeletVersion")).removeprefix("v")
+        conditions = status.get("conditions") or []
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        return ready and version.startswith(f"{one.release}.")
 
 
 def _label(name: str) -> str:

@@ -207,8 +207,8 @@ class KubeletNode(SteppedNode):
             self._killed.clear()
             # Pods that run have cgroups on a node, which an older kubelet has not made here.
             ready = self.runtime.ready_pods()
-            cgroups = [_cgroup(pod) for pod in self._applied.values() if pod.uid in ready]
-            self._process.start(self._config, cgroups)
+            known = {_cgroup(pod) for pod in self._applied.values() if pod.uid in ready}
+            self._process.start(self._config, sorted((known | {*ready.values()}) - {""}))
 
     def _stop(self, kill: bool) -> None:
         if self._is_up():

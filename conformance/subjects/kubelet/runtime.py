@@ -108,10 +108,12 @@ class FakeRuntime:
         with self._lock:
             return {sandbox.uid for sandbox in self._store.sandboxes.values()}
 
-    def ready_pods(self) -> set[str]:
-        """The uids of the pods whose sandbox was not stopped."""
+    def ready_pods(self) -> dict[str, str]:
+        """By uid, the cgroup of each pod whose sandbox was not stopped, without a leading slash;
+        ``""`` where its kubelet named none."""
         with self._lock:
-            return {one.uid for one in self._store.sandboxes.values() if one.ready}
+            ready = [one for one in self._store.sandboxes.values() if one.ready]
+        return {one.uid: one.config.linux.cgroup_parent.strip("/") for one in ready}
 
     def owner(self, container: str) -> tuple[str, str] | None:
         """Pod uid and name of the container of this id, though it be gone."""

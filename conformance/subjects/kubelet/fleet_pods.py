@@ -1,0 +1,96 @@
+"""The pods of a fleet's node around a change of its kubelet: evicted before, looked at after.
+
+What belongs here: what the API server and the kubelet say of them. What never does: the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from conformance.kubelets.pod_resources import NoCPUs
+from conformance.subject import SubjectLostError
+from conformance.subjects.kubelet.apiserver import APIServer
+from conformance.subjects.kubelet.fleet_node import FleetNode
+from conformance.subjects.kubelet.node import POD_RESOURCES_SOCKET
+from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
+from reference.cpuset import CPUSet
+
+_ENDED: Final = ("Failed", "Succeeded")
+#: Seconds until the kubelet has ended pods that are evicted, or lists those that go on.
+_PATIENCE: Final = 60.0
+_LOOK: Final = 0.2
+
+
+class FleetPods:
+    """The pods of ``node``. All methods raise :class:`SubjectLostError` where the API server
+    refuses or does not answer."""
+
+    def __init__(self, server: APIServer, node: FleetNode) -> None:
+        self._server = server
+        self._node = node
+        self._client = PodResourcesClient(node.node.sandbox.path(POD_RESOURCES_SOCKET))
+
+    def alive(self) -> dict[str, str]:
+        """The names of the pods that have not ended, as ``NAMESPACE/NAME``, by uid."""
+        return {uid: name for uid, name, phase, _ in self._all() if phase not in _ENDED}
+
+    def evict(self) -> list[str]:
+        """Evict all of them, as ``kubectl drain`` does, and wait until they are gone; their
+        names."""
+        evicted = self.alive()
+        for each in evicted.values():
+            namespace, name = each.split("/")
+            body = {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"namespace": namespace, "name": name},
+            }
+            self._server.ask("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body)
+        if not self._until(lambda: not evicted.keys() & {uid for uid, *_ in self._all()}):
+            raise SubjectLostError(
+                f"{self._node.name}: evicted pods are there {_PATIENCE:g} s later"
+            )
+        return sorted(evicted.values())
+
+    def cpus(self) -> dict[str, CPUSet]:
+        """The exclusive CPUs of each container, as ``NAMESPACE/POD/CONTAINER``, as the kubelet
+        reports them; none where it does not answer."""
+        try:
+            listed, _ = self._client.listed()
+        except (Refused, NoCPUs, SubjectLostError):
+            return {}
+        return {
+            f"{'/'.join(pod)}/{container}": held
+            for pod, containers in listed.items()
+            for container, held in containers.items()
+            if held
+        }
+
+    def await_known(self, holders: set[str]) -> None:
+        """Wait until the kubelet reports these containers, or their pods have ended."""
+
+        def known() -> bool:
+            there = set(self.alive().values())
+            left = {one for one in holders if one.rpartition("/")[0] in there}
+            return left <= self.cpus().keys()
+
+        self._until(known)
+
+    def why_ended(self, uids: dict[str, str]) -> dict[str, str]:
+        """Of these pods, by uid, those that have ended or are gone: their names, with the
+        reason."""
+        found = {uid: (phase, why) for uid, _, phase, why in self._all()}
+        states = {name: found.get(uid, ("Failed", "deleted")) for uid, name in uids.items()}
+        return {name: why or phase for name, (phase, why) in states.items() if phase in _ENDED}
+
+    def _all(self) -> Iterator[tuple[str, str, str, str]]:
+        """Uid, name, phase and reason of each."""
+        path = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{self._node.name}"
+        for one in self._server.ask("GET", path)["items"]:
+            meta: dict[str, Any] = one["metadata"]
+            name, status = f"{meta['namespace']}/{meta['name']}", one["status"]
+            yield meta["uid"], name, status.get("phase", ""), status.get("reason", "")
+
+    def _until(self, done: Callable[[], bool]) -> bool:
+        return self._node.node.sandbox.bell.until(done, _PATIENCE, slowest=_LOOK)

@@ -1,0 +1,152 @@
+"""What is done to the nodes of a fleet that is up: stop, start, upgrade.
+
+What belongs here: both ends of it: what a command asks for, what the process of the fleet does, and
+what is said of it. What never does: how one reaches the other (:mod:`pinproof.fleet_control`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from conformance.kept_files import FILES
+from conformance.kubelets import builder
+from conformance.kubelets.binary import version_of
+from conformance.subject import SubjectLostError, SubjectUsageError
+from conformance.subjects.kubelet.fleet import Fleet
+from conformance.subjects.kubelet.fleet_node import FleetNode
+from conformance.subjects.kubelet.fleet_pods import FleetPods
+from conformance.subjects.kubelet.process import Binary
+from conformance.subjects.kubelet.sandbox import STATE_DIR
+from conformance.upgrading import Going
+from pinproof import fleet_control
+from pinproof.fleet_control import Say
+from pinproof.fleet_folder import FleetFolder
+from topologies.errors import one_line
+
+# -- by a command ------------------------------------------------------------------------------
+
+
+def ask(folder: FleetFolder, node: str, request: dict[str, Any], say: Say) -> list[str]:
+    """Have the process of the fleet do it; what there is to say of it. Raises what that does."""
+    answer = fleet_control.ask(folder.name, folder.path, {"node": node, **request}, say)
+    return [str(line) for line in answer["lines"]]
+
+
+def kubelet_of(target: str, say: Say) -> dict[str, str]:
+    """The part of a request that names a kubelet: a release, which is built where it has not been
+    yet, or ``kubelet:BINARY``. Raises :class:`SubjectUsageError` and
+    :class:`~conformance.subject.SubjectSetupError`."""
+    scheme, _, program = target.rpartition("kubelet:")
+    if not scheme and program == target and not builder.is_release(target):
+        raise SubjectUsageError(
+            f"RELEASE {target!r}: it is a release such as 1.37, or kubelet:PATH"
+        )
+    return {"kubelet": str(builder.program_of(program, say).absolute())}
+
+
+# -- by the process of the fleet ---------------------------------------------------------------
+
+
+class Changes:
+    """Does what is asked for to the nodes of ``fleet``, and writes it down in ``folder``."""
+
+    def __init__(self, fleet: Fleet, folder: FleetFolder) -> None:
+        self._fleet = fleet
+        self._folder = folder
+
+    def __call__(self, request: dict[str, Any], say: Say) -> dict[str, Any]:
+        """See :data:`pinproof.fleet_control.Handler`."""
+        one = self._fleet.node(request["node"])
+        try:
+            match request["do"]:
+                case "stop":
+                    one.stop(kill=bool(request["kill"]))
+                    lines = [f"{one.name}: the kubelet is stopped; its containers go on"]
+                case "start":
+                    lines = self._start(one)
+                case "upgrade":
+                    lines = self._upgrade(one, Path(request["kubelet"]), Going(request["by"]), say)
+                case other:
+                    raise ValueError(other)
+        finally:
+            self._write_down(one)
+        return {"lines": lines}
+
+    def _start(self, one: FleetNode) -> list[str]:
+        self._bring_up(one)
+        return [f"{one.name}: the kubelet is up, and the node is Ready"]
+
+    def _upgrade(self, one: FleetNode, program: Path, going: Going, say: Say) -> list[str]:
+        version, text = version_of(program)
+        pods = self._fleet.pods(one)
+        had_kubelet, before = one.running, pods.cpus()
+        alive = pods.alive()
+        cordoned, lines = False, []
+        if going is Going.DRAIN and had_kubelet:
+            say(f"{one.name}: evicting its pods")
+            cordoned = self._fleet.cordon(one)
+            lines.append(f"{one.name}: {_counted(len(pods.evict()))} evicted")
+            before, alive = {}, {}
+        if had_kubelet:
+            one.stop(kill=going is Going.KILL)
+        if going is Going.REBOOT:
+            one.boot()
+        say(f"{one.name}: starting the kubelet {text}")
+        one.replace(Binary(program, version.release))
+        self._bring_up(one)
+        if cordoned:
+            self._fleet.uncordon(one)
+        pods.await_known(set(before))
+        lines.append(f"{one.name}: the kubelet {text} is up, and the node is Ready")
+        return [*lines, *_of_pods(one, pods, before, alive)]
+
+    def _bring_up(self, one: FleetNode) -> None:
+        why = one.start()
+        if why:
+            raise SubjectLostError(
+                f"{one.name}: the kubelet {one.release} does not start: {why}{self._help(one, why)}"
+            )
+        self._fleet.await_up(one)
+
+    def _help(self, one: FleetNode, why: str) -> str:
+        """What helps a kubelet that refuses a file of the one before it."""
+        named = next((name for name in FILES if name in why), None)
+        if named is None:
+            return ""
+        path = self._folder.node(one.name) / STATE_DIR.lstrip("/") / named
+        name = "" if self._folder.name == "default" else f" --name {self._folder.name}"
+        return f"; to start it without that file: rm {path}; pinproof fleet start {one.name}{name}"
+
+    def _write_down(self, one: FleetNode) -> None:
+        record = self._folder.record()
+        nodes = tuple(
+            replace(known, release=one.release, stopped=one.stopped)
+            if known.name == one.name
+            else known
+            for known in record.nodes
+        )
+        self._folder.write(replace(record, nodes=nodes))
+
+
+def _of_pods(
+    one: FleetNode, pods: FleetPods, before: dict[str, Any], alive: dict[str, str]
+) -> list[str]:
+    """Who holds other CPUs than before, who has ended, and how many go on as they were."""
+    after, ended = pods.cpus(), pods.why_ended(alive)
+    lines = [f"{name}: ended: {one_line(why)}" for name, why in sorted(ended.items())]
+    lines += [
+        f"{holder}: had the CPUs {held}, has {after.get(holder, 'none of its own')}"
+        for holder, held in sorted(before.items())
+        if after.get(holder) != held and holder.rpartition("/")[0] not in ended
+    ]
+    same = sum(after.get(holder) == held for holder, held in before.items())
+    if same:
+        kept = "1 container keeps" if same == 1 else f"{same} containers keep"
+        lines.append(f"{one.name}: {kept} the exclusive CPUs from before")
+    return lines
+
+
+def _counted(pods: int) -> str:
+    return "1 pod was" if pods == 1 else f"{pods} pods were"

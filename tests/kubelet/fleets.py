@@ -1,0 +1,113 @@
+"""``pinproof fleet up`` in a process of its own, and the pods that tests create there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pytest
+
+from tests.cli.running import Done, pinproof
+from tests.kubelet.test_kubelet_runner_killed import MARK, marked, wait_for_the_end
+from tests.support import lacking
+from tests.support.until import until
+from topologies.user_cache import cache_folder
+
+RELEASE: Final = "1.36"
+SMALL: Final = ("1s-1n-4c-smt2", "--release", RELEASE)
+
+
+class Running(NamedTuple):
+    """``pinproof fleet up`` in a process of its own; ``cache`` is its ``$XDG_CACHE_HOME``."""
+
+    process: subprocess.Popen[str]
+    cache: Path
+    mark: str
+
+    def call(self, *words: str, status: int = 0) -> Done:
+        return pinproof(
+            "fleet", *words, status=status, XDG_CACHE_HOME=str(self.cache), COLUMNS="200"
+        )
+
+    def folder(self, name: str = "default") -> Path:
+        return self.cache / "pinproof/fleets" / name
+
+    def line(self, begin: str) -> str:
+        """The next line on stderr that begins so."""
+        assert self.process.stderr is not None
+        seen = []
+        for line in self.process.stderr:
+            seen.append(line)
+            if line.startswith(begin):
+                return line
+        raise AssertionError(f"no {begin!r}: {''.join(seen)}")
+
+    def api(self, name: str = "default") -> Any:
+        """A client of its API server; without the library, the test skips."""
+        config = lacking.module("kubernetes.config")
+        client = lacking.module("kubernetes.client")
+        with pytest.MonkeyPatch.context() as patch:
+            for variable in ("NO_PROXY", "no_proxy"):
+                patch.setenv(variable, "127.0.0.1")
+            kubeconfig = self.folder(name) / "kubeconfig"
+            return client.CoreV1Api(config.new_client_from_config(str(kubeconfig)))
+
+
+Up: TypeAlias = Callable[..., AbstractContextManager[Running]]
+
+
+def runner(cache: Path) -> Up:
+    """Runs ``fleet up``, with the kubelets and API servers of the user's cache, and no fleet."""
+    (cache / "pinproof").mkdir()
+    for name in ("kubelets", "apiservers", "schedulers", "controller-managers"):
+        (cache / "pinproof" / name).symlink_to(cache_folder(name))
+
+    @contextmanager
+    def run(*words: str) -> Iterator[Running]:
+        mark = uuid.uuid4().hex
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pinproof", "fleet", "up", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"XDG_CACHE_HOME": str(cache), MARK: mark},
+        )
+        with process:
+            try:
+                yield Running(process, cache, mark)
+            finally:
+                process.kill()
+        for pid in marked(mark):
+            wait_for_the_end(pid)
+
+    return run
+
+
+def runs(pid: int, program: str) -> bool:
+    """Whether the process is of this program."""
+    first, _, _ = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")
+    return first.endswith(f"/{program}".encode())
+
+
+def pod_of(name: str, node: str | None, cpu: str) -> dict[str, Any]:
+    """A Guaranteed pod with one container, c."""
+    container = {
+        "name": "c",
+        "image": "example.com/none",
+        "resources": {"limits": {"cpu": cpu, "memory": "64Mi"}},
+    }
+    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
+
+
+def create(api: Any, name: str, node: str | None, cpu: str, phase: str) -> Any:
+    """The pod's status, once it has this phase."""
+    api.create_namespaced_pod("default", pod_of(name, node, cpu))
+    assert until(lambda: api.read_namespaced_pod(name, "default").status.phase == phase), name
+    return api.read_namespaced_pod(name, "default").status
