@@ -41,9 +41,10 @@ from pinproof.picture import Picture
 from pinproof.progress import busy
 from pinproof.settings import NO_MEMORY, Given, settings_of
 from pinproof.simulation import reserved_of
+from pinproof.whole_node import with_memory
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
-from reference.steps import KubeletConfig
+from reference.steps import Device, KubeletConfig
 from topologies import Machine
 from topologies.boxes import RESERVED, SHARED_POOL
 from topologies.errors import one_line
@@ -54,6 +55,11 @@ _COUNTED: Final = re.compile(r"(?P<machine>.*)=(?P<count>[^=/]*)", re.DOTALL)
 #: MiB of etcd, API server and runner, and of each node: its kubelet and its files.
 _CONTROL_PLANE: Final = 600
 _NODE: Final = 100
+#: Of each kubelet, and how many a user may have.
+_INOTIFY: Final = 6
+_INOTIFY_LINK: Final = "anon_inode:inotify"
+_INSTANCES: Final = Path("/proc/sys/fs/inotify/max_user_instances")
+_DEVICES: Final = re.compile(r"([a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]{1,63})=0*([1-9][0-9]{0,2})")
 _LOOPBACK: Final = "127.0.0.1"
 #: Seconds between two looks whether all still run.
 _LOOK: Final = 1.0
@@ -89,6 +95,12 @@ class Asked:
     port: int = option(
         0, "The port of the API server on 127.0.0.1; 0: one that is free.", min=0, max=65535
     )
+    devices: list[str] | None = option(
+        None,
+        "So many devices on each node, spread over its NUMA nodes: example.com/gpu=4. May be "
+        "repeated.",
+        metavar="RESOURCE=N",
+    )
     until_eof: bool = option(
         False,
         "End when standard input ends, so that the fleet ends with the program that started it.",
@@ -103,6 +115,7 @@ class _Wish:
     machine: Machine
     config: KubeletConfig
     reserved: CPUSet
+    devices: Mapping[str, tuple[Device, ...]]
 
 
 @app.command("up", epilog="Example: pinproof fleet up 2s-4n-64c-smt2=2 1s-1n-4c-smt2")
@@ -122,6 +135,7 @@ def up(given: Given, asked: Asked) -> None:
     wishes = _wishes(asked, given)
     folder = FleetFolder(asked.name)
     _require_memory(len(wishes))
+    _require_inotify(len(wishes))
     with ended_like_an_interrupt(), folder.held(), _port(asked.port) as port:
         apiservers.find()
         programs = {name: find() for name, (find, _) in _COMPONENTS.items()}
@@ -248,6 +262,7 @@ def _wishes(asked: Asked, given: Given) -> list[_Wish]:
     read."""
     if not builder.is_release(asked.release):
         raise SubjectUsageError(f"--release {asked.release!r}: it is a release such as 1.36")
+    counts = dict(_devices(text) for text in asked.devices or ())
     found: list[_Wish] = []
     notes: dict[str, None] = {}
     for text in asked.machines:
@@ -255,12 +270,16 @@ def _wishes(asked: Asked, given: Given) -> list[_Wish]:
         machine = topologies.machine(name)
         topology = inputs.discovered(machine, asked.release)
         settings = settings_of(given, topology, release=asked.release)
-        reserved = reserved_of(topology, settings.config, asked.release)
-        found += [_Wish(machine, settings.config, reserved)] * count
-        notes |= dict.fromkeys(settings.notes)
+        config = settings.config
+        if given.config is not None:  # a fleet has what the model lacks
+            config = with_memory(config, given.config)
+        reserved = reserved_of(topology, config, asked.release)
+        numa_nodes = sorted({place.numa for place in topology.details.values()})
+        devices = {resource: _near(numa_nodes, number) for resource, number in counts.items()}
+        found += [_Wish(machine, config, reserved, devices)] * count
+        notes |= dict.fromkeys(one for one in settings.notes if one != NO_MEMORY)
     for one in notes:
-        text = "the Memory Manager is left out of a fleet" if one == NO_MEMORY else one
-        note(f"pinproof: {one_line(text)}")
+        note(f"pinproof: {one_line(one)}")
     return found
 
 
@@ -273,6 +292,46 @@ def _counted(text: str) -> tuple[str, int]:
     if not re.fullmatch(r"0*[1-9][0-9]{0,3}", count):
         raise SubjectUsageError(f"{text!r}: it is MACHINE=N with N from 1 to 9999")
     return parts["machine"], int(count)
+
+
+def _devices(text: str) -> tuple[str, int]:
+    """Resource and number of ``RESOURCE=N``."""
+    parts = _DEVICES.fullmatch(text)
+    if parts is None:
+        raise SubjectUsageError(
+            f"--devices {text!r}: it is DOMAIN/NAME=N with N from 1 to 999, as example.com/gpu=4"
+        )
+    return parts[1], int(parts[2])
+
+
+def _near(numa_nodes: Sequence[int], number: int) -> tuple[Device, ...]:
+    """Devices that neighbouring ids share a NUMA node of, as evenly as can be."""
+    every = numa_nodes or (0,)
+    return tuple(
+        Device(f"d{one:03}", (every[one * len(every) // number],)) for one in range(number)
+    )
+
+
+def _require_inotify(nodes: int) -> None:
+    """Raises :class:`SubjectSetupError` where Linux gives this user too few inotify instances for
+    so many kubelets."""
+    limit, used = int(_INSTANCES.read_text()), _inotify_instances()
+    needed = nodes * _INOTIFY
+    if used + needed > limit:
+        raise SubjectSetupError(
+            f"too large a fleet for this host: {nodes} node{'s' * (nodes > 1)} take {needed} "
+            f"inotify instances, and {max(limit - used, 0)} of {limit} are left: "
+            f"sysctl fs.inotify.max_user_instances={max(1024, 2 * (used + needed))}"
+        )
+
+
+def _inotify_instances() -> int:
+    """How many the processes of this user have, as far as they can be seen."""
+    found = 0
+    for one in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # it is closed by now, or another user's
+            found += str(one.readlink()) == _INOTIFY_LINK and one.lstat().st_uid == os.geteuid()
+    return found
 
 
 def _require_memory(nodes: int) -> None:
@@ -313,7 +372,7 @@ def _started(
     folder.write(record)
     yield "the API server"
     for wish in wishes:
-        node = fleet.add(wish.machine, wish.config)
+        node = fleet.add(wish.machine, wish.config, wish.devices)
         folder.link(node.name, node.place)
         made = NodeRecord(node.name, wish.machine.name, str(wish.reserved), node.release)
         record = replace(

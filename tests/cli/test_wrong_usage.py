@@ -206,6 +206,8 @@ USAGE: Final = {
     "fleet up 1s-1n-4c-smt2 --release soon": "--release 'soon': it is a release such as 1.36",
     "fleet up 1s-1n-4c-smt2 --release 1.5": "1.5",
     "fleet up 1s-1n-4c-smt2 --reserved x": "--reserved 'x'",
+    "fleet up 1s-1n-4c-smt2 --devices gpu=2": "--devices 'gpu=2': it is DOMAIN/NAME=N",
+    "fleet up 1s-1n-4c-smt2 --devices example.com/gpu=0": "it is DOMAIN/NAME=N with N from 1",
     "fleet down --name no-such": "--name no-such: there is no such fleet",
     "fleet draw --name no-such": "--name no-such: there is no such fleet",
     # Built, captured and imported.

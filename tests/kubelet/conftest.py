@@ -21,7 +21,7 @@ from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
 from reference.cpuset import CPUSet
 from reference.steps import KubeletConfig, Step
-from tests.kubelet.fleets import RELEASE, Up, runner
+from tests.kubelet.fleets import RELEASE, Up, cache_without_fleets, runner
 from tests.support import lacking
 
 MACHINE = "2s-4n-16c-smt2"
@@ -114,9 +114,23 @@ def impatient() -> Patience:
 
 
 @pytest.fixture(scope="module")
-def up(needs_api_server: None, tmp_path_factory: pytest.TempPathFactory) -> Up:
-    """See :func:`tests.kubelet.fleets.runner`."""
+def fleet_cache(needs_api_server: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """See :func:`tests.kubelet.fleets.cache_without_fleets`."""
     lacking.need("sandbox")
     if not any(one.version.startswith(f"{RELEASE}.") for one in cached()):
         lacking.skip("kubelet")
-    return runner(tmp_path_factory.mktemp("cache"))
+    return cache_without_fleets(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def up(fleet_cache: Path) -> Up:
+    """See :func:`tests.kubelet.fleets.runner`."""
+    return runner(fleet_cache)
+
+
+@pytest.fixture(scope="module")
+def own_cache(fleet_cache: Path) -> Iterator[Path]:
+    """The same, as the cache of this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(fleet_cache))
+        yield fleet_cache

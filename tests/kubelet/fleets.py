@@ -49,24 +49,33 @@ class Running(NamedTuple):
         raise AssertionError(f"no {begin!r}: {''.join(seen)}")
 
     def api(self, name: str = "default") -> Any:
-        """A client of its API server; without the library, the test skips."""
-        config = lacking.module("kubernetes.config")
-        client = lacking.module("kubernetes.client")
-        with pytest.MonkeyPatch.context() as patch:
-            for variable in ("NO_PROXY", "no_proxy"):
-                patch.setenv(variable, "127.0.0.1")
-            kubeconfig = self.folder(name) / "kubeconfig"
-            return client.CoreV1Api(config.new_client_from_config(str(kubeconfig)))
+        """See :func:`client_of`."""
+        return client_of(self.folder(name) / "kubeconfig")
+
+
+def client_of(kubeconfig: Path) -> Any:
+    """A client of a fleet's API server; without the library, the test skips."""
+    config = lacking.module("kubernetes.config")
+    client = lacking.module("kubernetes.client")
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("NO_PROXY", "no_proxy"):
+            patch.setenv(variable, "127.0.0.1")
+        return client.CoreV1Api(config.new_client_from_config(str(kubeconfig)))
 
 
 Up: TypeAlias = Callable[..., AbstractContextManager[Running]]
 
 
-def runner(cache: Path) -> Up:
-    """Runs ``fleet up``, with the kubelets and API servers of the user's cache, and no fleet."""
+def cache_without_fleets(cache: Path) -> Path:
+    """The kubelets and API servers of the user's cache, and no fleet."""
     (cache / "pinproof").mkdir()
     for name in ("kubelets", "apiservers", "schedulers", "controller-managers"):
         (cache / "pinproof" / name).symlink_to(cache_folder(name))
+    return cache
+
+
+def runner(cache: Path) -> Up:
+    """Runs ``fleet up`` with this cache."""
 
     @contextmanager
     def run(*words: str) -> Iterator[Running]:

@@ -87,7 +87,8 @@ def _booted() -> bool:
 _PROGRAMS: Final = {
     "bash": "bash", "busybox": "busybox", "chromium": "chromium", "dash": "dash",
     "etcd": "etcd-server", "fish": "fish", "gawk": "gawk", "git": "git",
-    "hwloc-gather-topology": "hwloc-nox", "ksh": "ksh", "lscpu": "util-linux",
+    "hwloc-gather-topology": "hwloc-nox", "ksh": "ksh",
+    "kubectl": "kubernetes-client", "lscpu": "util-linux",
     "lstopo-no-graphics": "hwloc-nox", "mawk": "mawk", "mke2fs": "e2fsprogs",
     "mmdebstrap": "mmdebstrap", "openssl": "openssl", "perl": "perl-base", "ps": "procps",
     "python3": "python3",

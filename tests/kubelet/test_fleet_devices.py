@@ -1,0 +1,139 @@
+"""A fleet whose nodes have devices and a memory manager, made by the fixture ``pinproof_fleet``."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from conformance.subject import SubjectSetupError
+from pinproof.fleet import _inotify_instances, _require_inotify
+from pinproof.fleet_fixture import FleetError, MakesFleet, RunningFleet
+from tests.kubelet.fleets import RELEASE, client_of, pod_of
+from tests.support.until import until
+
+GPU: Final = "example.com/gpu"
+MEMORY: Final = "var/lib/kubelet/memory_manager_state"
+CONFIG: Final = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+reservedSystemCPUs: "0"
+topologyManagerPolicy: single-numa-node
+memoryManagerPolicy: Static
+reservedMemory:
+- numaNode: 0
+  limits: {memory: 100Mi}
+"""
+
+
+@pytest.fixture(scope="module")
+def fleet(
+    pinproof_fleet: MakesFleet, own_cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningFleet]:
+    """A node of two NUMA nodes, with two devices near the first and two near the other."""
+    config = tmp_path_factory.mktemp("settings") / "kubelet.yaml"
+    config.write_text(CONFIG)
+    words = ("2s-2n-8c-smt2", "--release", RELEASE, "--config", str(config))
+    with pinproof_fleet(*words, "--devices", f"{GPU}=4") as made:
+        yield made
+    assert not made.kubeconfig.exists()
+    assert not (own_cache / "pinproof/fleets" / made.name).exists()
+
+
+@pytest.fixture(scope="module")
+def api(fleet: RunningFleet) -> Any:
+    return client_of(fleet.kubeconfig)
+
+
+def _create(api: Any, name: str, devices: str) -> None:
+    pod = pod_of(name, "node1", "2")
+    pod["spec"]["containers"][0]["resources"]["limits"][GPU] = devices
+    api.create_namespaced_pod("default", pod)
+
+
+def _await(api: Any, name: str, phase: str) -> None:
+    assert until(lambda: bool(_status(api, name).phase == phase)), name
+
+
+def _status(api: Any, name: str) -> Any:
+    return api.read_namespaced_pod(name, "default").status
+
+
+def test_devices_of_two_numa_nodes_are_refused(api: Any) -> None:
+    """No NUMA node has three."""
+    _create(api, "across", "3")
+    _await(api, "across", "Failed")
+    assert _status(api, "across").reason == "TopologyAffinityError"
+    api.delete_namespaced_pod("across", "default")
+
+
+def test_cpus_memory_and_devices_are_of_one_numa_node(api: Any, fleet: RunningFleet) -> None:
+    """After two of the first NUMA node's are held, the CPUs of the next pod are of the other."""
+    for name in ("first", "second"):
+        _create(api, name, "2")
+        _await(api, name, "Running")
+    said = fleet.call("draw", "node1")
+    assert "first/c: 1,9 (2)" in said
+    assert "second/c: 4,12 (2)" in said
+    held = json.loads((fleet.nodes["node1"] / MEMORY).read_text())["entries"]
+    assert sorted(block["numaAffinity"] for pod in held.values() for block in pod["c"]) == [
+        [0],
+        [1],
+    ]
+
+
+def test_devices_are_there_again_with_the_next_kubelet(api: Any, fleet: RunningFleet) -> None:
+    fleet.call("stop", "node1")
+    fleet.call("start", "node1")
+    assert until(lambda: api.read_node("node1").status.allocatable[GPU] == "4")
+    api.delete_namespaced_pod("second", "default")
+    assert until(lambda: len(api.list_namespaced_pod("default").items) == 1)
+    _create(api, "third", "2")
+    _await(api, "third", "Running")
+
+
+def test_too_few_inotify_instances_are_said_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "limit").write_text("5\n")
+    monkeypatch.setattr("pinproof.fleet._INSTANCES", tmp_path / "limit")
+    monkeypatch.setattr("pinproof.fleet._inotify_instances", lambda: 1)
+    with pytest.raises(SubjectSetupError) as said:
+        _require_inotify(2)
+    assert str(said.value) == (
+        "too large a fleet for this host: 2 nodes take 12 inotify instances, and 4 of 5 are left: "
+        "sysctl fs.inotify.max_user_instances=1024"
+    )
+
+
+def test_inotify_instances_of_this_user_are_counted() -> None:
+    """Where nothing else of the user comes or goes meanwhile, one more is one more."""
+    library = ctypes.CDLL(None, use_errno=True)
+    before = _inotify_instances()
+    made = [library.inotify_init() for _ in range(40)]
+    try:
+        assert _inotify_instances() > before + 20
+    finally:
+        for one in made:
+            os.close(one)
+
+
+def test_what_a_fleet_says_is_the_error(pinproof_fleet: MakesFleet, own_cache: Path) -> None:
+    before = list((own_cache / "pinproof/fleets").iterdir())
+    with (
+        pytest.raises(FleetError, match=r"pinproof: .*no-such-machine"),
+        pinproof_fleet("no-such-machine"),
+    ):
+        pass
+    assert list((own_cache / "pinproof/fleets").iterdir()) == before
+
+
+def test_a_command_that_fails_is_the_error(fleet: RunningFleet) -> None:
+    with pytest.raises(FleetError, match="node9: the fleet has node1"):
+        fleet.call("stop", "node9")

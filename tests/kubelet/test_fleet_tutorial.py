@@ -1,0 +1,93 @@
+"""docs/scheduler-tutorial.md, typed from its first command to its last."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conformance.kubelets import schedulers
+from tests.support import lacking
+
+pytestmark = pytest.mark.needs("kubectl")
+
+PAGE: Final = Path(__file__).parents[2] / "docs/scheduler-tutorial.md"
+_BLOCK: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def home(fleet_cache: Path, tmp_path: Path) -> Path:
+    """A home folder whose cache has kubelets, and no fleet."""
+    lacking.module("kubernetes.config")
+    if schedulers.find() is None:
+        lacking.skip("scheduler")
+    (tmp_path / ".cache").symlink_to(fleet_cache)
+    return tmp_path
+
+
+@pytest.fixture
+def environment(home: Path) -> Mapping[str, str]:
+    """Of every command; ``pinproof`` and pytest are those of this environment."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    kubeconfig = home / ".cache/pinproof/fleets/tutorial/kubeconfig"
+    mine = {"HOME": str(home), "PATH": path, "KUBECONFIG": str(kubeconfig)}
+    left = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
+    return left | mine | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+
+
+def _blocks() -> Iterator[tuple[str, str, str]]:
+    """Language, what stands behind it, and text of each block."""
+    yield from _BLOCK.findall(PAGE.read_text())
+
+
+def test_the_tutorial_can_be_typed(home: Path, environment: Mapping[str, str]) -> None:
+    """Each command succeeds, and writes what the page says it writes."""
+    ((_, _, up),) = [one for one in _blocks() if one[1] == "background"]
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {up}"], stdout=subprocess.PIPE, env=environment, text=True, cwd=home
+    ) as fleet:
+        try:
+            assert fleet.stdout is not None
+            assert fleet.stdout.readline().strip() == environment["KUBECONFIG"]
+            assert _typed(home, environment) == (7, 2)
+            assert fleet.wait(30) == 0
+        finally:
+            fleet.kill()
+
+
+def _typed(home: Path, environment: Mapping[str, str]) -> tuple[int, int]:
+    """How many commands ran, and how many outputs were compared."""
+    ran = compared = 0
+    written = ""
+    for language, name, text in _blocks():
+        if language == "text":
+            assert text in written
+            compared += 1
+        elif language != "sh":
+            (home / name).write_text(text)
+            if language == "python":
+                _run(f"pytest -q -p no:cacheprovider {name}", home, environment)
+                ran += 1
+        elif name != "background":
+            written = _run(text, home, environment)
+            ran += 1
+    return ran, compared
+
+
+def _run(text: str, home: Path, environment: Mapping[str, str]) -> str:
+    done = subprocess.run(
+        ["bash", "-ec", text],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=home,
+        timeout=200,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+    return done.stdout
