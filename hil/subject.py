@@ -26,7 +26,6 @@ from urllib.parse import parse_qsl
 from conformance.handed_on import given, hand_on
 from conformance.kept_files import FILES
 from conformance.subject import (
-    NOT_OF_REAL_NODES,
     Capability,
     CouldDoMore,
     CountsTrips,
@@ -45,14 +44,14 @@ from conformance.subject import (
     SubjectUsageError,
     TakesOver,
 )
+from hil.abilities import capabilities, unable
 from hil.distributions import distribution_of
 from hil.inspection import NodeFacts, gather, kubelet_of, released
 from hil.lab.recipe import WORKLOAD_IMAGE
-from hil.observation import Observation, Places
+from hil.observation import Observation
 from hil.pods import Image
 from hil.safety import Change, LeaseLost, NotRestored, PutBack, Risk, refuse_if_held
 from hil.safety.guards import check_workloads
-from hil.safety.risk import RISK_OF
 from hil.session.booting import booter
 from hil.session.leasing import LeasedNode, lease_node
 from hil.session.node import RealNode
@@ -164,6 +163,7 @@ class NodeSubject(
                     max(least, options.risk_on(one.address)),
                     boots=can_boot,
                     server=one.address.kubeconfig is not None,
+                    distribution=one.address.distribution,
                 )
                 for one, can_boot in zip(reached, boots, strict=True)
             )
@@ -175,6 +175,9 @@ class NodeSubject(
         for risk in Risk:
             for one in able(risk) - self.capabilities - self.lacking.keys():
                 self.lacking[one] = f"needs --max-risk {risk.value}"
+        for reached_one in reached:
+            # What no risk permits is told with its reason.
+            self.lacking |= unable(reached_one.facts, reached_one.address.distribution)
 
     @classmethod
     def open(cls, target: str, progress: Callable[[str], None] = lambda stage: None) -> NodeSubject:
@@ -198,9 +201,13 @@ class NodeSubject(
         """The configuration of this node where it must stay as it is; ``None`` where scenarios may
         choose one."""
         reached = self._reached.get(machine)
-        if reached is None or self._options.risk_on(reached.address) >= Risk.KUBELET_RESTART:
+        if reached is None:
             return None
-        return kubelet_of(reached.facts).config
+        fixed = unable(reached.facts, reached.address.distribution)
+        may = self._options.risk_on(reached.address) >= Risk.KUBELET_RESTART
+        return (
+            None if may and Capability.CONFIGURE not in fixed else kubelet_of(reached.facts).config
+        )
 
     def salt(self) -> str:
         """What makes the uids of one scenario's pods its own."""
@@ -418,23 +425,3 @@ def _info(target: str, facts: Sequence[NodeFacts]) -> SubjectInfo:
             "command line": first.command_line,
         },
     )
-
-
-def capabilities(
-    facts: NodeFacts, risk: Risk, *, boots: bool, server: bool = False
-) -> frozenset[Capability]:
-    """What can be done with a node at this risk, by what is on it; ``server``: its pods come
-    through an API server, which tells of rejections."""
-    can = {one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= risk}
-    can -= NOT_OF_REAL_NODES
-    if not Places.of(facts).pods_url and not server:
-        can.discard(Capability.REJECTIONS)
-    if facts.cgroup.version != 2:
-        # Below the root of v1 an offline CPU does not come back by itself: the model has no such
-        # kernel, and restoring is the guard's business.
-        can.discard(Capability.HOTPLUG)
-    if facts.systemd == 0:
-        can -= {Capability.SERVICES, Capability.RUNTIME, Capability.START_ERROR}
-    if not boots:
-        can.discard(Capability.REBOOT)
-    return frozenset(can)

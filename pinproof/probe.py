@@ -16,11 +16,12 @@ from rich.text import Text
 from conformance.catalogue import catalogue
 from conformance.discovered import topology_of
 from conformance.scenario import Scenario
-from hil.distributions import distribution_of
+from conformance.subject import Capability
+from hil.abilities import capabilities, unable
+from hil.distributions import Distribution, distribution_of
 from hil.inspection import NodeFacts, gather
 from hil.safety import Risk, left_by_a_run, risk_of
 from hil.shell import NodeError, NodeUsageError
-from hil.subject import capabilities
 from hil.transport import NodeAddress, connected, each, nodes
 from pinproof import password
 from pinproof.output import print_json
@@ -102,12 +103,12 @@ def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
         left = left_by_a_run(shell) if facts.leftovers else []
         trips = shell.trips
     distribution = distribution_of(facts, named=address.distribution)
-    reasons = reasons_against(facts, risk, lab=bool(address.lab))
+    reasons = reasons_against(facts, risk, lab=bool(address.lab), distribution=address.distribution)
     return {
         "node": address.name,
         "address": address.url,
         "distribution": distribution.name,
-        "facts": facts_by_name(facts) | {"of that run": left},
+        "facts": facts_by_name(facts) | _of_kind(facts, distribution) | {"of that run": left},
         "scenarios": {
             "apply": [one for one, reason in reasons.items() if not reason],
             "do not apply": {one: reason for one, reason in reasons.items() if reason},
@@ -166,6 +167,19 @@ def facts_by_name(facts: NodeFacts) -> dict[str, Any]:
     }
 
 
+def _of_kind(facts: NodeFacts, distribution: Distribution) -> dict[str, str]:
+    """What can be done with the kubelet of this kind of node, and whether it lasts."""
+    if facts.kubelet is None:
+        return {}
+    restart, configure = distribution.cannot_restart(facts), distribution.cannot_configure(facts)
+    lost = configure or distribution.lost_at_boot(facts)
+    return {
+        "kubelet can be restarted": f"no: {restart}" if restart else "yes",
+        "configuration can be changed": f"no: {configure}" if configure else "yes",
+        "a changed configuration survives a reboot": f"no: {lost}" if lost else "yes",
+    }
+
+
 def _topology(facts: NodeFacts) -> CPUTopology | None:
     try:
         return topology_of(facts.machine, release=_release(facts))
@@ -178,19 +192,30 @@ def _release(facts: NodeFacts) -> str:
     return release or str(NEWEST)
 
 
-def reasons_against(facts: NodeFacts, risk: Risk, *, lab: bool = False) -> dict[str, str]:
-    """Each scenario of the catalogue, and why it does not apply to the node; ``""``: it does."""
-    return {one.id: _reason(one, facts, risk, lab=lab) for one in catalogue()}
-
-
-def _reason(scenario: Scenario, facts: NodeFacts, risk: Risk, *, lab: bool) -> str:
+def reasons_against(
+    facts: NodeFacts, risk: Risk, *, lab: bool = False, distribution: str = ""
+) -> dict[str, str]:
+    """Each scenario of the catalogue, and why it does not apply to the node; ``""``: it does.
+    ``distribution`` is the inventory's."""
     if facts.kubelet is None:
-        return "there is no kubelet on the node"
+        return dict.fromkeys((one.id for one in catalogue()), "there is no kubelet on the node")
+    able = capabilities(facts, Risk.REBOOT, boots=lab, distribution=distribution)
+    why = unable(facts, distribution)
+    return {one.id: _reason(one, facts, risk, able, why) for one in catalogue()}
+
+
+def _reason(
+    scenario: Scenario,
+    facts: NodeFacts,
+    risk: Risk,
+    able: frozenset[Capability],
+    why: Mapping[Capability, str],
+) -> str:
     minor = Release.parse(_release(facts)).minor
     if scenario.since and minor < Release.parse(scenario.since).minor:
-        return f"promised from {scenario.since} on, this is {facts.kubelet.release}"
+        return f"promised from {scenario.since} on, this is {_release(facts)}"
     if scenario.until and minor > Release.parse(scenario.until).minor:
-        return f"promised up to {scenario.until}, this is {facts.kubelet.release}"
+        return f"promised up to {scenario.until}, this is {_release(facts)}"
     if scenario.of_fork:
         return f"promised by forks with the behaviour {scenario.of_fork.title}"
     if scenario.machine:
@@ -201,8 +226,9 @@ def _reason(scenario: Scenario, facts: NodeFacts, risk: Risk, *, lab: bool) -> s
     if lacking := scenario.needs.missing(topology):
         return lacking
     # What no risk makes possible is told first: a named risk permits the scenario.
-    if unable := scenario.capabilities - capabilities(facts, Risk.REBOOT, boots=lab):
-        return f"cannot {'; '.join(sorted(one.value for one in unable))}"
+    if missing := scenario.capabilities - able:
+        said = sorted(f"{one.value}: {why[one]}" if one in why else one.value for one in missing)
+        return f"cannot {'; '.join(said)}"
     needed = risk_of(scenario.capabilities)
     return f"needs --max-risk {needed.value}" if needed > risk else ""
 

@@ -79,7 +79,10 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "pods": "answers changes inspection observation shell transport",
         "session": "distributions inspection lab observation pods safety shell transport",
         "isolation": "observation session shell",
-        "subject": "distributions inspection lab observation pods safety session shell transport",
+        "abilities": "distributions inspection observation safety",
+        "subject": (
+            "abilities distributions inspection lab observation pods safety session shell transport"
+        ),
         "replaced": "distributions inspection safety session shell subject",
         "dry_run": (
             "distributions inspection observation pods safety session shell subject transport"

@@ -1,6 +1,6 @@
 """Distributions: how the kubelet of each kind of node is found, started, stopped and configured.
 
-    distribution = distribution_of(facts)  # kubeadm, k3s, RKE2, k0s, MicroK8s, OpenShift, plain
+    distribution = distribution_of(facts)  # kubeadm, k3s, EKS, Talos … standalone
     shell.run(distribution.start(facts))   # scripts; also stop, kill, identity
     guarded.change(*distribution.configure(facts, KubeletConfig(policy="static")))
 
@@ -8,6 +8,7 @@ A distribution makes scripts and changes, and runs nothing: the caller decides w
 trip.
 """
 
-from hil.distributions.kinds import NAMES, Distribution, distribution_of
+from hil.distributions.distribution import Distribution
+from hil.distributions.kinds import NAMES, distribution_of
 
 __all__ = ["NAMES", "Distribution", "distribution_of"]

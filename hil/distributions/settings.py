@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,7 +10,7 @@ import yaml
 
 from conformance.kubelets.configuration import KIND
 from conformance.kubelets.settings import GATES, every_setting, scalar
-from hil.inspection.kubelet import FLAGS, document
+from hil.inspection.kubelet import FLAGS, document, is_json
 from reference.steps import KubeletConfig
 
 DROP_IN: Final = "99-pinproof"
@@ -17,7 +18,7 @@ DROP_IN: Final = "99-pinproof"
 
 def rewritten(text: str, config: KubeletConfig) -> str:
     """A configuration file with these settings instead of its own; raises ``ValueError`` where it
-    is none. Other reserved quantities and feature gates stay."""
+    is none. JSON stays JSON. Other reserved quantities and feature gates stay."""
     content = document(text)
     for name, value in every_setting(config).items():
         if isinstance(value, Mapping) and name in (GATES, "systemReserved", "kubeReserved"):
@@ -28,6 +29,8 @@ def rewritten(text: str, config: KubeletConfig) -> str:
             content.pop(name, None)
         else:
             content[name] = value
+    if is_json(text):
+        return json.dumps(content, indent=4) + "\n"
     return yaml.safe_dump(content, sort_keys=False)
 
 
@@ -52,7 +55,11 @@ def flags_of(config: KubeletConfig) -> list[str]:
     return flags
 
 
+def deciding_settings() -> frozenset[str]:
+    """The names of the settings that decide CPUs."""
+    return frozenset(every_setting(KubeletConfig()))
+
+
 def deciding_flags() -> frozenset[str]:
     """Flags that go before these settings of a file."""
-    names = every_setting(KubeletConfig())
-    return frozenset(flag for flag, setting in FLAGS.items() if setting in names)
+    return frozenset(flag for flag, setting in FLAGS.items() if setting in deciding_settings())

@@ -78,6 +78,7 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
         root=root,
         oddities=(*second.oddities, *capture.warnings),
         os_release=host.os_release,
+        os_id=host.os_id,
         firmware=host.firmware,
         virtual=host.virtual,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -88,11 +89,20 @@ class HostAnswer:
         return found
 
     @property
+    def os_id(self) -> str:
+        """The operating system in one word (``ID`` of os-release(5)); ``""`` without that file."""
+        return one_line(self._os.get("ID", ""), _LONGEST)
+
+    @property
+    def _os(self) -> dict[str, str]:
+        text = self._records.all("file").get("/etc/os-release", "")
+        return environment_of(text.splitlines())
+
+    @property
     def os_release(self) -> str:
         """The distribution's own name for itself and its version (os-release(5)); ``""`` without
         that file."""
-        text = self._records.all("file").get("/etc/os-release", "")
-        found = environment_of(text.splitlines())
+        found = self._os
         name = f"{found.get('NAME', '')} {found.get('VERSION', '')}".strip()
         return one_line(found.get("PRETTY_NAME", "") or name, _LONGEST)
 
@@ -125,7 +135,7 @@ class HostAnswer:
         texts = self._records.all("file")
         paths = [shown.get("FragmentPath", ""), *shown.get("DropInPaths", "").split()]
         files = {path: texts.get(path, "") for path in paths if path}
-        given = environment_of(shown.get("Environment", "").replace('"', "").split())
+        given = environment_of(_words(shown.get("Environment", "")))
         lists = [word for word in shown.get("EnvironmentFiles", "").split() if word[:1] == "/"]
         # systemctl repeats the property; a dict keeps the last: the unit's own text has them all.
         named = re.findall(r"^EnvironmentFile=-?(\S+)", "\n".join(files.values()), re.MULTILINE)
@@ -184,6 +194,15 @@ class HostAnswer:
         elif f"{mount}/kubepods" in self.places:
             seen = "cgroupfs"
         return CgroupFacts(version, seen or str(settings.get("cgroupDriver") or ""), cpuset, mount)
+
+
+def _words(text: str) -> list[str]:
+    """The settings of a unit's environment, which systemctl quotes or escapes where they hold
+    spaces."""
+    try:
+        return shlex.split(text.replace("\\x20", "\\ "))
+    except ValueError:
+        return text.replace('"', "").split()
 
 
 def _serves(words: Sequence[str]) -> bool:

@@ -9,6 +9,8 @@ feature gates add up.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -87,10 +89,26 @@ def _split(text: str) -> list[str]:
         return text.split()
 
 
+def is_json(text: str) -> bool:
+    """Whether a configuration file is JSON, by its first character, as the kubelet tells it
+    (``apimachinery/pkg/runtime/serializer/json``)."""
+    return text.lstrip().startswith("{")
+
+
+def _json(text: str) -> Any:
+    """``None`` where it is none."""
+    if not is_json(text):
+        return None
+    with contextlib.suppress(json.JSONDecodeError):
+        return json.loads(text)
+    return None
+
+
 def document(text: str) -> dict[str, Any]:
     """A configuration file, YAML or JSON; raises ``ValueError`` with one line where it is none."""
     try:
-        content = yaml.safe_load(text)
+        # The kubelet takes JSON that is indented by tabs, which YAML refuses.
+        content = _json(text) or yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
         problem = getattr(error, "problem", None) or type(error).__name__
         raise ValueError(f"no YAML: {problem}") from None
@@ -131,6 +149,30 @@ def rancher_flags(texts: Mapping[str, str]) -> dict[str, str]:
                 given = value if isinstance(value, list) else [value]
                 words = [*(words if key.endswith("+") else []), *map(str, given)]
     return flags_of([f"--{word.lstrip('-')}" for word in words])
+
+
+def k0s_flags(units: Iterable[str]) -> dict[str, str]:
+    """``--kubelet-extra-args`` of the command line in a unit's texts, which k0s hands through."""
+    text = "\n".join(units).replace("\\\n", " ")
+    commands = [line for line in text.splitlines() if line.startswith("ExecStart=")]
+    words = iter(_split(commands[-1].partition("=")[2]) if commands else [])
+    for word in words:
+        if word.partition("=")[0] == "--kubelet-extra-args":
+            return flags_of(_split(word.partition("=")[2] or next(words, "")))
+    return {}
+
+
+def in_microshift(texts: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What each of MicroShift's files hands to the kubelet (key ``kubelet``), by path, in the order
+    in which it reads them."""
+    found = {}
+    for path in sorted(texts, key=lambda path: ("/config.d/" in path, path)):
+        try:
+            section = document(texts[path]).get("kubelet")
+        except ValueError:
+            continue
+        found[path] = section if isinstance(section, dict) else {}
+    return found
 
 
 def microk8s_flags(text: str) -> dict[str, str]:

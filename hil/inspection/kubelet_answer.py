@@ -11,7 +11,13 @@ from conformance.kubelets.configuration import merged
 from conformance.kubelets.settings import deciding
 from hil.answers import whole
 from hil.inspection.host_answer import HostAnswer
-from hil.inspection.kubelet import document, microk8s_flags, rancher_flags, with_flags
+from hil.inspection.kubelet import (
+    document,
+    in_microshift,
+    microk8s_flags,
+    rancher_flags,
+    with_flags,
+)
 from hil.inspection.located_kubelet import LocatedKubelet
 from hil.inspection.node import KubeletFacts, RuntimeFacts, Survival, Workload
 from hil.inspection.script import PATIENCE, Records
@@ -20,6 +26,10 @@ from topologies.errors import one_line
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\b")
 _VERSION: Final = re.compile(r"v(\d+\.\d+)\.\d+[0-9A-Za-z.+-]*")
+_MINOR: Final = re.compile(r"v(\d+\.\d+)\b")
+#: ``MicroShift Version: 4.18.1``: OpenShift 4.18 is made of Kubernetes 1.31, as 4.3 was of 1.16.
+_MICROSHIFT: Final = re.compile(r"MicroShift Version: 4\.(\d+)\.")
+_MINORS_AHEAD: Final = 13
 _DELETES_STATE: Final = re.compile(r"\brm\b.*cpu_manager_state|cpu_manager_state.*\bunlink\b")
 #: Characters that are shown of what a program says instead of its version.
 _SAID: Final = 80
@@ -44,7 +54,7 @@ class KubeletAnswer:
             return None
         version = self._version()
         settings = self._settings
-        release = _VERSION.match(version)
+        release = _MINOR.match(version)
         return KubeletFacts(
             binary=located.binary,
             version=version,
@@ -64,6 +74,7 @@ class KubeletAnswer:
             embedded=located.holder not in ("kubelet", "hyperkube"),
             digest=self._digest(),
             unsaid="" if release else self._unsaid(),
+            product_files=self._product_files,
         )
 
     @cached_property
@@ -71,15 +82,18 @@ class KubeletAnswer:
         located = self._located
         if located.holder == "kubelite":
             return {**microk8s_flags(self._texts.get(located.arguments_file, "")), **located.flags}
-        if located.rancher:
-            folder = f"{located.rancher}.d/"
-            texts = {
-                path: text
-                for path, text in self._texts.items()
-                if path == located.rancher or path.startswith(folder)
-            }
-            return {**rancher_flags(texts), **located.flags}
+        if located.holder == "k3s":
+            return {**rancher_flags(self._product_files), **located.flags}
         return located.flags
+
+    @cached_property
+    def _product_files(self) -> dict[str, str]:
+        file, folder = self._located.product_files
+        return {
+            path: text
+            for path, text in self._texts.items()
+            if file and (path == file or path.startswith(f"{folder}/"))
+        }
 
     @cached_property
     def _drop_ins(self) -> dict[str, str]:
@@ -106,6 +120,9 @@ class KubeletAnswer:
                 settings = merged(settings, document(text))
             except ValueError as error:
                 self._odd(f"{name}: {error}")
+        if self._located.holder == "microshift":
+            for section in in_microshift(self._product_files).values():
+                settings = merged(settings, section)
         settings = with_flags(settings, self._flags)
         try:
             deciding(settings)
@@ -120,6 +137,8 @@ class KubeletAnswer:
                 continue
             if found := _VERSION.search(said):
                 return found[0]
+            if found := _MICROSHIFT.search(said):
+                return f"v1.{int(found[1]) + _MINORS_AHEAD}"
         return ""
 
     def _unsaid(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from hil.inspection.host_answer import HostAnswer
-from hil.inspection.kubelet import expanded, flags_of
+from hil.inspection.kubelet import expanded, flags_of, k0s_flags
 from hil.inspection.node import Process
 from hil.inspection.paths import KubeletPaths
 from hil.inspection.script import Question, second_question
@@ -28,8 +28,15 @@ _HOLDER_OF_UNIT: Final = {
 }
 _MICROK8S_ARGUMENTS: Final = "/var/snap/microk8s/current/args/kubelet"
 _ROOT_DIRS: Final = {"kubelite": "/var/snap/microk8s/common/var/lib/kubelet"}
+_K0S_CONFIGS: Final = ("/run/k0s/kubelet/config.yaml", "/var/lib/k0s/kubelet-config.yaml")
+#: MicroShift writes it at each start (its ``pkg/node/kubelet.go``).
+_MICROSHIFT_CONFIG: Final = "/var/lib/microshift/resources/kubelet/config/config.yaml"
 _CONFIG_DIRS: Final = {"k3s": "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d"}
-_RANCHER: Final = {"k3s": "/etc/rancher/k3s/config.yaml"}
+#: The file in which a program is told how to configure the kubelet, and the folder beside it.
+_PRODUCT: Final = {
+    "k3s": ("/etc/rancher/k3s/config.yaml", "/etc/rancher/k3s/config.yaml.d"),
+    "microshift": ("/etc/microshift/config.yaml", "/etc/microshift/config.d"),
+}
 
 
 class LocatedKubelet:
@@ -74,12 +81,20 @@ class LocatedKubelet:
         if self.process is not None and self.holder in ("kubelet", "hyperkube"):
             return flags_of(self.process.arguments)
         unit = self._host.units.get(self.unit)
+        if unit and self.unit.startswith("k0s"):
+            return self._of_k0s | k0s_flags(unit.files.values())
         words = expanded(unit.command, unit.environment)[1:] if unit else []
         if self.holder == "kubelet":
             return flags_of(words)
         # k3s and its kin hand these through.
         through = [word for word in words if word.startswith("--kubelet-arg=")]
         return flags_of([f"--{word.partition('=')[2]}" for word in through])
+
+    @property
+    def _of_k0s(self) -> dict[str, str]:
+        """What k0s itself says to a kubelet that it starts, as far as files show it."""
+        there = [path for path in _K0S_CONFIGS if path in self._host.places]
+        return {"root-dir": "/var/lib/k0s/kubelet"} | ({"config": there[0]} if there else {})
 
     @property
     def exists(self) -> bool:
@@ -105,7 +120,8 @@ class LocatedKubelet:
     @property
     def config_path(self) -> str:
         """``""`` without one."""
-        return self.paths.config or self.flags.get("config", "")
+        given = _MICROSHIFT_CONFIG if self.holder == "microshift" else self.flags.get("config", "")
+        return self.paths.config or given
 
     @property
     def config_dir(self) -> str:
@@ -117,9 +133,10 @@ class LocatedKubelet:
         return f"{self.root_dir}/cpu_manager_state"
 
     @property
-    def rancher(self) -> str:
-        """The file that k3s takes the kubelet's arguments from."""
-        return _RANCHER.get(self.holder, "")
+    def product_files(self) -> tuple[str, str]:
+        """The file and the folder that the program around it takes the kubelet's arguments or
+        configuration from; ``""`` each where there is none."""
+        return _PRODUCT.get(self.holder, ("", ""))
 
     @property
     def arguments_file(self) -> str:
@@ -129,7 +146,9 @@ class LocatedKubelet:
     @property
     def program(self) -> str:
         """The kubelet's file."""
-        if self.process is not None and self.process.program.endswith(" (deleted)"):
+        # What no service holds may be in a container (Talos), where its path is another's.
+        gone = self.process is not None and self.process.program.endswith(" (deleted)")
+        if self.process is not None and (gone or not self.unit):
             return f"/proc/{self.process.pid}/exe"
         return self.binary
 
@@ -141,6 +160,8 @@ class LocatedKubelet:
             return named if "://" in named else f"unix://{named}"
         if self.holder == "k3s":
             return "unix:///run/k3s/containerd/containerd.sock"
+        if self.holder == "microshift":
+            return "unix:///var/run/crio/crio.sock"
         if self.holder == "kubelite":
             return "unix:///var/snap/microk8s/common/run/containerd.sock"
         if "crio" in self._host.processes:
@@ -150,11 +171,12 @@ class LocatedKubelet:
     def question(self, root: str) -> Question:
         """What to ask next of the node whose ``/`` lies at ``root``."""
         # crictl tells the runtime's version, else the runtime's program does.
+        own_file, own_folder = self.product_files
         runtime = "crio" if "crio" in self.endpoint else "containerd"
         return second_question(
             root,
-            files=[self.config_path, self.state_path, self.rancher, self.arguments_file],
-            folders=[self.config_dir, f"{self.rancher}.d" if self.rancher else ""],
+            files=[self.config_path, self.state_path, own_file, self.arguments_file],
+            folders=[self.config_dir, own_folder],
             # The program that runs may not be the one on disk any more.
             programs=[self.program, "" if "crictl" in self._host.tools else runtime],
             summed=self.program,

@@ -58,13 +58,15 @@ class Process:
 class KubeletFacts:
     """The kubelet of a node.
 
-    ``version`` is exact (``"v1.36.3"``), ``release`` its minor (``"1.36"``), both ``""`` where it
-    would not say; then ``unsaid`` is why, in one line. ``flags`` are its command line without the
-    dashes. ``config_path`` is ``""`` where it has no configuration file; ``settings`` is what file,
-    drop-ins and flags come to together (names of KubeletConfiguration). ``state_file`` is the text
+    ``version`` is exact (``"v1.36.3"``; MicroShift tells the minor alone), ``release`` its minor
+    (``"1.36"``), both ``""`` where it would not say; then ``unsaid`` is why, in one line. ``flags``
+    are its command line without the dashes. ``config_path`` is ``""`` where it has no configuration
+    file; ``settings`` is what file, drop-ins and flags come to together (names of
+    KubeletConfiguration). ``state_file`` is the text
     of the state file at ``state_path``, ``None`` without one. ``embedded`` tells that it lives
     inside another program (k3s, RKE2, k0s, MicroK8s). ``digest`` is of the program
-    (``"sha256:…"``), ``""`` where it was not to be had.
+    (``"sha256:…"``), ``""`` where it was not to be had. ``product_files`` are the files in which
+    the program that it lives in (k3s, MicroShift) is told how to configure it, by path.
     """
 
     binary: str
@@ -85,6 +87,7 @@ class KubeletFacts:
     embedded: bool = False
     digest: str = ""
     unsaid: str = ""
+    product_files: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def policy(self) -> str:
@@ -175,8 +178,8 @@ class NodeFacts:
     ``tools`` which helpful programs are installed (``crictl``, ``ctr``, ``flock`` …); ``free`` the
     free bytes of file systems, by path; ``leftovers`` the paths that a run before left;
     ``machine`` is without what passes (:mod:`topologies.steady`); ``os_release`` is the name of the
-    distribution with its version; ``virtual`` what ``systemd-detect-virt --vm`` names, ``""``
-    for nothing."""
+    operating system with its version, ``os_id`` its ``ID``; ``virtual`` what
+    ``systemd-detect-virt --vm`` names, ``""`` for nothing."""
 
     name: str
     hostname: str
@@ -205,6 +208,7 @@ class NodeFacts:
     root: str = ""
     oddities: tuple[str, ...] = ()
     os_release: str = ""
+    os_id: str = ""
     firmware: Firmware = Firmware()
     virtual: str = ""
 

@@ -66,11 +66,15 @@ PLACES: Final = (
     "/etc/kubernetes/bootstrap-kubelet.conf",
     "/etc/kubernetes/manifests/kube-apiserver.yaml",
     "/etc/machine-config-daemon/currentconfig",
+    "/etc/eks/kubelet/environment",
     "/etc/rancher/k3s",
     "/etc/rancher/rke2",
     "/etc/k0s",
     "/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf",
     "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf",
+    "/opt/azure/containers",
+    "/run/k0s/kubelet/config.yaml",
+    "/var/lib/k0s/kubelet-config.yaml",
     "/var/lib/kubelet/kubeadm-flags.env",
     "/var/lib/rancher/k3s",
     "/var/lib/rancher/rke2",
@@ -168,7 +172,9 @@ done
 for x in @PROGRAMS@; do
   case $x in /*) y=$R$x ;; *) y=$x ;; esac
   have "$y" || continue
-  rec version "$x"; bounded "$y" --version </dev/null 2>&1
+  # MicroShift has a command for it, and no flag.
+  case $x in */microshift) a=version ;; *) a=--version ;; esac
+  rec version "$x"; bounded "$y" $a </dev/null 2>&1
   # What timeout(1) ends with, also where it has to kill, and that of busybox.
   case $? in 124|137|143) rec slow "$x" ;; esac
 done

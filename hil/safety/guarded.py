@@ -246,7 +246,7 @@ class Guarded:
             "cgroups": "" if others else "all",
             "settle": str(self._settle),
         }
-        if self.facts.systemd or self.risk >= Risk.KUBELET_RESTART:
+        if not distribution.cannot_restart(self.facts):
             values["start"] = distribution.start(self.facts)
             values["stop"] = distribution.stop(self.facts)
             values["active"] = distribution.identity(self.facts)

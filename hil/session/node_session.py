@@ -90,6 +90,12 @@ class NodeSession:
         self.pod_source = pod_source or StaticPods(self.places.manifests, image)
         self.machine: Machine = replace(facts.machine, name=name)
         self.own_config = kubelet_of(facts).config
+        #: Why the configuration stays as it is; ``""``: it can be changed.
+        self._fixed = distribution.cannot_configure(facts)
+        #: Why the kubelet is not restarted; ``""``: it may be.
+        self._stays_up = distribution.cannot_restart(facts) or (
+            "" if risk >= Risk.KUBELET_RESTART else "needs --max-risk kubelet-restart"
+        )
         self.scenarios = 0
         #: Seconds that the slowest round trip took.
         self.slowest = 0.0
@@ -131,8 +137,8 @@ class NodeSession:
 
     def require_restarts(self) -> None:
         """Raise :class:`SubjectUnable` where the kubelet must not be restarted."""
-        if self.risk < Risk.KUBELET_RESTART:
-            raise SubjectUnable("restarts the kubelet: needs --max-risk kubelet-restart")
+        if self._stays_up:
+            raise SubjectUnable(f"restarts the kubelet: {self._stays_up}")
 
     def require_room(self, pod: Pod, seen: Observation | None) -> None:
         """A static pod evicts others' pods to have room; any other is refused without."""
@@ -153,10 +159,10 @@ class NodeSession:
         if self._state_is_written:
             return None
         if config != self._present or self._last is None:
-            if self.risk < Risk.KUBELET_RESTART and config != self.own_config:
+            why = self._stays_up or self._fixed
+            if why and config != self.own_config:
                 raise SubjectUnable(
-                    "takes another kubelet configuration than the node's own: "
-                    "needs --max-risk kubelet-restart"
+                    f"takes another kubelet configuration than the node's own: {why}"
                 )
             if config != self._present:
                 return None
@@ -166,7 +172,7 @@ class NodeSession:
         self._last = None
         if not _why_not_fresh(seen):
             return seen
-        if self.risk < Risk.KUBELET_RESTART:
+        if self._stays_up:
             raise SubjectSetupError(f"{self.name}: {_why_not_fresh(seen)}")
         return None
 
@@ -196,7 +202,7 @@ class NodeSession:
             changes += self._without(going, force=True)
             self._leaving = ()
             stop += scripts.KILL_TASKS
-        if config != self._present:
+        if config != self._present and not self._fixed:
             changes += self.distribution.configure(self.facts, config)
             self._present = config
         # What lay there before this run is the guard's to sweep, not ours.

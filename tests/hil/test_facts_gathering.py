@@ -118,15 +118,7 @@ def test_a_kubelet_that_is_only_asked_its_version_does_not_run(fake: FakeNode) -
 
 
 def _process(fake: FakeNode, pid: int, command: str, unit: str) -> None:
-    for name, text in {
-        "comm": "kubelet\n",
-        "cmdline": command,
-        "stat": f"{pid} (kubelet) S 1 " + "0 " * 17 + f"{pid} 0\n",
-        "cgroup": f"0::/system.slice/{unit}\n",
-    }.items():
-        fake.file(f"/proc/{pid}/{name}", text)
-    (fake.root / f"proc/{pid}/exe").symlink_to("/usr/bin/kubelet")
-    fake.file("/proc/uptime", "65.00 1.00\n")
+    fake.process(command, f"/system.slice/{unit}", pid=pid, program="/usr/bin/kubelet")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +236,9 @@ def test_settings_come_together_as_in_the_kubelet() -> None:
 def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFacts) -> None:
     assert distribution_of(facts).name == "kubeadm"
     assert distribution_of(facts, named="OpenShift").name == "openshift"
-    with pytest.raises(NodeUsageError, match="distribution 'k9s': it is one of microk8s, k3s"):
+    with pytest.raises(
+        NodeUsageError, match="distribution 'k9s': it is one of talos, bottlerocket"
+    ):
         distribution_of(facts, named="k9s")
     drop_in = fake.root / "etc/systemd/system/kubelet.service.d/10-kubeadm.conf"
     systemctl = fake.root / "fake/bin/systemctl"
@@ -257,12 +251,6 @@ def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFac
     assert distribution_of(gathered(fake)).name == "openshift"
 
 
-def systemctl_knows(fake: FakeNode, unit: str) -> None:
-    """The kubelet's unit has this name there."""
-    systemctl = fake.root / "fake/bin/systemctl"
-    systemctl.write_text(systemctl.read_text().replace("kubelet.service", unit))
-
-
 @pytest.mark.parametrize(
     ("unit", "name"),
     [
@@ -273,7 +261,7 @@ def systemctl_knows(fake: FakeNode, unit: str) -> None:
     ],
 )
 def test_distributions_with_units_of_their_own(fake: FakeNode, unit: str, name: str) -> None:
-    systemctl_knows(fake, unit)
+    fake.service(unit)
     facts = gathered(fake)
     distribution = distribution_of(facts)
     assert distribution.name == name
@@ -283,7 +271,7 @@ def test_distributions_with_units_of_their_own(fake: FakeNode, unit: str, name: 
 
 
 def test_k3s_takes_flags_from_its_own_files(fake: FakeNode) -> None:
-    systemctl_knows(fake, "k3s.service")
+    fake.service("k3s.service")
     fake.file("/etc/rancher/k3s/config.yaml", "kubelet-arg:\n- cpu-manager-policy=static\n")
     fake.file("/etc/rancher/k3s/config.yaml.d/a.yaml", "kubelet-arg+: [reserved-cpus=0]\n")
     facts = gathered(fake)

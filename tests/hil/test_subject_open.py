@@ -15,12 +15,13 @@ from conformance.subject import (
     Capability,
     SubjectUsageError,
 )
+from hil.abilities import capabilities
 from hil.inspection import CgroupFacts, NodeFacts
 from hil.pods import Image
 from hil.safety import Risk
 from hil.safety.risk import RISK_OF
 from hil.session.booting import larger_spec
-from hil.subject import Options, capabilities, parse_target
+from hil.subject import Options, parse_target
 from hil.transport import NodeAddress
 from pinproof.subjects import node_options
 from tests.hil import test_subject_scenarios as made_up

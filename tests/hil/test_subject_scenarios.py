@@ -90,6 +90,12 @@ class TokenFlavour:
         CONFIGS[len(CONFIGS)] = config
         return (WriteFile("/config", str(len(CONFIGS) - 1).encode()),)
 
+    def cannot_configure(self, facts: NodeFacts) -> str:
+        return ""
+
+    def cannot_restart(self, facts: NodeFacts) -> str:
+        return ""
+
 
 CONFIGS: dict[int, KubeletConfig] = {}
 PHASES: Final = {

@@ -76,6 +76,7 @@ case $verb in
               EnvironmentFiles) v='@FLAGS@ (ignore_errors=yes)' ;;
               *) v= ;;
             esac
+            [ ! -f @ROOT@/fake/show/$name ] || v=$(cat @ROOT@/fake/show/$name)
             [ -n "$value" ] && echo "$v" || echo "$name=$v"
           done
           ;;
@@ -112,6 +113,32 @@ class FakeNode:
         place.write_text(text)
         place.chmod(mode)
         return place
+
+    def service(self, name: str, **shown: str) -> None:
+        """Its kubelet's service has this name, and ``systemctl show`` these values for it."""
+        systemctl = self.root / "fake/bin/systemctl"
+        systemctl.write_text(systemctl.read_text().replace("kubelet.service", name))
+        for key, value in shown.items():
+            self.file(f"/fake/show/{key}", value)
+
+    def lacks(self, *paths: str) -> None:
+        """Remove files of it."""
+        for path in paths:
+            (self.root / path.lstrip("/")).unlink()
+
+    def process(
+        self, command: str, cgroup: str, *, program: str, name: str = "kubelet", pid: int = 4242
+    ) -> None:
+        """A process of a program runs on it, with this command line (a NUL after each word)."""
+        for file, text in {
+            "comm": f"{name}\n",
+            "cmdline": command,
+            "stat": f"{pid} ({name}) S 1 " + "0 " * 17 + f"{pid} 0\n",
+            "cgroup": f"0::{cgroup}\n",
+        }.items():
+            self.file(f"/proc/{pid}/{file}", text)
+        (self.root / f"proc/{pid}/exe").symlink_to(program)
+        self.file("/proc/uptime", "65.00 1.00\n")
 
     @property
     def environment(self) -> dict[str, str]:

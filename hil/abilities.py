@@ -1,0 +1,56 @@
+"""What can be done with a node, and why the rest cannot.
+
+What belongs here: capabilities by facts, risk and distribution. What never does: doing any of it
+(:mod:`hil.session`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.subject import NOT_OF_REAL_NODES, Capability
+from hil.distributions import distribution_of
+from hil.inspection import NodeFacts
+from hil.observation import Places
+from hil.safety import Risk
+from hil.safety.risk import RISK_OF
+
+#: What a scenario does to a kubelet that it stops and starts.
+_RESTARTS: Final = frozenset(
+    one for one, risk in RISK_OF.items() if risk in (Risk.KUBELET_RESTART, Risk.REBOOT)
+)
+
+
+def unable(facts: NodeFacts, distribution: str = "") -> dict[Capability, str]:
+    """What no risk makes possible on a node of this distribution, and why, in one line each.
+    ``distribution`` is the inventory's name for it, ``""``: as found."""
+    kind = distribution_of(facts, named=distribution)
+    if facts.kubelet is None:
+        return {}
+    if why := kind.cannot_restart(facts):
+        return dict.fromkeys(_RESTARTS, why)
+    if why := kind.cannot_configure(facts):
+        return {Capability.CONFIGURE: why}
+    if why := kind.lost_at_boot(facts):
+        return {Capability.REBOOT: why}
+    return {}
+
+
+def capabilities(
+    facts: NodeFacts, risk: Risk, *, boots: bool, server: bool = False, distribution: str = ""
+) -> frozenset[Capability]:
+    """What can be done with a node at this risk, by what is on it; ``server``: its pods come
+    through an API server, which tells of rejections. ``distribution`` is the inventory's."""
+    can = {one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= risk}
+    can -= NOT_OF_REAL_NODES
+    if not Places.of(facts).pods_url and not server:
+        can.discard(Capability.REJECTIONS)
+    if facts.cgroup.version != 2:
+        # Below the root of v1 an offline CPU does not come back by itself: the model has no such
+        # kernel, and restoring is the guard's business.
+        can.discard(Capability.HOTPLUG)
+    if facts.systemd == 0:
+        can -= {Capability.SERVICES, Capability.RUNTIME, Capability.START_ERROR}
+    if not boots:
+        can.discard(Capability.REBOOT)
+    return frozenset(can - unable(facts, distribution).keys())

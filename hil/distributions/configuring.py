@@ -1,0 +1,95 @@
+"""How the kubelet of each distribution is given a configuration: the changes to its files.
+
+What belongs here: which file takes settings, and in which form. What never does: which settings
+decide CPUs (:mod:`hil.distributions.settings`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import yaml
+
+from hil.changes import Change, WriteFile
+from hil.distributions import settings
+from hil.inspection import NodeFacts, kubelet_of
+from hil.inspection.kubelet import document, in_microshift
+from hil.shell import NodeUnfit
+from reference.steps import KubeletConfig
+
+
+def by_file(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
+    """A drop-in where the kubelet reads a folder of them, else its file."""
+    kubelet = kubelet_of(facts)
+    flags = sorted(settings.deciding_flags() & set(kubelet.flags))
+    if flags:
+        raise NodeUnfit(
+            f"{facts.name}: --{flags[0]} on its command line overrides every configuration file"
+        )
+    if kubelet.config_dir:
+        path = f"{kubelet.config_dir.rstrip('/')}/{settings.DROP_IN}.conf"
+        return (WriteFile(path, settings.patch(config).encode()),)
+    if not kubelet.config_path:
+        raise NodeUnfit(f"{facts.name}: its kubelet has no configuration file to change")
+    try:
+        text = settings.rewritten(kubelet.config_text, config)
+    except ValueError as error:
+        raise NodeUnfit(f"{facts.name}: {kubelet.config_path}: {error}") from error
+    return (WriteFile(kubelet.config_path, text.encode()),)
+
+
+def by_rancher(folder: str) -> Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]]:
+    """k3s and RKE2 hand flags through; a file of their folder adds to what the others say."""
+
+    def changes(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
+        text = yaml.safe_dump({"kubelet-arg+": settings.flags_of(config)})
+        path = f"{folder}/config.yaml.d/{settings.DROP_IN}.yaml"
+        return (WriteFile(path, text.encode(), mode=0o600),)
+
+    return changes
+
+
+MICROK8S_ARGUMENTS: Final = "/var/snap/microk8s/current/args/kubelet"
+
+
+def by_microk8s(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
+    """One file of flags; those that decide CPUs are replaced."""
+    flags = {
+        name: value
+        for name, value in kubelet_of(facts).flags.items()
+        if name not in settings.deciding_flags()
+    }
+    lines = [f"--{name}={value}" for name, value in flags.items()]
+    lines += [f"--{flag}" for flag in settings.flags_of(config)]
+    text = "".join(f"{line}\n" for line in lines)
+    return (WriteFile(MICROK8S_ARGUMENTS, text.encode()),)
+
+
+MICROSHIFT_CONFIG: Final = "/etc/microshift/config.yaml"
+
+
+def by_microshift(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
+    """The key ``kubelet`` of MicroShift's own file, which it hands through
+    (https://github.com/openshift/microshift/blob/main/docs/user/howto_config.md)."""
+    files = kubelet_of(facts).product_files
+    for path, given in in_microshift(files).items():
+        if path != MICROSHIFT_CONFIG and given.keys() & settings.deciding_settings():
+            raise NodeUnfit(f"{facts.name}: {path} overrides {MICROSHIFT_CONFIG}")
+    try:
+        content = document(files.get(MICROSHIFT_CONFIG, ""))
+    except ValueError as error:
+        raise NodeUnfit(f"{facts.name}: {MICROSHIFT_CONFIG}: {error}") from error
+    section = content.get("kubelet")
+    own = yaml.safe_dump(section) if isinstance(section, dict) else ""
+    content["kubelet"] = document(settings.rewritten(own, config))
+    return (WriteFile(MICROSHIFT_CONFIG, yaml.safe_dump(content, sort_keys=False).encode()),)
+
+
+def owned(by: str) -> Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]]:
+    """Somebody else writes the kubelet's configuration, and would again."""
+
+    def changes(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
+        raise NodeUnfit(f"{facts.name}: its kubelet's configuration belongs to {by}")
+
+    return changes
