@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -18,7 +19,8 @@ from conformance.kubelets.forks.making import Fork
 from conformance.kubelets.shelf import Built
 from conformance.subject import SubjectUsageError
 from conformance.subjects.exec import drivers
-from pinproof.output import print_json
+from pinproof.image import contents, making
+from pinproof.output import note, print_json
 from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.progress import busy
 
@@ -192,6 +194,41 @@ def _example(name: str, kind: _Kind) -> str:
 app = typer.Typer(no_args_is_help=True)
 for _name, _kind in _KINDS.items():
     app.command(_name, epilog=_example(_name, _kind))(_kind.build)
+
+
+@app.command("image", epilog="Example: pinproof build image --go -o pinproof.tar")
+def build_image(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write the archive to this file.")
+    ] = Path("pinproof-image.tar"),
+    go: Annotated[
+        bool, typer.Option("--go", help="With Go, to build kubelets in a container.")
+    ] = False,
+    kubelet: Annotated[
+        Path | None, typer.Option(help=f"Put this kubelet at {contents.KUBELET}.")
+    ] = None,
+    name: Annotated[
+        str, typer.Option(help="The image's name; default: pinproof.local/pinproof:VERSION.")
+    ] = "",
+) -> None:
+    """Make a container image as an OCI archive, without a registry, and print its path.
+
+    It holds this installation of pinproof, the libraries that are pinned with it, and Debian's
+    packages as apt of this host has them (docs/image.md). The same packages give the same digest.
+    Needs a Debian host with mmdebstrap; an ordinary user also needs uidmap. `ctr images import`,
+    podman and skopeo read the archive.
+    """
+    release = version("pinproof")
+    wanted = making.Wanted(
+        name or f"pinproof.local/pinproof:{release}{'-go' if go else ''}", release, go, kubelet
+    )
+    with busy("image") as say:
+        made = making.make(wanted, output, say)
+    note(
+        f"{wanted.name} {made.digest}: {len(made.content) / 1e6:.0f} MB, "
+        f"{made.unpacked / 1e6:.0f} MB unpacked"
+    )
+    typer.echo(output)
 
 
 @app.command("list", epilog="Example: pinproof build list --json")

@@ -112,7 +112,7 @@ _PANELS: Final = {
     "Develop": {
         "build": Lazy("build.app",
             "Build and list kubelets, drivers (the CPU manager of a release as the subject "
-            "exec:PATH), API servers and schedulers."),
+            "exec:PATH), API servers, schedulers and the container image."),
         "ci": Lazy("ci.app", "Write the CI of a kubelet fork: GitHub, GitLab or Prow."),
     },
     "": {

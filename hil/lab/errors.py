@@ -22,7 +22,7 @@ class LabToolMissing(LabError):
     def __init__(self, program: str, package: str) -> None:
         self.program = program
         self.package = package
-        super().__init__(f"the lab needs {program}: apt-get install {package}")
+        super().__init__(f"{program} is not installed: apt-get install {package}")
 
 
 class LabUsageError(NodeUsageError):

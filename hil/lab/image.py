@@ -12,23 +12,19 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Final
 
-from hil.lab import places, tools
+from hil.lab import debian, places, tools
 from hil.lab.errors import LabError
 from hil.lab.recipe import PACKAGES, Recipe
 
-_DEADLINE: Final = 1800.0
 _NOTE: Final = "image.json"
 #: A newer kernel or systemd has no cgroup v1 that a kubelet could use.
 _LAST_KERNEL_WITH_V1: Final = (6, 11)
 _LAST_SYSTEMD_WITH_V1: Final = 255
-
-_Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +58,12 @@ class Image:
         return sum(path.stat().st_blocks * 512 for path in self.folder.rglob("*"))
 
 
-def ready_image(say: _Say = lambda _: None, *, rebuild: bool = False) -> Image:
+def ready_image(say: debian.Say = lambda _: None, *, rebuild: bool = False) -> Image:
     """The image of today's recipe, built if the cache has none, or if ``rebuild`` is asked for.
 
     Raises :class:`hil.lab.errors.LabError` where it cannot be built, and says why in one line.
     """
-    recipe = Recipe(_sources())
+    recipe = Recipe(debian.sources())
     place = places.images() / recipe.digest[:16]
     found = None if rebuild else _read(place)
     if found is not None:
@@ -86,21 +82,7 @@ def kept(name: str) -> Image:
     return found
 
 
-def _sources() -> tuple[str, ...]:
-    """Debian's archive as this host's apt has it, other people's packages left out."""
-    form = "deb $(SITE) $(RELEASE) $(COMPONENT)"
-    command = [tools.APT_GET, "indextargets", "--format", form, "Created-By: Packages"]
-    lines = tools.run([*command, "Origin: Debian"], deadline=60).splitlines()
-    wanted = tuple(dict.fromkeys(line.strip() for line in lines if line.startswith("deb ")))
-    if not wanted:
-        raise LabError(
-            "apt of this host knows no Debian archive, which the lab's image is made from: "
-            "run apt-get update on a Debian host"
-        )
-    return wanted
-
-
-def _build(recipe: Recipe, place: Path, say: _Say) -> Image:
+def _build(recipe: Recipe, place: Path, say: debian.Say) -> Image:
     tools.need(tools.MMDEBSTRAP, tools.MKE2FS)
     say("building the image from Debian packages (once; about two minutes)")
     began = time.monotonic()
@@ -124,7 +106,7 @@ def _build(recipe: Recipe, place: Path, say: _Say) -> Image:
     return made
 
 
-def _bootstrap(recipe: Recipe, draft: Path, out: Path, say: _Say) -> None:
+def _bootstrap(recipe: Recipe, draft: Path, out: Path, say: debian.Say) -> None:
     """Where we are not root, mmdebstrap is somebody else in a user namespace of its own, and needs
     to get at what it reads and writes."""
     out.mkdir()
@@ -134,31 +116,18 @@ def _bootstrap(recipe: Recipe, draft: Path, out: Path, say: _Say) -> None:
     hook.write_text(f"OUT={quote(str(out))}\n{recipe.hook}")
     overlay = draft / "overlay.tar"
     overlay.write_bytes(recipe.overlay())
-    sources = draft / "sources.list"
-    sources.write_text("\n".join(recipe.sources) + "\n")
-    tools.run(
+    debian.bootstrap(
+        PACKAGES,
+        recipe.sources,
         [
-            tools.MMDEBSTRAP, "--variant=minbase", "--format=null",
-            "--aptopt=Apt::Install-Recommends false",
-            "--dpkgopt=path-exclude=/usr/share/doc/*",
-            "--dpkgopt=path-exclude=/usr/share/locale/*",
-            "--dpkgopt=path-exclude=/usr/share/man/*",
-            f"--include={','.join(PACKAGES)}",
+            "--variant=minbase",
+            "--format=null",
             f"--customize-hook=tar-in {overlay} /",
             f'--customize-hook=sh {quote(str(hook))} "$1"',
-            "", "-", str(sources),
         ],
-        deadline=_DEADLINE,
-        heard=lambda line: _stage(line, say),
-    )  # fmt: skip
-
-
-def _stage(line: str, say: _Say) -> None:
-    """mmdebstrap(1) notes each stage as ``I: installing essential packages...``. Its hooks hold
-    paths of this host."""
-    stage = line.removeprefix("I: ").removesuffix("...")
-    if line.startswith("I: ") and line.endswith("...") and "hook" not in stage:
-        say(f"building the image: {stage}")
+        "-",
+        say,
+    )
 
 
 def _finish(recipe: Recipe, out: Path) -> None:

@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import IO, Final
@@ -23,6 +23,7 @@ QEMU_IMG: Final = "qemu-img"
 MMDEBSTRAP: Final = "mmdebstrap"
 MKE2FS: Final = "mke2fs"
 APT_GET: Final = "apt-get"
+APT_CACHE: Final = "apt-cache"
 SSH: Final = "ssh"
 SSH_KEYGEN: Final = "ssh-keygen"
 
@@ -32,6 +33,7 @@ _PACKAGE: Final = {
     MMDEBSTRAP: "mmdebstrap",
     MKE2FS: "e2fsprogs",
     APT_GET: "apt",
+    APT_CACHE: "apt",
     SSH: "openssh-client",
     SSH_KEYGEN: "openssh-client",
 }
@@ -59,6 +61,7 @@ def run(
     *,
     deadline: float,
     cwd: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
     heard: Callable[[str], None] = lambda _line: None,
 ) -> str:
     """What ``command`` writes to stdout; each line that it writes to stderr is passed on to
@@ -69,7 +72,7 @@ def run(
     process = subprocess.Popen(
         argv,
         cwd=cwd,
-        env={**os.environ, "LC_ALL": "C"},
+        env={**environment, "LC_ALL": "C"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -73,7 +73,7 @@ def test_without_qemu_nobody_could_tell(
     monkeypatch.setenv("PATH", str(tmp_path))
     words = ["up", "1s-1n-4c-smt1", "--kubelet", kubelet_path]
     said = _refused(*words, status=ExitStatus.COULD_NOT_TELL)
-    assert said == "the lab needs qemu-system-x86_64: apt-get install qemu-system-x86"
+    assert said == "qemu-system-x86_64 is not installed: apt-get install qemu-system-x86"
 
 
 def _apt(folder: Path, script: str) -> Path:
@@ -93,7 +93,7 @@ def test_without_mmdebstrap_there_is_no_image(
     if shutil.which("mmdebstrap", path="/usr/sbin:/sbin"):
         pytest.skip("NOT TESTED: mmdebstrap is where it is always looked for")
     said = _refused("image", status=ExitStatus.COULD_NOT_TELL)
-    assert said == "the lab needs mmdebstrap: apt-get install mmdebstrap"
+    assert said == "mmdebstrap is not installed: apt-get install mmdebstrap"
 
 
 def test_an_apt_that_knows_no_debian_is_told(

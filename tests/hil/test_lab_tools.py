@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hil.lab import image, tools
+from hil.lab import debian, tools
 from hil.lab.errors import LabError
 
 
@@ -47,5 +47,5 @@ def test_stages_of_an_image_are_said() -> None:
         "I: running --customize-hook in shell: sh '/root/hook' exec /tmp/x...",
         "I: success in 61.2 seconds",
     ):
-        image._stage(line, said.append)
+        debian.stage(line, said.append)
     assert said == ["building the image: installing essential packages"]

@@ -1,0 +1,212 @@
+"""``pinproof build image``: what is in the image, its form, and what the user is told."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from hil.lab import debian
+from pinproof.image import contents, making, python_packages
+from pinproof.image.archive import archive
+from tests.cli.running import pinproof
+
+ROOT: Final = Path(__file__).parents[2]
+NAME: Final = "registry.example.com/pinproof:1"
+
+
+def _archive(layer: bytes = b"layer") -> Any:
+    return archive(layer, contents.configuration("1"), name=NAME, architecture="amd64")
+
+
+def _blobs(content: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(content)) as files:
+        members = [one for one in files.getmembers() if one.isfile()]
+        return {one.name: files.extractfile(one).read() for one in members}  # type: ignore[union-attr]
+
+
+def test_each_blob_has_the_digest_and_the_size_that_refers_to_it() -> None:
+    """From the index down to the layer; the image's digest is its manifest's."""
+    made = _archive()
+    blobs = _blobs(made.content)
+
+    def blob(reference: dict[str, Any]) -> bytes:
+        data = blobs["blobs/sha256/" + reference["digest"].removeprefix("sha256:")]
+        assert len(data) == reference["size"]
+        assert hashlib.sha256(data).hexdigest() == reference["digest"][7:]
+        return data
+
+    (entry,) = json.loads(blobs["index.json"])["manifests"]
+    assert entry["digest"] == made.digest
+    assert entry["annotations"]["io.containerd.image.name"] == NAME
+    manifest = json.loads(blob(entry))
+    config = json.loads(blob(manifest["config"]))
+    (packed,) = manifest["layers"]
+    layer = gzip.decompress(blob(packed))
+    assert layer == b"layer"
+    assert config["rootfs"]["diff_ids"] == ["sha256:" + hashlib.sha256(layer).hexdigest()]
+    assert config["config"]["User"] == f"{contents.USER}:{contents.USER}"
+
+
+def test_the_same_layer_gives_the_same_archive() -> None:
+    assert _archive() == _archive()
+    assert _archive().digest != _archive(b"another").digest
+
+
+@pytest.mark.parametrize(
+    "name",
+    [NAME, "pinproof", "a/b", "h:5000/a_b/c-d:v1.2", "h/a@sha256:" + "0" * 64, "H.example/a__b"],
+)
+def test_names_of_images(name: str) -> None:
+    assert contents.is_image_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "Upper", "a b", "a:", "a/", "/a", "a//b", "a:b c", "-a", "a\n", "a@sha256:1", "a" * 256],
+)
+def test_what_is_not_the_name_of_an_image(name: str) -> None:
+    assert not contents.is_image_name(name)
+
+
+def test_the_libraries_that_are_pinned_are_those_that_the_project_requires() -> None:
+    """Each with a digest, and in a version that pyproject.toml permits."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    go = project["optional-dependencies"]["kubelet"]
+    for file, required in (
+        (python_packages.REQUIREMENTS, project["dependencies"]),
+        (python_packages.REQUIREMENTS_GO, go),
+    ):
+        text = file.read_text()
+        pinned = dict(re.findall(r"^([a-z0-9._-]+)==([^ ;]+)", text, re.MULTILINE))
+        for line in required:
+            requirement = Requirement(line)
+            version = Version(pinned[requirement.name])
+            assert requirement.specifier.contains(version), line
+        for block in re.split(r"\n(?=[a-z])", text.strip()):
+            assert "--hash=sha256:" in block, block
+
+
+def test_pinproof_in_the_image_is_pinproof_here() -> None:
+    """Its packages with their data, its version, its entry points and licences; no compiled file,
+    and nothing of this host's paths."""
+    own = python_packages.own()
+    packages = {name.partition("/")[0] for name in own}
+    metadata = f"pinproof-{distribution('pinproof').version}.dist-info"
+    assert packages == {*python_packages.PACKAGES, metadata}
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert sorted(python_packages.PACKAGES) == wheel["targets"]["wheel"]["packages"]
+    for name in (
+        f"{metadata}/entry_points.txt",
+        f"{metadata}/METADATA",
+        "pinproof/image/requirements.txt",
+        "pinproof/templates/gate.sh",
+    ):
+        assert name in own
+    assert not [name for name in own if name.endswith((".pyc", "direct_url.json"))]
+
+
+def _program(folder: Path, name: str, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """Stand-ins for apt and mmdebstrap: the tree that comes out is the tar that went in."""
+    folder = tmp_path / "programs"
+    _program(folder, "apt-get", "echo deb http://mirror.example/debian bookworm main")
+    _program(folder, "apt-cache", "echo '  Candidate: 3.11.2-1'")
+    return folder
+
+
+def test_the_command_says_what_it_made(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The image has the libraries, pinproof and the kubelet; mmdebstrap is given a fixed date."""
+    _program(programs, "mmdebstrap", "exit 1")
+    kubelet = tmp_path / "kubelet"
+    kubelet.write_bytes(b"kubelet")
+    seen: dict[str, Any] = {}
+
+    def bootstrap(
+        packages: Any, sources: Any, options: Any, target: str, *_: Any, **more: Any
+    ) -> None:
+        seen.update(packages=packages, epoch=more["environment"]["SOURCE_DATE_EPOCH"])
+        (hook,) = [one for one in options if "tar-in" in one]
+        Path(target).write_bytes(Path(hook.split()[1]).read_bytes())
+
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setattr(debian, "bootstrap", bootstrap)
+    monkeypatch.setattr(python_packages, "libraries", lambda *_: {"six.py": kubelet})
+    wanted = making.Wanted(NAME, "1", go=True, kubelet=kubelet)
+    made = making.make(wanted, tmp_path / "image.tar", lambda _: None)
+    assert (tmp_path / "image.tar").read_bytes() == made.content
+    assert seen == {"packages": contents.PACKAGES_WITH_GO, "epoch": "0"}
+    blobs = _blobs(made.content)
+    largest = max(blobs.values(), key=len)
+    with tarfile.open(fileobj=io.BytesIO(largest)) as layer:
+        names = layer.getnames()
+        program = layer.extractfile("usr/local/bin/kubelet")
+        assert program is not None
+        assert program.read() == b"kubelet"
+    place = "usr/local/lib/python3.11/dist-packages"
+    assert {f"{place}/six.py", f"{place}/pinproof/cli.py", "usr/local/bin/pinproof"} <= {*names}
+    assert not list(tmp_path.glob(".image.tar*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--name", "No Name"], 2, "--name 'No Name': not the name of an image, such as "),
+        (["--kubelet", "/nowhere"], 2, "--kubelet /nowhere: no such file"),
+        (["-o", "/nowhere/image.tar"], 2, "--output /nowhere/image.tar: the archive cannot be "),
+        (["-o", "/"], 2, "--output /: a folder, not a file"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(words: list[str], status: int, said: str) -> None:
+    done = pinproof("build", "image", *words, status=status)
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"pinproof: {said}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_mmdebstrap_the_package_is_named(tmp_path: Path, programs: Path) -> None:
+    done = pinproof(
+        "build", "image", "-o", str(tmp_path / "image.tar"), status=3, PATH=str(programs)
+    )
+    assert done.stderr == "pinproof: mmdebstrap is not installed: apt-get install mmdebstrap\n"
+    assert not (tmp_path / "image.tar").exists()
+
+
+def test_a_failing_bootstrap_leaves_no_archive(tmp_path: Path, programs: Path) -> None:
+    _program(programs, "mmdebstrap", "echo 'E: no such package' >&2; exit 1")
+    script = (
+        "import sys; from pinproof.image import python_packages; from pinproof import cli;"
+        "python_packages.libraries = lambda *_: {}; cli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "build", "image", "-o", str(tmp_path / "image.tar")],
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == "pinproof: mmdebstrap failed: E: no such package"
+    assert list(tmp_path.iterdir()) == [programs]
