@@ -2,5 +2,5 @@
 
 ``contents`` says what is in it, ``python_packages`` puts pinproof and its libraries together,
 ``archive`` is the form of an archive, ``making`` makes one. ``requirements.txt`` and
-``requirements-go.txt`` pin the libraries with their digests; the Containerfile uses the same files.
+``requirements-go.txt`` pin the libraries with their digests.
 """

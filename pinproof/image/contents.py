@@ -13,7 +13,7 @@ PACKAGES_WITH_GO: Final = (*PACKAGES, "ca-certificates")
 #: Of mmdebstrap. It takes the place of package usrmerge, which needs 54 MB of Perl.
 MERGED: Final = "/usr/share/mmdebstrap/hooks/maybe-merged-usr"
 
-#: The user of the image, which has no rights. Its number is in the manifests of ``pinproof job``.
+#: The user of the image, which has no rights.
 USER: Final = 65532
 #: Where that user may write; its home.
 HOME: Final = "/work"
