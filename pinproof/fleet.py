@@ -325,10 +325,11 @@ def _require_inotify(nodes: int) -> None:
         )
 
 
-def _inotify_instances() -> int:
-    """How many the processes of this user have, as far as they can be seen."""
+def _inotify_instances(processes: str = "[0-9]*") -> int:
+    """How many the processes of this user have, as far as they can be seen; ``processes``: those
+    with such numbers."""
     found = 0
-    for one in Path("/proc").glob("[0-9]*/fd/*"):
+    for one in Path("/proc").glob(f"{processes}/fd/*"):
         with contextlib.suppress(OSError):  # it is closed by now, or another user's
             found += str(one.readlink()) == _INOTIFY_LINK and one.lstat().st_uid == os.geteuid()
     return found
