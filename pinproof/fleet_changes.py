@@ -22,7 +22,7 @@ from conformance.subjects.kubelet.sandbox import STATE_DIR
 from conformance.upgrading import Going
 from pinproof import fleet_control
 from pinproof.fleet_control import Say
-from pinproof.fleet_folder import FleetFolder
+from pinproof.fleet_folder import DEFAULT, FleetFolder
 from topologies.errors import one_line
 
 # -- by a command ------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Changes:
         if named is None:
             return ""
         path = self._folder.node(one.name) / STATE_DIR.lstrip("/") / named
-        name = "" if self._folder.name == "default" else f" --name {self._folder.name}"
+        name = "" if self._folder.name == DEFAULT else f" --name {self._folder.name}"
         return f"; to start it without that file: rm {path}; pinproof fleet start {one.name}{name}"
 
     def _write_down(self, one: FleetNode) -> None:

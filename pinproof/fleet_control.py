@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,9 +105,3 @@ def _short(folder: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}/{_SOCKET}"
     finally:
         os.close(descriptor)
-
-
-def wait(sources: list[Any], seconds: float) -> list[Any]:
-    """Those that can be read, after so many seconds at most."""
-    ready, _, _ = select.select(sources, [], [], seconds)
-    return ready

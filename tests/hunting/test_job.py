@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import pytest
 import yaml
 
-from conformance.kubelets import controller_managers
+from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, find
 from hunting import campaign
 from hunting.job import job
 from tests.cli.running import pinproof
@@ -56,7 +56,7 @@ def batch(cluster: Cluster) -> Any:
 @pytest.fixture
 def job_controller(cluster: Cluster) -> None:
     """Runs before the API server, and no other controller does."""
-    program = controller_managers.find()
+    program = find(CONTROLLER_MANAGERS)
     if program is None:
         lacking.skip("controller manager")
     # Another controller would make it; without it the API server refuses pods.

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from conformance.kubelets import controller_managers, schedulers
+from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, SCHEDULERS, find
 from conformance.subject import SubjectUsageError
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient
 from pinproof.fleet import _counted
@@ -139,7 +139,7 @@ def test_a_scheduler_of_ones_own_can_bind_apod_of(fleet: Running, api: Any) -> N
 def test_the_scheduler_chooses_nodes(api: Any) -> None:
     """The second node has no 20 CPUs; that no NUMA node has 100 is unknown to the scheduler, and
     the kubelet's to say."""
-    if schedulers.find() is None:
+    if find(SCHEDULERS) is None:
         lacking.skip("scheduler")
     assert create(api, "twenty", None, "20", "Running").reason is None
     assert api.read_namespaced_pod("twenty", "default").spec.node_name == "node1"
@@ -151,9 +151,9 @@ def test_the_scheduler_chooses_nodes(api: Any) -> None:
 def test_controllers_make_pods_and_end_namespaces(api: Any) -> None:
     """A Deployment has its pods, pinned ones; a pod that is deleted has a successor; a namespace
     that is deleted is gone, with what was in it."""
-    if schedulers.find() is None:
+    if find(SCHEDULERS) is None:
         lacking.skip("scheduler")
-    if controller_managers.find() is None:
+    if find(CONTROLLER_MANAGERS) is None:
         lacking.skip("controller manager")
     apps = lacking.module("kubernetes.client").AppsV1Api(api.api_client)
     api.create_namespace({"metadata": {"name": "made"}})
@@ -254,7 +254,7 @@ def test_fleets_are_up_side_by_side(fleet: Running, up: Up) -> None:
 
 
 def test_a_fleet_ends_with_its_scheduler(up: Up) -> None:
-    if schedulers.find() is None:
+    if find(SCHEDULERS) is None:
         lacking.skip("scheduler")
     with up(*SMALL, "--name", "headless") as running:
         running.line("pinproof: Ctrl-C")

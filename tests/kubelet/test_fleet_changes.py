@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from conformance.kubelets import cached, controller_managers
+from conformance.kubelets import cached
+from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, find
 from conformance.subject import SubjectLostError
 from pinproof import fleet_control
 from reference.cpumanager.state.state_checkpoint import parse_leniently
@@ -172,7 +173,7 @@ def test_a_fleet_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
 
 def test_a_node_without_its_kubelet_becomes_not_ready(api: Any) -> None:
     """That of the third node was stopped when all began. Last here, as it takes 50 s."""
-    if controller_managers.find() is None:
+    if find(CONTROLLER_MANAGERS) is None:
         lacking.skip("controller manager")
 
     def ready() -> str:

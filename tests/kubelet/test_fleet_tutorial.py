@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from conformance.kubelets import schedulers
+from conformance.kubelets.control_plane import SCHEDULERS, find
 from tests.support import lacking
 
 pytestmark = pytest.mark.needs("kubectl")
@@ -25,7 +25,7 @@ _BLOCK: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```", re.MULTILINE | re
 def home(fleet_cache: Path, tmp_path: Path) -> Path:
     """A home folder whose cache has kubelets, and no fleet."""
     lacking.module("kubernetes.config")
-    if schedulers.find() is None:
+    if find(SCHEDULERS) is None:
         lacking.skip("scheduler")
     (tmp_path / ".cache").symlink_to(fleet_cache)
     return tmp_path
