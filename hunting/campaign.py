@@ -106,6 +106,23 @@ class Progress:
     finds: int
 
 
+def _tasks(header: Header) -> Iterator[Task]:
+    """Of all shards."""
+    made = partial(drawn_tasks, seed=header.seed) if header.walk == RANDOM else tasks
+    return made(
+        header.release,
+        tuple(header.machines),
+        alpha=header.alpha,
+        families=tuple(header.moves),
+        others=tuple(header.others),
+    )
+
+
+def searches(header: Header) -> int:
+    """How many searches all shards have together."""
+    return sum(1 for _ in _tasks(header))
+
+
 class Campaign:
     """The tasks of one shard, and the folder that keeps what is found."""
 
@@ -123,13 +140,8 @@ class Campaign:
         """Numbered over all shards. A seed other than 0 shuffles them, so that a short campaign
         sees some of everything."""
         header = self.header
-        drawn = header.walk == RANDOM
-        made = (partial(drawn_tasks, seed=header.seed) if drawn else tasks)(
-            header.release, tuple(header.machines), alpha=header.alpha,
-            families=tuple(header.moves), others=tuple(header.others),
-        )  # fmt: skip
-        every = list(enumerate(made))
-        if header.seed and not drawn:
+        every = list(enumerate(_tasks(header)))
+        if header.seed and header.walk != RANDOM:
             random.Random(header.seed).shuffle(every)  # noqa: S311
         return every[self.shard.number - 1 :: self.shard.count]
 

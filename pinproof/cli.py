@@ -113,6 +113,8 @@ _PANELS: Final = {
         "build": Lazy("build.app",
             "Build and list kubelets, drivers (the CPU manager of a release as the subject "
             "exec:PATH), API servers, schedulers and the container image."),
+        "job": Lazy("job.app",
+            "Print Jobs of Kubernetes whose pods run or hunt, one shard each."),
         "ci": Lazy("ci.app", "Write the CI of a kubelet fork: GitHub, GitLab or Prow."),
     },
     "": {

@@ -5,10 +5,9 @@ What belongs here: options, and what is printed. What never does: the search (``
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,6 @@ from typing import Annotated
 
 import msgspec
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -33,10 +31,9 @@ from hunting.campaign import Campaign, Header, Progress, Shard
 from hunting.confirming import Witnesses, confirmed
 from hunting.families import FAMILIES, UPGRADES
 from hunting.finds import Collection, Find
-from hunting.job import job as job_manifest
 from hunting.upgrades import neighbours
 from pinproof.output import note
-from pinproof.parameters import ShardText, option, with_options
+from pinproof.parameters import ShardText, option, read_options, with_options
 from pinproof.progress import busy
 from reference.releases import LATEST, OLDEST, Release
 from reports.text import clean
@@ -194,6 +191,14 @@ def _header(asked: Asked, machines: list[str]) -> tuple[Header, Shard]:
     return header, part
 
 
+def searches(words: Sequence[str]) -> int:
+    """How many searches a campaign of these options has, over all shards. Raises what the command
+    raises where they cannot be."""
+    asked, _ = read_options(hunt, Asked, words, "pinproof hunt")
+    header, _ = _header(asked, asked.machine or [])
+    return campaign.searches(header)
+
+
 def _others(asked: Asked) -> list[str]:
     """The releases whose kubelets may take over. Raises :class:`SubjectUsageError`."""
     for release in asked.upgrade_to or ():
@@ -323,18 +328,3 @@ def merge(
     campaign.write_told(finds, output)
     _table(finds)
     typer.echo(output)
-
-
-@app.command("job", epilog="Example: pinproof hunt job --shards 500 --image example.com/pinproof:1")
-def job(
-    shards: Annotated[
-        int, typer.Option(min=1, max=100_000, help="How many shards the campaign has.")
-    ],
-    image: Annotated[str, typer.Option(help="An image with pinproof on its path.")],
-    options: Annotated[str, typer.Option(help="Options of pinproof hunt.")] = "--depth 4",
-    name: Annotated[str, typer.Option(help="The Job's name.")] = "pinproof-hunt",
-    claim: Annotated[str, typer.Option(help="A volume claim that keeps what is found.")] = "",
-) -> None:
-    """Print the manifest of an Indexed Job of Kubernetes that searches one shard in each index."""
-    manifest = job_manifest(shards, image, shlex.split(options), name=name, claim=claim)
-    typer.echo(yaml.safe_dump(manifest, sort_keys=False), nl=False)

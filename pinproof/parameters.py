@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import MISSING
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
+from typer.main import get_command
 
 from pinproof.completion import machine_names
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from conformance.session.options import Option
 
 _DECLARED: Final = "typer"
+Asked = TypeVar("Asked")
 
 AcceptNewHostKey = Annotated[
     bool, typer.Option(help="Trust a host whose key is not in known_hosts, and add its key.")
@@ -109,6 +111,24 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return called
+
+
+def read_options(
+    command: Callable[..., None],
+    kind: type[Asked],
+    words: Sequence[str],
+    name: str,
+    *,
+    takes_more: bool = False,
+) -> tuple[Asked, list[str]]:
+    """What these words ask of a command that is not run here: its dataclass, and arguments that it
+    does not know (``takes_more``). Raises what ``click`` raises for words that it refuses."""
+    alone = typer.Typer(add_completion=False)
+    settings = {"allow_extra_args": takes_more, "ignore_unknown_options": takes_more}
+    alone.command(context_settings=settings)(command)
+    context = get_command(alone).make_context(name, [*words])
+    given = {key: one for key, one in context.params.items() if one not in (None, [])}
+    return kind(**given), context.args
 
 
 def _parameters(asked: type[Any]) -> list[inspect.Parameter]:

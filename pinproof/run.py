@@ -21,12 +21,13 @@ from conformance.known import read as read_known
 from conformance.kubelets.put import with_files
 from conformance.scenario import Level
 from conformance.session import options
+from conformance.session.keywords import may_match
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus, worst
 from pinproof.completion import machine_names, scenario_ids, subject_names
 from pinproof.fork import fork_at
 from pinproof.output import prepare_folder
-from pinproof.parameters import Kubeconfig, option, run_option, with_options
+from pinproof.parameters import Kubeconfig, option, read_options, run_option, with_options
 from pinproof.password import AskSudoPassword, ask
 from pinproof.subjects import with_node_options
 from reference import NEWEST, NotModelled
@@ -156,6 +157,21 @@ def run(context: typer.Context, asked: Asked) -> None:
         )
         status = worst([status, explore.explored_after(wish, own)])
     raise typer.Exit(status)
+
+
+def cases(words: Sequence[str]) -> tuple[str, int]:
+    """The subject and the number of cases of a run with these options. Raises what the command
+    raises for a machine, a scenario or an option of pytest that is not there."""
+    from pinproof import pytest_arguments
+
+    asked, more = read_options(run, Asked, words, "pinproof run", takes_more=True)
+    keyword = renamed(asked.keyword)
+    more = [*(["-k", keyword] if keyword else []), *more]
+    config = pytest_arguments.parsed(more) if more else None
+    _check_keyword(keyword)
+    found = _cases(asked.machine or ["all"])
+    matches = may_match(config.getoption("keyword") if config is not None else "")
+    return asked.subject, sum(map(matches, found))
 
 
 def _cases(patterns: Sequence[str]) -> list[str]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from tests.cli.running import pinproof
 
@@ -47,13 +44,3 @@ def test_shards_are_merged(tmp_path: Path) -> None:
     done = pinproof("hunt", "merge", "1", "2", "--report", "all", cwd=tmp_path, status=0)
     assert (tmp_path / "all" / "hunt.jsonl").exists()
     assert "#112228" in done.stdout
-
-
-def test_the_job_searches_one_shard_in_each_index() -> None:
-    done = pinproof("hunt", "job", "--shards", "500", "--image", "example.com/pinproof:1")
-    job: dict[str, Any] = yaml.safe_load(done.stdout)
-    spec = job["spec"]
-    assert (spec["completions"], spec["completionMode"]) == (500, "Indexed")
-    command = spec["template"]["spec"]["containers"][0]["command"][-1]
-    assert "shard=$((JOB_COMPLETION_INDEX + 1));" in command
-    assert "--shard $shard/500" in command

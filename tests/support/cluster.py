@@ -232,6 +232,7 @@ class Cluster:
             f"--tls-private-key-file={key}",
             f"--client-ca-file={self.authority.path}",
             "--authorization-mode=RBAC",
+            "--allow-privileged=true",
             "--service-account-issuer=https://pinproof.invalid",
             f"--service-account-key-file={vouching}",
             f"--service-account-signing-key-file={signing}",

@@ -1,0 +1,330 @@
+"""Jobs before a real API server and job controller, and the commands of their pods in a shell.
+
+There is no kubelet: the tests say how a pod ended, and run its command themselves. On a booted node
+a hunt's Job runs in tests/hil/test_lab_job.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pytest
+import yaml
+
+from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, find
+from conformance.results import Result
+from conformance.results import read as read_stream
+from hunting import campaign
+from tests.cli.running import pinproof
+from tests.support import lacking
+from tests.support.cluster import Cluster, NoCluster
+
+T = TypeVar("T")
+
+_SMALL: Final = ["--release", "1.37", "--machine", "1s-1n-2c-smt2", "--depth", "1"]
+_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_PATIENCE: Final = 120.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("NO_PROXY", "no_proxy"):
+            patch.setenv(name, "127.0.0.1")
+        try:
+            made = Cluster(tmp_path_factory.mktemp("cluster"))
+        except NoCluster as error:
+            lacking.skip("api server", error)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture
+def batch(cluster: Cluster) -> Any:
+    from kubernetes import client
+
+    return client.BatchV1Api(cluster.admin.api_client)
+
+
+@pytest.fixture(scope="module")
+def job_controller(cluster: Cluster) -> None:
+    """Runs before the API server, and no other controller does."""
+    program = find(CONTROLLER_MANAGERS)
+    if program is None:
+        lacking.skip("controller manager")
+    # Another controller would make it; without it the API server refuses pods.
+    cluster.admin.create_namespaced_service_account("default", {"metadata": {"name": "default"}})
+    cluster.control(program, "job-controller")
+
+
+def _job(command: str, *words: str) -> dict[str, Any]:
+    """What ``pinproof job`` prints."""
+    shards = () if "--shards" in words else ("--shards", "2")
+    image = ("--image", "example.com/pinproof:1")
+    printed = pinproof("job", command, *shards, *image, *words, status=0).stdout
+    return dict(yaml.safe_load(printed))
+
+
+@pytest.mark.parametrize("command", ["hunt", "run"])
+def test_a_real_api_server_takes_the_job(batch: Any, command: str) -> None:
+    """Each field of it, with a volume claim and without: unknown ones are refused."""
+    for words in ([], ["--claim", "kept", "--at-once", "2", "--namespace", "default"]):
+        made = batch.create_namespaced_job(
+            "default",
+            _job(command, "--shards", "50", *words),
+            field_validation="Strict",
+            dry_run="All",
+        )
+        assert made.spec.completion_mode == "Indexed"
+        assert made.spec.backoff_limit_per_index == 2
+        assert made.spec.parallelism == (2 if words else 50)
+
+
+def test_pod_security_admits_what_needs_no_sandbox(cluster: Cluster) -> None:
+    """In a namespace of the restricted standard; a kubelet's sandbox needs a privileged one."""
+    from kubernetes.client import ApiException
+
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    name = "restricted"
+    cluster.admin.create_namespace({"metadata": {"name": name, "labels": labels}})
+    cluster.admin.create_namespaced_service_account(name, {"metadata": {"name": "default"}})
+
+    def created(manifest: dict[str, Any]) -> None:
+        pod = {"metadata": {"generateName": "p-"}, "spec": manifest["spec"]["template"]["spec"]}
+        cluster.admin.create_namespaced_pod(name, pod, field_validation="Strict", dry_run="All")
+
+    for words in (["hunt"], ["run"], ["run", "--subject", "exec:/driver"]):
+        created(_job(*words))
+    with pytest.raises(ApiException, match="violates PodSecurity"):
+        created(_job("run", "--subject", "kubelet:/usr/local/bin/kubelet"))
+
+
+def test_a_real_job_controller_has_each_shard_searched(
+    cluster: Cluster, batch: Any, job_controller: None, tmp_path: Path
+) -> None:
+    """All at once, a pod for each shard; a failed one has a successor, which searches the same
+    shard; the Job is complete once each index has a pod that succeeded."""
+    batch.create_namespaced_job("default", _job("hunt", "--shards", "5", "--depth", "4"))
+    _program(tmp_path, 'for last; do :; done; echo "$@" >$last/hunt.jsonl')
+
+    def pods(of: Callable[[Any], bool] = lambda pod: pod.status.phase == "Pending") -> list[Any]:
+        found = filter(of, cluster.admin.list_namespaced_pod("default").items)
+        return sorted(found, key=_index)
+
+    first = _awaited(pods, lambda found: len(found) == 5)
+    assert [_index(pod) for pod in first] == [0, 1, 2, 3, 4]
+    assert [_run(pod, tmp_path).stdout for pod in first] == [
+        f"hunt --depth 4 --shard {k}/5 --report {k}\n" for k in (1, 2, 3, 4, 5)
+    ]
+
+    _end(cluster, first[2], 3)
+    (second,) = _awaited(
+        lambda: pods(lambda pod: _index(pod) == 2 and pod.status.phase == "Pending"), bool
+    )
+    assert second.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] == "1"
+    assert _run(second, tmp_path).stdout == "hunt --depth 4 --shard 3/5 --resume 3\n"
+
+    def state() -> Any:
+        return batch.read_namespaced_job("pinproof-hunt", "default").status
+
+    _awaited(state, lambda status: (status.failed, status.active) == (1, 5))
+    for pod in pods():
+        _end(cluster, pod, 0)
+    ended = _awaited(state, lambda status: status.completion_time is not None)
+    assert (ended.succeeded, ended.completed_indexes, ended.failed) == (5, "0-4", 1)
+    assert {one.type for one in ended.conditions if one.status == "True"} >= {"Complete"}
+
+
+def test_a_real_job_controller_does_not_try_a_wrong_option_again(
+    cluster: Cluster, batch: Any, job_controller: None
+) -> None:
+    """Its index has failed, and the other one goes on."""
+    batch.create_namespaced_job("default", _job("run", "--name", "wrong"))
+
+    def pods() -> list[Any]:
+        found = cluster.admin.list_namespaced_pod("default", label_selector="job-name=wrong").items
+        return sorted(found, key=_index)
+
+    first, second = _awaited(pods, lambda found: len(found) == 2)
+    _end(cluster, first, 2)
+    _end(cluster, second, 0)
+
+    def state() -> Any:
+        return batch.read_namespaced_job("wrong", "default").status
+
+    assert _awaited(state, lambda status: status.failed_indexes == "0").failed == 1
+    _awaited(state, lambda status: status.completed_indexes == "1")
+    assert len(pods()) == 2
+
+
+def test_a_pod_that_is_tried_again_goes_on_with_its_shard(tmp_path: Path) -> None:
+    """With the folder of a volume claim, which outlives the first pod; its log is the stream."""
+    _program(tmp_path, f'exec "{sys.executable}" -m pinproof "$@"')
+    command = _container(_job("hunt", *_SMALL))["command"]
+    kept = tmp_path / "2" / campaign.FILE
+    lines = []
+    for _ in range(2):
+        done = _shell(command, "1", tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == kept.read_text()
+        lines.append(campaign.read(kept))
+    assert lines[0] == lines[1]
+    header, searched, _ = lines[0]
+    assert header.shards == 2
+    assert searched
+    assert all(one.task % 2 == 1 for one in searched)
+
+
+def test_the_logs_of_a_runs_pods_are_one_report(tmp_path: Path) -> None:
+    """Joined they have the verdicts of a run without shards, also of a pod that is run again."""
+    _program(tmp_path, f'exec "{sys.executable}" -m pinproof "$@"')
+    words = ["--machine", "1s-1n-2c-smt2", "-k", "pool/"]
+    command = _container(_job("run", "--shards", "3", *words))["command"]
+    for index in ("0", "1", "2", "1"):
+        done = _shell(command, index, tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (tmp_path / f"{index}.jsonl").write_text(done.stdout)
+    pinproof("run", *words, "--report", str(tmp_path / "whole"), status=0)
+    whole = _verdicts(tmp_path / "whole" / "result.jsonl")
+    assert whole
+    assert _verdicts(*(tmp_path / f"{index}.jsonl" for index in "012")) == whole
+
+
+def _verdicts(*streams: Path) -> dict[str, str]:
+    pinproof("report", *map(str, streams), "--gate", status=0)
+    return {
+        f"{one.scenario}@{one.machine.name}": one.verdict
+        for stream in streams
+        for one in read_stream(stream)
+        if isinstance(one, Result)
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "of_hunt", "of_run"),
+    [(0, 0, 0), (1, 0, 0), (2, 2, 2), (3, 3, 3), (4, 4, 0), (137, 137, 137)],
+)
+def test_a_pod_succeeds_where_its_shard_is_done(
+    tmp_path: Path, status: int, of_hunt: int, of_run: int
+) -> None:
+    """A find and a broken promise are results, and so is that no case of a shard applies."""
+    _program(tmp_path, f"echo said; echo stream | tee 1/hunt.jsonl >1/result.jsonl; exit {status}")
+    for command, ends in (("hunt", of_hunt), ("run", of_run)):
+        done = _shell(_container(_job(command))["command"], "0", tmp_path)
+        assert done.returncode == ends
+        assert done.stdout.splitlines()[-1] == ("said" if ends else "stream")
+
+
+def test_an_option_reaches_the_run_as_it_was_written(tmp_path: Path) -> None:
+    """The shell of the pod sees no pattern in it, and no second word."""
+    (tmp_path / "2s-file").touch()
+    _program(tmp_path, 'printf "%s\\n" "$@" >1/result.jsonl')
+    command = _container(_job("run", "--machine", "2s-*", "--subject", "kubelet:/a b"))["command"]
+    said = _shell(command, "0", tmp_path).stdout.splitlines()
+    assert said[1:5] == ["--machine", "2s-*", "--subject", "kubelet:/a b"]
+
+
+_HUNT: Final = ("hunt", "--image", "i", "--shards", "2")
+_RUN: Final = ("run", "--image", "i", "--shards", "2")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([*_HUNT, "--machine", "9z"], "pinproof: there is no machine '9z'"),
+        ([*_RUN, "--machine", "9z"], "pinproof: there is no machine '9z'"),
+        ([*_HUNT, "--release", "0.9"], "pinproof: --release"),
+        ([*_HUNT, "--deep", "4"], "No such option: --deep"),
+        ([*_RUN, "--deep"], "pinproof: no such option: --deep"),
+        ([*_RUN, "-k", "qoss"], "pinproof: unknown scenario 'qoss'"),
+        ([*_HUNT, "--shard", "1/2"], "pinproof: --shard: not an option of a Job's pods"),
+        ([*_RUN, "--report=x"], "pinproof: --report: not an option of a Job's pods"),
+        ([*_RUN, "--subject", "node:ssh://a"], "a real node has no shards"),
+        ([*_HUNT, "--shards", "0"], "Invalid value for '--shards'"),
+        ([*_HUNT, "--shards", "57", *_SMALL], "--shards 57: number of searches to share: 56"),
+        ([*_RUN, "--shards", "2", "-k", "pool/deletion-returns-cpus",
+          "--machine", "1s-1n-2c-smt2"], "--shards 2: number of cases to share: 1"),
+        ([*_HUNT, "--image", "No Image"], "pinproof: --image 'No Image': not the name of an image"),
+        ([*_HUNT, "--namespace", "a_b"], "pinproof: --namespace 'a_b': a name has small letters"),
+        ([*_HUNT, "--name", "x" * 62], "has at most 61 characters here"),
+        ([*_HUNT, "--claim", "A"], "pinproof: --claim 'A': a name has small letters"),
+    ],
+)  # fmt: skip
+def test_what_no_cluster_could_run_is_not_printed(words: list[str], said: str) -> None:
+    done = pinproof("job", *words, status=2, COLUMNS="200")
+    assert done.stdout == ""
+    assert said in done.stderr
+    if done.stderr.startswith("pinproof: "):
+        assert done.stderr.count("\n") == 1
+
+
+def _container(manifest: dict[str, Any]) -> dict[str, Any]:
+    (container,) = manifest["spec"]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+def _index(pod: Any) -> int:
+    return int(pod.metadata.labels[_INDEX])
+
+
+def _program(folder: Path, body: str) -> None:
+    """Makes the ``pinproof`` of :func:`_shell`."""
+    path = folder / "pinproof"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def _shell(command: list[str], index: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a pod's command where ``folder`` is its working directory."""
+    path = f"{folder}:{os.environ['PATH']}"
+    environment = dict(os.environ) | {"PATH": path, "JOB_COMPLETION_INDEX": index}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def _run(pod: Any, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a pod's command with the index that the controller gave it, as a kubelet reads it."""
+    (container,) = pod.spec.containers
+    (variable,) = container.env
+    assert variable.name == "JOB_COMPLETION_INDEX"
+    field = re.fullmatch(
+        r"metadata\.(labels|annotations)\['(.+)'\]", variable.value_from.field_ref.field_path
+    )
+    assert field is not None
+    index = getattr(pod.metadata, field[1])[field[2]]
+    return _shell(container.command, index, folder)
+
+
+def _end(cluster: Cluster, pod: Any, status: int) -> None:
+    """A kubelet says with which exit status a pod ended. Its end is long ago: the controller has an
+    index wait for 10 seconds after a failure."""
+    phase = "Failed" if status else "Succeeded"
+    terminated = {"exitCode": status, "finishedAt": "2026-01-01T00:00:00Z"}
+    container = {
+        "name": pod.spec.containers[0].name,
+        "image": pod.spec.containers[0].image,
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": {"terminated": terminated},
+    }
+    cluster.report("default", pod.metadata.name, {"phase": phase, "containerStatuses": [container]})
+
+
+def _awaited(look: Callable[[], T], holds: Callable[[T], bool]) -> T:
+    """What is seen once it holds, or when patience ends."""
+    until = time.monotonic() + _PATIENCE
+    while not holds(seen := look()) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert holds(seen), seen
+    return seen
