@@ -21,10 +21,9 @@ _RESTARTS: Final = frozenset(
 )
 
 
-def unable(facts: NodeFacts, distribution: str = "") -> dict[Capability, str]:
-    """What no risk makes possible on a node of this distribution, and why, in one line each.
-    ``distribution`` is the inventory's name for it, ``""``: as found."""
-    kind = distribution_of(facts, named=distribution)
+def unable(facts: NodeFacts) -> dict[Capability, str]:
+    """What no risk makes possible on a node of this distribution, and why, in one line each."""
+    kind = distribution_of(facts)
     if facts.kubelet is None:
         return {}
     if why := kind.cannot_restart(facts):
@@ -37,10 +36,10 @@ def unable(facts: NodeFacts, distribution: str = "") -> dict[Capability, str]:
 
 
 def capabilities(
-    facts: NodeFacts, risk: Risk, *, boots: bool, server: bool = False, distribution: str = ""
+    facts: NodeFacts, risk: Risk, *, boots: bool, server: bool = False
 ) -> frozenset[Capability]:
     """What can be done with a node at this risk, by what is on it; ``server``: its pods come
-    through an API server, which tells of rejections. ``distribution`` is the inventory's."""
+    through an API server, which tells of rejections."""
     can = {one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= risk}
     can -= NOT_OF_REAL_NODES
     if not Places.of(facts).pods_url and not server:
@@ -53,4 +52,4 @@ def capabilities(
         can -= {Capability.SERVICES, Capability.RUNTIME, Capability.START_ERROR}
     if not boots:
         can.discard(Capability.REBOOT)
-    return frozenset(can - unable(facts, distribution).keys())
+    return frozenset(can - unable(facts).keys())

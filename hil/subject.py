@@ -163,7 +163,6 @@ class NodeSubject(
                     max(least, options.risk_on(one.address)),
                     boots=can_boot,
                     server=one.address.kubeconfig is not None,
-                    distribution=one.address.distribution,
                 )
                 for one, can_boot in zip(reached, boots, strict=True)
             )
@@ -177,7 +176,7 @@ class NodeSubject(
                 self.lacking[one] = f"needs --max-risk {risk.value}"
         for reached_one in reached:
             # What no risk permits is told with its reason.
-            self.lacking |= unable(reached_one.facts, reached_one.address.distribution)
+            self.lacking |= unable(reached_one.facts)
 
     @classmethod
     def open(cls, target: str, progress: Callable[[str], None] = lambda stage: None) -> NodeSubject:
@@ -203,7 +202,7 @@ class NodeSubject(
         reached = self._reached.get(machine)
         if reached is None:
             return None
-        fixed = unable(reached.facts, reached.address.distribution)
+        fixed = unable(reached.facts)
         may = self._options.risk_on(reached.address) >= Risk.KUBELET_RESTART
         return (
             None if may and Capability.CONFIGURE not in fixed else kubelet_of(reached.facts).config

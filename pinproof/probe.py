@@ -102,8 +102,8 @@ def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
         facts = gather(shell, paths=address.kubelet)
         left = left_by_a_run(shell) if facts.leftovers else []
         trips = shell.trips
-    distribution = distribution_of(facts, named=address.distribution)
-    reasons = reasons_against(facts, risk, lab=bool(address.lab), distribution=address.distribution)
+    distribution = distribution_of(facts)
+    reasons = reasons_against(facts, risk, lab=bool(address.lab))
     return {
         "node": address.name,
         "address": address.url,
@@ -192,15 +192,12 @@ def _release(facts: NodeFacts) -> str:
     return release or str(NEWEST)
 
 
-def reasons_against(
-    facts: NodeFacts, risk: Risk, *, lab: bool = False, distribution: str = ""
-) -> dict[str, str]:
-    """Each scenario of the catalogue, and why it does not apply to the node; ``""``: it does.
-    ``distribution`` is the inventory's."""
+def reasons_against(facts: NodeFacts, risk: Risk, *, lab: bool = False) -> dict[str, str]:
+    """Each scenario of the catalogue, and why it does not apply to the node; ``""``: it does."""
     if facts.kubelet is None:
         return dict.fromkeys((one.id for one in catalogue()), "there is no kubelet on the node")
-    able = capabilities(facts, Risk.REBOOT, boots=lab, distribution=distribution)
-    why = unable(facts, distribution)
+    able = capabilities(facts, Risk.REBOOT, boots=lab)
+    why = unable(facts)
     return {one.id: _reason(one, facts, risk, able, why) for one in catalogue()}
 
 

@@ -99,7 +99,7 @@ def _swept(address: NodeAddress, shell: Shell) -> list[str]:
         return []
     from hil.pods.apiserver.opening import swept  # its client library is an extra
 
-    return swept(address, gather(shell))
+    return swept(address, gather(shell, paths=address.kubelet))
 
 
 def _print_evidence(failed: Sequence[NodeError]) -> None:

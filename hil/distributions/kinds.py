@@ -138,11 +138,12 @@ _KINDS: Final = (
 NAMES: Final = tuple(kind.name for kind in _KINDS)
 
 
-def distribution_of(facts: NodeFacts, *, named: str = "") -> Distribution:
-    """The distribution of a node, by what is on it; ``named`` (of the inventory) instead.
+def distribution_of(facts: NodeFacts) -> Distribution:
+    """The distribution of a node: the one that its inventory names, else by what is on it.
 
     Raises :class:`hil.shell.NodeUsageError` for a name of none.
     """
+    named = facts.distribution
     for kind in _KINDS:
         if kind.name == named.lower() or (not named and kind.recognised(facts, facts.kubelet)):
             return kind

@@ -148,7 +148,7 @@ def dry_lease(
         session = DryRunSession(
             address.name,
             facts,
-            distribution_of(facts, named=address.distribution),
+            distribution_of(facts),
             executor=DryRunExecutor(GuardedExecutor(silent, guarded), silent),
             ledger=ledger,
             risk=risk,

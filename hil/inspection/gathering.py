@@ -81,6 +81,7 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
         os_id=host.os_id,
         firmware=host.firmware,
         virtual=host.virtual,
+        distribution=paths.distribution,
     )
 
 

@@ -179,7 +179,8 @@ class NodeFacts:
     free bytes of file systems, by path; ``leftovers`` the paths that a run before left;
     ``machine`` is without what passes (:mod:`topologies.steady`); ``os_release`` is the name of the
     operating system with its version, ``os_id`` its ``ID``; ``virtual`` what
-    ``systemd-detect-virt --vm`` names, ``""`` for nothing."""
+    ``systemd-detect-virt --vm`` names, ``""`` for nothing; ``distribution`` what the inventory
+    names, ``""``: it is known by what is on the node."""
 
     name: str
     hostname: str
@@ -211,6 +212,7 @@ class NodeFacts:
     os_id: str = ""
     firmware: Firmware = Firmware()
     virtual: str = ""
+    distribution: str = ""
 
     @property
     def emulated(self) -> str:

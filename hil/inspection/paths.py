@@ -1,4 +1,4 @@
-"""Where a kubelet's things are, as a user says where they are not found by themselves."""
+"""What a user says of a node's kubelet where it is not found by itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class KubeletPaths:
-    """``""``: find it."""
+    """``""``: find it. ``distribution`` is the kind of the node, by its name in
+    :mod:`hil.distributions`."""
 
     unit: str = ""
     binary: str = ""
@@ -16,6 +17,7 @@ class KubeletPaths:
     root_dir: str = ""
     manifests: str = ""
     endpoint: str = ""
+    distribution: str = ""
 
 
 NOT_SAID: Final = KubeletPaths()

@@ -88,7 +88,7 @@ def lease_node(
             address.name,
             GuardedExecutor(shell, guarded),
             facts,
-            distribution_of(facts, named=address.distribution),
+            distribution_of(facts),
             risk=risk,
             image=image,
             pod_source=pod_source,

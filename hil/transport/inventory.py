@@ -83,13 +83,13 @@ class NodeAddress:
     context: str = ""
     namespace: str = ""
     node: str = ""
-    distribution: str = ""
     lab: str = ""
     allow: frozenset[Allow] = frozenset()
     kubelet: KubeletPaths = NOT_SAID
 
 
-_KEYS: Final = frozenset(field.name for field in fields(NodeAddress))
+#: ``distribution`` is a key of the node, and is kept with what is said of its kubelet.
+_KEYS: Final = frozenset(field.name for field in fields(NodeAddress)) | {"distribution"}
 
 
 def nodes(text: str) -> list[NodeAddress]:
@@ -239,7 +239,6 @@ class _Reader:
             context=self._text(table, "context"),
             namespace=self._api_name(table, "namespace", _LABEL),
             node=self._api_name(table, "node", _SUBDOMAIN),
-            distribution=self._text(table, "distribution"),
             lab=self._text(table, "lab"),
             allow=self._allowed(table),
             kubelet=self._kubelet(table),
@@ -267,7 +266,7 @@ class _Reader:
         inner = table.get("kubelet", {})
         if not isinstance(inner, dict):
             raise self._wrong("kubelet", "a table [node.kubelet]")
-        known = {field.name for field in fields(KubeletPaths)}
+        known = {field.name for field in fields(KubeletPaths)} - {"distribution"}
         for key in inner:
             if key not in known:
                 raise self._wrong(key, "unknown key in kubelet")
@@ -275,7 +274,7 @@ class _Reader:
         for key in ("binary", "config", "root_dir", "manifests"):
             if values.get(key) and not values[key].startswith("/"):
                 raise self._wrong(key, f"{values[key]!r} is not an absolute path")
-        return KubeletPaths(**values)
+        return KubeletPaths(**values, distribution=self._text(table, "distribution"))
 
     def _text(self, table: dict[str, Any], key: str) -> str:
         value = table.get(key, "")

@@ -62,9 +62,9 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
     assert first.accept_new
     assert first.kubeconfig == tmp_path / "admin.conf"
     assert (first.context, first.namespace) == ("Lab x", "pinproof-a")
-    assert (first.node, first.distribution, first.lab) == ("node7.example", "k3s", "2s-2n-8c-smt2")
+    assert (first.node, first.lab) == ("node7.example", "2s-2n-8c-smt2")
     assert first.allow == {Allow.REBOOT, Allow.STATIC_PODS}
-    assert first.kubelet == KubeletPaths(root_dir="/data/kubelet")
+    assert first.kubelet == KubeletPaths(root_dir="/data/kubelet", distribution="k3s")
     assert (second.name, second.sudo, second.known_hosts) == ("10.0.0.8", False, None)
 
 
