@@ -15,7 +15,7 @@ The exception says whose fault it is, as for subjects (:mod:`conformance.subject
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 #: Seconds that a command may take, and bytes that it may write, where a caller says nothing.
 DEADLINE: Final = 20.0
@@ -58,6 +58,26 @@ class Done:
     def text(self) -> str:
         """``stdout``; bytes that are no UTF-8 survive as surrogates."""
         return self.stdout.decode(errors="surrogateescape")
+
+
+@runtime_checkable
+class NeedsKubelet(Protocol):
+    """A shell whose way to the node ends with the node's kubelet."""
+
+    def outlast_kubelet(self) -> None:
+        """From now on it works while the kubelet is down. Raises :class:`NodeUnfit` where it
+        cannot."""
+
+    def outlast_boot(self, folder: str) -> None:
+        """From now on it works after a boot, though the kubelet does not come up. ``folder`` of the
+        node is the run's own, and goes with the run."""
+
+
+def outlast_kubelet(shell: Shell) -> None:
+    """Whatever ``shell`` it is, from now on it works while the node's kubelet is down. Raises
+    :class:`NodeUnfit` where it cannot."""
+    if isinstance(shell, NeedsKubelet):
+        shell.outlast_kubelet()
 
 
 class Shell(Protocol):

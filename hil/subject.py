@@ -61,7 +61,7 @@ from hil.transport import NodeAddress, connect, nodes
 from reference.steps import KubeletConfig
 from topologies import Machine, whole
 
-_OPTIONS: Final = ("max-risk", "image", "kubeconfig")
+_OPTIONS: Final = ("max-risk", "image", "kubeconfig", "transport-image")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,15 @@ class Options:
     risk: Risk | None = None
     image: Image | None = None
     kubeconfig: Path | None = None
+    transport_image: str = ""
 
     def applied(self, address: NodeAddress) -> NodeAddress:
         """The address, with what was said of all of them."""
-        return address if self.kubeconfig is None else replace(address, kubeconfig=self.kubeconfig)
+        return replace(
+            address,
+            kubeconfig=self.kubeconfig or address.kubeconfig,
+            transport_image=self.transport_image or address.transport_image,
+        )
 
     def risk_on(self, address: NodeAddress) -> Risk:
         """What may be done to this node."""
@@ -104,7 +109,8 @@ def parse_target(target: str) -> tuple[str, str, Options]:
         raise SubjectUsageError("node: needs an address (ssh://root@node7) or an inventory")
     image = Image(given["image"]) if given.get("image") else None
     kubeconfig = Path(given["kubeconfig"]) if given.get("kubeconfig") else None
-    return place, name, Options(_risk(given.get("max-risk", "")), image, kubeconfig)
+    way = given.get("transport-image", "")
+    return place, name, Options(_risk(given.get("max-risk", "")), image, kubeconfig, way)
 
 
 def _risk(text: str) -> Risk | None:

@@ -17,6 +17,8 @@ from pinproof.output import note
 from pinproof.parameters import (
     AcceptNewHostKey,
     KnownHosts,
+    Kubeconfig,
+    TransportImage,
     argument,
     flags,
     option,
@@ -32,7 +34,9 @@ _QEMU: Final = "qemu:"
 _SSH: Final = "ssh:"
 _THIS_HOST: Final = "local:"
 _OF_A_MACHINE: Final = frozenset(("why", "kernel", "accel", "deadline", "complete"))
-_OF_A_NODE: Final = frozenset(("pods", "sudo", "ask_sudo_password"))
+_OF_A_NODE: Final = frozenset(
+    ("pods", "sudo", "ask_sudo_password", "kubeconfig", "transport_image")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class Asked:
     pods: str | None = option(None, f"With --node: {PODS_HELP}", metavar="FILE")
     sudo: bool = option(False, "With --node: become root with sudo, without a password.", "--sudo")
     ask_sudo_password: AskSudoPassword = False
+    kubeconfig: Kubeconfig = None
+    transport_image: TransportImage = ""
     deadline: float | None = option(None, "Seconds for the whole capture.", min=1)
     complete: bool = option(
         False,
@@ -127,6 +133,8 @@ def _capture_node(asked: Asked) -> None:
         key=asked.key,
         sudo=asked.sudo,
         ask_sudo_password=asked.ask_sudo_password,
+        kubeconfig=asked.kubeconfig,
+        transport_image=asked.transport_image,
     )
     collect_node(login, asked.output or Path(DEFAULT), asked.pods, force=asked.force)
 

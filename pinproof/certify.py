@@ -36,7 +36,14 @@ from pinproof import certifiable, password, pytest_arguments
 from pinproof.dry_run import dry_run as show_commands
 from pinproof.output import note, prepare_folder
 from pinproof.parallel import Job, run_each
-from pinproof.parameters import argument, option, run_option, with_options
+from pinproof.parameters import (
+    Kubeconfig,
+    TransportImage,
+    argument,
+    option,
+    run_option,
+    with_options,
+)
 from pinproof.password import AskSudoPassword
 from pinproof.probe import risk_named
 from pinproof.progress import busy
@@ -62,8 +69,8 @@ class Asked:
     """Of what there are certificates, and how each is made; each field is a parameter."""
 
     nodes: list[str] = argument(
-        "ssh://user@host, or an inventory (node7.toml, lab.toml#node7); kubelet:1.36 or "
-        "kubelet:BINARY with --machine makes a pre-certificate."
+        "ssh://user@host, kube://NODE, or an inventory (node7.toml, lab.toml#node7); kubelet:1.36 "
+        "or kubelet:BINARY with --machine makes a pre-certificate."
     )
     machine: list[str] | None = option(
         None, "For a kubelet: the machine that the kubelet sees; repeatable."
@@ -82,7 +89,8 @@ class Asked:
         "back, and upgrade it again, while pods run; then the node's own kubelet is put back.",
         metavar="KUBELET",
     )
-    kubeconfig: Path | None = option(None, "Pods come through the API server that this file names.")
+    kubeconfig: Kubeconfig = None
+    transport_image: TransportImage = ""
     ask_sudo_password: AskSudoPassword = False
     resume: bool = run_option(options.RESUME, False)
     dry_run: bool = option(False, "Print the commands for the nodes, and send none.", "--dry-run")
@@ -159,7 +167,9 @@ def certify(context: typer.Context, asked: Asked) -> None:
     places, extra = _parted(asked.nodes, context.args)
     if extra:
         parsed(extra, [name for parameter in context.command.params for name in parameter.opts])
-    words = node_options(asked.max_risk, asked.kubeconfig, asked.image)
+    words = node_options(
+        asked.max_risk, asked.kubeconfig, asked.image, transport_image=asked.transport_image
+    )
     targets = _targets(places, asked.machine or [], words)
     for key in filter(None, (asked.sign, asked.cosign_key)):
         if not key.is_file():

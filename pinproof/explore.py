@@ -56,6 +56,7 @@ from pinproof.output import note, prepare_folder
 from pinproof.parameters import (
     Kubeconfig,
     ShardText,
+    TransportImage,
     argument,
     option,
     run_option,
@@ -128,6 +129,7 @@ class Asked:
         "--max-risk",
     )
     kubeconfig: Kubeconfig = None
+    transport_image: TransportImage = ""
 
 
 @with_options
@@ -146,7 +148,9 @@ def explore(asked: Asked) -> None:
     planned = plan_at(asked.plan) if asked.plan else ()
     fork = fork_at(asked.behaviours)
     named = with_files(asked.subject, fork.files)
-    subject = with_node_options(named, asked.risk, asked.kubeconfig)
+    subject = with_node_options(
+        named, asked.risk, asked.kubeconfig, transport_image=asked.transport_image
+    )
     if asked.keep_plan is not None and not os.access(asked.keep_plan.absolute().parent, os.W_OK):
         raise SubjectUsageError(f"--keep-plan {asked.keep_plan}: nothing can be written there")
     with opened(subject) as tried:

@@ -31,7 +31,10 @@ AcceptNewHostKey = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Kubeconfig = Annotated[
     Path | None,
-    typer.Option(help="Pods of real nodes come through the API server that this file names."),
+    typer.Option(
+        help="The API server that kube://NODE is reached through, and that pods of real nodes come "
+        "through."
+    ),
 ]
 KnownHosts = Annotated[Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.")]
 MachineName = Annotated[
@@ -49,6 +52,14 @@ NodeArchive = Annotated[
 ]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
+]
+TransportImage = Annotated[
+    str,
+    typer.Option(
+        help="An image with a shell, for the pod that is the way to kube://NODE. "
+        "Default: Debian's.",
+        metavar="IMAGE",
+    ),
 ]
 ShardText = Annotated[str, typer.Option(help="The K-th of N parts, as K/N.")]
 

@@ -25,7 +25,16 @@ from hil.shell import NodeError, NodeUsageError
 from hil.transport import NodeAddress, connected, each, nodes
 from pinproof import password
 from pinproof.output import print_json
-from pinproof.parameters import AcceptNewHostKey, AsJson, KnownHosts, argument, option, with_options
+from pinproof.parameters import (
+    AcceptNewHostKey,
+    AsJson,
+    KnownHosts,
+    Kubeconfig,
+    TransportImage,
+    argument,
+    option,
+    with_options,
+)
 from pinproof.password import AskSudoPassword
 from pinproof.progress import busy
 from reference import NEWEST, CPUTopology, DiscoveryError, Release
@@ -37,10 +46,12 @@ class Login:
     """The nodes that are named, and what the command line adds to their inventory; each field is a
     parameter of ``probe`` and ``restore``."""
 
-    node: str = argument("ssh://user@host[:port], local: or an inventory NAME.toml.")
+    node: str = argument("ssh://user@host[:port], kube://NODE, local: or an inventory NAME.toml.")
     accept_new_host_key: AcceptNewHostKey = False
     known_hosts: KnownHosts = None
     key: Path | None = option(None, "A private key.")
+    kubeconfig: Kubeconfig = None
+    transport_image: TransportImage = ""
     sudo: bool = option(False, "Become root with sudo, which must not ask for a password.")
     ask_sudo_password: AskSudoPassword = False
 
@@ -52,6 +63,8 @@ class Login:
             "known_hosts": self.known_hosts,
             "identity": self.key and (self.key,),
             "sudo": self.sudo,
+            "kubeconfig": self.kubeconfig,
+            "transport_image": self.transport_image,
         }
         added = {name: value for name, value in given.items() if value}
         found = [dataclasses.replace(one, **added) for one in nodes(self.node)]

@@ -11,7 +11,7 @@ from hil.inspection import gather
 from hil.safety import NodeBusy, NotRestored, forget_node, left_by_a_run, restore_node
 from hil.safety.agent import restoring
 from hil.session.booting import boot_as_before
-from hil.shell import NodeError, Shell
+from hil.shell import NodeError, Shell, outlast_kubelet
 from hil.transport import NodeAddress, connected, each
 from pinproof.output import note
 from pinproof.parameters import with_options
@@ -78,7 +78,10 @@ def _restored(
 
 def _undone(address: NodeAddress, *, force: bool, accept: bool) -> str:
     with connected(address) as shell:
-        for line in left_by_a_run(shell):
+        left = left_by_a_run(shell)
+        if left:
+            outlast_kubelet(shell)
+        for line in left:
             if line.startswith(("the dead-man timer", "not restored")):
                 note(f"{address.name}: {line}")
         try:

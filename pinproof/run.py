@@ -27,7 +27,14 @@ from conformance.verdict import ExitStatus, worst
 from pinproof.completion import machine_names, scenario_ids, subject_names
 from pinproof.fork import fork_at
 from pinproof.output import prepare_folder
-from pinproof.parameters import Kubeconfig, option, read_options, run_option, with_options
+from pinproof.parameters import (
+    Kubeconfig,
+    TransportImage,
+    option,
+    read_options,
+    run_option,
+    with_options,
+)
 from pinproof.password import AskSudoPassword, ask
 from pinproof.subjects import with_node_options
 from reference import NEWEST, NotModelled
@@ -65,6 +72,7 @@ class Asked:
         "Default: pods; everything on nodes of the lab.",
     )
     kubeconfig: Kubeconfig = None
+    transport_image: TransportImage = ""
     ask_sudo_password: AskSudoPassword = False
     dry_run: bool = option(False, "Print the commands for a real node, and send none.", "--dry-run")
     explore: float | None = option(
@@ -95,7 +103,11 @@ def run(context: typer.Context, asked: Asked) -> None:
     from pinproof.subjects import opened
 
     subject = with_node_options(
-        asked.subject, asked.max_risk, asked.kubeconfig, password=asked.ask_sudo_password
+        asked.subject,
+        asked.max_risk,
+        asked.kubeconfig,
+        transport_image=asked.transport_image,
+        password=asked.ask_sudo_password,
     )
     keyword = renamed(asked.keyword)
     more = [*(["-k", keyword] if keyword else []), *context.args]

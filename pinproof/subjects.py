@@ -25,21 +25,33 @@ def opened(name: str) -> Iterator[Subject]:
 
 
 def with_node_options(
-    subject: str, risk: str, kubeconfig: Path | None, *, password: bool = False
+    subject: str,
+    risk: str,
+    kubeconfig: Path | None,
+    *,
+    transport_image: str = "",
+    password: bool = False,
 ) -> str:
     """A subject of real nodes, with what was said of them. Raises :class:`SubjectUsageError` where
     it is another."""
-    given = {"--max-risk": risk, "--kubeconfig": kubeconfig, FLAG: password}
+    given = {
+        "--max-risk": risk,
+        "--kubeconfig": kubeconfig,
+        "--transport-image": transport_image,
+        FLAG: password,
+    }
     for option, value in given.items():
         if value and not subject.startswith("node:"):
             raise SubjectUsageError(f"{option} is for real nodes (node:…), not for {subject}")
-    words = node_options(risk, kubeconfig)
+    words = node_options(risk, kubeconfig, transport_image=transport_image)
     return f"{subject}{'&' if '?' in subject else '?'}{words}" if words else subject
 
 
-def node_options(risk: str, kubeconfig: Path | None, image: str = "") -> str:
+def node_options(
+    risk: str, kubeconfig: Path | None, image: str = "", *, transport_image: str = ""
+) -> str:
     """Options of a run on real nodes, as their subject's text has them."""
-    given = {"max-risk": risk, "image": image}
+    given = {"max-risk": risk, "image": image, "transport-image": transport_image}
     if kubeconfig is not None:
         given["kubeconfig"] = str(kubeconfig.absolute())
     return urlencode({name: value for name, value in given.items() if value}, safe="/:")

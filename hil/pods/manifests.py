@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from conformance.kubelets.manifests import pod_spec
+from hil.apiserver.space import LABELS, LONGEST
 from hil.observation.places import OURS
 from reference.steps import Container, Kind, Pod
 
@@ -23,13 +24,8 @@ _SLEEPER: Final = (
 )
 
 
-#: What of ours is labelled with, wherever it can be.
-LABEL: Final = "app.kubernetes.io/managed-by"
-LABELS: Final = {LABEL: "pinproof"}
 #: Seconds from SIGTERM to SIGKILL. With 0, an API server takes every deletion for a forced one.
 GRACE: Final = 2
-#: Seconds after which a kubelet ends a pod that nobody came back for.
-LONGEST: Final = 6 * 3600
 
 
 @dataclass(frozen=True, slots=True)

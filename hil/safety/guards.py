@@ -22,6 +22,8 @@ _SYSTEM: Final = (
     "kube-", "openshift-", "calico-", "tigera-", "cilium", "metallb-", "local-path-storage",
 )  # fmt: skip
 OURS: Final = "pinproof-"
+#: Namespaces of pods that are the way to a node (:mod:`hil.transport.kube.pod`).
+_WAYS: Final = "pinproof-transport-"
 
 
 def foreign(facts: NodeFacts) -> tuple[Workload, ...]:
@@ -29,7 +31,7 @@ def foreign(facts: NodeFacts) -> tuple[Workload, ...]:
     return tuple(
         one
         for one in facts.workloads
-        if not one.namespace.startswith(_SYSTEM) and not one.name.startswith(OURS)
+        if not one.namespace.startswith((*_SYSTEM, _WAYS)) and not one.name.startswith(OURS)
     )
 
 

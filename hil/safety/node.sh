@@ -310,6 +310,13 @@ contents() ( # files and folders on stdin
     find "$@" -exec stat -c '%n as file	mode %a owner %u:%g' {} + 2>/dev/null | sed 's/^\.//'
   } | sort -u
 )
+without_ways() { # the lines that are of no pod that is a runner's way to a node
+  set --
+  for pod in "$R"/var/log/pods/pinproof-transport-*_transport_*; do
+    [ ! -d "$pod" ] || set -- "$@" -e "${pod##*_}" -e "$(echo "${pod##*_}" | tr - _)"
+  done
+  if [ $# -gt 0 ]; then grep -vF "$@"; else cat; fi
+}
 fingerprint() {
   contents <"$1/watched"
   (
@@ -325,7 +332,8 @@ fingerprint() {
   mount=$(cpusets)
   [ -f "$1/cgroups" ] && [ -n "$mount" ] &&
     find "$mount" -path "$mount/kubepods*" -name cpuset.cpus \
-      -exec awk -v cut="${#R}" '{ print substr(FILENAME, cut + 1) "\t" $0 }' {} + 2>/dev/null
+      -exec awk -v cut="${#R}" '{ print substr(FILENAME, cut + 1) "\t" $0 }' {} + 2>/dev/null |
+    without_ways
   :
 }
 compare() { # before, after: one line for each difference
@@ -853,7 +861,12 @@ case ${1:-} in
     (dead_man)
     [ $? != 76 ] || exit 76
     ;;
-  at-boot) while sh "$D/node.sh" dead-man && [ -f "$D/lease" ]; do sleep 10; done ;;
+  at-boot)
+    # The way of a runner that reaches this node through its kubelet: there may be none after a boot.
+    [ ! -f "$D/relay" ] || systemd-run --quiet --collect --unit=pinproof-relay \
+      --property=Type=forking sh "$D/relay" >/dev/null 2>&1
+    while sh "$D/node.sh" dead-man && [ -f "$D/lease" ]; do sleep 10; done
+    ;;
   status)
     if lease; then echo "held $holder $left"; else echo "free"; fi
     ! late || echo "timer it has not looked at this node for $late s"

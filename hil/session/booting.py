@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hil.safety import Allow, refuse_if_held
-from hil.shell import NodeError, NodeUnreachable, NodeUsageError, Shell
+from hil.shell import NeedsKubelet, NodeError, NodeUnreachable, NodeUsageError, Shell
 from hil.transport import NodeAddress, connected
 
 _BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id"
@@ -27,17 +27,19 @@ Boot = Callable[[str], None]
 def booter(address: NodeAddress, shell: Shell) -> Boot | None:
     """How this node is booted again; ``None`` where it must not be."""
     if address.lab:
-        return lambda machine: _by_lab(address.name, machine)
+        return lambda machine: _by_lab(address.name, shell, machine)
     if Allow.REBOOT in address.allow:
         return lambda machine: _by_itself(shell, machine)
     return None
 
 
-def _by_lab(name: str, machine: str) -> None:
+def _by_lab(name: str, shell: Shell, machine: str) -> None:
     from hil import lab  # only a lab node needs QEMU's side of it
 
     # Whoever boots a node in a scenario stops its kubelet next, and starts it when it is time to.
     lab.reboot(name, spec=machine, kubelet=False, for_a_while=True)
+    if isinstance(shell, NeedsKubelet):  # the lab looks over SSH
+        _await_answer(shell, lambda _: True)
 
 
 def _by_itself(shell: Shell, machine: str) -> None:
@@ -45,11 +47,16 @@ def _by_itself(shell: Shell, machine: str) -> None:
         raise NodeUsageError(f"{shell.name} cannot be booted as {machine}")
     before = shell.run(_BOOT_ID).text
     shell.run("systemctl reboot --no-block")
+    _await_answer(shell, lambda boot: boot != before)
+
+
+def _await_answer(shell: Shell, right: Callable[[str], bool]) -> None:
+    """Until it answers, with the right boot id."""
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
         time.sleep(_PAUSE)
         try:
-            if shell.run(_BOOT_ID).text != before:
+            if right(shell.run(_BOOT_ID).text):
                 return
         except NodeError:
             continue

@@ -17,10 +17,11 @@ from hil.inspection import NodeFacts
 from hil.pods import Image
 from hil.pods.apiserver.opening import pod_source_for
 from hil.safety import Guarded, NotRestored, Risk
+from hil.safety.agent import PLACE
 from hil.session.booting import booter
 from hil.session.executor import GuardedExecutor
 from hil.session.node_session import NodeSession
-from hil.shell import NodeError, NodeUnreachable, Shell
+from hil.shell import NeedsKubelet, NodeError, NodeUnreachable, Shell, outlast_kubelet
 from hil.transport import NodeAddress
 
 #: Seconds that a slow machine may take to forget our pods, once their manifests are gone.
@@ -78,10 +79,14 @@ def lease_node(
     """Take a node for a run; ``say`` gets what it is waited for. Raises
     :class:`hil.shell.NodeUnfit`, :class:`hil.safety.NodeBusy` and what the shell and an API
     server raise."""
+    if risk >= Risk.KUBELET_RESTART:
+        outlast_kubelet(shell)
     static = address.kubeconfig is None
     guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=static, settle=_SETTLE)
     with contextlib.ExitStack() as stack:
         stack.enter_context(guarded)
+        if risk >= Risk.REBOOT and isinstance(shell, NeedsKubelet):
+            shell.outlast_boot(PLACE)
         # The lease is ours: what a run before left in the cluster may go.
         pod_source = pod_source_for(address, facts, image)
         session = NodeSession(

@@ -4,7 +4,7 @@ What belongs here: the TOML form, its check, and the choice of a way. What never
 
     [[node]]
     name = "node7"                        # how it is called; default: the host of the url
-    url = "ssh://root@10.0.0.7"           # or "local:"
+    url = "ssh://root@10.0.0.7"           # or "kube://NODE" through its API server, or "local:"
     identity = "keys/id_ed25519"          # default: the agent's and ~/.ssh's; a list is fine
     known_hosts = "known_hosts"           # default: ~/.ssh/known_hosts
     jump = "ssh://me@bastion"             # a list: one after the other
@@ -14,6 +14,7 @@ What belongs here: the TOML form, its check, and the choice of a way. What never
     context = "lab"                       # of the kubeconfig; default: its current one
     namespace = "pinproof-node7"          # made for our pods, and removed; default: a name made up
     node = "node7.example"                # its name in the cluster; default: its host name
+    transport_image = "registry.example/debian:13"   # of the pod of kube://; it has a shell
     distribution = "k3s"                       # default: by what is on it
     lab = "2s-2n-8c-smt2"                 # a lab node of `pinproof lab`: which
     allow = ["foreign-workloads", "static-pods", "reboot"]
@@ -47,6 +48,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from conformance.secret import kept
+from hil.apiserver import Server
 from hil.inspection.paths import NOT_SAID, KubeletPaths
 from hil.safety.risk import Allow
 from hil.shell import NodeError, NodeUsageError, Shell
@@ -57,6 +59,8 @@ from hil.transport.supervised import Sudo
 from topologies.errors import one_line
 
 LOCAL: Final = "local:"
+KUBE: Final = "kube://"
+_FORMS: Final = f"ssh://user@host:port, {KUBE}NODE, {LOCAL}"
 #: The name by which the password of ``--ask-sudo-password`` is kept (:mod:`conformance.secret`).
 SUDO_PASSWORD: Final = "sudo"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
@@ -83,6 +87,7 @@ class NodeAddress:
     context: str = ""
     namespace: str = ""
     node: str = ""
+    transport_image: str = ""
     lab: str = ""
     allow: frozenset[Allow] = frozenset()
     kubelet: KubeletPaths = NOT_SAID
@@ -93,18 +98,22 @@ _KEYS: Final = frozenset(field.name for field in fields(NodeAddress)) | {"distri
 
 
 def nodes(text: str) -> list[NodeAddress]:
-    """The nodes that ``ssh://user@host:port``, ``local:`` or the path of an inventory names; at
-    least one. Raises :class:`hil.shell.NodeUsageError` with the key and its line."""
+    """The nodes that ``ssh://user@host:port``, ``kube://NODE``, ``local:`` or the path of an
+    inventory names; at least one. Raises :class:`hil.shell.NodeUsageError` with the key and its
+    line."""
     if text == LOCAL:
         return [NodeAddress("this-host", LOCAL)]
     if text.startswith("ssh://"):
         host = route(text, config=Path("/nonexistent"))[-1].address.host
         return [NodeAddress(re.sub("[^A-Za-z0-9._-]", "-", host), text)]
+    if text.startswith(KUBE):
+        node = text.removeprefix(KUBE)
+        if not _SUBDOMAIN.fullmatch(node):
+            raise NodeUsageError(f"{one_line(text)}: a node of a cluster is {KUBE}NODE")
+        return [NodeAddress(node[:63], text, node=node)]
     if text.endswith(".toml"):
         return _read(Path(text))
-    raise NodeUsageError(
-        f"{one_line(text)}: a node is ssh://user@host:port, {LOCAL} or an inventory NAME.toml"
-    )
+    raise NodeUsageError(f"{one_line(text)}: a node is {_FORMS} or an inventory NAME.toml")
 
 
 def connect(address: NodeAddress) -> Shell:
@@ -114,6 +123,8 @@ def connect(address: NodeAddress) -> Shell:
     :class:`hil.shell.NodeUsageError`."""
     if address.url == LOCAL:
         return LocalShell(address.name, require_root=True)
+    if address.url.startswith(KUBE):
+        return _through_api_server(address)
     for path in address.identity:
         if not path.is_file():
             raise NodeUsageError(f"{address.name}: identity: there is no file {path}")
@@ -128,6 +139,29 @@ def connect(address: NodeAddress) -> Shell:
     shell.connect()
     try:
         shell.prove_password()
+    except BaseException:
+        shell.close()
+        raise
+    return shell
+
+
+def _through_api_server(address: NodeAddress) -> Shell:
+    from hil.transport.kube import KubeShell
+
+    if address.kubeconfig is None:
+        raise NodeUsageError(
+            f"{address.name}: {address.url} needs a kubeconfig (--kubeconfig FILE)"
+        )
+    server = Server.of(address.kubeconfig, address.context)
+    shell = KubeShell(
+        address.name,
+        server,
+        address.url.removeprefix(KUBE),
+        image=address.transport_image,
+        then=server.close,
+    )
+    try:
+        shell.connect()
     except BaseException:
         shell.close()
         raise
@@ -238,7 +272,8 @@ class _Reader:
             kubeconfig=self._optional_file(table, "kubeconfig"),
             context=self._text(table, "context"),
             namespace=self._api_name(table, "namespace", _LABEL),
-            node=self._api_name(table, "node", _SUBDOMAIN),
+            node=self._api_name(table, "node", _SUBDOMAIN) or only.node,
+            transport_image=self._text(table, "transport_image"),
             lab=self._text(table, "lab"),
             allow=self._allowed(table),
             kubelet=self._kubelet(table),
@@ -246,8 +281,8 @@ class _Reader:
 
     def _url(self, table: dict[str, Any]) -> str:
         url = self._text(table, "url")
-        if url != LOCAL and not url.startswith("ssh://"):
-            raise self._wrong("url", f"{url!r} is neither ssh://user@host:port nor {LOCAL}")
+        if url != LOCAL and not url.startswith(("ssh://", KUBE)):
+            raise self._wrong("url", f"{url!r}: a url is one of {_FORMS}")
         try:
             nodes(url)
         except NodeUsageError as error:

@@ -126,14 +126,16 @@ class Supervised:
         """To run it on this host, as long as the process ``parent`` lives."""
         return ["/bin/sh", "-c", _SUPERVISE, "sh", str(parent), *self._words()]
 
-    def command(self) -> str:
-        """To run it through a login shell of whatever kind."""
-        words = [_SUPERVISE, "sh", "", *self._words()]
+    def command(self, parent: str = "''") -> str:
+        """To run it through a login shell of whatever kind. ``parent``: a word of that shell that
+        names the process with whose end it ends; without one, the process that runs the shell."""
+        first, words = [_SUPERVISE, "sh"], self._words()
         if self.sudo is not None:
             before = _PASS_OVER if self.sudo.password else ""
-            outer = _OUTER.replace("@sudo@", self.sudo.words)
-            words = [outer, "sh", before + _SUPERVISE, *self._words(), self.token]
-        return f"exec /bin/sh -c {' '.join(map(shlex.quote, words))}"
+            first = [_OUTER.replace("@sudo@", self.sudo.words), "sh", before + _SUPERVISE]
+            words = [*words, self.token]
+        quoted = [*map(shlex.quote, first), *([] if self.sudo else [parent])]
+        return f"exec /bin/sh -c {' '.join([*quoted, *map(shlex.quote, words)])}"
 
     @property
     def before(self) -> bytes:

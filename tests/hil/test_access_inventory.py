@@ -83,7 +83,7 @@ NODE = '[[node]]\nurl = "ssh://a"\n'
     [
         (NODE + "hots = 1\n", ":3: hots: unknown key"),
         ('[[node]]\nname = "a"\n', ":1: url: missing"),
-        ('[[node]]\nurl = "http://a"\n', ":2: url: 'http://a' is neither"),
+        ('[[node]]\nurl = "http://a"\n', ":2: url: 'http://a': a url is one of"),
         ('[[node]]\nurl = "ssh://a:x"\n', ":2: url: "),
         (NODE + 'sudo = "yes"\n', ":3: sudo: 'yes' is neither true nor"),
         (NODE + 'allow = ["all"]\n', ":3: allow: 'all': it is one of"),

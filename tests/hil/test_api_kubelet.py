@@ -21,8 +21,9 @@ from conformance.pods import best_effort, guaranteed
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.inside import AREA
 from conformance.subjects.kubelet.node import KubeletNode
+from hil.apiserver import Server
 from hil.pods import ServerPods
-from hil.pods.apiserver import ClusterPods, Server
+from hil.pods.apiserver import ClusterPods
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop
 from reference.view import View

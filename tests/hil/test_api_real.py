@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 import pytest
 
 from conformance.pods import best_effort, guaranteed
+from hil.apiserver import Refused, Server, space
 from hil.inspection import NodeFacts
 from hil.pods import Image, StaticPods, read_pods
-from hil.pods.apiserver import ClusterPods, Refused, Server, space, sweep
+from hil.pods.apiserver import ClusterPods, sweep
 from hil.pods.apiserver.opening import pod_source_for, swept
 from hil.safety import NodeBusy, NotRestored, Risk
 from hil.session.leasing import LeasedNode, lease_node

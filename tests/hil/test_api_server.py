@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import pytest
 
-from hil.pods.apiserver import Refused, Server, server, sweep
+from hil.apiserver import Refused, Server, server
+from hil.pods.apiserver import sweep
 from hil.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
 from tests.support.cluster import Authority, kubeconfig
 

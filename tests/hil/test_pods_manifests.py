@@ -14,11 +14,11 @@ import pytest
 import topologies
 from conformance.kubelets.uids import renamed
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
+from hil.apiserver.space import label_of
 from hil.inspection import NodeFacts
 from hil.pods import Image, NoList, StaticPods, manifest, read_pods, refuse_if_crowded, text
 from hil.pods.apiserver import node_name
 from hil.pods.apiserver.sameness import changes
-from hil.pods.apiserver.space import label_of
 from hil.safety import RemoveFile, WriteFile
 from hil.shell import NodeUnfit
 from reference import CPUSet, Node

@@ -130,14 +130,16 @@ class Cluster:
     """One that runs. ``authority`` is what its certificates come from, ``admin`` the library's
     ``CoreV1Api`` with every right."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises :class:`NoCluster`."""
+    def __init__(self, folder: Path, *, egress: Path | None = None) -> None:
+        """``egress``: the unix socket of a proxy (HTTP CONNECT) by which it reaches its nodes.
+        Raises :class:`NoCluster`."""
         try:
             programs = find()
         except SubjectSetupError as error:
             raise NoCluster(str(error)) from error
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self._egress = egress
         self.authority = Authority(folder, "authority")
         self._running: list[subprocess.Popen[bytes]] = []
         self._over = threading.Event()
@@ -207,7 +209,7 @@ class Cluster:
     # ---- programs --------------------------------------------------------------------------
 
     def _etcd(self, program: str) -> str:
-        port, peer = _free_port(), _free_port()
+        port, peer = free_port(), free_port()
         self._start(
             program,
             f"--data-dir={self.folder}/etcd",
@@ -220,7 +222,7 @@ class Cluster:
         return f"http://127.0.0.1:{port}"
 
     def _apiserver(self, program: Path, store: str) -> str:
-        port = _free_port()
+        port = free_port()
         certificate, key = self.authority.certify("server", server=True)
         vouching, signing = self.authority.certify("accounts")
         self._start(
@@ -233,13 +235,28 @@ class Cluster:
             f"--client-ca-file={self.authority.path}",
             "--authorization-mode=RBAC",
             "--allow-privileged=true",
+            "--kubelet-preferred-address-types=InternalIP",
             "--service-account-issuer=https://pinproof.invalid",
             f"--service-account-key-file={vouching}",
             f"--service-account-signing-key-file={signing}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--endpoint-reconciler-type=none",
+            *self._egress_selector(),
         )
         return f"https://127.0.0.1:{port}"
+
+    def _egress_selector(self) -> list[str]:
+        if self._egress is None:
+            return []
+        way = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": str(self._egress)}}}
+        selector = {
+            "apiVersion": "apiserver.k8s.io/v1beta1",
+            "kind": "EgressSelectorConfiguration",
+            "egressSelections": [{"name": "cluster", "connection": way}],
+        }
+        path = self.folder / "egress.json"
+        path.write_text(json.dumps(selector))
+        return [f"--egress-selector-config-file={path}"]
 
     def _start(self, program: str, *arguments: str) -> None:
         log = (self.folder / f"{Path(program).name}.log").open("wb")
@@ -297,7 +314,8 @@ def _items(answer: Any) -> list[dict[str, Any]]:
     return list(json.loads(answer.data)["items"])
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One of loopback that nobody has now."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         return int(held.getsockname()[1])

@@ -16,8 +16,9 @@ from hil.distributions import distribution_of
 from hil.inspection import gather, kubelet_of
 from hil.inspection.script import LEFTOVERS
 from hil.safety import Guarded, RemoveFile, Risk, SetOnline, WriteFile
+from hil.safety.agent import PLACE
 from hil.session.booting import booter
-from hil.shell import NodeError
+from hil.shell import NeedsKubelet, NodeError, outlast_kubelet
 from hil.transport import NodeAddress, connect, connected, nodes
 from reference.steps import KubeletConfig
 
@@ -52,6 +53,7 @@ def runner(inventory: str, phase: str) -> None:
     (address,) = nodes(inventory)
     shell = connect(address)
     facts = gather(shell)
+    outlast_kubelet(shell)
     kubelet = kubelet_of(facts)
     flavour = distribution_of(facts)
     node = Guarded(
@@ -67,6 +69,8 @@ def runner(inventory: str, phase: str) -> None:
     if phase == "taking":
         print(phase, flush=True)
     node.__enter__()
+    if isinstance(shell, NeedsKubelet):
+        shell.outlast_boot(PLACE)
     if phase == "forgetting":
         node.offline(max(facts.online))
     else:

@@ -1,6 +1,6 @@
 """Pods through the API server of the cluster that a node belongs to.
 
-    server = Server.of(Path("admin.conf"))
+    server = Server.of(Path("admin.conf"))      # hil.apiserver
     with ClusterPods.on(server, "node7", boot_id=facts.boot_id) as pods:
         there = pods.create(pod)      # the same pod, with the uid that the server gave it
         pods.statuses()              # all of ours, one request
@@ -17,9 +17,9 @@ fault it is, as for nodes (:mod:`hil.shell`):
     +-- Refused         the server said no: rights, quota, admission, a name that is taken
 """
 
-from hil.pods.apiserver.errors import Refused
+from hil.apiserver.errors import Refused
+from hil.apiserver.server import Server
+from hil.apiserver.space import sweep
 from hil.pods.apiserver.pods import ClusterPods, node_name
-from hil.pods.apiserver.server import Server
-from hil.pods.apiserver.space import sweep
 
 __all__ = ["ClusterPods", "Refused", "Server", "node_name", "sweep"]

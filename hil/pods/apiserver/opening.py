@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 
+from hil.apiserver.server import Server
+from hil.apiserver.space import sweep
 from hil.inspection import NodeFacts, kubelet_of
 from hil.pods import Image, PodSource, ServerPods, StaticPods
 from hil.pods.apiserver.pods import ClusterPods, node_name
-from hil.pods.apiserver.server import Server
-from hil.pods.apiserver.space import sweep
 from hil.transport import NodeAddress
 
 

@@ -1,7 +1,7 @@
 """Our pods on one node of a cluster.
 
 What belongs here: creating, deleting and reading pods, and which node they are for. What never
-does: namespaces (:mod:`hil.pods.apiserver.space`), and the form of a pod
+does: namespaces (:mod:`hil.apiserver.space`), and the form of a pod
 (:mod:`hil.pods.manifests`).
 """
 
@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from hil.apiserver import space
+from hil.apiserver.errors import Refused
+from hil.apiserver.server import Server, metadata
 from hil.inspection import NodeFacts
-from hil.pods.apiserver import space
-from hil.pods.apiserver.errors import Refused
 from hil.pods.apiserver.sameness import changes
-from hil.pods.apiserver.server import Server, metadata
 from hil.pods.manifests import Image, manifest
 from hil.pods.statuses import NoList, PodStatus, read_pods
 from hil.shell import NodeUnfit, NodeUsageError

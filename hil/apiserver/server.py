@@ -1,8 +1,8 @@
 """An API server, as its kubeconfig names it: requests bounded in time and size, answers as JSON.
 
 What belongs here: the client library, and nothing of it is seen elsewhere but its exceptions
-(:mod:`hil.pods.apiserver.explaining`). What never does: what is asked for
-(:mod:`hil.pods.apiserver.pods`).
+(:mod:`hil.apiserver.explaining`). What never does: what is asked for
+(:mod:`hil.pods.apiserver.pods`, :mod:`hil.transport.kube.pod`).
 
 Answers are taken as the server wrote them and read by us: the library's own types refuse what a
 server of another release says.
@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hil.shell import NodeTimeout, NodeUnfit, NodeUsageError
+from hil.apiserver.tunnel import Declined, Tunnel, opened
+from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
 from topologies.errors import one_line
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _DEADLINE: Final = 60.0
 _LIMIT: Final = 32 << 20
 _CHUNK: Final = 1 << 16
 _LARGEST: Final = 1 << 20
+_NOT_FOUND: Final = 404
 #: How often a server that is busy is asked again, and for how long it may make us wait.
 _BUSY: Final = 3
 _WAIT: Final = 10
@@ -76,11 +78,11 @@ class Server:
 
     def ask(self, method: str, what: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a method of the library's ``CoreV1Api``; the answer as JSON. ``what`` is being done,
-        for a person. Raises what :mod:`hil.pods.apiserver` lists."""
+        for a person. Raises what :mod:`hil.apiserver` lists."""
         import urllib3.exceptions
         from kubernetes.client.exceptions import OpenApiException
 
-        from hil.pods.apiserver.explaining import as_node_error
+        from hil.apiserver.explaining import as_node_error
 
         call: Call = getattr(self._core, method)
         try:
@@ -93,6 +95,28 @@ class Server:
         except (OpenApiException, urllib3.exceptions.HTTPError, OSError) as error:
             raise as_node_error(error, self.url, what) from error
         return _object(text, f"{self.url}: cannot {what}")
+
+    def tunnel(self, path: str, what: str, upgrade: Mapping[str, str]) -> Tunnel:
+        """A connection that the server upgrades to another protocol, as the headers ``upgrade``
+        ask. ``what`` is being done, for a person. A failure behind the server is
+        :class:`hil.shell.NodeUnreachable`; else raises what :mod:`hil.apiserver` lists."""
+        from kubernetes.client.exceptions import ApiException
+
+        from hil.apiserver.explaining import as_node_error
+
+        auth: dict[str, str] = {}
+        client: Any = self._core.api_client
+        client.update_params_for_auth(auth, [], ["BearerToken"], path, "GET", None)
+        try:
+            return opened(client.configuration, auth, path, upgrade, _READ)
+        except Declined as declined:
+            answer = ApiException(status=declined.status)
+            answer.body = declined.body
+            error = as_node_error(answer, self.url, what)
+            gone = declined.behind or declined.status == _NOT_FOUND
+            raise NodeUnreachable(str(error)) if gone else error from declined
+        except (NodeUnreachable, NodeTimeout) as error:
+            raise type(error)(f"{self.url}: cannot {what}: {error}") from error
 
     def close(self) -> None:
         """Let go of connections and credentials. May be called twice."""

@@ -16,9 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from hil.pods.apiserver.errors import Refused
-from hil.pods.apiserver.server import Server, items, metadata
-from hil.pods.manifests import LABEL, LABELS
+from hil.apiserver.errors import Refused
+from hil.apiserver.server import Server, items, metadata
 from hil.shell import NodeError, NodeUnfit, NodeUsageError
 from topologies.errors import one_line
 
@@ -27,6 +26,11 @@ PATIENCE: Final = 60.0
 SERVICE_ACCOUNT: Final = "pinproof"
 #: Which node a namespace is for.
 NODE: Final = "pinproof/node"
+#: What of ours is labelled with, wherever it can be.
+LABEL: Final = "app.kubernetes.io/managed-by"
+LABELS: Final = {LABEL: "pinproof"}
+#: Seconds after which a kubelet ends a pod that nobody came back for.
+LONGEST: Final = 6 * 3600
 OURS: Final = f"{LABEL}={LABELS[LABEL]}"
 _VALUE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _NOT_FOUND: Final = 404
@@ -35,15 +39,17 @@ _PAUSE: Final = 0.3
 _UNBOUND: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
 
 
-def make(server: Server, node: str, name: str = "", *, seconds: float = PATIENCE) -> str:
+def make(
+    server: Server, node: str, name: str = "", *, seconds: float = PATIENCE, label: str = NODE
+) -> str:
     """Make a namespace for this node, with an account of its own: the cluster's default one comes
     later, and until then pods are refused. Its name. ``name``: call it so; one of ours for this
-    node that is on its way out is waited for.
+    node that is on its way out is waited for. ``label``: what it names the node by.
 
     Raises :class:`hil.shell.NodeUsageError` for a name that somebody else has.
     """
     chosen = name or f"pinproof-{secrets.token_hex(4)}"
-    _create(server, chosen, node, seconds)
+    _create(server, chosen, node, seconds, label)
     account = {
         "metadata": {"name": SERVICE_ACCOUNT, "labels": LABELS},
         "automountServiceAccountToken": False,
@@ -57,8 +63,8 @@ def make(server: Server, node: str, name: str = "", *, seconds: float = PATIENCE
     return chosen
 
 
-def _create(server: Server, name: str, node: str, seconds: float) -> None:
-    labels = {**LABELS, **_UNBOUND, NODE: label_of(node)}
+def _create(server: Server, name: str, node: str, seconds: float, label: str) -> None:
+    labels = {**LABELS, **_UNBOUND, label: label_of(node)}
     body = {"metadata": {"name": name, "labels": labels}}
     until = time.monotonic() + seconds
     while True:
@@ -99,13 +105,13 @@ def label_of(node: str) -> str:
     return hashlib.sha256(node.encode()).hexdigest()[:40]
 
 
-def left_over(server: Server, node: str) -> list[str]:
+def left_over(server: Server, node: str, *, label: str = NODE) -> list[str]:
     """The namespaces of ours for this node; not those that the cluster removes already, without a
     pod of ours in them."""
     found = server.ask(
         "list_namespace",
         "list namespaces",
-        label_selector=f"{OURS},{NODE}={label_of(node)}",
+        label_selector=f"{OURS},{label}={label_of(node)}",
     )
     return [
         str(one["name"])

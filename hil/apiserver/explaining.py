@@ -13,7 +13,7 @@ from typing import Any, Final
 import urllib3.exceptions as http
 from kubernetes.client.exceptions import ApiException
 
-from hil.pods.apiserver.errors import Refused
+from hil.apiserver.errors import Refused
 from hil.shell import NodeError, NodeTimeout, NodeUnreachable
 from topologies.errors import one_line
 

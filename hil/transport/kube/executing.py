@@ -1,0 +1,209 @@
+"""Scripts by exec: the API server, the node's kubelet and its runtime carry the streams.
+
+What belongs here: websocket frames, and the words that the pod runs. What never does: the pod.
+
+The protocol is ``v4.channel.k8s.io``, which every release and runtime speaks: one frame is one
+stream's piece, its first byte the stream. It cannot close stdin, so the words are told how long
+script and stdin are. What comes after them is nothing, and its end is the end of the connection: a
+``cat`` that reads it is the process whose end tells the watcher of the script that the runner is
+gone (:mod:`hil.transport.supervised`).
+
+The words enter the mount namespace of the node's first process, and then leave the pod's cgroup for
+the one of that process. So the script sees the node's files, and neither the end of the pod nor
+a cpuset that the kubelet writes reaches it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from hil.apiserver.server import Server
+from hil.apiserver.tunnel import Tunnel
+from hil.shell import NodeUnfit, NodeUnreachable
+from hil.transport.kube.talk import STATUS, TunnelTalk
+from topologies.errors import one_line
+
+PROTOCOL: Final = "v4.channel.k8s.io"
+_CHUNK: Final = 1 << 15
+_BINARY, _CLOSE, _PING, _PONG = 2, 8, 9, 10
+#: What stands before a line that these words say, and not the script.
+SAYS: Final = "pinproof-entry:"
+#: Programs that enter a mount namespace: the image's, else the node's own.
+_ENTERS: Final = (
+    "nsenter",
+    "busybox nsenter",
+    "chroot /proc/1/root nsenter",
+    "busybox chroot /proc/1/root nsenter",
+)
+#: On the node: process $q goes from the pod's cgroup into that of the first process.
+_LEAVES: Final = (
+    "while IFS=: read -r h c d; do case $c in "
+    "'') m=; [ -e /sys/fs/cgroup/cgroup.procs ] || m=/unified ;; "
+    "name=*) m=/${c#name=} ;; *) m=/$c ;; esac; "
+    '{ echo $q >"/sys/fs/cgroup$m${d%/}/cgroup.procs"; } 2>/dev/null; done </proc/1/cgroup; '
+    "while IFS= read -r c <&4 && IFS= read -r d <&5; do "
+    f'[ "$c" = "$d" ] || {{ echo "{SAYS} its processes cannot leave the cgroup of the pod" >&2; '
+    "exit 126; }; done 4</proc/1/cgroup 5</proc/$q/cgroup; unset h d m q; "
+)
+#: $1 and $2 are the lengths of command and stdin.
+_RUNS: Final = (
+    'c=$(head -c "$1"); '
+    'sh -c \'echo $$; [ "$1" = 0 ] || head -c "$1"; exec cat >/dev/null\' sh "$2" 2>/dev/null | '
+    '{ IFS= read -r p; (eval "$c"); r=$?; kill -PIPE "$p" 2>/dev/null; exit $r; }'
+)
+_FINDS: Final = (
+    f"for w in {' '.join(repr(one) for one in _ENTERS)}; do "
+    '$w -t 1 -m -- /bin/sh -c : >/dev/null 2>&1 && { echo "$w"; '
+    "command -v perl >/dev/null && echo perl; exit 0; }; done; "
+    f'echo "{SAYS} no nsenter of image or node enters the mount namespace of a /bin/sh" >&2; '
+    "exit 125"
+)
+#: How the words call the process whose end is the end of the connection.
+PARENT: Final = '"$p"'
+
+
+class Frames:
+    """The form of exec, on the runner's side."""
+
+    def __init__(self, name: str) -> None:
+        self.sign = framed(b"", _PING)
+        self._name = name
+        self._buffer = bytearray()
+        self._replies = bytearray()
+        self._stream = 0
+
+    def replies(self) -> bytes:
+        """See :class:`hil.transport.kube.talk.Form`."""
+        replies, self._replies = bytes(self._replies), bytearray()
+        return replies
+
+    def read(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """See :class:`hil.transport.kube.talk.Form`."""
+        self._buffer += data
+        while (found := _first(self._buffer)) is not None:
+            code, payload, size = found
+            del self._buffer[:size]
+            if code == _PING:
+                self._replies += framed(payload, _PONG)
+            elif code in (0, 1, _BINARY):
+                if code and payload:
+                    self._stream, payload = payload[0], payload[1:]
+                yield self._stream, payload
+
+    def status(self, data: bytes) -> int:
+        """See :class:`hil.transport.kube.talk.Form`."""
+        try:
+            said: Any = json.loads(data)
+            if said["status"] == "Success":
+                return 0
+            causes = (said.get("details") or {}).get("causes") or []
+            codes = [one["message"] for one in causes if one.get("reason") == "ExitCode"]
+            message = str(said.get("message") or "no reason given")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            codes, message = [], data.decode("utf-8", "replace")
+        if codes and str(codes[0]).isdecimal():
+            return int(codes[0])
+        raise _failed(self._name, message)
+
+
+def _failed(name: str, message: str) -> NodeUnfit | NodeUnreachable:
+    said = one_line(" ".join(message.split()), limit=300)
+    if "no such file" in message or "not found in $PATH" in message or "executable" in message:
+        return NodeUnfit(f"{name}: the transport image has no shell: {said}")
+    return NodeUnreachable(f"{name}: the node ended a command without its exit status: {said}")
+
+
+def _first(data: bytearray) -> tuple[int, bytes, int] | None:
+    """The first frame: its kind, what it carries, and its size; ``None``: there is no whole one.
+    A server's frames are not masked."""
+    if len(data) < 2:
+        return None
+    length, at = data[1] & 0x7F, 2
+    for mark, size in ((126, 2), (127, 8)):
+        if length == mark:
+            if len(data) < 2 + size:
+                return None
+            length, at = int.from_bytes(data[2 : 2 + size]), 2 + size
+            break
+    if len(data) < at + length:
+        return None
+    return data[0] & 0x0F, bytes(data[at : at + length]), at + length
+
+
+def framed(payload: bytes, code: int = _BINARY) -> bytes:
+    """A client's frame, masked as the protocol wants it."""
+    size, mask = len(payload), os.urandom(4)
+    if size < 126:
+        head = bytes([0x80 | code, 0x80 | size])
+    elif size < 1 << 16:
+        head = bytes([0x80 | code, 0xFE]) + size.to_bytes(2)
+    else:
+        head = bytes([0x80 | code, 0xFF]) + size.to_bytes(8)
+    key = int.from_bytes((mask * (size // 4 + 1))[:size])
+    return head + mask + (int.from_bytes(payload) ^ key).to_bytes(size)
+
+
+class Exec:
+    """The way by exec into one pod. Once :meth:`found` has read what the image has, ``enter`` is
+    what enters the node, and ``perl`` whether a relay can be run from the image."""
+
+    parent: Final = PARENT
+
+    def __init__(self, name: str, server: Server, namespace: str, pod: str) -> None:
+        self._name, self._server = name, server
+        self._path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec"
+        self.enter = ""
+        self.perl = False
+
+    def found(self, text: str) -> None:
+        """The image has what :meth:`find` printed."""
+        self.enter, _, rest = text.partition("\n")
+        self.perl = bool(rest)
+
+    def find(self, limit: int) -> TunnelTalk:
+        """Which program of the image enters the node."""
+        return self._talk(["sh", "-c", _FINDS], iter(()), limit)
+
+    def begin(self, command: str, stdin: bytes, limit: int) -> TunnelTalk:
+        """Run a command of the node's. Raises :class:`hil.shell.NodeUnreachable`."""
+        enter = f'exec {self.enter} -t 1 -m -- /bin/sh -c "$3" sh "$1" "$2"'
+        return self._begin(enter, f"q=$$; {_LEAVES}{_RUNS}", command, stdin, limit)
+
+    def begin_in_image(self, command: str, stdin: bytes, limit: int) -> TunnelTalk:
+        """Run a command of the image's, outside of the pod's cgroup too."""
+        leave = f'{self.enter} -t 1 -m -- /bin/sh -c "$3" sh "$$" || exit; '
+        return self._begin(leave + _RUNS, f"q=$1; {_LEAVES}", command, stdin, limit)
+
+    def _begin(
+        self, first: str, on_node: str, command: str, stdin: bytes, limit: int
+    ) -> TunnelTalk:
+        text = command.encode()
+        words = ["sh", "-c", first, "sh", str(len(text)), str(len(stdin)), on_node]
+        body = text + stdin
+        pieces = (body[at : at + _CHUNK] for at in range(0, len(body), _CHUNK))
+        return self._talk(words, (framed(b"\0" + one) for one in pieces), limit)
+
+    def _talk(self, words: list[str], sending: Iterator[bytes], limit: int) -> TunnelTalk:
+        streams = [("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
+        query = urlencode([*(("command", one) for one in words), *streams])
+        tunnel = self._opened(f"{self._path}?{query}")
+        return TunnelTalk(self._name, tunnel, Frames(self._name), sending, limit)
+
+    def _opened(self, path: str) -> Tunnel:
+        upgrade = {
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": base64.b64encode(secrets.token_bytes(16)).decode(),
+            "Sec-WebSocket-Protocol": PROTOCOL,
+        }
+        return self._server.tunnel(path, f"run a command on {self._name}", upgrade)
+
+
+__all__ = ["PARENT", "STATUS", "Exec", "Frames", "framed"]

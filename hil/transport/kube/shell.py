@@ -1,0 +1,223 @@
+"""A shell on a node through its API server: one exec for each script, or one call of the relay.
+
+What belongs here: which way a script goes, and what happens where a way breaks. What never does:
+the ways.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from hil.apiserver.server import Server
+from hil.shell import DEADLINE, LIMIT, Done, NodeError, NodeTimeout, NodeUnfit, NodeUnreachable
+from hil.transport.bounded import BoundedShell
+from hil.transport.kube.executing import SAYS, Exec
+from hil.transport.kube.pod import IMAGE, NAME, TransportPod
+from hil.transport.kube.relay import END, Relay, new_key, starting
+from hil.transport.kube.talk import TunnelTalk
+from hil.transport.supervised import Supervised
+from topologies.errors import one_line
+
+#: Seconds that the pod may take to run: it may have to be pulled, on a node that is slow.
+_STARTS: Final = 180.0
+#: Seconds that a way which was broken may take to be there again, in one call.
+_AGAIN: Final = 30.0
+_AFTER: Final = 5.0
+#: Seconds after which a relay that is not there is taken for ended, and not for one of a node that
+#: boots.
+_BACK: Final = 120.0
+
+Begin = Callable[[str, bytes, int], TunnelTalk]
+
+
+class KubeShell(BoundedShell[TunnelTalk]):
+    """:class:`hil.shell.Shell` on a node of a cluster. :meth:`connect` makes the pod, :meth:`close`
+    takes it away. A connection that broke raises :class:`NodeUnreachable` once; the next run looks
+    for the pod, and makes another where it is gone."""
+
+    def __init__(
+        self,
+        name: str,
+        server: Server,
+        node: str,
+        *,
+        image: str = "",
+        then: Callable[[], None] = lambda: None,
+        patience: float = _STARTS,
+    ) -> None:
+        """``then`` is called when the shell is closed."""
+        super().__init__(name, root=True)
+        self._server, self._node, self._image = server, node, image or IMAGE
+        self._then, self._patience = then, patience
+        self._pod: TransportPod | None = None
+        self._exec: Exec | None = None
+        self._outlasts = False
+        self._relay: Relay | None = None
+        #: When the relay was first not there, of ``time.monotonic``; 0 while it is.
+        self._lost = 0.0
+
+    def connect(self) -> None:
+        """The pod runs, and a shell of the node answers in it. Raises what :mod:`hil.apiserver`
+        lists."""
+        with self._lock:
+            self._ready()
+
+    def outlast_kubelet(self) -> None:
+        """From now on scripts reach the node while its kubelet is down, and the pod is gone. Raises
+        :class:`hil.shell.NodeUnfit` where neither image nor node has the program for that, and
+        where the API server does not reach the node's ports."""
+        self._outlasts = True
+        try:
+            self.run(":")
+        except NodeUnreachable as error:
+            raise NodeUnfit(
+                f"{self.name}: a run that stops the kubelet needs an API server that reaches the "
+                f"node's own ports (nodes/proxy): {error}"
+            ) from error
+
+    def outlast_boot(self, folder: str) -> None:
+        """From now on scripts reach the node after a boot, whether its kubelet comes up or not.
+        ``folder`` is the one of the node's agent, which starts the relay again. A node without perl
+        is reached only once its kubelet is up."""
+        with self._lock:
+            relay = self._relay
+            assert relay is not None, "a run that boots a node may stop its kubelet"
+            try:
+                self._relay = self._relayed(relay.begin, relay.parent, starting(folder))
+            except NodeUnfit:
+                return
+        _ends(relay.begin, END)
+
+    def close(self) -> None:
+        """As :meth:`hil.shell.Shell.close`."""
+        with self._lock:
+            relay, self._relay = self._relay, None
+            try:
+                if relay is not None:
+                    _ends(relay.begin, END)
+                self._leave_pod()
+            finally:
+                self._then()
+
+    def _leave_pod(self) -> None:
+        pod, self._pod, self._exec = self._pod, None, None
+        if pod is not None:
+            pod.remove()
+
+    def _ready(self) -> Exec:
+        if self._exec is not None:
+            return self._exec
+        if self._pod is None:
+            patience = _AGAIN if self._lost else self._patience
+            self._pod = TransportPod.started(
+                self._server, self._node, self._image, patience=patience
+            )
+        else:
+            self._pod.await_running(_AGAIN)
+        way = Exec(self.name, self._server, self._pod.namespace, NAME)
+        status, talk = self._asked(way.find(LIMIT))
+        if status != 0:
+            raise NodeUnfit(f"{self.name}: {_said(talk) or f'exec ended with status {status}'}")
+        way.found(talk.out.decode("ascii", "replace"))
+        self._exec = way
+        return way
+
+    def _asked(self, talk: TunnelTalk) -> tuple[int, TunnelTalk]:
+        """Carry on one of our own conversations, to its end."""
+        self.trips += 1
+        try:
+            if not talk.until(time.monotonic() + _AGAIN):
+                raise NodeTimeout(f"{self.name}: no answer in {_AGAIN:g} s")
+            return talk.status, talk
+        finally:
+            talk.close()
+
+    def _way(self) -> Exec | Relay:
+        with self._lock:
+            if not self._outlasts:
+                return self._ready()
+            if self._relay is None:
+                way = self._ready()
+                # Without the pod, nothing of ours is in the cgroups that are judged.
+                begin, enter = way.begin, ""
+                if way.perl:
+                    begin, enter = way.begin_in_image, f"{way.enter} -t 1 -m --"
+                self._relay = self._relayed(begin, way.parent, starting(enter=enter))
+                self._leave_pod()
+            return self._relay
+
+    def _relayed(self, begin: Begin, parent: str, script: str) -> Relay:
+        """Start one."""
+        key = new_key()
+        run = Supervised.of(script, DEADLINE, root=True)
+        status, talk = self._asked(begin(run.command(parent), f"{key}\n".encode(), LIMIT))
+        if said := _said(talk):
+            raise NodeUnfit(f"{self.name}: {said}")
+        started = run.done(status, bytes(talk.out), bytes(talk.aside), node=self.name)
+        return Relay(self.name, self._server, self._node, key=key, started=started)
+
+    def _began(self, run: Supervised, stdin: bytes, limit: int) -> TunnelTalk:
+        relay = self._relay
+        try:
+            if relay is not None and (talk := self._relays(relay, run, stdin, limit)):
+                return talk
+            way = self._way()
+            return way.begin(run.command(way.parent), stdin, limit)
+        except NodeUnreachable:
+            self._relay = self._relay or relay
+            self._broken()
+            raise
+
+    def _relays(self, relay: Relay, run: Supervised, stdin: bytes, limit: int) -> TunnelTalk | None:
+        """``None``: it is not there, and will not be. After a boot the same is there again."""
+        try:
+            talk = relay.begin(run.command(relay.parent), stdin, limit)
+        except NodeUnreachable:
+            now = time.monotonic()
+            self._lost = self._lost or now
+            if now - self._lost < _BACK:
+                raise
+            self._relay = None
+            return None
+        self._lost = 0.0
+        return talk
+
+    def _broken(self) -> None:
+        with self._lock:
+            self._exec = None
+
+    def _kill(self, run: Supervised, talk: TunnelTalk) -> None:
+        """By a second command; where that cannot be had, the watcher on the node does it."""
+        way: Exec | Relay | None = self._relay or self._exec
+        command = run.killing(bytes(talk.out))
+        if command and way is not None:
+            _ends(way.begin, command)
+
+    def _done(self, run: Supervised, talk: TunnelTalk) -> Done:
+        try:
+            if said := _said(talk):
+                raise NodeUnfit(f"{self.name}: {said}")
+            return run.done(talk.status, bytes(talk.out), bytes(talk.aside), node=self.name)
+        except NodeUnreachable:
+            self._broken()
+            raise
+
+
+def _said(talk: TunnelTalk) -> str:
+    """What the words around a script said."""
+    before, mark, after = talk.aside.decode("utf-8", "replace").partition(SAYS)
+    return one_line(after) if mark and not before.strip() else ""
+
+
+def _ends(begin: Begin, command: str) -> None:
+    """Run a command whose answer nobody needs."""
+    try:
+        talk = begin(command, b"", LIMIT)
+        try:
+            talk.until(time.monotonic() + _AFTER)
+        finally:
+            talk.close()
+    except NodeError:
+        return

@@ -1,0 +1,160 @@
+"""The way to a node through its API server: exec, and the relay that outlasts a kubelet. What is
+said is real; a small server on loopback stands for API server, kubelet and pod."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hil.apiserver import Server
+from hil.shell import NodeTimeout, NodeUnreachable, NodeUsageError
+from hil.transport import connect, nodes
+from hil.transport.kube import KubeShell
+from hil.transport.kube.pod import TransportPod
+from hil.transport.kube.relay import END
+from tests.hil.test_access_shells import alive, gone
+from tests.support.cluster import kubeconfig
+from tests.support.exec_server import ExecServer
+from tests.support.until import until
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a node's scripts run as root")
+
+
+class Pod:
+    """One that runs."""
+
+    namespace = "pinproof-transport-test"
+
+    def await_running(self, patience: float) -> None:
+        pass
+
+    def remove(self) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExecServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(TransportPod, "started", lambda *a, **k: Pod())
+    made = ExecServer(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def api(server: ExecServer, tmp_path: Path) -> Server:
+    authority, path = tmp_path / "a.crt", tmp_path / "kubeconfig"
+    authority.touch()
+    return Server.of(kubeconfig(path, server.url, authority, (authority, authority)))
+
+
+@pytest.fixture(params=["exec", "relay", "relay of the node"])
+def shell(request: pytest.FixtureRequest, server: ExecServer, api: Server) -> Iterator[KubeShell]:
+    if request.param == "relay of the node":
+        (server.image / "perl").unlink()
+    made = KubeShell("node1", api, "node1", then=api.close)
+    made.connect()
+    if request.param != "exec":
+        made.outlast_kubelet()
+    yield made
+    made.close()
+
+
+def test_status_streams_and_stdin(shell: KubeShell) -> None:
+    before = shell.trips
+    done = shell.run("echo out; echo err >&2; cat; exit 3", stdin=b"in\0\xff")
+    assert (done.status, done.stdout, done.stderr) == (3, b"out\nin\0\xff", b"err\n")
+    assert shell.run("kill -9 $$").status == -9
+    assert shell.trips == before + 2
+
+
+def test_large_input_and_output_do_not_wait_for_each_other(shell: KubeShell) -> None:
+    data = os.urandom(1 << 20)
+    assert shell.run("cat", stdin=data).stdout == data
+    assert shell.run("exec <&-; echo done", stdin=b"x" * (4 << 20)).text == "done\n"
+
+
+def test_a_deadline_ends_the_command_and_its_children(shell: KubeShell) -> None:
+    with pytest.raises(NodeTimeout, match="took longer"):
+        shell.run("export MARK=pinproof-late-kube; (sleep 60 & sleep 60) & sleep 60", deadline=1)
+    assert gone("MARK=pinproof-late-kube")
+    with pytest.raises(NodeTimeout, match="wrote more than 1000 bytes"):
+        shell.run("export MARK=pinproof-late-kube; yes", limit=1000)
+    assert gone("MARK=pinproof-late-kube")
+
+
+def test_a_connection_that_is_cut_ends_what_ran(server: ExecServer, shell: KubeShell) -> None:
+    """And the next script makes a new one."""
+
+    def cut() -> None:
+        assert until(lambda: alive("MARK=pinproof-cut-kube"))
+        server.cut()
+
+    cutter = threading.Thread(target=cut)
+    cutter.start()
+    with pytest.raises(NodeUnreachable, match="connection broke"):
+        shell.run("export MARK=pinproof-cut-kube; sleep 60; sleep 61")
+    cutter.join()
+    assert gone("MARK=pinproof-cut-kube")
+    assert shell.run("echo again").text == "again\n"
+
+
+def test_without_a_kubelet_only_the_relay_reaches_the_node(
+    server: ExecServer, shell: KubeShell, request: pytest.FixtureRequest
+) -> None:
+    server.kubelet = False
+    if request.node.callspec.params["shell"] != "exec":
+        assert shell.run("echo in").text == "in\n"
+        server.kubelet = True
+        return
+    with pytest.raises(NodeUnreachable, match="error dialing backend") as caught:
+        shell.run("echo in")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_boot_ends_a_relay_and_the_agent_starts_it_again(
+    server: ExecServer, api: Server, tmp_path: Path
+) -> None:
+    """The kubelet does not come up; the way is there again."""
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    with contextlib.closing(KubeShell("node1", api, "node1", then=api.close)) as shell:
+        shell.connect()
+        shell.outlast_kubelet()
+        shell.outlast_boot(str(folder))
+        assert (folder / "relay").stat().st_mode & 0o077 == 0
+        server.kubelet = False
+        shell.run(END + "; sleep 0.2")
+        with pytest.raises(NodeUnreachable, match="cannot run a command on node1"):
+            shell.run("echo down")
+        subprocess.run(["sh", folder / "relay"], check=True, timeout=10)
+        assert shell.run("echo up").text == "up\n"
+    relays = ["pgrep", "-f", f"{folder}/relay.pl"]
+    assert until(lambda: subprocess.run(relays, capture_output=True, check=False).returncode == 1)
+
+
+def test_a_relay_runs_nothing_without_its_key(shell: KubeShell) -> None:
+    relay: Any = shell._relay
+    if relay is None:
+        return
+    right, relay._key = relay._key, "0" * 64
+    with pytest.raises(NodeUnreachable):
+        shell.run("touch /tmp/pinproof-never")
+    assert not Path("/tmp/pinproof-never").exists()
+    relay._key = right
+
+
+def test_a_node_of_a_cluster_needs_a_kubeconfig_and_a_name() -> None:
+    (address,) = nodes("kube://node7")
+    assert (address.name, address.node) == ("node7", "node7")
+    with pytest.raises(NodeUsageError, match="needs a kubeconfig"):
+        connect(address)
+    with pytest.raises(NodeUsageError, match="a node of a cluster is kube://NODE"):
+        nodes("kube://NOT_A_NODE/x")

@@ -1,0 +1,190 @@
+"""The pod that is the way to a node: a real API server, whose kubelet's part is played by hand."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from hil.apiserver import Server
+from hil.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
+from hil.transport import NodeAddress, connect, nodes
+from hil.transport.kube import KubeShell
+from hil.transport.kube import pod as pods
+from tests.support.cluster import Cluster
+from tests.support.until import until
+
+NODE = "node7.example"
+READY = {"type": "Ready", "status": "True"}
+#: What an image without a shell comes to, as containerd 2.1 and the kubelet of 1.36 have it.
+NO_SHELL = (
+    'failed to create containerd task: failed to start: exec: "sh": executable file not found in '
+    "$PATH"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def node(cluster: Cluster) -> Iterator[None]:
+    """Its kubelet confirms at once that a pod which is deleted has ended."""
+    cluster.add_node(NODE)
+    _condition(cluster, READY)
+    over = threading.Event()
+
+    def confirm() -> None:
+        while not over.wait(0.1):
+            for one in cluster.admin.list_pod_for_all_namespaces().items:
+                if one.metadata.deletion_timestamp:
+                    with contextlib.suppress(ApiException):  # it is gone already
+                        cluster.confirm(one.metadata.namespace, one.metadata.name)
+
+    thread = threading.Thread(target=confirm, daemon=True)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+def _condition(cluster: Cluster, condition: dict[str, str]) -> None:
+    cluster.admin.patch_node_status(NODE, {"status": {"conditions": [condition]}})
+
+
+@pytest.fixture
+def address(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> NodeAddress:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    (found,) = nodes(f"kube://{NODE}")
+    return replace(found, kubeconfig=cluster.admin_kubeconfig)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(cluster: Cluster) -> Iterator[None]:
+    yield
+
+    def names() -> list[str]:
+        found = [one.metadata.name for one in cluster.admin.list_namespace().items]
+        return [one for one in found if one.startswith("pinproof")]
+
+    assert until(lambda: not names(), 10), names()
+
+
+def _refused(address: NodeAddress, kind: type[NodeError], said: str) -> str:
+    with pytest.raises(kind, match=re.escape(said)) as caught:
+        connect(address)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_cluster_without_that_node(address: NodeAddress) -> None:
+    other = replace(address, url="kube://node8")
+    _refused(other, NodeUsageError, "the cluster has no node 'node8'")
+
+
+def test_a_context_that_the_kubeconfig_lacks(address: NodeAddress) -> None:
+    _refused(replace(address, context="lab9"), NodeUsageError, "lab9")
+
+
+def test_a_node_that_is_not_ready(address: NodeAddress, cluster: Cluster) -> None:
+    _condition(cluster, {**READY, "status": "Unknown", "message": "Kubelet stopped posting status"})
+    said = _refused(address, NodeUnreachable, "the node is not Ready")
+    assert said.endswith(": Kubelet stopped posting status")
+    _condition(cluster, READY)
+
+
+def test_a_user_without_rights(address: NodeAddress, cluster: Cluster) -> None:
+    nobody = replace(address, kubeconfig=cluster.kubeconfig("nobody"))
+    said = _refused(nobody, NodeError, 'cannot get resource "nodes"')
+    assert said.count("nobody") >= 1
+
+
+def test_a_cluster_that_admits_no_privileged_pod(
+    address: NodeAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its namespaces are not labelled by who makes them."""
+    unbound = {"pod-security.kubernetes.io/enforce": "baseline"}
+    monkeypatch.setattr("hil.apiserver.space._UNBOUND", unbound)
+    _refused(address, NodeError, "violates PodSecurity")
+
+
+def _played(
+    monkeypatch: pytest.MonkeyPatch, cluster: Cluster, status: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """A kubelet reports this of each transport pod, once it is made. The pods, as they were."""
+    seen: list[dict[str, Any]] = []
+    create = pods.TransportPod._create
+
+    def report(pod: pods.TransportPod) -> None:
+        create(pod)
+        seen.append(pod._read() or {})
+        cluster.report(pod.namespace, pods.NAME, status)
+
+    monkeypatch.setattr(pods.TransportPod, "_create", report)
+    return seen
+
+
+def _waiting(reason: str, message: str) -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    container = {"name": pods.NAME, "image": "docker.io/library/none:1", "imageID": ""}
+    one = {**container, "ready": False, "restartCount": 0, "state": state}
+    return {"phase": "Pending", "containerStatuses": [one]}
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("ErrImagePull", "dial tcp: lookup docker.io: no such host"),
+        ("RunContainerError", NO_SHELL),
+    ],
+)
+def test_an_image_that_cannot_run(
+    reason: str,
+    message: str,
+    address: NodeAddress,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _played(monkeypatch, cluster, _waiting(reason, message))
+    said = _refused(address, NodeUnfit, "the transport pod cannot run the image")
+    assert "--transport-image" in said
+    assert said.endswith(f"{reason}: {message}")
+
+
+def test_a_kubelet_that_rejects_the_pod(
+    address: NodeAddress, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = {"phase": "Failed", "reason": "OutOfpods", "message": "Node didn't have enough: pods"}
+    _played(monkeypatch, cluster, status)
+    _refused(address, NodeUnfit, "its kubelet rejects the transport pod: OutOfpods")
+
+
+def test_a_pod_that_never_starts(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = Server.of(cluster.admin_kubeconfig)
+    with (
+        contextlib.closing(KubeShell("n", server, NODE, then=server.close, patience=1.0)) as shell,
+        pytest.raises(NodeTimeout, match="the transport pod does not run after 1 s"),
+    ):
+        shell.connect()
+
+
+def test_the_pod_names_its_owner_its_node_and_its_end(
+    address: NodeAddress, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs; exec then ends at a node that is not there."""
+    state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    one = {"name": pods.NAME, "image": "i", "imageID": "", "ready": True, "restartCount": 0}
+    running = {"phase": "Running", "containerStatuses": [{**one, "state": state}]}
+    seen = _played(monkeypatch, cluster, running)
+    _refused(address, NodeUnreachable, "run a command on")
+    (pod,) = seen
+    spec = pod["spec"]
+    assert re.fullmatch(r"\S+@\S+, pid \d+: .*", pod["metadata"]["annotations"]["pinproof/owner"])
+    assert (spec["nodeName"], spec["hostPID"]) == (NODE, True)
+    assert {"operator": "Exists"} in spec["tolerations"]
+    assert 0 < spec["activeDeadlineSeconds"] <= 6 * 3600
+    assert pod["status"]["qosClass"] == "BestEffort"
+    assert "resources" not in spec["containers"][0] or not spec["containers"][0]["resources"]

@@ -1,0 +1,138 @@
+"""A small server that speaks exec's websocket protocol (``v4.channel.k8s.io``) and runs the words
+on this host, and that carries ``nodes/proxy`` to a port of this host. No API server, no kubelet and
+no pod: what those do is for tests on a booted node."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+#: Runs a command where a node's namespace would be entered: ``nsenter -t 1 -m -- COMMAND``.
+_NSENTER = '#!/bin/sh\nshift 4\nPATH={path}\nexec "$@"\n'
+
+
+class ExecServer:
+    """On loopback. ``kubelet`` is whether exec is served; ``cut`` ends what is carried."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kubelet = True
+        #: What the image has: the first programs of the node's, and a way to the others.
+        self.image = folder / "image"
+        self.image.mkdir()
+        for name in ("sh", "head", "cat", "sha256sum", "perl"):
+            (self.image / name).symlink_to(shutil.which(name) or name)
+        (self.image / "nsenter").write_text(_NSENTER.format(path=os.environ["PATH"]))
+        (self.image / "nsenter").chmod(0o755)
+        self._open: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """End every connection."""
+        while self._open:
+            with contextlib.suppress(OSError):
+                self._open.pop().shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End all of it."""
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._open.append(client)
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += client.recv(65536)
+            path = head.split(b" ")[1].decode()
+            if "/proxy/" in path:
+                self._carry(client, head, int(path.split("/proxy/")[0].rpartition(":")[2]))
+            elif self.kubelet:
+                asked = parse_qs(urlsplit(path).query, keep_blank_values=True)
+                self._exec(client, asked["command"])
+            else:
+                body = json.dumps({"message": "error dialing backend: refused"}).encode()
+                size = f"Content-Length: {len(body)}\r\n\r\n".encode()
+                client.sendall(b"HTTP/1.1 500 x\r\n" + size + body)
+
+    @staticmethod
+    def _carry(client: socket.socket, head: bytes, port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as node:
+            node.sendall(head)
+            back = threading.Thread(target=_copy, args=(node, client), daemon=True)
+            back.start()
+            _copy(client, node)
+            back.join()
+
+    def _exec(self, client: socket.socket, words: list[str]) -> None:
+        client.sendall(b"HTTP/1.1 101 x\r\nUpgrade: websocket\r\n\r\n")
+        pipe, environment = subprocess.PIPE, {**os.environ, "PATH": str(self.image)}
+        with subprocess.Popen(
+            words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment
+        ) as process:
+            lock = threading.Lock()
+
+            def tell(stream: int, data: bytes) -> None:
+                payload = bytes([stream]) + data
+                head = b"\x82\x7f" + len(payload).to_bytes(8)
+                with contextlib.suppress(OSError), lock:
+                    client.sendall(head + payload)
+
+            def read(stream: int) -> None:
+                file = process.stdout if stream == 1 else process.stderr
+                while data := os.read(file.fileno(), 65536):  # type: ignore[union-attr]
+                    tell(stream, data)
+
+            def feed() -> None:
+                with contextlib.suppress(OSError), process.stdin:  # type: ignore[union-attr]
+                    for data in _frames(client):
+                        os.write(process.stdin.fileno(), data)  # type: ignore[union-attr]
+
+            readers = [threading.Thread(target=read, args=(one,), daemon=True) for one in (1, 2)]
+            feeder = threading.Thread(target=feed, daemon=True)
+            for one in [*readers, feeder]:
+                one.start()
+            for one in readers:
+                one.join()
+            causes = [{"reason": "ExitCode", "message": str(process.wait())}]
+            said = {"status": "Failure", "details": {"causes": causes}}
+            tell(3, json.dumps(said if process.returncode else {"status": "Success"}).encode())
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+            feeder.join()
+
+
+def _frames(client: socket.socket) -> Iterator[bytes]:
+    """What a client's frames carry on stream 0; ends with the connection."""
+    with client.makefile("rb") as file:
+        while head := file.read(2):
+            size = head[1] & 0x7F
+            if size > 125:
+                size = int.from_bytes(file.read(2 if size == 126 else 8))
+            mask = int.from_bytes((file.read(4) * (size // 4 + 1))[:size])
+            payload = (int.from_bytes(file.read(size)) ^ mask).to_bytes(size)
+            if head[0] & 15 == 2:
+                yield payload[1:]
+
+
+def _copy(one: socket.socket, other: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := one.recv(65536):
+            other.sendall(data)
+    with contextlib.suppress(OSError):
+        other.shutdown(socket.SHUT_WR)
