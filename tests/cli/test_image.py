@@ -210,3 +210,21 @@ def test_a_failing_bootstrap_leaves_no_archive(tmp_path: Path, programs: Path) -
     assert done.returncode == 3
     assert done.stderr.splitlines()[-1] == "pinproof: mmdebstrap failed: E: no such package"
     assert list(tmp_path.iterdir()) == [programs]
+
+
+def test_the_containerfile_copies_what_the_archive_has() -> None:
+    """All packages of the wheel, what the wheel is made of, and both lists of pinned libraries."""
+    root = Path(__file__).parents[2]
+    copied = {
+        word
+        for line in (root / "Containerfile").read_text().splitlines()
+        if line.startswith("COPY ") and "--from" not in line
+        for word in line.split()[1:-1]
+    }
+    lists = {
+        str(one.relative_to(root))
+        for one in (python_packages.REQUIREMENTS, python_packages.REQUIREMENTS_GO)
+    }
+    metadata = {"pyproject.toml", "README.md", "LICENSE", "NOTICE"}
+    assert copied == {*python_packages.PACKAGES, *lists, *metadata}
+    assert f"USER {contents.USER}:{contents.USER}" in (root / "Containerfile").read_text()

@@ -171,6 +171,15 @@ class Cluster:
             "--secure-port=0",
         )
 
+    def schedule(self, program: Path) -> None:
+        """Run this kube-scheduler."""
+        self._start(
+            str(program),
+            f"--kubeconfig={self.admin_kubeconfig}",
+            "--leader-elect=false",
+            "--secure-port=0",
+        )
+
     # ---- what somebody else would do -------------------------------------------------------
 
     def add_node(self, name: str, boot_id: str = "") -> None:

@@ -1,0 +1,183 @@
+"""A hunt of four shards as a Job on a booted node: API server, scheduler, controllers, kubelet and
+containerd are real, and the image is the one that ``pinproof build image`` makes. Minutes under
+emulation, so only where ``PINPROOF_LAB`` asks for it.
+
+``PINPROOF_IMAGE`` names an archive to use instead of making one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, SCHEDULERS, find
+from hil.lab import Node
+from hil.shell import Shell
+from hil.transport import connected
+from hil.transport import nodes as read_inventory
+from hunting import campaign
+from tests.cli.running import pinproof
+from tests.support import lacking
+from tests.support.cluster import Cluster
+from tests.support.lab_cluster import await_node, joined
+
+pytestmark = [pytest.mark.needs("lab"), pytest.mark.needs("mmdebstrap")]
+
+NAME: Final = "jobs-hunt"
+IMAGE: Final = "pinproof.local/pinproof:test"
+NAMESPACE: Final = "hunting"
+KEPT: Final = "/var/lib/pinproof-hunt"
+HUNT: Final = ("--release", "1.37", "--machine", "1s-1n-2c-smt2", "--depth", "3")
+SHARDS: Final = 4
+CONTROLLERS: Final = (
+    "job-controller",
+    "node-lifecycle-controller",
+    "persistentvolume-binder-controller",
+    "serviceaccount-controller",
+)
+_PATIENCE: Final = 1500.0
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if made := os.environ.get("PINPROOF_IMAGE"):
+        return Path(made)
+    path = tmp_path_factory.mktemp("image") / "image.tar"
+    pinproof("build", "image", "--name", IMAGE, "-o", str(path), status=0)
+    return path
+
+
+@pytest.fixture(scope="module")
+def shell(node: Node, cluster: Cluster, archive: Path) -> Iterator[Shell]:
+    """Of the node, which belongs to the cluster and has the image and a folder for the claim."""
+    controllers, scheduler = find(CONTROLLER_MANAGERS), find(SCHEDULERS)
+    if controllers is None:
+        lacking.skip("controller manager")
+    if scheduler is None:
+        lacking.skip("scheduler")
+    cluster.control(controllers, *CONTROLLERS)
+    cluster.schedule(scheduler)
+    _import(node, archive)
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    cluster.admin.create_namespace({"metadata": {"name": NAMESPACE, "labels": labels}})
+    with joined(node, cluster) as inventory, connected(read_inventory(str(inventory))[0]) as shell:
+        assert shell.run(f"mkdir {KEPT} && chmod 1777 {KEPT}").status == 0
+        _claim(cluster)
+        await_node(cluster, ready=True)
+        yield shell
+
+
+def _import(node: Node, archive: Path) -> None:
+    words = "cat >/root/i && ctr -n k8s.io images import /root/i && rm /root/i"
+    with archive.open("rb") as file:
+        subprocess.run(
+            ["pinproof", "lab", "ssh", node.name, "--", words], stdin=file, check=True, timeout=900
+        )
+
+
+def _claim(cluster: Cluster) -> None:
+    """A folder of the node is a volume, and the claim ``kept`` is bound to it."""
+    size = {"storage": "1Gi"}
+    common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    cluster.admin.create_persistent_volume(
+        {
+            "metadata": {"name": "kept"},
+            "spec": {
+                **common,
+                "capacity": size,
+                "hostPath": {"path": KEPT},
+                "claimRef": {"namespace": NAMESPACE, "name": "kept"},
+            },
+        }
+    )
+    claim = {"volumeName": "kept", "resources": {"requests": size}, **common}
+    cluster.admin.create_namespaced_persistent_volume_claim(
+        NAMESPACE, {"metadata": {"name": "kept"}, "spec": claim}
+    )
+
+
+def test_a_hunt_of_four_shards_finds_what_one_process_finds(
+    shell: Shell, cluster: Cluster, tmp_path: Path
+) -> None:
+    """In a namespace of the restricted Pod Security Standard. A pod that is killed has a successor,
+    which keeps what the killed one had searched, and goes on."""
+    from kubernetes import client
+
+    batch = client.BatchV1Api(cluster.admin.api_client)
+    words = ["--shards", str(SHARDS), "--image", IMAGE, "--claim", "kept", *HUNT]
+    manifest = yaml.safe_load(pinproof("job", "hunt", *words, status=0).stdout)
+    batch.create_namespaced_job(NAMESPACE, manifest, field_validation="Strict")
+
+    before = _awaited(lambda: _kept(shell, 2), lambda lines: len(lines) > 3, cluster)
+    (victim,) = _pods(cluster, index=1)
+    cluster.admin.delete_namespaced_pod(victim.metadata.name, NAMESPACE)
+
+    def state() -> Any:
+        return batch.read_namespaced_job("pinproof-hunt", NAMESPACE).status
+
+    ended = _awaited(state, lambda status: status.completion_time is not None, cluster)
+    assert (ended.succeeded, ended.completed_indexes, ended.failed) == (SHARDS, "0-3", 1)
+    assert victim.metadata.name not in [pod.metadata.name for pod in _pods(cluster, index=1)]
+    after = _kept(shell, 2)
+    assert after[: len(before)] == before
+    assert len(after) > len(before)
+
+    folders = []
+    for number in range(1, SHARDS + 1):
+        folders.append(tmp_path / str(number))
+        folders[-1].mkdir()
+        (folders[-1] / campaign.FILE).write_text("".join(_kept(shell, number)))
+    pinproof("hunt", *HUNT, "--report", str(tmp_path / "alone"), status=1)
+    pinproof("hunt", "merge", *map(str, folders), "--report", str(tmp_path / "joined"), status=0)
+    assert _found(tmp_path / "joined") == _found(tmp_path / "alone")
+    (pod,) = _pods(cluster, index=0)
+    assert _log(shell, pod.metadata.uid) == _kept(shell, 1)
+
+
+def _pods(cluster: Cluster, *, index: int) -> list[Any]:
+    label = f"batch.kubernetes.io/job-completion-index={index}"
+    return list(cluster.admin.list_namespaced_pod(NAMESPACE, label_selector=label).items)
+
+
+def _kept(shell: Shell, number: int) -> list[str]:
+    """The lines that a shard has in the claim."""
+    said = shell.run(f"cat {KEPT}/{number}/{campaign.FILE} 2>/dev/null || :", deadline=60).text
+    return said.splitlines(keepends=True)
+
+
+def _log(shell: Shell, uid: str) -> list[str]:
+    """Of a pod's container, without what the runtime writes before each line."""
+    said = shell.run(f"cat /var/log/pods/*_{uid}/pinproof/0.log", deadline=60).text
+    text = ""
+    for line in said.splitlines():
+        _time, _stream, tag, part = line.split(" ", 3)
+        text += part + ("\n" if tag == "F" else "")
+    return text.splitlines(keepends=True)
+
+
+def _found(folder: Path) -> tuple[dict[int, tuple[int, int]], dict[str, int]]:
+    """What each search took, and how often each find was met."""
+    _, done, finds = campaign.read(folder / campaign.FILE)
+    assert finds
+    return (
+        {one.task: (one.steps, one.states) for one in done},
+        {find.key: find.met for find in finds},
+    )
+
+
+def _awaited(look: Callable[[], Any], holds: Callable[[Any], bool], cluster: Cluster) -> Any:
+    """What is seen once it holds; without it, what the cluster says of the pods."""
+    until = time.monotonic() + _PATIENCE
+    while not holds(seen := look()):
+        if time.monotonic() > until:
+            events = cluster.admin.list_namespaced_event(NAMESPACE).items
+            raise AssertionError([seen, *(f"{one.reason}: {one.message}" for one in events)])
+        time.sleep(1)
+    return seen
