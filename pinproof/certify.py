@@ -32,6 +32,7 @@ from hil.inspection import gather, marks
 from hil.shell import NodeUsageError
 from hil.transport import connected
 from hil.transport import nodes as addresses
+from hil.transport.inventory import HOST, LOCAL
 from pinproof import certifiable, password, pytest_arguments
 from pinproof.dry_run import dry_run as show_commands
 from pinproof.output import note, prepare_folder
@@ -234,7 +235,7 @@ def _nodes(place: str, words: str) -> list[_Target]:
         raise SubjectUsageError(str(error)) from error
     if not named:
         raise SubjectUsageError(f"{where} has no node {chosen!r}")
-    single = "://" in place or place == "local:"
+    single = "://" in place or place in (LOCAL, HOST)
     each = [(name, place if single else f"{where}#{name}") for name in named]
     return [_Target(name, f"node:{at}?{words}" if words else f"node:{at}", at) for name, at in each]
 

@@ -17,9 +17,10 @@ from hil.shell import NodeUnfit
 from reference import CPUSet, NotEnoughCPUs, discover, take_by_topology
 from reference.pods.quantity import quantity
 
-#: What a distribution itself puts on every node.
+#: What a distribution itself puts on every node; sonobuoy brings pinproof there.
 _SYSTEM: Final = (
     "kube-", "openshift-", "calico-", "tigera-", "cilium", "metallb-", "local-path-storage",
+    "sonobuoy",
 )  # fmt: skip
 OURS: Final = "pinproof-"
 #: Namespaces of pods that are the way to a node (:mod:`hil.transport.kube.pod`).

@@ -4,7 +4,7 @@ What belongs here: the TOML form, its check, and the choice of a way. What never
 
     [[node]]
     name = "node7"                        # how it is called; default: the host of the url
-    url = "ssh://root@10.0.0.7"           # or "kube://NODE" through its API server, or "local:"
+    url = "ssh://root@10.0.0.7"           # or "kube://NODE", its API server; "local:"; "host:"
     identity = "keys/id_ed25519"          # default: the agent's and ~/.ssh's; a list is fine
     known_hosts = "known_hosts"           # default: ~/.ssh/known_hosts
     jump = "ssh://me@bastion"             # a list: one after the other
@@ -52,6 +52,7 @@ from hil.apiserver import Server
 from hil.inspection.paths import NOT_SAID, KubeletPaths
 from hil.safety.risk import Allow
 from hil.shell import NodeError, NodeUsageError, Shell
+from hil.transport.host import HostShell
 from hil.transport.local import LocalShell
 from hil.transport.route import route
 from hil.transport.ssh import SSHShell
@@ -59,8 +60,10 @@ from hil.transport.supervised import Sudo
 from topologies.errors import one_line
 
 LOCAL: Final = "local:"
+#: The host of the container that pinproof is in.
+HOST: Final = "host:"
 KUBE: Final = "kube://"
-_FORMS: Final = f"ssh://user@host:port, {KUBE}NODE, {LOCAL}"
+_FORMS: Final = f"ssh://user@host:port, {KUBE}NODE, {LOCAL}, {HOST}"
 #: The name by which the password of ``--ask-sudo-password`` is kept (:mod:`conformance.secret`).
 SUDO_PASSWORD: Final = "sudo"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
@@ -98,11 +101,11 @@ _KEYS: Final = frozenset(field.name for field in fields(NodeAddress)) | {"distri
 
 
 def nodes(text: str) -> list[NodeAddress]:
-    """The nodes that ``ssh://user@host:port``, ``kube://NODE``, ``local:`` or the path of an
-    inventory names; at least one. Raises :class:`hil.shell.NodeUsageError` with the key and its
-    line."""
-    if text == LOCAL:
-        return [NodeAddress("this-host", LOCAL)]
+    """The nodes that ``ssh://user@host:port``, ``kube://NODE``, ``local:``, ``host:`` or the
+    path of an inventory names; at least one. Raises :class:`hil.shell.NodeUsageError` with the key
+    and its line."""
+    if text in (LOCAL, HOST):
+        return [NodeAddress("this-host", text)]
     if text.startswith("ssh://"):
         host = route(text, config=Path("/nonexistent"))[-1].address.host
         return [NodeAddress(re.sub("[^A-Za-z0-9._-]", "-", host), text)]
@@ -121,6 +124,8 @@ def connect(address: NodeAddress) -> Shell:
     :class:`hil.shell.NodeUnreachable`,
     :class:`hil.shell.NodeUnfit` (not root, and no sudo; a wrong password),
     :class:`hil.shell.NodeUsageError`."""
+    if address.url == HOST:
+        return HostShell(address.name)
     if address.url == LOCAL:
         return LocalShell(address.name, require_root=True)
     if address.url.startswith(KUBE):
@@ -281,7 +286,7 @@ class _Reader:
 
     def _url(self, table: dict[str, Any]) -> str:
         url = self._text(table, "url")
-        if url != LOCAL and not url.startswith(("ssh://", KUBE)):
+        if url not in (LOCAL, HOST) and not url.startswith(("ssh://", KUBE)):
             raise self._wrong("url", f"{url!r}: a url is one of {_FORMS}")
         try:
             nodes(url)

@@ -18,7 +18,7 @@ from hil.transport.supervised import Supervised
 _CHUNK: Final = 1 << 16
 
 
-class LocalShell(BoundedShell["_Talk"]):
+class LocalShell(BoundedShell["Talk"]):
     """:class:`hil.shell.Shell` on this host, as whoever we are.
 
     ``environment`` is added to ours for every script; ``require_root`` refuses to be anybody else
@@ -35,10 +35,10 @@ class LocalShell(BoundedShell["_Talk"]):
         super().__init__(name, root=require_root)
         self._environment = {**os.environ, **(environment or {})}
 
-    def _began(self, run: Supervised, stdin: bytes, limit: int) -> _Talk:
+    def _began(self, run: Supervised, stdin: bytes, limit: int) -> Talk:
         try:
             process = subprocess.Popen(
-                run.arguments(os.getpid()),
+                self._arguments(run),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -47,15 +47,18 @@ class LocalShell(BoundedShell["_Talk"]):
             )
         except OSError as error:
             raise NodeUnreachable(f"{self.name}: no shell starts: {error.strerror}") from error
-        return _Talk(process, stdin, limit)
+        return Talk(process, stdin, limit)
 
-    def _done(self, run: Supervised, talk: _Talk) -> Done:
+    def _arguments(self, run: Supervised) -> list[str]:
+        return run.arguments(os.getpid())
+
+    def _done(self, run: Supervised, talk: Talk) -> Done:
         wrong = "pinproof runs as {user}, not root: run pinproof itself as root"
         return run.done(
             talk.status, bytes(talk.out), bytes(talk.aside), node=self.name, no_root=wrong
         )
 
-    def _kill(self, run: Supervised, talk: _Talk) -> None:
+    def _kill(self, run: Supervised, talk: Talk) -> None:
         """The script's session first: its supervisor then goes by itself, and takes the watcher."""
         if command := run.killing(bytes(talk.out)):
             subprocess.run(
@@ -67,7 +70,7 @@ class LocalShell(BoundedShell["_Talk"]):
             os.killpg(talk.process.pid, signal.SIGKILL)
 
 
-class _Talk:
+class Talk:
     """See :class:`hil.transport.bounded.Talk`."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit: int) -> None:

@@ -26,6 +26,7 @@ from urllib.parse import urlencode
 from hil.apiserver.server import Server
 from hil.apiserver.tunnel import Tunnel
 from hil.shell import NodeUnfit, NodeUnreachable
+from hil.transport.cgroup import leaving
 from hil.transport.kube.talk import STATUS, TunnelTalk
 from topologies.errors import one_line
 
@@ -41,16 +42,7 @@ _ENTERS: Final = (
     "chroot /proc/1/root nsenter",
     "busybox chroot /proc/1/root nsenter",
 )
-#: On the node: process $q goes from the pod's cgroup into that of the first process.
-_LEAVES: Final = (
-    "while IFS=: read -r h c d; do case $c in "
-    "'') m=; [ -e /sys/fs/cgroup/cgroup.procs ] || m=/unified ;; "
-    "name=*) m=/${c#name=} ;; *) m=/$c ;; esac; "
-    '{ echo $q >"/sys/fs/cgroup$m${d%/}/cgroup.procs"; } 2>/dev/null; done </proc/1/cgroup; '
-    "while IFS= read -r c <&4 && IFS= read -r d <&5; do "
-    f'[ "$c" = "$d" ] || {{ echo "{SAYS} its processes cannot leave the cgroup of the pod" >&2; '
-    "exit 126; }; done 4</proc/1/cgroup 5</proc/$q/cgroup; unset h d m q; "
-)
+_LEAVES: Final = leaving(said=f"{SAYS} ")
 #: $1 and $2 are the lengths of command and stdin.
 _RUNS: Final = (
     'c=$(head -c "$1"); '
