@@ -1,12 +1,13 @@
-"""``pinproof job``: manifests of Jobs that run, or hunt, on a cluster.
+"""``pinproof job``: manifests of Jobs that run, or hunt, on a cluster, and of a plugin of Sonobuoy.
 
 What belongs here: options, and what is refused before a manifest is printed. What never does: the
-objects (:mod:`pinproof.job_manifest`).
+objects (:mod:`pinproof.job_manifest`, :mod:`pinproof.sonobuoy_plugin`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import MISSING, dataclass
 from typing import Any, Final
 
@@ -15,18 +16,28 @@ import yaml
 
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
+from hil.safety import Allow, Risk
+from hil.transport.inventory import HOST
 from hunting import campaign
+from pinproof import certify as certify_command
 from pinproof import hunt as hunt_command
 from pinproof import run as run_command
 from pinproof.image.contents import is_image_name
 from pinproof.job_manifest import Place, Task
 from pinproof.job_manifest import job as manifest
-from pinproof.parameters import option, with_options
+from pinproof.parameters import option, read_options, with_options
+from pinproof.probe import risk_named
+from pinproof.sonobuoy_plugin import plugin
 
 #: Options that the Job gives to each of its pods.
 _OWN: Final = frozenset({"--shard", "--report", "--resume"})
 #: A container reaches nodes and writes files of its own host alone.
 _NOT_IN_A_POD: Final = frozenset({"--dry-run", "--record", "--ask-sudo-password"})
+#: What a pod on its own node sets itself, and files and API servers that it does not reach.
+_NOT_ON_A_NODE: Final = frozenset(
+    {"--report", "--resume", "--machine", "--dry-run", "--at-once", "--ask-sudo-password", "--sign"}
+    | {"--cosign-key", "--kubeconfig", "--upgrade-to"}
+)
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _LONGEST: Final = 63
@@ -52,11 +63,7 @@ class Asked:
     def place(self, command: str) -> Place:
         """Raises :class:`SubjectUsageError` for what no API server or container runtime takes."""
         name = self.name or f"pinproof-{command}"
-        if not is_image_name(self.image):
-            raise SubjectUsageError(
-                f"--image {self.image!r}: not the name of an image, such as "
-                "registry.example.com/pinproof:1"
-            )
+        _require_image("--image", self.image)
         most = _LONGEST - len(f"-{self.shards - 1}")  # a pod's host name ends with its index
         _require(_LABEL, "--name", name, most)
         if self.namespace:
@@ -64,6 +71,13 @@ class Asked:
         if self.claim:
             _require(_SUBDOMAIN, "--claim", self.claim, 253)
         return Place(name, self.image, self.shards, self.at_once, self.namespace, self.claim)
+
+
+def _require_image(flag: str, name: str) -> None:
+    if not is_image_name(name):
+        raise SubjectUsageError(
+            f"{flag} {name!r}: not the name of an image, such as registry.example.com/pinproof:1"
+        )
 
 
 def _require(form: re.Pattern[str], flag: str, name: str, most: int) -> None:
@@ -127,7 +141,59 @@ def run(context: typer.Context, asked: Asked) -> None:
     _print(place, task)
 
 
-def _require_foreign(words: list[str], own: set[str]) -> None:
+@dataclass(frozen=True, slots=True)
+class Plugged:
+    """What a plugin of Sonobuoy is; each field is an option."""
+
+    image: str = option(MISSING, "An image with pinproof on its path.", metavar="NAME")
+    workload_image: str = option(
+        "", "What certify calls --image: an image with a POSIX shell that is on the nodes.",
+        metavar="NAME",
+    )  # fmt: skip
+    allow: list[str] | None = option(
+        None, "foreign-workloads or static-pods, as an inventory has it; repeatable."
+    )
+    name: str = option("pinproof", "The plugin's name.", metavar="NAME")
+
+
+@app.command(
+    "sonobuoy",
+    epilog="Example: pinproof job sonobuoy --image example.com/pinproof:1 >pinproof.yaml",
+    context_settings=_SETTINGS,
+)
+@with_options
+def sonobuoy(context: typer.Context, asked: Plugged) -> None:
+    """Print a plugin of Sonobuoy with which each node of a cluster certifies itself.
+
+    All other options go to pinproof certify. sonobuoy run --plugin FILE runs it, and its results
+    have the certificate, the report and the result stream of each node. The pods are privileged.
+    """
+    words = [*context.args]
+    _require_foreign(words, _NOT_ON_A_NODE)
+    for flag, image in (("--image", asked.image), ("--workload-image", asked.workload_image)):
+        if image or flag == "--image":
+            _require_image(flag, image)
+    _require(_LABEL, "--name", asked.name, _LONGEST)
+    # A reboot would end the pod that asks for it.
+    permitted = {one.value for one in Allow} - {Allow.REBOOT.value}
+    for one in asked.allow or []:
+        if one not in permitted:
+            known = ", ".join(sorted(permitted))
+            raise SubjectUsageError(f"--allow {one!r}: it is one of {known}")
+    if asked.workload_image:
+        words = ["--image", asked.workload_image, *words]
+    read, _ = read_options(
+        certify_command.certify, certify_command.Asked, [HOST, *words], "pinproof certify",
+        takes_more=True,
+    )  # fmt: skip
+    if read.nodes[1:] and not read.nodes[1].startswith("-"):
+        raise SubjectUsageError(f"{read.nodes[1]}: a node certifies itself, and is not named")
+    if read.max_risk and risk_named(read.max_risk) is Risk.REBOOT:
+        raise SubjectUsageError("--max-risk reboot: it would end the pod that certifies the node")
+    typer.echo(_yaml(plugin(asked.name, asked.image, words, asked.allow or [])), nl=False)
+
+
+def _require_foreign(words: list[str], own: Collection[str]) -> None:
     """Refuse options that a Job has no use for, or sets itself."""
     for word in words:
         if (flag := word.partition("=")[0]) in own:
@@ -152,4 +218,8 @@ _Dumper.add_representer(str, _text)
 
 
 def _print(place: Place, task: Task) -> None:
-    typer.echo(yaml.dump(manifest(place, task), Dumper=_Dumper, sort_keys=False), nl=False)
+    typer.echo(_yaml(manifest(place, task)), nl=False)
+
+
+def _yaml(value: dict[str, Any]) -> str:
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False)

@@ -139,6 +139,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "seccomp": Part("seccomp's notifier", command="Linux 5.5 on x86_64 or aarch64"),
     "shm": Part("a writable /dev/shm", command="mount tmpfs on /dev/shm", there=_shared_memory),
     "small file system": Part("a file system to fill", command="run the tests as root"),
+    "sonobuoy": Part("Sonobuoy's own code", command="python -m tests.support.sonobuoy"),
     "sudo login": Part("a login with sudo", command="run the tests as root"),
     "sysfs": Part("sysfs", command="mount sysfs on /sys", there=Path("/sys/devices").exists),
 }  # fmt: skip
