@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -149,6 +150,19 @@ def test_a_relay_runs_nothing_without_its_key(shell: KubeShell) -> None:
         shell.run("touch /tmp/pinproof-never")
     assert not Path("/tmp/pinproof-never").exists()
     relay._key = right
+
+
+def test_strangers_that_connect_do_not_shut_the_run_out(shell: KubeShell) -> None:
+    """They have no key: each is let go of after 30 s, or when it says something wrong."""
+    relay = shell._relay
+    if relay is None:
+        return
+    port = int(relay._path.rpartition(":")[2].partition("/")[0])
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            stranger = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert shell.run("echo in").text == "in\n"
 
 
 def test_a_node_of_a_cluster_needs_a_kubeconfig_and_a_name() -> None:

@@ -20,12 +20,16 @@ open STDIN, '<', '/dev/null'; open STDOUT, '>', '/dev/null'; open STDERR, '>', '
 my ($born, $last, $parent) = (time, time, $$);
 $ENV{PINPROOF_RELAY} = $$; # a command that ends it kills this
 $SIG{CHLD} = 'IGNORE'; $SIG{PIPE} = 'IGNORE'; $SIG{USR1} = sub { $last = time };
+my @serve; # processes: at most so many at once, whoever connects
 while (time - $last <= $idle && time - $born <= $longest) {
   my $r = ''; vec($r, fileno($listener), 1) = 1;
   next unless select($r, undef, undef, 10) > 0;
+  @serve = grep { kill 0, $_ } @serve;
+  sleep 1, next if @serve >= 64;
   accept(my $c, $listener) or next;
-  unless (my $pid = fork) { exit 1 unless defined $pid; close $listener; serve($c); exit 0 }
-  close $c;
+  my $pid = fork // exit 1;
+  unless ($pid) { close $listener; serve($c); exit 0 }
+  push @serve, $pid; close $c;
 }
 sub digest { # of these texts, by a program that each node has
   pipe(my $r, my $w); pipe(my $from, my $to);
