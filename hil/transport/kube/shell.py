@@ -168,6 +168,7 @@ class KubeShell(BoundedShell[TunnelTalk]):
         except NodeUnreachable:
             self._relay = self._relay or relay
             self._broken()
+            self.trips -= 1  # nothing reached the node
             raise
 
     def _relays(self, relay: Relay, run: Supervised, stdin: bytes, limit: int) -> TunnelTalk | None:
