@@ -363,7 +363,7 @@ def _of_node(target: _Target, wishes: _Wishes) -> Findings:
     from hil.subject import NodeSubject, parse_target  # other commands do not start for these
 
     place, name, asked = parse_target(target.subject.removeprefix("node:"))
-    address = next(one for one in addresses(place) if name in ("", one.name))
+    address = asked.applied(next(one for one in addresses(place) if name in ("", one.name)))
     with busy(target.name) as say:
         say("asking the node what it is")
         with connected(address) as shell:

@@ -231,7 +231,8 @@ def _settings(path: Path, context: str, secrets: str) -> Any:
     except yaml.YAMLError as error:
         raise _no_kubeconfig(path, f"no YAML: {getattr(error, 'problem', error)}") from error
     except (ValueError, TypeError, AttributeError, KeyError, OSError, RecursionError) as error:
-        raise _no_kubeconfig(path, f"{type(error).__name__}: {error}") from error
+        reason = f"it is not the YAML of a kubeconfig ({type(error).__name__}: {error})"
+        raise _no_kubeconfig(path, reason) from error
     if complaints:
         raise _no_kubeconfig(path, complaints[0])
     if not settings.host.startswith(("https://", "http://")):

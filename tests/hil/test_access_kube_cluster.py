@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +83,34 @@ def _refused(address: NodeAddress, kind: type[NodeError], said: str) -> str:
 def test_a_cluster_without_that_node(address: NodeAddress) -> None:
     other = replace(address, url="kube://node8")
     _refused(other, NodeUsageError, "the cluster has no node 'node8'")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "probe kube://node8",
+        "certify kube://node8",
+        "certify kube://node8 --dry-run",
+        "run --subject node:kube://node8 -n 0",
+        "explore node:kube://node8 --max-risk reboot",
+        "capture kube://node8 --node",
+        "restore kube://node8",
+    ],
+)
+def test_every_command_on_nodes_takes_it(
+    words: str,
+    cluster: Cluster,
+    says: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Each is told the same."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    kubeconfig = str(cluster.admin_kubeconfig)
+    status, _, err = says(*words.split(), "--kubeconfig", kubeconfig, "--transport-image", "i")
+    assert status == 2
+    assert err.splitlines()[-1].endswith(f"{cluster.url}: the cluster has no node 'node8'")
 
 
 def test_a_context_that_the_kubeconfig_lacks(address: NodeAddress) -> None:
