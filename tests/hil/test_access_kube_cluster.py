@@ -162,6 +162,21 @@ def _waiting(reason: str, message: str) -> dict[str, Any]:
     return {"phase": "Pending", "containerStatuses": [one]}
 
 
+def _ended(reason: str, message: str) -> dict[str, Any]:
+    found = _waiting("", "")
+    state = {"terminated": {"reason": reason, "message": message, "exitCode": 128}}
+    found["containerStatuses"][0]["state"] = state
+    return {**found, "phase": "Failed"}
+
+
+def test_an_image_without_a_shell(
+    address: NodeAddress, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _played(monkeypatch, cluster, _ended("StartError", NO_SHELL))
+    said = _refused(address, NodeUnfit, "the transport pod cannot run the image")
+    assert said.endswith(f"StartError: {NO_SHELL}")
+
+
 @pytest.mark.parametrize(
     ("reason", "message"),
     [

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from hil.transport.kube.pod import USED
+
 #: Runs a command where a node's namespace would be entered: ``nsenter -t 1 -m -- COMMAND``.
 _NSENTER = '#!/bin/sh\nshift 4\nPATH={path}\nexec "$@"\n'
 
@@ -64,7 +66,8 @@ class ExecServer:
                 self._carry(client, head, int(path.split("/proxy/")[0].rpartition(":")[2]))
             elif self.kubelet:
                 asked = parse_qs(urlsplit(path).query, keep_blank_values=True)
-                self._exec(client, asked["command"])
+                used = str(self.image / "used")
+                self._exec(client, [one.replace(USED, used) for one in asked["command"]])
             else:
                 body = json.dumps({"message": "error dialing backend: refused"}).encode()
                 size = f"Content-Length: {len(body)}\r\n\r\n".encode()

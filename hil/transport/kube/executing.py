@@ -27,6 +27,7 @@ from hil.apiserver.server import Server
 from hil.apiserver.tunnel import Tunnel
 from hil.shell import NodeUnfit, NodeUnreachable
 from hil.transport.cgroup import leaving
+from hil.transport.kube.pod import USED
 from hil.transport.kube.talk import STATUS, TunnelTalk
 from topologies.errors import one_line
 
@@ -160,7 +161,7 @@ class Exec:
 
     def find(self, limit: int) -> TunnelTalk:
         """Which program of the image enters the node."""
-        return self._talk(["sh", "-c", _FINDS], iter(()), limit)
+        return self._talk(["sh", "-c", f">{USED}; {_FINDS}"], iter(()), limit)
 
     def begin(self, command: str, stdin: bytes, limit: int) -> TunnelTalk:
         """Run a command of the node's. Raises :class:`hil.shell.NodeUnreachable`."""
@@ -176,7 +177,7 @@ class Exec:
         self, first: str, on_node: str, command: str, stdin: bytes, limit: int
     ) -> TunnelTalk:
         text = command.encode()
-        words = ["sh", "-c", first, "sh", str(len(text)), str(len(stdin)), on_node]
+        words = ["sh", "-c", f">{USED}; {first}", "sh", str(len(text)), str(len(stdin)), on_node]
         body = text + stdin
         pieces = (body[at : at + _CHUNK] for at in range(0, len(body), _CHUNK))
         return self._talk(words, (framed(b"\0" + one) for one in pieces), limit)

@@ -5,8 +5,9 @@ What belongs here: one pod in a namespace of its own. What never does: what is r
 It is what ``kubectl debug node/`` makes: privileged, in the node's process, network and IPC
 namespaces. It requests nothing, so its QoS class is BestEffort: it takes no CPU from those that a
 scenario can allocate, the CPU manager has no entry for it, and a kubelet evicts no pod for it. It
-tolerates every taint and names its node, so no scheduler is asked. It sleeps; when nobody takes it
-away, the kubelet ends it after :data:`hil.apiserver.space.LONGEST` seconds.
+tolerates every taint and names its node, so no scheduler is asked. It sleeps, and ends when no
+command has come for a quarter of an hour; the kubelet ends it after
+:data:`hil.apiserver.space.LONGEST` seconds in any case.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ SPACE: Final = "pinproof-transport-"
 NAME: Final = "transport"
 #: It has a shell, nsenter, and perl for the relay.
 IMAGE: Final = "docker.io/library/debian:stable-slim"
+#: Each command makes this file of the pod's: it is in use.
+USED: Final = "/pinproof-used"
+_IDLE: Final = 900
+_SLEEPS: Final = f">{USED}; while [ -e {USED} ]; do rm {USED}; sleep {_IDLE}; done"
 _NOT_FOUND: Final = 404
 _PAUSE: Final = 0.3
 #: Reasons for which a container waits, and will not start by waiting.
@@ -54,7 +59,7 @@ def manifest(node: str, namespace: str, image: str) -> dict[str, Any]:
     container = {
         "name": NAME,
         "image": image,
-        "command": ["sh", "-c", f"exec sleep {space.LONGEST}"],
+        "command": ["sh", "-c", _SLEEPS],
         "securityContext": {"privileged": True, "runAsUser": 0},
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
@@ -74,7 +79,7 @@ def manifest(node: str, namespace: str, image: str) -> dict[str, Any]:
             "hostIPC": True,
             "activeDeadlineSeconds": space.LONGEST,
             "terminationGracePeriodSeconds": 1,
-            "restartPolicy": "Always",
+            "restartPolicy": "Never",
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
             "serviceAccountName": space.SERVICE_ACCOUNT,
@@ -117,6 +122,7 @@ class TransportPod:
                 self._create()
             elif phase in ("Failed", "Succeeded"):
                 _require_admitted(self._node, found)
+                said = _waits_for(self._node, found)
                 self._delete()
             elif _runs(found):
                 return
