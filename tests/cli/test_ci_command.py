@@ -162,7 +162,7 @@ def test_the_cached_kubelet_is_built_again_for_other_sources_only(fork: Path) ->
 
 def test_a_job_that_explores_fails_by_what_it_finds(fork: Path) -> None:
     """Though the main branch breaks the same promises of the catalogue."""
-    _init(fork, "gitlab", "--explore", "0.2")
+    _init(fork, "gitlab", "--explore", "0.05")
     run = "./pinproof-gate.sh run"
     assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
     shutil.copytree(fork / "pinproof-out", fork / "pinproof-base")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -61,9 +61,10 @@ class Fleet:
         self._bridge = Bridge(port, self._server.connect)
         return self._server.kubeconfig(port.getsockname()[1])
 
-    def run(self, name: str, program: Path) -> None:
-        """Start one more program of the control plane. Raises :class:`SubjectSetupError`."""
-        self._components.append(Component(name, program, self._server))
+    def run(self, name: str, program: Path, words: Sequence[str] = ()) -> None:
+        """Start one more program of the control plane, with these options. Raises
+        :class:`SubjectSetupError`."""
+        self._components.append(Component(name, program, self._server, words))
 
     @property
     def pids(self) -> list[int]:

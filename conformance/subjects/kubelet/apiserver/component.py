@@ -20,15 +20,18 @@ _WORDS: Final = ("--leader-elect=false", "--secure-port=0")
 
 class Component:
     """``name``, the program of a server that runs, started. It takes a second until it works.
+    ``words`` are options of its own.
     Raises :class:`SubjectSetupError`."""
 
-    def __init__(self, name: str, program: Path, server: APIServer) -> None:
+    def __init__(
+        self, name: str, program: Path, server: APIServer, words: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self._sandbox = Sandbox(Bell())
         self._sandbox.await_birth()
         self._bridge: Bridge | None = None
         try:
-            self._start([str(program), *_WORDS], server)
+            self._start([str(program), *_WORDS, *words], server)
         except SubjectLostError as error:
             self.close()
             raise SubjectSetupError(f"no {name}: {error}") from error
