@@ -36,6 +36,7 @@ def plugin(
             "result-files": ["junit.xml"],
         },
         "podSpec": {
+            "automountServiceAccountToken": False,
             "hostPID": True,
             "nodeSelector": {"kubernetes.io/os": "linux"},
             "serviceAccountName": "sonobuoy-serviceaccount",
