@@ -117,7 +117,7 @@ def test_the_same_verdicts_as_over_ssh(ways: Ways, cluster: Cluster, tmp_path: P
     assert many <= TIMES * few, f"{many} round trips, over SSH {few}"
     assert until(lambda: not _stays(cluster), 30), _stays(cluster)
     with connected(ways.address) as shell:
-        left = "ls -d /var/lib/pinproof 2>/dev/null; pgrep -f relay.pl; pgrep perl; :"
+        left = "ls -d /var/lib/pinproof 2>/dev/null; pgrep -x perl; :"
         assert not shell.run(left).text
 
 
@@ -129,4 +129,4 @@ def test_a_death_leaves_the_node_as_it_was(phase: str, ways: Ways, cluster: Clus
     assert undone(ways.address, before).differences == ()
     assert _stays(cluster) == []
     with connected(ways.address) as shell:
-        assert until(lambda: not shell.run("pgrep perl; :").text, 200)
+        assert until(lambda: not shell.run("pgrep -x perl; :").text, 200)
