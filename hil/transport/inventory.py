@@ -151,13 +151,18 @@ def connect(address: NodeAddress) -> Shell:
 
 
 def _through_api_server(address: NodeAddress) -> Shell:
-    from hil.transport.kube import KubeShell
-
     if address.kubeconfig is None:
         raise NodeUsageError(
             f"{address.name}: {address.url} needs a kubeconfig (--kubeconfig FILE)"
         )
     server = Server.of(address.kubeconfig, address.context)
+    try:
+        from hil.transport.kube import KubeShell
+    except ImportError as error:
+        server.close()
+        raise NodeUsageError(
+            f"{address.url} needs the packages of pip install 'pinproof[kubeconfig]': {error.name}"
+        ) from None
     shell = KubeShell(
         address.name,
         server,

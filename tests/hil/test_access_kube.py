@@ -18,6 +18,7 @@ from hil.apiserver import Server
 from hil.shell import NodeTimeout, NodeUnreachable, NodeUsageError
 from hil.transport import connect, nodes
 from hil.transport.kube import KubeShell
+from hil.transport.kube.executing import Frames
 from hil.transport.kube.pod import TransportPod
 from hil.transport.kube.relay import END
 from tests.hil.test_access_shells import alive, gone
@@ -163,6 +164,45 @@ def test_strangers_that_connect_do_not_shut_the_run_out(shell: KubeShell) -> Non
             stranger = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert shell.run("echo in").text == "in\n"
+
+
+def _frame(code: int, payload: bytes) -> bytes:
+    return bytes([code, len(payload)]) + payload
+
+
+def test_a_message_may_come_in_pieces_with_pings_between() -> None:
+    frames = Frames("node1")
+    whole = (
+        _frame(0x02, b"\x01on") + _frame(0x89, b"p") + _frame(0x80, b"e") + _frame(0x82, b"\x02x")
+    )
+    read = [each for at in range(len(whole)) for each in frames.read(whole[at : at + 1])]
+    streams = {stream: b"".join(data for s, data in read if s == stream) for stream in (1, 2)}
+    assert streams == {1: b"one", 2: b"x"}
+    assert frames.replies()[0] == 0x8A
+    assert frames.replies() == b""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n",
+        b"\x82\xff" + b"\xff" * 8,
+        b"\xf2\x00",
+        _frame(0x80, b"goes on from nothing"),
+    ],
+)
+def test_what_is_not_a_websocket_is_told_in_one_line(data: bytes) -> None:
+    with pytest.raises(NodeUnreachable, match="node1: an answer is not a websocket: ") as caught:
+        list(Frames("node1").read(data))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"[]", b"null", b"{}", b'{"status":1}', b"\xff", b"[" * 99999]
+)
+def test_an_end_without_a_status_is_told(said: bytes) -> None:
+    with pytest.raises(NodeUnreachable, match="without its exit status"):
+        Frames("node1").status(said)
 
 
 def test_a_node_of_a_cluster_needs_a_kubeconfig_and_a_name() -> None:

@@ -92,7 +92,14 @@ class ExecServer:
 
             def tell(stream: int, data: bytes) -> None:
                 payload = bytes([stream]) + data
-                head = b"\x82\x7f" + len(payload).to_bytes(8)
+                size = len(payload)
+                head = b"\x82" + (
+                    bytes([size])
+                    if size < 126
+                    else b"\x7e" + size.to_bytes(2)
+                    if size < 1 << 16
+                    else b"\x7f" + size.to_bytes(8)
+                )
                 with contextlib.suppress(OSError), lock:
                     client.sendall(head + payload)
 

@@ -17,11 +17,15 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlencode
+
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Ping
+from wsproto.frame_protocol import CloseReason
+from wsproto.utilities import ProtocolError
 
 from hil.apiserver.server import Server
 from hil.apiserver.tunnel import Tunnel
@@ -33,7 +37,8 @@ from topologies.errors import one_line
 
 PROTOCOL: Final = "v4.channel.k8s.io"
 _CHUNK: Final = 1 << 15
-_BINARY, _CLOSE, _PING, _PONG = 2, 8, 9, 10
+_STDIN: Final = 0
+_WRONG: Final = (CloseReason.PROTOCOL_ERROR, CloseReason.INVALID_FRAME_PAYLOAD_DATA)
 #: What stands before a line that these words say, and not the script.
 SAYS: Final = "pinproof-entry:"
 #: Programs that enter a mount namespace: the image's, else the node's own.
@@ -65,11 +70,16 @@ class Frames:
     """The form of exec, on the runner's side."""
 
     def __init__(self, name: str) -> None:
-        self.sign = framed(b"", _PING)
         self._name = name
-        self._buffer = bytearray()
+        self._socket = Connection(ConnectionType.CLIENT)
+        self.sign = self._socket.send(Ping())
         self._replies = bytearray()
-        self._stream = 0
+        #: Of the message that comes, once its first byte is there.
+        self._stream: int | None = None
+
+    def framed(self, payload: bytes) -> bytes:
+        """A piece of stdin, as it is sent."""
+        return self._socket.send(BytesMessage(bytes([_STDIN]) + payload))
 
     def replies(self) -> bytes:
         """See :class:`hil.transport.kube.talk.Form`."""
@@ -77,17 +87,28 @@ class Frames:
         return replies
 
     def read(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """See :class:`hil.transport.kube.talk.Form`."""
-        self._buffer += data
-        while (found := _first(self._buffer)) is not None:
-            code, payload, size = found
-            del self._buffer[:size]
-            if code == _PING:
-                self._replies += framed(payload, _PONG)
-            elif code in (0, 1, _BINARY):
-                if code and payload:
-                    self._stream, payload = payload[0], payload[1:]
-                yield self._stream, payload
+        """See :class:`hil.transport.kube.talk.Form`. Raises :class:`hil.shell.NodeUnreachable`."""
+        try:
+            self._socket.receive_data(data)
+            for event in self._socket.events():
+                if isinstance(event, Ping):
+                    self._replies += self._socket.send(event.response())
+                elif isinstance(event, BytesMessage):
+                    yield from self._piece(event)
+                elif isinstance(event, CloseConnection) and event.code in _WRONG:
+                    raise ProtocolError(event.reason or "a frame is wrong")
+        except ProtocolError as error:
+            said = one_line(str(error))
+            raise NodeUnreachable(f"{self._name}: an answer is not a websocket: {said}") from error
+
+    def _piece(self, event: BytesMessage) -> Iterator[tuple[int, bytes]]:
+        payload = bytes(event.data)
+        if self._stream is None and payload:
+            self._stream, payload = payload[0], payload[1:]
+        if self._stream is not None:
+            yield self._stream, payload
+        if event.message_finished:
+            self._stream = None
 
     def status(self, data: bytes) -> int:
         """See :class:`hil.transport.kube.talk.Form`."""
@@ -112,36 +133,6 @@ def _failed(name: str, message: str) -> NodeUnfit | NodeUnreachable:
     return NodeUnreachable(f"{name}: the node ended a command without its exit status: {said}")
 
 
-def _first(data: bytearray) -> tuple[int, bytes, int] | None:
-    """The first frame: its kind, what it carries, and its size; ``None``: there is no whole one.
-    A server's frames are not masked."""
-    if len(data) < 2:
-        return None
-    length, at = data[1] & 0x7F, 2
-    for mark, size in ((126, 2), (127, 8)):
-        if length == mark:
-            if len(data) < 2 + size:
-                return None
-            length, at = int.from_bytes(data[2 : 2 + size]), 2 + size
-            break
-    if len(data) < at + length:
-        return None
-    return data[0] & 0x0F, bytes(data[at : at + length]), at + length
-
-
-def framed(payload: bytes, code: int = _BINARY) -> bytes:
-    """A client's frame, masked as the protocol wants it."""
-    size, mask = len(payload), os.urandom(4)
-    if size < 126:
-        head = bytes([0x80 | code, 0x80 | size])
-    elif size < 1 << 16:
-        head = bytes([0x80 | code, 0xFE]) + size.to_bytes(2)
-    else:
-        head = bytes([0x80 | code, 0xFF]) + size.to_bytes(8)
-    key = int.from_bytes((mask * (size // 4 + 1))[:size])
-    return head + mask + (int.from_bytes(payload) ^ key).to_bytes(size)
-
-
 class Exec:
     """The way by exec into one pod. Once :meth:`found` has read what the image has, ``enter`` is
     what enters the node, and ``perl`` whether a relay can be run from the image."""
@@ -161,7 +152,7 @@ class Exec:
 
     def find(self, limit: int) -> TunnelTalk:
         """Which program of the image enters the node."""
-        return self._talk(["sh", "-c", f">{USED}; {_FINDS}"], iter(()), limit)
+        return self._talk(["sh", "-c", f">{USED}; {_FINDS}"], b"", limit)
 
     def begin(self, command: str, stdin: bytes, limit: int) -> TunnelTalk:
         """Run a command of the node's. Raises :class:`hil.shell.NodeUnreachable`."""
@@ -178,15 +169,14 @@ class Exec:
     ) -> TunnelTalk:
         text = command.encode()
         words = ["sh", "-c", f">{USED}; {first}", "sh", str(len(text)), str(len(stdin)), on_node]
-        body = text + stdin
-        pieces = (body[at : at + _CHUNK] for at in range(0, len(body), _CHUNK))
-        return self._talk(words, (framed(b"\0" + one) for one in pieces), limit)
+        return self._talk(words, text + stdin, limit)
 
-    def _talk(self, words: list[str], sending: Iterator[bytes], limit: int) -> TunnelTalk:
+    def _talk(self, words: list[str], body: bytes, limit: int) -> TunnelTalk:
         streams = [("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
         query = urlencode([*(("command", one) for one in words), *streams])
-        tunnel = self._opened(f"{self._path}?{query}")
-        return TunnelTalk(self._name, tunnel, Frames(self._name), sending, limit)
+        tunnel, form = self._opened(f"{self._path}?{query}"), Frames(self._name)
+        pieces = (body[at : at + _CHUNK] for at in range(0, len(body), _CHUNK))
+        return TunnelTalk(self._name, tunnel, form, map(form.framed, pieces), limit)
 
     def _opened(self, path: str) -> Tunnel:
         upgrade = {
@@ -199,4 +189,4 @@ class Exec:
         return self._server.tunnel(path, f"run a command on {self._name}", upgrade)
 
 
-__all__ = ["PARENT", "STATUS", "Exec", "Frames", "framed"]
+__all__ = ["PARENT", "STATUS", "Exec", "Frames"]
