@@ -114,7 +114,8 @@ _PANELS: Final = {
             "Build and list kubelets, drivers (the CPU manager of a release as the subject "
             "exec:PATH), API servers, schedulers and the container image."),
         "job": Lazy("job.app",
-            "Print Jobs of Kubernetes whose pods run or hunt, one shard each."),
+            "Print Jobs of Kubernetes: shards of a run or of a hunt, or nodes that certify "
+            "themselves."),
         "ci": Lazy("ci.app", "Write the CI of a kubelet fork: GitHub, GitLab or Prow."),
     },
     "": {

@@ -1,7 +1,8 @@
-"""``pinproof job``: manifests of Jobs that run, or hunt, on a cluster, and of a plugin of Sonobuoy.
+"""``pinproof job``: manifests of Jobs that run, hunt, or certify nodes; and a plugin of Sonobuoy.
 
 What belongs here: options, and what is refused before a manifest is printed. What never does: the
-objects (:mod:`pinproof.job_manifest`, :mod:`pinproof.sonobuoy_plugin`).
+objects (:mod:`pinproof.job_manifest`, :mod:`pinproof.job_certify`,
+:mod:`pinproof.sonobuoy_plugin`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import yaml
 
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
+from hil.observation.places import OURS
 from hil.safety import Allow, Risk
 from hil.transport.inventory import HOST
 from hunting import campaign
@@ -23,9 +25,10 @@ from pinproof import certify as certify_command
 from pinproof import hunt as hunt_command
 from pinproof import run as run_command
 from pinproof.image.contents import is_image_name
+from pinproof.job_certify import Certified, jobs
 from pinproof.job_manifest import Place, Task
 from pinproof.job_manifest import job as manifest
-from pinproof.parameters import option, read_options, with_options
+from pinproof.parameters import argument, option, read_options, with_options
 from pinproof.probe import risk_named
 from pinproof.sonobuoy_plugin import plugin
 
@@ -38,6 +41,8 @@ _NOT_ON_A_NODE: Final = frozenset(
     {"--report", "--resume", "--machine", "--dry-run", "--at-once", "--ask-sudo-password", "--sign"}
     | {"--cosign-key", "--kubeconfig", "--upgrade-to"}
 )
+#: A reboot would end the pod that asks for it.
+_ALLOWED: Final = sorted({one.value for one in Allow} - {Allow.REBOOT.value})
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _LONGEST: Final = 63
@@ -57,20 +62,31 @@ class Asked:
         "", "A volume claim that keeps what the pods write; without it only their logs do.",
         metavar="NAME",
     )  # fmt: skip
-    name: str = option("", "The Job's name; default: pinproof- and the command.", metavar="NAME")
+    name: str = option("", "The Job's name; default: the command and -pinproof.", metavar="NAME")
     namespace: str = option("", "The Job's namespace; default: that of kubectl.", metavar="NAME")
 
     def place(self, command: str) -> Place:
         """Raises :class:`SubjectUsageError` for what no API server or container runtime takes."""
-        name = self.name or f"pinproof-{command}"
-        _require_image("--image", self.image)
-        most = _LONGEST - len(f"-{self.shards - 1}")  # a pod's host name ends with its index
-        _require(_LABEL, "--name", name, most)
-        if self.namespace:
-            _require(_LABEL, "--namespace", self.namespace, _LONGEST)
-        if self.claim:
-            _require(_SUBDOMAIN, "--claim", self.claim, 253)
-        return Place(name, self.image, self.shards, self.at_once, self.namespace, self.claim)
+        name = self.name or f"{command}-pinproof"
+        place = Place(name, self.image, self.shards, self.at_once, self.namespace, self.claim)
+        return _checked(place)
+
+
+def _checked(place: Place) -> Place:
+    """Raises :class:`SubjectUsageError` for what no API server or container runtime takes."""
+    _require_image("--image", place.image)
+    most = _LONGEST - len(f"-{place.shards - 1}")  # a pod's host name ends with its index
+    _require(_LABEL, "--name", place.name, most)
+    if place.name.startswith(OURS):
+        raise SubjectUsageError(
+            f"--name {place.name!r}: on a node that is judged, pods whose names begin with {OURS} "
+            "are those of scenarios"
+        )
+    if place.namespace:
+        _require(_LABEL, "--namespace", place.namespace, _LONGEST)
+    if place.claim:
+        _require(_SUBDOMAIN, "--claim", place.claim, 253)
+    return place
 
 
 def _require_image(flag: str, name: str) -> None:
@@ -168,20 +184,69 @@ def sonobuoy(context: typer.Context, asked: Plugged) -> None:
     All other options go to pinproof certify. sonobuoy run --plugin FILE runs it, and its results
     have the certificate, the report and the result stream of each node. The pods are privileged.
     """
-    words = [*context.args]
-    _require_foreign(words, _NOT_ON_A_NODE)
-    for flag, image in (("--image", asked.image), ("--workload-image", asked.workload_image)):
-        if image or flag == "--image":
-            _require_image(flag, image)
+    _require_image("--image", asked.image)
     _require(_LABEL, "--name", asked.name, _LONGEST)
-    # A reboot would end the pod that asks for it.
-    permitted = {one.value for one in Allow} - {Allow.REBOOT.value}
-    for one in asked.allow or []:
-        if one not in permitted:
-            known = ", ".join(sorted(permitted))
-            raise SubjectUsageError(f"--allow {one!r}: it is one of {known}")
-    if asked.workload_image:
-        words = ["--image", asked.workload_image, *words]
+    words = _certifying(context.args, asked.allow or [], asked.workload_image)
+    _echo(plugin(asked.name, asked.image, words, asked.allow or []))
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Which nodes certify themselves, and where; each field is a parameter."""
+
+    nodes: list[str] = argument("Names of nodes, as kubectl get nodes has them.", metavar="NODE...")
+    image: str = option(MISSING, "An image with pinproof on its path.", metavar="NAME")
+    max_unavailable: int = option(1, "How many nodes are certified at a time.", min=1)
+    workload_image: str = option(
+        "", "What certify calls --image: an image with a POSIX shell that is on the nodes.",
+        metavar="NAME",
+    )  # fmt: skip
+    allow: list[str] | None = option(
+        None, "foreign-workloads or static-pods, as an inventory has it; repeatable."
+    )
+    claim: str = option("", "A volume claim that keeps the certificates.", metavar="NAME")
+    name: str = option("certify-pinproof", "What the Jobs' names begin with.", metavar="NAME")
+    namespace: str = option("", "The Jobs' namespace; default: that of kubectl.", metavar="NAME")
+
+
+@app.command(
+    "certify",
+    epilog="Example: pinproof job certify node1 node2 --image example.com/pinproof:1 "
+    "--max-risk kubelet-restart",
+    context_settings=_SETTINGS,
+)
+@with_options
+def certify(context: typer.Context, asked: Nodes) -> None:
+    """Print Jobs of Kubernetes by which nodes certify themselves: one Job, and one pod, for each.
+
+    All other options go to pinproof certify. A pod's log is the result stream of its node, and
+    pinproof report joins the streams; the certificates are in the claim. The pods are privileged.
+    """
+    nodes, extra = _nodes(asked.nodes + context.args)
+    for one in nodes:
+        _require(_SUBDOMAIN, "NODE", one, 253)
+    place = Place(asked.name, asked.image, len(nodes), 0, asked.namespace, asked.claim)
+    words = _certifying(extra, asked.allow or [], asked.workload_image)
+    wish = Certified(nodes, asked.max_unavailable, words, asked.allow or [])
+    _echo(jobs(_checked(place), wish))
+
+
+def _nodes(words: list[str]) -> tuple[list[str], list[str]]:
+    """The names of nodes, which come first, and the options after them."""
+    count = next((k for k, word in enumerate(words) if word.startswith("-")), len(words))
+    return list(dict.fromkeys(words[:count])), words[count:]
+
+
+def _certifying(words: list[str], allow: list[str], workload_image: str) -> list[str]:
+    """Options of ``pinproof certify`` for a pod on its own node. Raises
+    :class:`SubjectUsageError` for those that it cannot have."""
+    _require_foreign(words, _NOT_ON_A_NODE)
+    for one in allow:
+        if one not in _ALLOWED:
+            raise SubjectUsageError(f"--allow {one!r}: it is one of {', '.join(_ALLOWED)}")
+    if workload_image:
+        _require_image("--workload-image", workload_image)
+        words = ["--image", workload_image, *words]
     read, _ = read_options(
         certify_command.certify, certify_command.Asked, [HOST, *words], "pinproof certify",
         takes_more=True,
@@ -190,7 +255,7 @@ def sonobuoy(context: typer.Context, asked: Plugged) -> None:
         raise SubjectUsageError(f"{read.nodes[1]}: a node certifies itself, and is not named")
     if read.max_risk and risk_named(read.max_risk) is Risk.REBOOT:
         raise SubjectUsageError("--max-risk reboot: it would end the pod that certifies the node")
-    typer.echo(_yaml(plugin(asked.name, asked.image, words, asked.allow or [])), nl=False)
+    return words
 
 
 def _require_foreign(words: list[str], own: Collection[str]) -> None:
@@ -206,7 +271,10 @@ def _require_few(shards: int, parts: int, what: str) -> None:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes a text of several lines as it is read."""
+    """Writes a text of several lines as it is read, and each object in full."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 def _text(dumper: _Dumper, value: str) -> Any:
@@ -218,8 +286,8 @@ _Dumper.add_representer(str, _text)
 
 
 def _print(place: Place, task: Task) -> None:
-    typer.echo(_yaml(manifest(place, task)), nl=False)
+    _echo(manifest(place, task))
 
 
-def _yaml(value: dict[str, Any]) -> str:
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False)
+def _echo(value: dict[str, Any]) -> None:
+    typer.echo(yaml.dump(value, Dumper=_Dumper, sort_keys=False), nl=False)

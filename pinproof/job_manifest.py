@@ -63,24 +63,16 @@ def job(place: Place, task: Task) -> dict[str, Any]:
         "volumeMounts": [{"name": "work", "mountPath": HOME}],
         "securityContext": {"privileged": True} if task.is_root else _RESTRICTED,
     }
-    volume: dict[str, Any] = {"name": "work"}
-    if place.claim:
-        volume["persistentVolumeClaim"] = {"claimName": place.claim}
-    else:
-        volume["emptyDir"] = {}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {
-            "name": place.name,
-            **({"namespace": place.namespace} if place.namespace else {}),
-        },
+        "metadata": metadata(place, place.name),
         "spec": {
             "completions": place.shards,
             "parallelism": min(place.at_once or place.shards, place.shards),
             "completionMode": "Indexed",
             "backoffLimitPerIndex": _RETRIES,
-            "podFailurePolicy": {"rules": [_EVICTED, _WRONG_USAGE]},
+            "podFailurePolicy": {"rules": [EVICTED, _WRONG_USAGE]},
             "template": {
                 "spec": {
                     "restartPolicy": "Never",
@@ -88,11 +80,22 @@ def job(place: Place, task: Task) -> dict[str, Any]:
                     "terminationGracePeriodSeconds": _GRACE,
                     "securityContext": {"runAsUser": 0} if task.is_root else _USER,
                     "containers": [container],
-                    "volumes": [volume],
+                    "volumes": [volume(place)],
                 }
             },
         },
     }
+
+
+def metadata(place: Place, name: str) -> dict[str, Any]:
+    """Of an object of this name."""
+    return {"name": name, **({"namespace": place.namespace} if place.namespace else {})}
+
+
+def volume(place: Place) -> dict[str, Any]:
+    """What a pod's container has at its home: the claim, or else what goes with the pod."""
+    kept = {"persistentVolumeClaim": {"claimName": place.claim}}
+    return {"name": "work", **(kept if place.claim else {"emptyDir": {}})}
 
 
 def script(shards: int, task: Task) -> str:
@@ -105,9 +108,10 @@ mkdir -p $shard
 {shlex.join(task.words)} --shard $shard/{shards} {task.folder} >>$shard/log 2>&1
 status=$?
 case $status in
-{statuses}) cat $shard/{task.stream} ;;
-*) cat $shard/log; exit $status ;;
+{statuses}) test -s $shard/{task.stream} && exec cat $shard/{task.stream} ;;
 esac
+cat $shard/log
+exit $((status > 1 ? status : {int(ExitStatus.COULD_NOT_TELL)}))
 """
 
 
@@ -121,7 +125,8 @@ _USER: Final = {
 }
 _RESTRICTED: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
-_EVICTED: Final = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+#: A pod that its node gives up is not counted as a failure.
+EVICTED: Final = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
 _WRONG_USAGE: Final = {
     "action": "FailIndex",
     "onExitCodes": {"operator": "In", "values": [int(ExitStatus.USAGE)]},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-#: No apt and no documentation.
-PACKAGES: Final = ("python3",)
+#: No apt and no documentation. grpcio, which talks to a kubelet, needs the library of C++.
+PACKAGES: Final = ("libstdc++6", "python3")
 #: A kubelet is built from the Go module, which is fetched by TLS.
 PACKAGES_WITH_GO: Final = (*PACKAGES, "ca-certificates")
 

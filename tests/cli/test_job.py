@@ -18,13 +18,14 @@ from typing import Any, Final, TypeVar
 import pytest
 import yaml
 
-from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, find
+from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, SCHEDULERS, find
 from conformance.results import Result
 from conformance.results import read as read_stream
 from hunting import campaign
 from tests.cli.running import pinproof
 from tests.support import lacking
 from tests.support.cluster import Cluster, NoCluster
+from tests.support.until import until
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             made.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def batch(cluster: Cluster) -> Any:
     from kubernetes import client
 
@@ -134,7 +135,7 @@ def test_a_real_job_controller_has_each_shard_searched(
     assert _run(second, tmp_path).stdout == "hunt --depth 4 --shard 3/5 --resume 3\n"
 
     def state() -> Any:
-        return batch.read_namespaced_job("pinproof-hunt", "default").status
+        return batch.read_namespaced_job("hunt-pinproof", "default").status
 
     _awaited(state, lambda status: (status.failed, status.active) == (1, 5))
     for pod in pods():
@@ -164,6 +165,100 @@ def test_a_real_job_controller_does_not_try_a_wrong_option_again(
     assert _awaited(state, lambda status: status.failed_indexes == "0").failed == 1
     _awaited(state, lambda status: status.completed_indexes == "1")
     assert len(pods()) == 2
+
+
+NODES: Final = ("node-a", "node-b", "node-c", "node-d")
+
+
+@pytest.fixture
+def scheduled(cluster: Cluster, job_controller: None) -> None:
+    """A real scheduler, and four nodes with taints that nobody tolerates by chance."""
+    program = find(SCHEDULERS)
+    if program is None:
+        lacking.skip("scheduler")
+    cluster.schedule(program)
+    room = {"cpu": "4", "memory": "8Gi", "pods": "9"}
+    for name in NODES:
+        cluster.add_node(name)
+        labels = {"kubernetes.io/os": "linux"}
+        taints = [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]
+        cluster.admin.patch_node(name, {"metadata": {"labels": labels}, "spec": {"taints": taints}})
+        cluster.admin.patch_node_status(name, {"status": {"allocatable": room, "capacity": room}})
+
+
+def test_a_real_scheduler_has_no_more_nodes_certified_than_may_be_unavailable(
+    cluster: Cluster, batch: Any, scheduled: None
+) -> None:
+    """Each pod is on its own node. A lane's next pod comes once the one before has ended."""
+    words = [*NODES, "--max-unavailable", "2", "--namespace", "default"]
+    for one in _certify(*words)["items"]:
+        batch.create_namespaced_job("default", one, field_validation="Strict")
+
+    def pods() -> dict[str, Any]:
+        label = "app.kubernetes.io/part-of=certify-pinproof"
+        found = cluster.admin.list_namespaced_pod("default", label_selector=label).items
+        return {pod.metadata.labels["job-name"]: pod for pod in found}
+
+    def on() -> dict[str, str]:
+        placed = {name: pod.spec.node_name for name, pod in pods().items()}
+        return {name: node for name, node in placed.items() if node}
+
+    names = {f"certify-pinproof-{number}": node for number, node in enumerate(NODES)}
+    # Of each lane one pod, whichever the scheduler saw first.
+    first = _awaited(on, lambda found: len(found) == 2 and len(pods()) == 4)
+    assert first.items() <= names.items()
+    assert {int(name[-1]) % 2 for name in first} == {0, 1}
+    time.sleep(3)  # no other pod comes while they run
+    assert on() == first
+    one, other = sorted(first)
+    _end(cluster, pods()[one], 0)
+    second = _awaited(on, lambda found: len(found) == 3)
+    (new,) = second.keys() - first.keys()
+    assert int(new[-1]) % 2 == int(one[-1]) % 2
+    time.sleep(3)
+    assert on() == second
+    _end(cluster, pods()[other], 0)
+    _end(cluster, pods()[new], 0)
+    assert _awaited(on, lambda found: len(found) == 4) == names
+
+
+def _certify(*words: str) -> dict[str, Any]:
+    image = ("--image", "example.com/pinproof:1")
+    return dict(yaml.safe_load(pinproof("job", "certify", *words, *image, status=0).stdout))
+
+
+def test_a_node_is_certified_by_its_own_pod(tmp_path: Path) -> None:
+    """Through the host of its container; the log is the stream, or what went wrong."""
+    body = """cat node-a.toml; echo "$@"; mkdir node-a; echo stream >node-a/result.jsonl"""
+    words = ["node-a", "--allow", "static-pods", "--max-risk", "kubelet-restart"]
+    (item,) = _certify(*words, "--claim", "kept")["items"]
+    pod = item["spec"]["template"]["spec"]
+    assert pod["volumes"][0]["persistentVolumeClaim"] == {"claimName": "kept"}
+    for status, said in ((0, "stream\n"), (1, "stream\n"), (4, "stream\n"), (3, None)):
+        folder = tmp_path / str(status)
+        folder.mkdir()
+        _program(folder, f"{body}; exit {status}")
+        done = _shell(pod["containers"][0]["command"], "0", folder)
+        assert done.returncode == (0 if said else status)
+        log = (folder / "node-a.log").read_text()
+        assert done.stdout == (said or log)
+        assert 'url = "host:"\nallow = ["static-pods"]' in log
+        assert "certify node-a.toml --max-risk kubelet-restart --report ." in log
+
+
+def test_a_pod_that_is_deleted_lets_pinproof_restore_its_node(tmp_path: Path) -> None:
+    """The shell hands SIGTERM on, and waits."""
+    _program(tmp_path, "trap 'echo restored; exit 3' TERM; touch there; sleep 60 & wait")
+    (item,) = _certify("node-a")["items"]
+    command = item["spec"]["template"]["spec"]["containers"][0]["command"]
+    environment = dict(os.environ) | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as pod:
+        assert until((tmp_path / "there").exists)
+        pod.terminate()
+        said, _ = pod.communicate(timeout=60)
+    assert (said, pod.returncode) == ("restored\n", 3)
 
 
 def test_a_pod_that_is_tried_again_goes_on_with_its_shard(tmp_path: Path) -> None:
@@ -224,6 +319,16 @@ def test_a_pod_succeeds_where_its_shard_is_done(
         assert done.stdout.splitlines()[-1] == ("said" if ends else "stream")
 
 
+@pytest.mark.parametrize("command", ["hunt", "run"])
+def test_a_pod_without_a_stream_fails_whatever_its_exit_status(
+    tmp_path: Path, command: str
+) -> None:
+    """Python ends with 1 where a library is missing, which is no broken promise."""
+    _program(tmp_path, "echo ImportError; exit 1")
+    done = _shell(_container(_job(command))["command"], "0", tmp_path)
+    assert (done.returncode, done.stdout) == (3, "ImportError\n")
+
+
 def test_an_option_reaches_the_run_as_it_was_written(tmp_path: Path) -> None:
     """The shell of the pod sees no pattern in it, and no second word."""
     (tmp_path / "2s-file").touch()
@@ -233,6 +338,7 @@ def test_an_option_reaches_the_run_as_it_was_written(tmp_path: Path) -> None:
     assert said[1:5] == ["--machine", "2s-*", "--subject", "kubelet:/a b"]
 
 
+_CERTIFY: Final = ("certify", "--image", "i")
 _HUNT: Final = ("hunt", "--image", "i", "--shards", "2")
 _RUN: Final = ("run", "--image", "i", "--shards", "2")
 
@@ -253,9 +359,17 @@ _RUN: Final = ("run", "--image", "i", "--shards", "2")
         ([*_HUNT, "--shards", "57", *_SMALL], "--shards 57: number of searches to share: 56"),
         ([*_RUN, "--shards", "2", "-k", "pool/deletion-returns-cpus",
           "--machine", "1s-1n-2c-smt2"], "--shards 2: number of cases to share: 1"),
+        ([*_CERTIFY, "A_node"], "pinproof: NODE 'A_node': a name has small letters"),
+        ([*_CERTIFY], "Missing argument"),
+        ([*_CERTIFY, "n", "--max-unavailable", "0"], "Invalid value for '--max-unavailable'"),
+        ([*_CERTIFY, "n", "--max-risk", "reboot"], "it would end the pod that certifies the node"),
+        ([*_CERTIFY, "n", "--max-risk", "all"], "pinproof: --max-risk 'all'"),
+        ([*_CERTIFY, "n", "--allow", "reboot"], "pinproof: --allow 'reboot': it is one of "),
+        ([*_CERTIFY, "n", "--kubeconfig", "x"], "pinproof: --kubeconfig: not an option of a"),
         ([*_HUNT, "--image", "No Image"], "pinproof: --image 'No Image': not the name of an image"),
         ([*_HUNT, "--namespace", "a_b"], "pinproof: --namespace 'a_b': a name has small letters"),
         ([*_HUNT, "--name", "x" * 62], "has at most 61 characters here"),
+        ([*_HUNT, "--name", "pinproof-x"], "pinproof: --name 'pinproof-x': on a node that is "),
         ([*_HUNT, "--claim", "A"], "pinproof: --claim 'A': a name has small letters"),
     ],
 )  # fmt: skip

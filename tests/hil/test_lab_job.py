@@ -1,6 +1,8 @@
-"""A hunt of four shards as a Job on a booted node: API server, scheduler, controllers, kubelet and
-containerd are real, and the image is the one that ``pinproof build image`` makes. Minutes under
+"""Jobs on a booted node: a hunt, a run on a kubelet, and a certificate of the node. Minutes under
 emulation, so only where ``PINPROOF_LAB`` asks for it.
+
+API server, scheduler, controllers, kubelet and containerd are real, and the image is the one that
+``pinproof build image`` makes.
 
 ``PINPROOF_IMAGE`` names an archive to use instead of making one.
 """
@@ -18,11 +20,15 @@ import pytest
 import yaml
 
 from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, SCHEDULERS, find
+from conformance.results import Result
+from conformance.results import read as read_stream
 from hil.lab import Node
+from hil.lab.names import NODE_NAME
 from hil.shell import Shell
 from hil.transport import connected
 from hil.transport import nodes as read_inventory
 from hunting import campaign
+from pinproof.image.contents import KUBELET
 from tests.cli.running import pinproof
 from tests.support import lacking
 from tests.support.cluster import Cluster
@@ -31,11 +37,16 @@ from tests.support.lab_cluster import await_node, joined
 pytestmark = [pytest.mark.needs("lab"), pytest.mark.needs("mmdebstrap")]
 
 NAME: Final = "jobs-hunt"
-IMAGE: Final = "pinproof.local/pinproof:test"
-NAMESPACE: Final = "hunting"
-KEPT: Final = "/var/lib/pinproof-hunt"
+IMAGE: Final = "pinproof.local/pinproof:kubelet"
+#: Of the restricted and of the privileged Pod Security Standard.
+NAMESPACE, PRIVILEGED = "hunting", "running"
+KEPT: Final = "/var/lib/hunt-pinproof"
 HUNT: Final = ("--release", "1.37", "--machine", "1s-1n-2c-smt2", "--depth", "3")
 SHARDS: Final = 4
+SCENARIOS: Final = ("qos/whole-cpus-are-exclusive", "pool/deletion-returns-cpus")
+WORKLOAD: Final = "pinproof.local/lab:1"
+CERTIFY: Final = ("--allow", "static-pods", "--allow", "foreign-workloads", "-k", SCENARIOS[0])
+RUN: Final = ("--machine", "1s-1n-4c-smt2", "-k", " or ".join(SCENARIOS))
 CONTROLLERS: Final = (
     "job-controller",
     "node-lifecycle-controller",
@@ -46,11 +57,13 @@ _PATIENCE: Final = 1500.0
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archive(tmp_path_factory: pytest.TempPathFactory, kubelet_path: str) -> Path:
+    """Of an image with a kubelet."""
     if made := os.environ.get("PINPROOF_IMAGE"):
         return Path(made)
     path = tmp_path_factory.mktemp("image") / "image.tar"
-    pinproof("build", "image", "--name", IMAGE, "-o", str(path), status=0)
+    words = ["--kubelet", kubelet_path, "--name", IMAGE, "-o", str(path)]
+    pinproof("build", "image", *words, status=0)
     return path
 
 
@@ -65,8 +78,9 @@ def shell(node: Node, cluster: Cluster, archive: Path) -> Iterator[Shell]:
     cluster.control(controllers, *CONTROLLERS)
     cluster.schedule(scheduler)
     _import(node, archive)
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    cluster.admin.create_namespace({"metadata": {"name": NAMESPACE, "labels": labels}})
+    for name, standard in ((NAMESPACE, "restricted"), (PRIVILEGED, "privileged")):
+        labels = {"pod-security.kubernetes.io/enforce": standard}
+        cluster.admin.create_namespace({"metadata": {"name": name, "labels": labels}})
     with joined(node, cluster) as inventory, connected(read_inventory(str(inventory))[0]) as shell:
         assert shell.run(f"mkdir {KEPT} && chmod 1777 {KEPT}").status == 0
         _claim(cluster)
@@ -120,7 +134,7 @@ def test_a_hunt_of_four_shards_finds_what_one_process_finds(
     cluster.admin.delete_namespaced_pod(victim.metadata.name, NAMESPACE)
 
     def state() -> Any:
-        return batch.read_namespaced_job("pinproof-hunt", NAMESPACE).status
+        return batch.read_namespaced_job("hunt-pinproof", NAMESPACE).status
 
     ended = _awaited(state, lambda status: status.completion_time is not None, cluster)
     assert (ended.succeeded, ended.completed_indexes, ended.failed) == (SHARDS, "0-3", 1)
@@ -141,9 +155,60 @@ def test_a_hunt_of_four_shards_finds_what_one_process_finds(
     assert _log(shell, pod.metadata.uid) == _kept(shell, 1)
 
 
-def _pods(cluster: Cluster, *, index: int) -> list[Any]:
+def test_a_run_of_two_shards_judges_the_kubelet_of_the_image(
+    shell: Shell, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Its pods are privileged, because they make a sandbox. Their logs are one report."""
+    from kubernetes import client
+
+    batch = client.BatchV1Api(cluster.admin.api_client)
+    words = ["--shards", "2", "--image", IMAGE, "--subject", f"kubelet:{KUBELET}", *RUN]
+    manifest = yaml.safe_load(pinproof("job", "run", *words, status=0).stdout)
+    batch.create_namespaced_job(PRIVILEGED, manifest, field_validation="Strict")
+
+    def state() -> Any:
+        return batch.read_namespaced_job("run-pinproof", PRIVILEGED).status
+
+    ended = _awaited(state, lambda status: status.active == 0 or status.conditions, cluster)
+    pods = [_pods(cluster, index=index, namespace=PRIVILEGED)[0] for index in (0, 1)]
+    logs = ["".join(_log(shell, pod.metadata.uid)) for pod in pods]
+    assert ended.succeeded == 2, logs
+    for number, log in enumerate(logs):
+        (tmp_path / f"{number}.jsonl").write_text(log)
+    streams = sorted(tmp_path.glob("*.jsonl"))
+    pinproof("report", *map(str, streams), "--gate", status=0)
+    results = [one for path in streams for one in read_stream(path) if isinstance(one, Result)]
+    assert {one.scenario: one.verdict for one in results} == dict.fromkeys(SCENARIOS, "pass")
+
+
+def test_a_node_certifies_itself_by_a_pod(shell: Shell, cluster: Cluster, tmp_path: Path) -> None:
+    """Through the host of its container; the pod's log is the stream of the node."""
+    from kubernetes import client
+
+    batch = client.BatchV1Api(cluster.admin.api_client)
+    words = [NODE_NAME, "--image", IMAGE, "--workload-image", WORKLOAD, *CERTIFY]
+    (manifest,) = yaml.safe_load(pinproof("job", "certify", *words, status=0).stdout)["items"]
+    batch.create_namespaced_job(PRIVILEGED, manifest, field_validation="Strict")
+
+    def state() -> Any:
+        return batch.read_namespaced_job("certify-pinproof-0", PRIVILEGED).status
+
+    ended = _awaited(state, lambda status: status.conditions, cluster)
+    label = "job-name=certify-pinproof-0"
+    pods = cluster.admin.list_namespaced_pod(PRIVILEGED, label_selector=label).items
+    logs = ["".join(_log(shell, pod.metadata.uid)) for pod in pods]
+    assert ended.succeeded == 1, logs
+    assert len(logs) == 1
+    stream = tmp_path / "result.jsonl"
+    stream.write_text(logs[0])
+    results = [one for one in read_stream(stream) if isinstance(one, Result)]
+    assert {one.scenario: one.verdict for one in results} == {SCENARIOS[0]: "pass"}
+    assert not shell.run("ls -d /var/lib/pinproof 2>/dev/null || :").text
+
+
+def _pods(cluster: Cluster, *, index: int, namespace: str = NAMESPACE) -> list[Any]:
     label = f"batch.kubernetes.io/job-completion-index={index}"
-    return list(cluster.admin.list_namespaced_pod(NAMESPACE, label_selector=label).items)
+    return list(cluster.admin.list_namespaced_pod(namespace, label_selector=label).items)
 
 
 def _kept(shell: Shell, number: int) -> list[str]:
@@ -177,7 +242,7 @@ def _awaited(look: Callable[[], Any], holds: Callable[[Any], bool], cluster: Clu
     until = time.monotonic() + _PATIENCE
     while not holds(seen := look()):
         if time.monotonic() > until:
-            events = cluster.admin.list_namespaced_event(NAMESPACE).items
+            events = cluster.admin.list_event_for_all_namespaces().items
             raise AssertionError([seen, *(f"{one.reason}: {one.message}" for one in events)])
         time.sleep(1)
     return seen
