@@ -222,7 +222,7 @@ def test_the_containerfile_copies_what_the_archive_has() -> None:
         for word in line.split()[1:-1]
     }
     lists = {
-        str(one.relative_to(root))
+        f"pinproof/image/{one.name}"
         for one in (python_packages.REQUIREMENTS, python_packages.REQUIREMENTS_GO)
     }
     metadata = {"pyproject.toml", "README.md", "LICENSE", "NOTICE"}

@@ -26,7 +26,7 @@ from tests.support.cluster import kubeconfig
 from tests.support.exec_server import ExecServer
 from tests.support.until import until
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a node's scripts run as root")
+pytestmark = pytest.mark.needs("root")
 
 
 class Pod:
