@@ -21,7 +21,8 @@ from pinproof.settings import Given
 _OF_PYTEST = {"stream", "no-smoke"}
 #: For a real node, which pytest gets in the subject's name; and of pytest itself.
 _OF_THE_COMMAND = {
-    *("keyword", "max_risk", "kubeconfig", "dry_run", "verbose", "ask_sudo_password", "explore")
+    *("keyword", "max_risk", "kubeconfig", "transport_image", "ask_sudo_password"),
+    *("dry_run", "verbose", "explore"),
 }
 
 
