@@ -328,27 +328,42 @@ class Node:
 
         A kubelet that starts admits its pods in an order of several, and up to 1.17 goes through
         them in any when it gives them CPUs anew; :meth:`view` shows the outcome of the first. Where
-        ``seen`` equals an outcome of another order, the node takes that one. Returns whether
+        ``seen`` equals an outcome of another order, the node takes that one; of several the one in
+        which containers have their memory where it was seen, too. Returns whether
         ``seen`` is now :meth:`view`. Unless it is ``late``, what the kubelet may forget to do is
         not counted as forgotten.
         """
-        if self.view() == seen:
+        if self._shows(seen):
             return True
-        if self._unended is not None:
+        if self.view() != seen and self._unended is not None:
             # Killed while a pod went, it may not have ended the pod's containers yet.
             self._runtime, self._unended = self._unended, self._runtime
             if self.view() == seen:
                 return True
             self._runtime, self._unended = self._unended, self._runtime
         before = (self._kubelet, self._runtime, self._state_file, self._shown)
+        equal = self.view() == seen
         for branch in (*self._branches, *self._while_pods_end):
             if branch[0].forgets and not late:
                 continue
             self._take(branch)
-            if self.view() == seen:
+            if self._shows(seen):
                 return True
+            if not equal and self.view() == seen:
+                before = (self._kubelet, self._runtime, self._state_file, self._shown)
+                equal = True
         self._kubelet, self._runtime, self._state_file, self._shown = before
-        return False
+        return equal
+
+    def _shows(self, seen: View) -> bool:
+        """Whether ``seen`` is what it shows, also in where containers have their memory."""
+        view = self.view()
+        return view == seen and all(
+            ours.mems == theirs.mems
+            for pod, asked in view.asked.items()
+            for name, ours in asked.items()
+            if (theirs := seen.asked.get(pod, {}).get(name)) is not None
+        )
 
     @property
     def outcomes(self) -> int:

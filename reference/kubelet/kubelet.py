@@ -537,7 +537,8 @@ class Kubelet(PodLifecycle):
         server's pods, which are sorted by the second in which they were created.
 
         It cannot matter where all pods fit the node by their requests and at most one of them takes
-        CPUs that it does not hold yet, unless taking them may cost another pod those that it holds.
+        CPUs that it does not hold yet, unless taking them may cost another pod those that it holds,
+        or a memory manager takes memory for the init containers of another pod once more.
         Where the pod admitted last counts as active even when refused, it also matters whether that
         is one that takes CPUs. Raises :class:`NotModelled` where there are too many orders.
         """
@@ -547,7 +548,8 @@ class Kubelet(PodLifecycle):
         movable = [pod for pod in pods if pod_milli_cpus(pod)]
         if sum(map(pod_milli_cpus, pods)) <= self._allocatable:
             taking = [pod for pod in pods if self._wants_cpus(pod)]
-            movable = movable if taking and self._cpu_manager.policy.can_refuse_holders else taking
+            held_counts = self._cpu_manager.policy.can_refuse_holders or self.memory is not None
+            movable = movable if taking and held_counts else taking
         if not self._takes_turns or len(pods) > SLOTS:
             yield from self._every_order(pods, movable)
             return

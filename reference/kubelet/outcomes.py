@@ -129,4 +129,5 @@ def _same(one: Branch, other: Branch) -> bool:
         text == other_text
         and kubelet.pods == other_kubelet.pods
         and kubelet.runtime.running() == other_kubelet.runtime.running()
+        and kubelet.memory == other_kubelet.memory
     )

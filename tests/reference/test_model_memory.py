@@ -290,3 +290,22 @@ def test_1_36_finds_the_file_of_the_gate_corrupt_once_it_is_off(release: str, er
     view = do(made, Apply(Pod("b", (init, *pod("b", 10).containers))), *there_and_back)
     assert view.running is not bool(error)
     assert error in view.error
+
+
+def test_a_start_is_followed_by_where_memory_was_seen() -> None:
+    """An init container's memory is taken once more, so it matters which pod comes first, though
+    each has its CPUs either way."""
+    config = replace(CONFIG, topology_manager_policy="none")
+    pods = [
+        Pod("f", (container("init", 80, kind=Kind.INIT), container("c", 10))),
+        pod("c", 60),
+    ]
+    made = node(Apply(pods[0]), Stop(), Apply(pods[1]), Start(), config=config)
+    assert made.outcomes == 2
+    first = made.view()
+    asked = replace(first.asked["c"]["c1"], mems=CPUSet([0, 1]) - first.asked["c"]["c1"].mems)
+    other = replace(first, asked={**first.asked, "c": {"c1": asked}})
+    assert other == first
+    assert made.follow(other)
+    assert made.view().asked["c"]["c1"].mems == asked.mems
+    assert made.follow(replace(first, asked={}))
