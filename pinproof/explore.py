@@ -70,7 +70,7 @@ from topologies import Machine
 
 #: Where there is no ``--machine``: small ones on which values meet that do not meet on others.
 MACHINES: Final = (
-    "2s-2n-8c-smt2", "1s-1n-4c-smt2", "qemu-2s-4n-16c-smt2-near-l3s", "1s-1n-4c-smt1",
+    "2s-2n-8c-smt2", "qemu-2s-4n-16c-smt2-near-l3s", "1s-1n-4c-smt2",
 )  # fmt: skip
 #: Machines of other kinds, which get some of the histories then: uneven cores and sockets, NUMA
 #: nodes without CPUs or more than a Topology Manager takes, ids with gaps, several uncore caches.
@@ -79,6 +79,7 @@ OTHERS: Final = (
     "1s-1n-14c-smt2-near-e8-i7-1370p", "2s-2n-8c-smt2-cpustep2-pkgstep2-nodestep4",
     "1s-2n-8c-smt4-near", "2s-2n-12c-smt2-interleaved", "qemu-8s-8n-16c-smt1",
     "2s-2n-16c-smt2-off3,7-8,19", "2s-4n-40c-smt2-interleaved", "qemu-4s-16n-32c-smt2-near-dies",
+    "1s-1n-4c-smt1",
 )  # fmt: skip
 #: How many nodes are used at a time unless it is said: one process draws for all of them.
 _MOST: Final = 24
@@ -98,7 +99,7 @@ class Asked:
     )
     machine: list[str] | None = option(
         None,
-        "On which machine; may be repeated. Default: four small ones, now and then one of another "
+        "On which machine; may be repeated. Default: three small ones, now and then one of another "
         "kind; or the nodes.",
         autocompletion=machine_names,
     )

@@ -17,7 +17,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from hunting.exploring.factors import BY_NAME, FACTORS, TAKES, THEMES, Part, Row
+from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, TAKES, THEMES, Part, Row, Theme
+from reference.cpumanager.policy_options import OPTIONS
 
 #: A value of a factor.
 Level: TypeAlias = tuple[str, str]
@@ -26,7 +27,7 @@ Pair: TypeAlias = tuple[Level, Level]
 #: In so many rows a pair was wanted and not shown: it is not possible on this machine.
 _TRIES: Final = 3
 #: One row in so many is drawn by chance, so that values meet in company that no rule chose.
-_BY_CHANCE: Final = 5
+_BY_CHANCE: Final = 3
 #: In one history of so many the steps are taken by chance.
 _RANDOM: Final = 5
 #: How likely each setting is not plain on a node on which steps are taken by chance: most of all
@@ -34,8 +35,13 @@ _RANDOM: Final = 5
 _SETTINGS: Final = {
     **{one.name: 0.2 for one in FACTORS if one.part is Part.SETTINGS}, "topology policy": 0.7,
 }  # fmt: skip
-#: How likely a factor of the row's theme is not plain.
+#: How likely a factor of the row's theme is not plain; an option, of which several exclude each
+#: other.
 _VARIED: Final = 0.75
+_OPTION: Final = 0.3
+#: How likely pods are of a theme that suits the settings of their node and not plain ones, where
+#: there is one.
+_OWN: Final = 0.7
 #: Of so many such rows the one is taken in which most triples meet first.
 _CHOICES: Final = 4
 #: Of so many rows that are drawn for a pair the one is taken in which most pairs meet first. With
@@ -88,7 +94,7 @@ class Covering:
         self._drawn += 1
         if not self._left or self._drawn % _BY_CHANCE == 0:
             rows = [self._by_chance() for _ in range(_CHOICES)]
-            return [(max(rows, key=self._new_triples), None)]
+            return [(max(rows, key=lambda row: self.new_triples(row, row)), None)]
         return [self._for_a_pair() for _ in range(_DRAWN_FOR_PAIRS)]
 
     def _for_a_pair(self) -> tuple[Row, Pair]:
@@ -104,9 +110,21 @@ class Covering:
         self._turns += 1
         return self._turns % _RANDOM == 0
 
-    def settings(self) -> tuple[Row, random.Random]:
-        """A row of settings alone, drawn by chance, and what decides the steps on such a node."""
-        return self._varied(_SETTINGS), random.Random(self._chance.random())  # noqa: S311
+    def settings(self) -> tuple[Row, Theme, random.Random]:
+        """A row of settings alone, drawn by chance, the theme that most of them are of, and what
+        decides the steps on such a node."""
+        theme = self._chance.choice(THEMES)
+        row = self._varied({**_SETTINGS, **_likely(theme)}, theme)
+        plain = {one.name: one.plain for one in FACTORS if one.part is not Part.SETTINGS}
+        return {**row, **plain}, theme, random.Random(self._chance.random())  # noqa: S311
+
+    def theme_for(self, row: Row) -> tuple[Theme, random.Random]:
+        """A theme that suits the row's settings, most often one that does not suit plain ones, and
+        what decides the steps on such a node."""
+        suiting = [one for one in THEMES if one.suits(row)]
+        own = [one for one in suiting if not one.suits(PLAIN)]
+        theme = self._chance.choice(own if own and self._chance.random() < _OWN else suiting)
+        return theme, random.Random(self._chance.random())  # noqa: S311
 
     def simpler(self, row: Row, wanted: Pair | None, left: float) -> Row:
         """The row with only this part of its values left, beside the wanted ones: the others are
@@ -131,14 +149,18 @@ class Covering:
 
     def _by_chance(self) -> Row:
         """All factors plain but those of a theme: what meets here meets in small company too."""
-        return self._varied(dict.fromkeys(self._chance.choice(THEMES), _VARIED))
+        theme = self._chance.choice(THEMES)
+        return self._varied(_likely(theme), theme)
 
-    def _varied(self, likely: Mapping[str, float]) -> Row:
-        """A row in which each factor is as ``likely`` to be other than plain as it says."""
+    def _varied(self, likely: Mapping[str, float], theme: Theme) -> Row:
+        """A row of the theme in which each other factor is as ``likely`` to be other than plain as
+        it says."""
         row = {}
         for name, values in self.offered.items():
+            of_theme = [one for one in theme.of.get(name, ()) if one in values]
             varied = name in likely and self._chance.random() < likely[name]
-            row[name] = self._chance.choice(values[1:] or values) if varied else values[0]
+            others = of_theme or (values[1:] if varied else ())
+            row[name] = self._chance.choice(others or values[:1])
         return self._with_taken(row, {})
 
     def _best(self, name: str, row: Mapping[str, str]) -> str:
@@ -158,8 +180,7 @@ class Covering:
         for pair in self._pairs(row, shown):
             self._left.pop(pair, None)
             self._given_up.pop(pair, None)
-        of_cpus = sorted(one for one in self._levels(row, shown) if BY_NAME[one[0]].of_cpus)
-        self._triples.update(combinations(of_cpus, 3))
+        self._triples.update(self._of_cpus(row, shown))
 
     def failed(self, wanted: Pair) -> None:
         """No history showed the pair that it was drawn for."""
@@ -175,10 +196,19 @@ class Covering:
     def _pairs(self, row: Row, shown: Iterable[str]) -> Iterator[Pair]:
         return itertools.starmap(_pair, combinations(self._levels(row, shown), 2))
 
-    def _new_triples(self, row: Row) -> int:
-        """How many triples would meet first in a history that shows all of the row."""
-        of_cpus = sorted(one for one in row.items() if BY_NAME[one[0]].of_cpus)
-        return sum(one not in self._triples for one in combinations(of_cpus, 3))
+    def new_triples(self, row: Row, shown: Collection[str]) -> int:
+        """How many triples of values that decide CPUs would meet first in a history that shows the
+        values of these factors."""
+        return sum(one not in self._triples for one in self._of_cpus(row, shown))
+
+    def _of_cpus(self, row: Row, shown: Collection[str]) -> Iterator[tuple[Level, ...]]:
+        levels = self._levels(row, shown)
+        return combinations(sorted(one for one in levels if BY_NAME[one[0]].of_cpus), 3)
+
+
+def _likely(theme: Theme) -> dict[str, float]:
+    """How likely each factor of a theme is not plain."""
+    return {name: _OPTION if name in OPTIONS else _VARIED for name in theme.names}
 
 
 def _pair(one: Level, two: Level) -> Pair:

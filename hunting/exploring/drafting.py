@@ -19,15 +19,28 @@ from hunting.exploring.pods import Room
 from hunting.exploring.settings import config_of, machine_name, machine_of, registration
 from hunting.scope import Task
 from hunting.walk import reserved_of
-from reference import DiscoveryError, IllegalStep, NotModelled
+from reference import CPUSet, DiscoveryError, IllegalStep, NotModelled
 from reference.behaviours import Behaviour
 from reference.branching import BranchingNode
 from reference.releases import has
-from reference.steps import Apply, Kind, Pod, Start, Step, Stop
+from reference.steps import (
+    Apply,
+    AskAllocatable,
+    AskMetrics,
+    AskPodResources,
+    Kind,
+    Pod,
+    Start,
+    Step,
+    Stop,
+)
 from reference.view import Phase, View
 
-#: So many steps end a history: what comes later is seen less well, and shrinks for longer.
-_MOST_STEPS = 20
+#: So many steps end a history: what comes later is seen less well, and shrinks for longer. What is
+#: asked at the end does not count.
+_MOST_STEPS: Final = 22
+
+_QUESTIONS: Final = (AskPodResources, AskAllocatable, AskMetrics)
 
 #: What a whole kubelet in a sandbox can do.
 ALL: Final = frozenset(Capability)
@@ -42,6 +55,7 @@ class Draft:
     task: Task
     node: BranchingNode
     room: Room
+    reserved: CPUSet
     can: Collection[Capability] = ALL
     steps: list[Step] = field(default_factory=list)
     pod: Pod | None = None
@@ -53,7 +67,8 @@ class Draft:
         know stay taken."""
         for step in steps:
             able = all(need in self.can for need in needed(step))
-            if not able or len(self.steps) >= _MOST_STEPS:
+            is_long = len(self.steps) >= _MOST_STEPS and not isinstance(step, _QUESTIONS)
+            if not able or is_long:
                 return False
             try:
                 self.node.do(step)
@@ -88,6 +103,10 @@ class Draft:
             return True
         return self.take(devices)
 
+    def measure(self) -> None:
+        """From now on pods are as large as what is left now is."""
+        self.room = self.room.where_are_left(self.view.shared_pool - self.reserved)
+
     def another(self, name: str, size: int) -> bool:
         """Apply one more Guaranteed pod of one container."""
         return self.take(Apply(guaranteed(name, max(size, 1))))
@@ -107,7 +126,7 @@ def begun(row: Row, machine: str, release: str, can: Collection[Capability] = AL
     except (DiscoveryError, NotModelled):
         return None
     room = Room(topology, max(len(topology.cpus) - len(reserved), 1))
-    return Draft(row, task, node, room, can)
+    return Draft(row, task, node, room, reserved, can)
 
 
 def is_told_otherwise(row: Row, release: str) -> bool:

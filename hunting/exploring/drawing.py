@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from random import Random
 from typing import Final, NamedTuple
 
 from conformance.subject import Capability
@@ -16,7 +17,7 @@ from hunting.exploring.before import prepare
 from hunting.exploring.covering import Covering, Pair
 from hunting.exploring.drafting import ALL, Draft, begun
 from hunting.exploring.events import happen
-from hunting.exploring.factors import BY_NAME, PLAIN, Part, Row
+from hunting.exploring.factors import BY_NAME, PLAIN, Part, Row, Theme
 from hunting.exploring.history import History
 from hunting.exploring.pods import pod_name, pod_of
 from hunting.exploring.random_steps import RandomSteps
@@ -39,19 +40,40 @@ def drafted(
     row: Row, machine: str, release: str, can: Collection[Capability] = ALL
 ) -> Drafted | None:
     """The history of a row; ``None`` where it shows nothing of the row."""
+    told = _told(row, machine, release, can)
+    if told is None:
+        return None
+    draft, shown = told
+    return Drafted(_ended(draft, shown), shown, frozenset(_refusals(draft.view)))
+
+
+def _told(
+    row: Row, machine: str, release: str, can: Collection[Capability]
+) -> tuple[Draft, frozenset[str]] | None:
+    """The row's story, and the names of the factors whose values it shows."""
     draft = begun(row, machine, release, can)
     if draft is None or not draft.take(Start()):
         return None
     draft.shown.add(Part.SETTINGS)
     if draft.view.running and draft.register() and not draft.view.hangs and prepare(draft):
         draft.shown.add(Part.NODE)
+        draft.measure()
         _apply_own(draft)
     events = happen(draft) if Part.POD in draft.shown else frozenset()
+    return draft, events.union(*map(_names_of, draft.shown))
+
+
+def _ended(draft: Draft, shown: Collection[str]) -> History:
+    """The history of a draft once the kubelet has been asked what it has to say."""
     _ask(draft)
-    factors = {name for name, one in BY_NAME.items() if one.part in draft.shown} | events
-    told = {name: value for name, value in row.items() if value != PLAIN[name] and name in factors}
-    history = History.of(draft.task, tuple(draft.steps), told)
-    return Drafted(history, frozenset(factors), frozenset(_refusals(draft.view)))
+    told = {
+        name: value for name, value in draft.row.items() if name in shown and value != PLAIN[name]
+    }
+    return History.of(draft.task, tuple(draft.steps), told)
+
+
+def _names_of(part: Part) -> frozenset[str]:
+    return frozenset(name for name, one in BY_NAME.items() if one.part is part)
 
 
 def _refusals(view: View) -> Iterator[str]:
@@ -109,16 +131,34 @@ def _of_random_steps(
 ) -> Drawn | None:
     """Of settings and steps by chance. The history has no row, since no draft of one makes it
     again."""
-    row, chance = covering.settings()
+    row, theme, chance = covering.settings()
     draft = begun(row, machine, release, can)
     if draft is None or not draft.take(Start()) or not draft.register():
         return None
-    RandomSteps(draft, covering.offered, chance).take()
+    settings = _names_of(Part.SETTINGS)
+    steps = _random_steps(draft, covering, theme, chance)
+    steps.take()
     _ask(draft)
-    shown = frozenset(name for name, one in BY_NAME.items() if one.part is Part.SETTINGS)
-    covering.note(row, shown)
+    covering.note(row, settings)
+    _note_pods(steps, covering)
     history = History.of(draft.task, tuple(draft.steps))
-    return Drawn(history, row, shown, frozenset(_refusals(draft.view)))
+    return Drawn(history, row, settings, frozenset(_refusals(draft.view)))
+
+
+#: What a pod of random steps shows.
+_OF_PODS: Final = _names_of(Part.SETTINGS) | _names_of(Part.POD)
+
+
+def _random_steps(draft: Draft, covering: Covering, theme: Theme, chance: Random) -> RandomSteps:
+    def new(row: Row) -> int:
+        return covering.new(row, _OF_PODS) + covering.new_triples(row, _OF_PODS)
+
+    return RandomSteps(draft, covering.offered, theme, chance, new)
+
+
+def _note_pods(steps: RandomSteps, covering: Covering) -> None:
+    for row in steps.pods:
+        covering.note(row, _OF_PODS)
 
 
 def _of_row(
@@ -133,9 +173,24 @@ def _of_row(
                 covering.failed(wanted)
         elif (new := covering.new(made.row, made.shown)) > most:
             best, most = made, new
-    if best is not None:
-        covering.note(best.row, best.shown)
-    return best
+    if best is None:
+        return None
+    covering.note(best.row, best.shown)
+    return _with_more_pods(best, covering, machine, release, can)
+
+
+def _with_more_pods(
+    drawn: Drawn, covering: Covering, machine: str, release: str, can: Collection[Capability]
+) -> Drawn:
+    """The same, and then pods come and go. No row makes these steps again: where they are needed,
+    what differs is shrunk step by step."""
+    told = _told(drawn.row, machine, release, can)
+    assert told is not None
+    draft, shown = told
+    steps = _random_steps(draft, covering, *covering.theme_for(drawn.row))
+    steps.more_pods()
+    _note_pods(steps, covering)
+    return Drawn(_ended(draft, shown), drawn.row, shown, frozenset(_refusals(draft.view)))
 
 
 def _showing(

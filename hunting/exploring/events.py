@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from conformance.discovered import info_of
 from conformance.pods import best_effort, burstable, guaranteed
 from hunting.exploring.drafting import Draft
+from hunting.exploring.factors import BY_NAME
 from hunting.exploring.pods import RESTARTS_ALL, pod_of
 from hunting.exploring.settings import machine_of
 from hunting.scope import POD_LEVEL
@@ -32,6 +33,7 @@ from reference.steps import (
     Apply,
     ApplyTogether,
     AskAllocatable,
+    AskMetrics,
     AwaitReconcile,
     Configure,
     Delete,
@@ -69,6 +71,8 @@ def happen(draft: Draft) -> frozenset[str]:
         shown.add("event")
         if not draft.view.hangs and THEN[draft.row["then"]](draft):
             shown.add("then")
+    if draft.row["finally"] != BY_NAME["finally"].plain and draft.view.running:
+        draft.take(AskMetrics())  # a kubelet that starts counts anew
     if not draft.view.hangs and FINALLY[draft.row["finally"]](draft):
         shown.add("finally")
     return frozenset(shown)
@@ -96,6 +100,18 @@ def _again(draft: Draft) -> bool:
     pod = _own(draft)
     draft.pod = pod_of(draft.row, draft.room, pod.name, again=1)
     return draft.take(Delete(pod.name), Apply(draft.pod))
+
+
+def _put_back(draft: Draft) -> bool:
+    """The same manifest, so the pod has its uid of before, once the kubelet has forgotten it.
+    Another pod has taken its CPUs since, or as many as leave it room. A pod of an API server would
+    have another uid."""
+    if draft.task.config.api_server:
+        return False
+    own = pod_milli_cpus(_own(draft)) // 1000
+    size = min(own, sum(draft.room.left) - own)
+    gone = draft.take(Delete(_own(draft).name)) and draft.another("next", size)
+    return gone and draft.take(AwaitReconcile(), Apply(_own(draft)))
 
 
 def _replaced(draft: Draft) -> bool:
@@ -331,6 +347,7 @@ EVENTS: Final[dict[str, Event]] = {
     "delete": _delete,
     "delete by force": lambda draft: draft.take(Delete(_own(draft).name, force=True)),
     "delete and apply again": _again,
+    "put back later": _put_back,
     "replaced before a round": _replaced,
     "replaced while it stops": _replaced_while_it_stops,
     "delete while down": lambda draft: draft.restart(Delete(_own(draft).name)),

@@ -66,6 +66,11 @@ class Factor:
 _ON_OFF: Final = ("off", "on")
 #: Since this minor a static pod's sidecar is one.
 _SIDECARS: Final = 29
+#: Sizes of pods, all told, that are measured by the CPUs that other pods have left.
+OF_WHAT_IS_LEFT: Final = (
+    "what a NUMA node has left", "what a NUMA node has left and one", "what is left",
+    "what is left and one",
+)  # fmt: skip
 _CONFIGURED: Final = {"*": Capability.CONFIGURE}
 
 #: Every factor but the six options of the static policy, whose names are the kubelet's own.
@@ -101,8 +106,9 @@ _OTHERS: Final = (
     Factor("CFS period", Part.SETTINGS, ("100 ms", "10 ms"), since={"*": 36},
            needs={"*": Capability.CFS}),
     Factor("gates", Part.SETTINGS,
-           ("as released", "pod-level managers", "resize of exclusive CPUs"),
-           since={"pod-level managers": 36, "resize of exclusive CPUs": 32}),
+           ("as released", "pod-level managers", "resize of exclusive CPUs", "beta options off"),
+           since={"pod-level managers": 36, "resize of exclusive CPUs": 32,
+                  "beta options off": 23}),
     Factor(
         "before", Part.NODE,
         ("nothing", "one pod", "a hole", "a thread taken", "a sidecar's pod", "a shared pod",
@@ -121,12 +127,14 @@ _OTHERS: Final = (
                              "pod-level without a CPU to share",
                              "pod-level of unequal containers", "pod-level by limits",
                              "pod-level of nothing"), 34),
+        of_cpus=True,
     ),
     Factor(
         "size", Part.POD,
         ("2", "1", "3", "half a CPU", "one and a half", "a core", "a core and one",
          "half a NUMA node", "a NUMA node", "a NUMA node and one", "a socket", "three quarters",
-         "all but one", "all", "too many"), of_cpus=True,
+         "all but one", "all", "too many", *OF_WHAT_IS_LEFT),
+        of_cpus=True,
     ),
     Factor("quantity", Part.POD, ("plain", "milli", "exponent")),
     Factor("apps", Part.POD, ("1", "2", "3", "6", "12"), of_cpus=True),
@@ -135,7 +143,7 @@ _OTHERS: Final = (
     Factor(
         "init", Part.POD,
         ("none", "smaller", "as large", "larger", "small then large", "large then small",
-         "a NUMA node and one", "a fraction", "unlimited"), of_cpus=True,
+         "a NUMA node", "a NUMA node and one", "a fraction", "unlimited"), of_cpus=True,
     ),
     Factor("sidecar", Part.POD,
            ("none", "one CPU", "before init", "two", "a fraction", "unlimited"),
@@ -155,7 +163,7 @@ _OTHERS: Final = (
         ("none", "restart", "kill", "two restarts", "reboot", "reboot without the pod", "delete",
          "delete by force", "delete and apply again", "replaced before a round",
          "replaced while it stops",
-         "delete while down", "apply while down",
+         "put back later", "delete while down", "apply while down",
          "three pods while down", "three pods at once", "a container restarts all",
          "kill a container", "a container ends", "kill a container twice", "kill a sidecar",
          "tamper with a cpuset", "tamper with a quota", "refuse one update",
@@ -228,18 +236,44 @@ BY_NAME: Final = {one.name: one for one in FACTORS}
 PLAIN: Final[Row] = {one.name: one.plain for one in FACTORS}
 
 _IN_CLUSTER: Final[Row] = {"pods from": "API server"}
-#: Factors that decide together what a pod gets. A row that varies those of one theme alone shows
-#: what four and five of them do in company that no other value disturbs.
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Factors that decide something together. A row that varies those of one theme alone shows what
+    four and five of them do in company that no other value disturbs. ``of``: of these factors a
+    history has one of these values, without which it is of another theme."""
+
+    names: tuple[str, ...]
+    of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def suits(self, row: Row) -> bool:
+        """Whether a node with the row's settings is one of this theme."""
+        settings = {one: values for one, values in self.of.items() if _is_setting(one)}
+        return all(row[one] in values for one, values in settings.items())
+
+
+def _is_setting(name: str) -> bool:
+    return BY_NAME[name].part is Part.SETTINGS
+
+
+_ALIGNED: Final = {"topology policy": ("best-effort", "restricted", "single-numa-node")}
+_WHOLE: Final = tuple(one for one in BY_NAME["class"].values if one.startswith("pod-level"))
 THEMES: Final = (
-    ("topology policy", "scope", "size", "apps", "other apps", "init", "sidecar", "before"),
-    ("topology policy", "scope", "memory manager", "memory", "apps", "other apps", "init",
-     "before", "event", "then"),
-    ("topology policy", "scope", "devices", "requested devices", "size", "apps", "init", "event"),
-    ("topology policy", "scope", "class", "size", "apps", "other apps", "init", "sidecar",
-     "event"),
-    (*OPTIONS, "topology policy", "reservation", "size", "before", "then"),
-    ("class", "size", "apps", "init", "sidecar", "restart policy", "event", "then", "finally"),
-    ("pods from", "gates", "class", "size", "sidecar", "before", "event", "then"),
+    Theme(("scope", "prefer-closest-numa-nodes", "size", "apps", "other apps", "init", "sidecar",
+           "before"), _ALIGNED),
+    Theme(("topology policy", "scope", "memory", "apps", "other apps", "init", "before", "event",
+           "then"), {"memory manager": ("Static",)}),
+    Theme(("topology policy", "scope", "requested devices", "size", "apps", "init", "event"),
+          {"devices": BY_NAME["devices"].values[1:]}),
+    Theme(("topology policy", "scope", "size", "apps", "other apps", "init", "sidecar", "event"),
+          {"gates": ("pod-level managers",), "class": _WHOLE}),
+    Theme((*OPTIONS, "reservation", "size", "before", "then"), _ALIGNED),
+    Theme((*OPTIONS, "topology policy", "gates", "reservation", "size", "before", "then")),
+    Theme(("class", "size", "apps", "init", "sidecar", "restart policy", "event", "then",
+           "finally")),
+    Theme(("gates", "class", "size", "sidecar", "before", "event", "then"),
+          {"pods from": ("API server",)}),
 )  # fmt: skip
 
 #: A pod has CPUs as a whole, which its containers share.

@@ -12,9 +12,11 @@ from uuid import NAMESPACE_OID, uuid5
 
 from hunting.exploring.factors import Row
 from hunting.exploring.settings import DEVICE, MEMORY
+from reference.cpuset import CPUSet
 from reference.machine.topology import CPUTopology
 from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
-from reference.pods.qos import memory_request, total_request
+from reference.pods.qos import cpu_request, memory_request, pod_milli_cpus, total_request
+from reference.pods.quantity import milli_value
 
 #: MiB of memory that a container asks for: a small one, and one of which none fits beside another.
 _SMALL: Final = 32
@@ -31,10 +33,28 @@ _FRACTIONS: Final = {"half a CPU": 500, "one and a half": 1500}
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What sizes are measured by: the machine, and how many CPUs are free to pods."""
+    """What sizes are measured by: the machine, how many CPUs it has for pods, and how many of each
+    NUMA node are ``left``, which no pod has."""
 
     topology: CPUTopology
     free: int
+    left: tuple[int, ...] = ()
+
+    def where_are_left(self, cpus: CPUSet) -> Room:
+        """The same room where these CPUs are left."""
+        masks = self.topology.numa_masks.values()
+        return replace(self, left=tuple((mask & cpus.mask).bit_count() for mask in masks))
+
+    def rest(self, size: str) -> int | None:
+        """How many CPUs a pod is to ask for in all, where its size is measured by what is left."""
+        left = self.left or (self.free,)
+        counts = {
+            "what a NUMA node has left": max(left),
+            "what a NUMA node has left and one": max(left) + 1,
+            "what is left": sum(left),
+            "what is left and one": sum(left) + 1,
+        }
+        return counts.get(size)
 
     def milli_cpus(self, size: str) -> int:
         """A size in thousandths of a CPU; at least one CPU where it is no fraction."""
@@ -68,6 +88,9 @@ def named_pod(name: str, containers: tuple[Container, ...], *, again: int = 0) -
 
 def pod_of(row: Row, room: Room, name: str, *, again: int = 0) -> Pod:
     """The pod of the row."""
+    rest = room.rest(row["size"])
+    if rest is not None:
+        return _filling(rest, row, room, name, again)
     containers = tuple(_containers(row, room))
     if row["restart rule"] != "none":
         containers = tuple(
@@ -76,7 +99,15 @@ def pod_of(row: Row, room: Room, name: str, *, again: int = 0) -> Pod:
         )
     pod = named_pod(name, _with_devices(row["requested devices"], containers), again=again)
     pod = _restarting(row["restart policy"], pod)
-    return _as_whole(row, room, pod) if row["class"].startswith("pod-level") else pod
+    return _as_whole(row, pod) if row["class"].startswith("pod-level") else pod
+
+
+def _filling(rest: int, row: Row, room: Room, name: str, again: int) -> Pod:
+    """The largest pod of the row's shape that asks for no more CPUs than that, all told."""
+    sizes = range(max(rest, 1), 0, -1)
+    pods = (pod_of({**row, "size": f"{one}"}, room, name, again=again) for one in sizes)
+    smallest = pod_of({**row, "size": "1"}, room, name, again=again)
+    return next((one for one in pods if pod_milli_cpus(one) <= 1000 * rest), smallest)
 
 
 def _restarting(how: str, pod: Pod) -> Pod:
@@ -105,14 +136,13 @@ def pod_name(row: Row) -> str:
 def _containers(row: Row, room: Room) -> Iterator[Container]:
     called = _names(row["names"])
     size = room.milli_cpus(row["size"])
-    before = row["sidecar"] == "before init"
-    if before:
+    first = row["sidecar"] in ("before init", "two")
+    if first:
         yield _container(row, called("side"), 1000, Kind.SIDECAR)
     for number, milli in enumerate(_inits(row, room), start=1):
         yield _container(row, called(f"init{number}"), milli, Kind.INIT)
-    if not before:
-        for number, milli in enumerate(_sidecars(row["sidecar"]), start=1):
-            yield _container(row, called(f"side{number}"), milli, Kind.SIDECAR)
+    for number, milli in enumerate(_later_sidecars(row["sidecar"]), start=1):
+        yield _container(row, called(f"side{number}"), milli, Kind.SIDECAR)
     for number, milli in enumerate(_apps(row, size), start=1):
         memory = LARGE if milli == size and row["memory"] != "small" else _SMALL
         yield _container(row, called(f"app{number}"), milli, Kind.APP, memory)
@@ -125,15 +155,18 @@ def _inits(row: Row, room: Room) -> tuple[int, ...]:
     found: dict[str, tuple[int, ...]] = {
         "none": (), "smaller": (smaller,), "as large": (size,), "larger": (larger,),
         "small then large": (1000, larger), "large then small": (larger, 1000),
+        "a NUMA node": (room.milli_cpus("a NUMA node"),),
         "a NUMA node and one": (room.milli_cpus("a NUMA node and one"),),
         "a fraction": (500,), "unlimited": (0,),
     }  # fmt: skip
     return found[row["init"]]
 
 
-def _sidecars(how: str) -> tuple[int, ...]:
+def _later_sidecars(how: str) -> tuple[int, ...]:
+    """Those after the init containers; of two one comes before them."""
     found: dict[str, tuple[int, ...]] = {
-        "none": (), "one CPU": (1000,), "two": (1000, 2000), "a fraction": (500,), "unlimited": (0,)
+        "none": (), "before init": (), "one CPU": (1000,), "two": (2000,), "a fraction": (500,),
+        "unlimited": (0,),
     }  # fmt: skip
     return found[how]
 
@@ -205,18 +238,13 @@ def _with_devices(how: str, containers: tuple[Container, ...]) -> tuple[Containe
     )
 
 
-def _as_whole(row: Row, room: Room, pod: Pod) -> Pod:
+def _as_whole(row: Row, pod: Pod) -> Pod:
     """With resources of the whole pod: those of its containers, and a CPU more where some of them
     share what is left."""
     if row["class"] == "pod-level of nothing":
         return replace(pod, resources=PodResources())
-    size = room.milli_cpus(row["size"])
-    sides = (1000,) if row["sidecar"] == "before init" else _sidecars(row["sidecar"])
-    shares = row["class"] in _SHARED
     more = 1000 if row["class"] == "pod-level and shared" else 0
-    apps = [one for one in _apps(row, size) if not shares or one >= 1000]
-    at_once = sum(apps) + sum(sides)
-    most = max([at_once, *(one + sum(sides) for one in _inits(row, room))])
+    most = total_request(pod, lambda one: milli_value(cpu_request(one)))
     mib = int(total_request(pod, memory_request)) >> 20
     if row["class"] == "pod-level by limits":
         # What its containers ask for together, so that requests which are filled in equal them.

@@ -28,6 +28,10 @@ _RESERVED_MEMORY: Final = "8Mi"
 _RESIZE_GATES: Final = ("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs")
 
 
+#: How often rounds come, in milliseconds, where that decides what an event shows. A kubelet forgets
+#: a pod some seconds after its end; two rounds are longer.
+_PERIODS: Final = {"replaced before a round": PRODUCTION_PERIOD, "put back later": 2_500}
+
 _OWN: Final[dict[str, Machine]] = {}
 
 
@@ -87,8 +91,8 @@ def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
     if row["CFS period"] != "100 ms":
         settings["cpu_cfs_quota_period"] = 10_000
         gates["CustomCPUCFSQuotaPeriod"] = True
-    if row["event"] == "replaced before a round":
-        settings["reconcile_period"] = PRODUCTION_PERIOD
+    if row["event"] in _PERIODS:
+        settings["reconcile_period"] = _PERIODS[row["event"]]
     return KubeletConfig(
         policy_options=options,
         topology_manager_policy=row["topology policy"],
@@ -128,6 +132,8 @@ def _gates(row: Row, release: str) -> Mapping[str, bool]:
         return POD_LEVEL
     if row["gates"] == "resize of exclusive CPUs":
         return dict.fromkeys(_RESIZE_GATES, True)
+    if row["gates"] == "beta options off":
+        return {"CPUManagerPolicyBetaOptions": False}
     pod_level = row["class"].startswith("pod-level")
     stage = stage_of("PodLevelResources", release) if pod_level else None
     if stage is not None and not stage.default and stage.maturity is not Maturity.GA:

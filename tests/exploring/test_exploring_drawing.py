@@ -15,11 +15,13 @@ from hunting.exploring.covering import Covering
 from hunting.exploring.drafting import is_legal
 from hunting.exploring.drawing import Drawn, drafted, drawn
 from hunting.exploring.driving import Walk, walked
-from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, TAKES, Row, offered
+from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, TAKES, THEMES, Row, offered
+from hunting.exploring.history import History
 from hunting.exploring.plan import plan_at
 from pinproof.explore import MACHINES, OTHERS
 from reference.cpumanager.cpu_manager import CPUManager
-from reference.steps import FailUpdates
+from reference.pods.qos import pod_milli_cpus
+from reference.steps import Apply, FailUpdates, Pod
 
 _EVERY: Final = frozenset(Capability)
 #: What a CPU manager that is no whole kubelet can do.
@@ -54,6 +56,10 @@ def _offered(release: str) -> list[tuple[str, str]]:
 def _with(name: str, value: str) -> Row:
     """The plain row with one value, and with what that takes to show."""
     return {**PLAIN, **TAKES.get((name, value), {}), name: value}
+
+
+def _applied(history: History) -> list[Pod]:
+    return [one.pod for one in history.taken if isinstance(one, Apply)]
 
 
 # -- which values there are ------------------------------------------------------------------------
@@ -108,7 +114,7 @@ def test_what_a_release_lacks_is_not_offered() -> None:
     assert values["sidecar"] == ("none",)
     assert not [one for one in values["class"] if one.startswith("pod-level")]
     assert values["max-allowable-numa-nodes"] == ("off",)
-    assert values["gates"] == ("as released",)
+    assert values["gates"] == ("as released", "beta options off")
     assert values["CFS period"] == ("100 ms",)
     assert not {"grow", "shrink", "grow too far"} & {*values["event"]}
     assert values["prefer-align-cpus-by-uncorecache"] == ("off",)
@@ -203,6 +209,63 @@ def test_updates_are_refused_so_often_that_a_node_comes_to_rest(
     assert made is not None
     assert FailUpdates(20) in made[0].taken
     assert 20 <= rounds < 100
+
+
+@pytest.mark.parametrize("shape", [{}, {"sidecar": "before init", "init": "larger", "apps": "2"}])
+@pytest.mark.parametrize(
+    ("size", "cpus"),
+    [
+        ("what is left", 12),
+        ("what is left and one", 13),
+        ("what a NUMA node has left", 8),
+        ("what a NUMA node has left and one", 9),
+    ],
+)
+def test_a_pod_takes_just_what_others_have_left(
+    shape: dict[str, str], size: str, cpus: int
+) -> None:
+    """All told, so its other containers count. Of 16 CPUs two are reserved, and the first pod takes
+    two: the first NUMA node has four left, the second eight. What is more than that is refused."""
+    made = drafted({**PLAIN, **shape, "before": "one pod", "size": size}, _MACHINE, "1.36")
+    assert made is not None
+    _, own = _applied(made.history)
+    assert pod_milli_cpus(own) == 1000 * cpus
+    assert bool(made.refusals) == (cpus > 12)
+
+
+def test_a_manifest_that_is_put_back_has_the_uid_of_before() -> None:
+    """Once the kubelet has forgotten it, which takes longer than a round of a tenth of a second."""
+    made = drafted(_with("event", "put back later"), _MACHINE, "1.36")
+    assert made is not None
+    first, other, second = _applied(made.history)
+    assert first == second
+    assert other.uid != first.uid
+    config = made.history.task("1.36").config
+    assert config.reconcile_period == 2_500
+    in_cluster = {**_with("event", "put back later"), "pods from": "API server"}
+    of_a_server = drafted(in_cluster, _MACHINE, "1.36")
+    assert of_a_server is not None
+    assert "event" not in of_a_server.shown
+
+
+def test_more_pods_come_after_the_story_of_a_row() -> None:
+    """So many that a kubelet is asked more of its settings than one pod asks."""
+    rows = [one for one in _drawing()[1][:200] if len(one.shown) > 20]
+    longer = [
+        one
+        for one in rows
+        if (plain := drafted(one.row, _MACHINE, "1.36")) is not None
+        and len(_applied(one.history)) >= len(_applied(plain.history)) + 2
+    ]
+    assert len(longer) > len(rows) / 2
+
+
+def test_every_theme_suits_a_node_and_its_values_are_known() -> None:
+    for theme in THEMES:
+        assert {*theme.names, *theme.of} <= BY_NAME.keys()
+        assert all({*values} <= {*BY_NAME[name].values} for name, values in theme.of.items())
+        assert theme.suits({**PLAIN, **{name: values[0] for name, values in theme.of.items()}})
+    assert {one.suits(PLAIN) for one in THEMES} == {True, False}
 
 
 def test_the_page_has_the_table_of_factors() -> None:
