@@ -19,7 +19,6 @@ from conformance.checks import by_owner, cpu_difference, each, set_differences
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.cpumanager.metrics import PER_NUMA
 from reference.kubelet.pod_resources import COUNTERS
 from reference.view import HeldDevice, View
 
@@ -127,11 +126,8 @@ def _devices_text(devices: Collection[HeldDevice]) -> str:
 def _metric_differences(
     expected: Mapping[str, float], seen: Mapping[str, float]
 ) -> Iterator[Difference]:
-    """A counter that is not there yet has counted nothing. Exclusive CPUs by NUMA node are left
-    out: after a start over the entry of a pod that was refused and has gone, 1.36.4 counts
-    otherwise than the model, and it is not known why."""
-    compared = (name for name in expected.keys() - COUNTERS if not name.startswith(PER_NUMA))
-    for name in sorted(compared):
+    """A counter that is not there yet has counted nothing."""
+    for name in sorted(expected.keys() - COUNTERS):
         want = expected.get(name, 0)
         if want != seen.get(name, 0):
             have = f"{seen[name]:g}" if name in seen else "(no such metric)"

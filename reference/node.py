@@ -333,7 +333,7 @@ class Node:
         ``seen`` is now :meth:`view`. Unless it is ``late``, what the kubelet may forget to do is
         not counted as forgotten.
         """
-        if self._shows(seen):
+        if _shows(self.view(), seen):
             return True
         if self.view() != seen and self._unended is not None:
             # Killed while a pod went, it may not have ended the pod's containers yet.
@@ -347,23 +347,13 @@ class Node:
             if branch[0].forgets and not late:
                 continue
             self._take(branch)
-            if self._shows(seen):
+            if _shows(self.view(), seen):
                 return True
             if not equal and self.view() == seen:
                 before = (self._kubelet, self._runtime, self._state_file, self._shown)
                 equal = True
         self._kubelet, self._runtime, self._state_file, self._shown = before
         return equal
-
-    def _shows(self, seen: View) -> bool:
-        """Whether ``seen`` is what it shows, also in where containers have their memory."""
-        view = self.view()
-        return view == seen and all(
-            ours.mems == theirs.mems
-            for pod, asked in view.asked.items()
-            for name, ours in asked.items()
-            if (theirs := seen.asked.get(pod, {}).get(name)) is not None
-        )
 
     @property
     def outcomes(self) -> int:
@@ -682,6 +672,16 @@ class Node:
         self._state_file = text
         kept = has(self._release, Behaviour.STATE_FILE)
         self._shown = parse_leniently(text if kept else None, release=self._release)
+
+
+def _shows(view: View, seen: View) -> bool:
+    """Whether ``seen`` is the view, also in where containers have their memory."""
+    return view == seen and all(
+        ours.mems == theirs.mems
+        for pod, asked in view.asked.items()
+        for name, ours in asked.items()
+        if (theirs := seen.asked.get(pod, {}).get(name)) is not None
+    )
 
 
 def _left_to_admit(

@@ -282,8 +282,21 @@ class CPUManager:
             if uid not in wanted or name not in container_names(wanted[uid])
         ]
         stale += sorted(key for key in self._known if key[0] not in wanted)
+        held = [self.state.get(*one) or CPUSet() for one in dict.fromkeys(stale)]
         for uid, name in stale:
             self.remove_container(uid, name)
+        self._forget_counts(held)
+
+    def _forget_counts(self, removed: Iterable[CPUSet]) -> None:
+        """What is counted last of a NUMA node depends on the order of a Go map where CPUs of
+        several containers that are ``removed`` are all that it had."""
+        if not isinstance(self.policy, StaticPolicy):
+            return
+        held, counts = assigned(self.state.entries).mask, dict(self.metrics.per_numa)
+        for numa, mask in self.policy.topology.numa_masks.items():
+            if not mask & held and sum(1 for cpus in removed if cpus.mask & mask) > 1:
+                counts.pop(numa, None)
+        self.metrics = self.metrics._replace(per_numa=counts)
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """``reconcileState``, one round: the (pod uid, container, CPUs) that are sent to the

@@ -17,7 +17,7 @@ from conformance.pods import best_effort, guaranteed
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import NEWEST, CPUSet
-from reference.cpumanager.metrics import ADMISSIONS, REQUESTS
+from reference.cpumanager.metrics import ADMISSIONS, REQUESTS, of_numa_node
 from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import (
     AskAllocatable,
@@ -102,8 +102,12 @@ def _difference(do: Callable[[], object]) -> Difference:
             _showing(metrics=lambda shown: {one: shown[one] for one in shown if one != REQUESTS}),
             AskMetrics(), f"metric {REQUESTS}", "", "",
         ),
+        (
+            _showing(metrics=lambda shown: {**shown, of_numa_node(0): 3}),
+            AskMetrics(), f"metric {of_numa_node(0)}", "", "",
+        ),
     ],
-    ids=["list", "get", "no entry", "no error", "error", "allocatable", "more", "none"],
+    ids=["list", "get", "no entry", "no error", "error", "allocatable", "more", "none", "node"],
 )  # fmt: skip
 def test_a_wrong_answer_is_a_divergence(
     wrong: Wrong,

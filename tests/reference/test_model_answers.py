@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from conformance.pods import best_effort, exclusive, guaranteed
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenarios.pod_level_parts import pod_of, shared
 from reference import CPUSet, Node
 from reference.cpumanager.metrics import (
@@ -19,6 +19,7 @@ from reference.cpumanager.metrics import (
     POOL,
     allocation_errors,
     allocations,
+    of_numa_node,
 )
 from reference.steps import (
     Apply,
@@ -153,3 +154,25 @@ def test_cpus_that_two_containers_hold_are_counted_as_returned_twice() -> None:
     assert held["b"]["c"] & held["c"]["c"] == CPUSet([6])
     do(node, *map(Delete, sizes))
     assert counts(node)[EXCLUSIVE] == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gone", "left"),
+    [
+        ({"a": [2], "b": [1]}, ["b"], 2),
+        ({"a": [2], "b": [1]}, ["a", "b"], 1),  # no gauge is set to nothing
+        ({"a": [2, 1]}, ["a"], None),
+    ],
+)
+def test_what_is_counted_last_of_a_numa_node_depends_on_a_map(
+    sizes: dict[str, list[int]], gone: list[str], left: int | None
+) -> None:
+    """A NUMA node without exclusive CPUs is not counted (``updateAllocationPerNUMAMetric``), so its
+    gauge stays as it was before the last container went. Which that was among several of one
+    clean-up is the order of a Go map."""
+    pods = [
+        guaranteed_of(name, [exclusive(f"c{at}", size) for at, size in enumerate(each)])
+        for name, each in sizes.items()
+    ]
+    node = booted(*map(Apply, pods), *map(Delete, gone))
+    assert counts(node).get(of_numa_node(0)) == left
