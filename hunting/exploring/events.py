@@ -105,8 +105,8 @@ def _again(draft: Draft) -> bool:
 def _put_back(draft: Draft) -> bool:
     """The same manifest, so the pod has its uid of before, once the kubelet has forgotten it.
     Another pod has taken its CPUs since, or as many as leave it room. A pod of an API server would
-    have another uid."""
-    if draft.task.config.api_server:
+    have another uid; and one of which a container is not started again counts as ended by then."""
+    if draft.task.config.api_server or _own(draft).may_end or _own(draft).may_stay_ended:
         return False
     own = pod_milli_cpus(_own(draft)) // 1000
     size = min(own, sum(draft.room.left) - own)
