@@ -51,7 +51,8 @@ def shrunk(
     history: History, release: str, differ: Differ, can: Collection[Capability] = ALL
 ) -> History:
     """The smallest history that is found to differ in the same way. ``differ`` says ``False`` of
-    everything once the time is over."""
+    everything once the time is over. Of a row that does not differ so without the pods that came
+    after its steps, nothing but steps and their parts become fewer."""
     if history.row:
 
         def redraft(row: Row, machine: str) -> History | None:
@@ -59,8 +60,10 @@ def shrunk(
             return made.history if made else None
 
         row: Row = {**PLAIN, **history.row}
-        row, history = _plainer(row, history, redraft, differ)
-        history = _on_smaller_machine(row, history, redraft, differ)
+        own = redraft(row, _base(history.machine))
+        if own is not None and (own == history or differ([own])[0]):
+            row, history = _plainer(row, own, redraft, differ)
+            history = _on_smaller_machine(row, history, redraft, differ)
     while True:
         fewer = _fewer_steps(history, release, differ)
         history = _simpler_parts(fewer, release, differ)
