@@ -81,7 +81,7 @@ def counting_ending(
     """What else than ``after`` may come of the admission of these pods by ``before``, where some of
     the pods whose workers still end count as active. Raises :class:`NotModelled` where they
     are too many."""
-    if _counted(before, before.ending, pods).pods == after.pods:
+    if _alike(_counted(before, before.ending, pods), after):
         return []
     if len(before.ending) > _MOST_ENDING:
         raise NotModelled(f"which of {len(before.ending)} pods that end still count")
@@ -95,11 +95,29 @@ def counting_ending(
 
 
 def _counted(before: Kubelet, ending: Iterable[str], pods: Sequence[Pod]) -> Kubelet:
+    """What pods hold that end is nobody else's until then, and free after that."""
     kubelet = before.copy()
     kubelet.counted = frozenset(ending)
     kubelet.take_up(pods)
     kubelet.counted = frozenset()
+    kubelet.settle()
     return kubelet
+
+
+def _alike(one: Kubelet, other: Kubelet) -> bool:
+    """Whether they admitted the same pods and gave them the same. Raises :class:`NotModelled` where
+    devices differ alone, which no view shows."""
+    same = (
+        one.pods == other.pods
+        and one.runtime.running() == other.runtime.running()
+        and one.cpu_manager.state.entries == other.cpu_manager.state.entries
+    )
+    for pod in one.active_pods() if same else ():
+        if one.device_manager.pod_devices.held.get(pod.uid) != (
+            other.device_manager.pod_devices.held.get(pod.uid)
+        ):
+            raise NotModelled(f"devices of pod {pod.name} beside pods that still end")
+    return same
 
 
 def assuming_otherwise(kubelet: Kubelet, pod: Pod) -> Kubelet | None:

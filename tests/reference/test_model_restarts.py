@@ -37,7 +37,7 @@ from reference.steps import (
     Stop,
     TamperQuota,
 )
-from reference.view import Phase, Version
+from reference.view import Phase, PodView, Version
 from tests.reference import nodes
 from tests.reference.nodes import FOUR, TWO_NODES, booted, do
 
@@ -344,6 +344,38 @@ def test_a_pod_whose_sidecar_is_stopped_may_count_for_about_a_second() -> None:
     taken = (made.view().versions or ())[:1]
     versions = (*taken, Version(before.shared_pool, CPUSet()))
     assert made.follow(replace(before, pods={**before.pods, "b": refused}, versions=versions))
+
+
+def _beside_its_sidecar(*steps: Step) -> Node:
+    """Pod a, which holds both devices, has ended but for its sidecar; then ``steps``."""
+    app = Container("c", "250m", devices=(("nic", 2),))
+    pod = Pod("a", (Container("side", kind=Kind.SIDECAR), app), restart_policy=RestartPolicy.NEVER)
+    devices = RegisterDevices("nic", (Device("d0"), Device("d1")))
+    return node(devices, Apply(pod), KillContainer("a", "c", exit_code=0), *steps)
+
+
+def test_a_pod_whose_sidecar_is_stopped_may_hold_its_devices_for_about_a_second() -> None:
+    """No view shows who holds them, so nothing waits for it (seen on 1.36.4 and 1.37.0)."""
+    made = _beside_its_sidecar()
+    before = made.view()
+    made.do(Apply(Pod("b", (Container("c", devices=(("nic", 2),)),))))
+    assert made.view().pods["b"].phase is Phase.RUNNING
+    text = (
+        "Pod was rejected: Allocate failed due to requested number of devices unavailable for "
+        "nic. Requested: 2, Available: 0, which is unexpected"
+    )
+    refused = PodView(Phase.REJECTED, "UnexpectedAdmissionError", text, "BestEffort")
+    assert made.follow(replace(before, pods={**before.pods, "b": refused}))
+    assert do(made, Delete("a"), Delete("b")).pods == {}
+
+
+def test_which_devices_a_pod_gets_beside_one_that_ends_is_not_known() -> None:
+    """Any that are free by then."""
+    third = RegisterDevices("nic", (Device("d0"), Device("d1"), Device("d2")))
+    with pytest.raises(NotModelled, match="devices of pod b beside pods that still end"):
+        _beside_its_sidecar(third, Apply(Pod("b", (Container("c", devices=(("nic", 1),)),))))
+    shared = _beside_its_sidecar(third, Apply(guaranteed("b", 1)))
+    assert shared.view().pods["b"].phase is Phase.RUNNING
 
 
 def test_a_pod_of_policy_never_gets_no_second_sandbox() -> None:
