@@ -11,7 +11,7 @@ import pytest
 import topologies
 from conformance.kept_files import STATE, layout_of
 from conformance.pods import best_effort, guaranteed, later_pods
-from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
+from conformance.promises.histories import ADMITTED, GOES_ON, KEEPS_CPUS, STARTS_AGAIN
 from conformance.subject import SubjectLostError, SubjectUsageError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.process import Patience
@@ -115,7 +115,11 @@ def test_pods_that_the_way_back_stops_are_seen(
     config = replace(CONFIG, policy_options={FULL_PCPUS: "true"})
     plan = Plan(MACHINE, config, (guaranteed("a", 4),), LATER)
     found = rehearse(subject, newer, plan)
-    assert _broken(found) == [(GOES_ON, BACK)]
+    first, *others = _broken(found)
+    assert first == (GOES_ON, BACK)
+    # 1.37 counts a refused pod that ran as active for about a second: the pod that it is given
+    # meanwhile may find no room.
+    assert set(others) <= {(ADMITTED, AGAIN)}
     assert "SMTAlignmentError" in found.broken[0].differences[0].seen
 
 
