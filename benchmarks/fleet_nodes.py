@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.fleet_nodes`` starts ten nodes of 2s-4n-64c-smt2 and five of 1s-1n-4c-smt2
 with ``pinproof fleet up``, creates 40 pinned pods and one that the Topology Manager refuses through
-the API server, upgrades a node, and takes the fleet down. The figures are in docs/fleet.md.
+the API server, upgrades a node, and takes the fleet down. The figures are in docs/how-to/fleet.md.
 """
 
 from __future__ import annotations

@@ -91,8 +91,9 @@ def killed_once(fake: FakeNode, delay: float) -> list[str]:
 
 def _is_free(fake: FakeNode) -> bool:
     """Whether nothing of a run is on the node. A script that was just taking it held no lock that
-    ``force`` could end, so its folder may come again (docs/hil.md). A real node's dead-man timer
-    restores that when the lease has ended, which is done here, once the script has ended too."""
+    ``force`` could end, so its folder may come again (docs/explanation/hil.md). A real node's
+    dead-man timer restores that when the lease has ended, which is done here, once the
+    script has ended too."""
     if _a_script_runs(fake):
         return False
     place = fake.root / "var/lib/pinproof"

@@ -1,5 +1,5 @@
 """What a fork of the kubelet changes on purpose, as its owner keeps it in a file (TOML,
-docs/gating-a-fork.md).
+docs/how-to/gating-a-fork.md).
 
 What belongs here: reading that file. Named behaviours that the fork has or lacks change what the
 fork is judged by. Differences that have no such name are known failures

@@ -1,8 +1,9 @@
 """Known failures: broken promises that the owners of a subject know of and have given a date.
 
-A file lists them (TOML, docs/results.md). A failure that is listed keeps its verdict and is shown
-in every report, but does not make a run fail. The list is strict: a listed scenario that passes,
-and an entry past its date, make the run fail, so that no entry outlives its reason.
+A file lists them (TOML, docs/reference/results.md). A failure that is listed keeps its verdict and
+is shown in every report, but does not make a run fail. The list is strict: a listed
+scenario that passes, and an entry past its date, make the run fail, so that
+no entry outlives its reason.
 """
 
 from __future__ import annotations

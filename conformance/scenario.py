@@ -30,7 +30,7 @@ _ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 
 class Level(Enum):
     """Whether a conformant node must keep the promise, or it is reported but not required. Which
-    scenarios are core is a rule in docs/writing-a-scenario.md."""
+    scenarios are core is a rule in docs/how-to/writing-a-scenario.md."""
 
     CORE = "core"
     EXTENDED = "extended"

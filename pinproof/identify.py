@@ -156,7 +156,7 @@ def lines(found: Identity, name: str, version: str) -> list[str]:
         f"{len(found.asked)} of {len(Behaviour)} behaviours were asked in {found.histories} runs."
     )
     if found.not_asked:
-        made.append("docs/identifying.md says why not the others; --format json names them.")
+        made.append("docs/how-to/identifying.md says why not the others; --format json names them.")
     return [*made, *_missing(found)]
 
 

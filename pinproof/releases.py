@@ -23,7 +23,7 @@ def releases(
     after: Annotated[str, typer.Argument(help="A release to compare with it.")] = "",
     as_json: AsJson = False,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the table of docs/releases.md.")
+        bool, typer.Option("--markdown", help="Print the table of docs/reference/releases.md.")
     ] = False,
 ) -> None:
     """Say what differs between two releases, with sources. With one release, say what is new

@@ -5,8 +5,8 @@ that has it does, and where that is said. What never does: the behaviour itself,
 it is used and asks ``has(release, Behaviour.NAME)``.
 
 To add a difference, add one member here and ask for it in the one function that it changes
-(``docs/releases.md`` shows how). A fix that no release carries has ``since=None``: a fork that
-has it is judged as ``1.36+NAME``.
+(``docs/reference/releases.md`` shows how). A fix that no release carries has ``since=None``: a fork
+that has it is judged as ``1.36+NAME``.
 """
 
 from __future__ import annotations

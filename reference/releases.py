@@ -22,7 +22,7 @@ NEWEST: Final = "1.36"
 #: The first minor that the table knows, and the last whose kubelet was seen.
 OLDEST: Final = 8
 LATEST: Final = 37
-#: The minor after it, as its changelog announces it: docs/releases.md.
+#: The minor after it, as its changelog announces it: docs/reference/releases.md.
 ANNOUNCED: Final = 38
 #: The first minor whose whole node is modelled; real kubelets were held against it from 1.15 on.
 WHOLE_SINCE: Final = 8

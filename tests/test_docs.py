@@ -78,7 +78,7 @@ def _run(command: str, folder: Path) -> Done:
 def test_there_are_transcripts() -> None:
     """Or the test above would be empty."""
     assert sum(page == "README.md" for page, _ in _blocks()) >= 3
-    assert sum(page == "docs/machines.md" for page, _ in _blocks()) >= 3
+    assert sum(page == "docs/reference/machines.md" for page, _ in _blocks()) >= 3
 
 
 def _anchors(page: Path) -> set[str]:

@@ -17,11 +17,12 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("conformance", "hil", "pinproof", "reference", "reports", "topologies")
+SHELVES: Final = ("docs/tutorials", "docs/how-to", "docs/reference", "docs/explanation")
 PAGES: Final = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md")),
     *(
         page
-        for folder in ("docs", "docs/tables")
+        for folder in ("docs", "docs/tables", *SHELVES)
         for page in sorted((ROOT / folder).glob("*.md"))
         # Pages of mutants quote the kubelet's source.
         if page.name != "style.md" and not page.name.startswith("mutants-")

@@ -4,7 +4,7 @@
 
 plants faults in the Go source of a release, builds one driver and one kubelet that hold them all
 behind a switch, and runs the catalogue on each fault: the driver first, then, on what survives it,
-the kubelet in the loop. docs/mutants.md.
+the kubelet in the loop. docs/how-to/mutants.md.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def page(
         f"# Mutants of Kubernetes {header.release}",
         "",
         "`python -m differential.mutants` wrote this page. "
-        "[mutants.md](../mutants.md) explains it.",
+        "[mutants.md](../how-to/mutants.md) explains it.",
         "",
         f"{header.mutants} mutants were planted, {chosen} were chosen, {len(rows)} were tried, on "
         f"{' and '.join(header.machines)}. Score: {score}.",

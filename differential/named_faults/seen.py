@@ -86,7 +86,7 @@ def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
         "    python -m differential.named_faults",
         "",
         "builds that kubelet and tries every fault again. The first build takes minutes. "
-        "[mutants.md](../mutants.md) is about the thousands of faults that a program makes.",
+        "[mutants.md](../how-to/mutants.md) is about the thousands of faults that a program makes.",
         "",
         f"{len(real)} faults, {sum(one.allowed for one in faults)} changes that are allowed.",
         "",

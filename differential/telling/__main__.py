@@ -3,8 +3,8 @@
     python -m differential.telling [-n 2] [--check]
 
 The search is always the whole one, whatever was kept before: about half an hour of processor time.
-The list in docs/identifying.md is written as well. With ``--check`` nothing is written, and exit
-status 1 says that something else is kept than what was found.
+The list in docs/how-to/identifying.md is written as well. With ``--check`` nothing is written, and
+exit status 1 says that something else is kept than what was found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The list in docs/identifying.md of what cannot be asked."""
+"""The list in docs/how-to/identifying.md of what cannot be asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from conformance.identifying.telling import SEARCHED, Kept, Reason
 from reference.behaviours import Behaviour
 
-PAGE: Final = Path(__file__).parents[2] / "docs/identifying.md"
+PAGE: Final = Path(__file__).parents[2] / "docs/how-to/identifying.md"
 _BEGIN: Final = "<!-- python -m differential.telling writes this list -->\n"
 _END: Final = "<!-- the list ends here -->\n"
 _WHY: Final = {

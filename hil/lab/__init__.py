@@ -1,6 +1,6 @@
 """The lab: real nodes without hardware. QEMU boots a Debian kernel as the machine that was
 described, with containerd and the user's kubelet, and a snapshot brings the next one of its kind
-back in seconds (``docs/lab.md``)."""
+back in seconds (``docs/how-to/lab.md``)."""
 
 from hil.lab.errors import LabError, LabToolMissing, LabUsageError
 from hil.lab.image import Image, ready_image

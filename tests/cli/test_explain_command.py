@@ -44,7 +44,7 @@ def test_explain_as_json_has_the_steps() -> None:
 
 # -- releases --------------------------------------------------------------------------------------
 
-PAGE = Path(__file__).parents[2] / "docs" / "releases.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/releases.md"
 
 
 @pytest.mark.parametrize("command", ["releases", "explain"])

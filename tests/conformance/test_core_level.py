@@ -1,6 +1,6 @@
 """The core level: quick enough for a gate, and no CPU manager that pins wrongly passes it.
 
-The rule that chooses them stands in docs/writing-a-scenario.md.
+The rule that chooses them stands in docs/how-to/writing-a-scenario.md.
 """
 
 from __future__ import annotations

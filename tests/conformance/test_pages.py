@@ -16,7 +16,7 @@ from differential import known_defects, upstream_tests
 from reference import NEWEST
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = [ROOT / "docs" / name for name in ("behaviours.md", "unconfirmed.md")]
+PAGES: Final = [ROOT / "docs/reference/behaviours.md", ROOT / "docs/explanation/unconfirmed.md"]
 _TEST: Final = re.compile(r"`([a-z0-9_]+)::([a-z0-9_]+)`")
 _SCENARIO: Final = re.compile(r"`([a-z0-9-]+/[a-z0-9-]+)`")
 
@@ -58,7 +58,9 @@ def test_every_section_named_is_one_of_the_facts() -> None:
     named = [number for cell in cells for number in re.findall(r"\d+\.\d+", cell)]
     assert len(named) > 45
     assert sorted(set(named) - known) == []
-    leads = re.findall(r"^## (\d+) .*\n\nSections: .*\(facts/(\S+)\)", PAGES[0].read_text(), re.M)
+    leads = re.findall(
+        r"^## (\d+) .*\n\nSections: .*\(\.\./facts/(\S+)\)", PAGES[0].read_text(), re.M
+    )
     assert [number for number, _ in leads] == [str(number) for number in range(1, 10)]
     assert [f"{int(number):02d}" for number, _ in leads] == [name[:2] for _, name in leads]
 

@@ -242,6 +242,6 @@ def test_the_page_shows_the_recorded_matrix() -> None:
     console = Console(width=100, record=True, file=StringIO(), highlight=False)
     show(_recorded(), _MACHINE, console)
     tables = console.export_text().partition("\nthe upgrade, the way back")[0]
-    page = (_PAGES / "upgrading.md").read_text(encoding="utf-8")
+    page = (_PAGES / "how-to/upgrading.md").read_text(encoding="utf-8")
     shown = "\n".join(line.rstrip() for line in tables.splitlines())
     assert shown in page, shown

@@ -327,7 +327,7 @@ def _row(old: int, new: int) -> str:
 
 
 def test_the_page_says_what_becomes_of_every_upgrade_by_one_minor() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "upgrading.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/how-to/upgrading.md").read_text(encoding="utf-8")
     rows = [_row(minor, minor + 1) for minor in range(9, LATEST)]
     shown = [line for line in page.splitlines() if re.match(r"\| 1\.\d", line)]
     assert shown == rows, "\n".join(rows)

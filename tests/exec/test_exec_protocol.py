@@ -81,9 +81,9 @@ def test_a_machine_has_what_both_managers_read() -> None:
     assert node["cores"][0]["socket_id"] == 1
 
 
-# -- docs/exec-protocol.md -------------------------------------------------------------------------
+# -- docs/reference/exec-protocol.md ---------------------------------------------------------------
 
-PAGE: Final = (Path(__file__).parents[2] / "docs" / "exec-protocol.md").read_text()
+PAGE: Final = (Path(__file__).parents[2] / "docs/reference/exec-protocol.md").read_text()
 
 
 def _block(language: str) -> str:

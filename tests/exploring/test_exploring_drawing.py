@@ -269,7 +269,7 @@ def test_every_theme_suits_a_node_and_its_values_are_known() -> None:
 
 
 def test_the_page_has_the_table_of_factors() -> None:
-    page = (Path(__file__).parents[2] / "docs/exploring.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/how-to/exploring.md").read_text()
     rows = [f"| {one.name} | {', '.join(one.values)} |" for one in FACTORS]
     start = page.index(rows[0])
     assert page[start : page.index("\n\n", start)] == "\n".join(rows)

@@ -416,10 +416,10 @@ def test_a_user_of_another_authority(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_the_rights_that_the_page_names_suffice(cluster: Cluster) -> None:
-    """docs/hil.md has a role: no less, or this fails; no more, or the next one does."""
+    """docs/explanation/hil.md has a role: no less, or this fails; no more, or the next one does."""
     import yaml
 
-    page = (Path(__file__).parents[2] / "docs/hil.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/explanation/hil.md").read_text(encoding="utf-8")
     text = page.partition("kind: ClusterRole\n")[2].partition("```")[0]
     role: dict[str, Any] = yaml.safe_load(f"kind: ClusterRole\n{text}")
     rbac = _rbac(cluster)

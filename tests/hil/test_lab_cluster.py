@@ -2,7 +2,7 @@
 judged. Minutes under emulation, so only where ``PINPROOF_LAB`` asks for it.
 
 The guest reaches no network, so its own loopback leads to the API server: a tunnel over SSH, from
-the host (``ssh -R``). docs/lab.md shows the same by hand.
+the host (``ssh -R``). docs/how-to/lab.md shows the same by hand.
 """
 
 from __future__ import annotations

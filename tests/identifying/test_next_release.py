@@ -17,7 +17,7 @@ from reference.behaviours import Behaviour
 from reference.releases import ANNOUNCED, LATEST, Release
 from tests.support import lacking
 
-_PAGE: Final = Path(__file__).parents[2] / "docs" / "next-release.md"
+_PAGE: Final = Path(__file__).parents[2] / "docs/how-to/next-release.md"
 _NEXT, _LAST = Release(ANNOUNCED), Release(LATEST)
 _EVERY: Final = frozenset(Behaviour)
 
@@ -104,7 +104,7 @@ def test_without_a_kubelet_there_is_no_verdict(
     assert said.err.splitlines() == [
         f"python -m differential.next_release: kubelet {_NEXT} cannot be built"
     ]
-    assert said.out.startswith(f"Steps of docs/next-release.md for {_NEXT}:")
+    assert said.out.startswith(f"Steps of docs/how-to/next-release.md for {_NEXT}:")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""docs/scheduler-tutorial.md, typed from its first command to its last."""
+"""docs/tutorials/scheduler-tutorial.md, typed from its first command to its last."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support import lacking
 
 pytestmark = pytest.mark.needs("kubectl")
 
-PAGE: Final = Path(__file__).parents[2] / "docs/scheduler-tutorial.md"
+PAGE: Final = Path(__file__).parents[2] / "docs/tutorials/scheduler-tutorial.md"
 _BLOCK: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

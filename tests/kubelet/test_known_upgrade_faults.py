@@ -1,5 +1,5 @@
 """Four known faults of upgrades on unmodified kubelets, each as one command shows it
-(docs/upgrading.md): what is broken, what helps, and that the models say the same."""
+(docs/how-to/upgrading.md): what is broken, what helps, and that the models say the same."""
 
 from __future__ import annotations
 

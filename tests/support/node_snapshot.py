@@ -12,9 +12,9 @@ BY_ITSELF: Final = {
     "/run/systemd/journal": "journald's streams: one a process that writes to it",
     "/run/systemd/propagate": "a folder for each sandboxed service that systemd started",
     "/run/systemd/units": "the invocation id of each unit that was started",
-    "/var/lib/kubelet/actuated_pods_state": "the kubelet's own list of pods, docs/hil.md",
-    "/var/lib/kubelet/allocated_pods_state": "the kubelet's own list of pods, docs/hil.md",
-    "/var/lib/kubelet/.[0-9]*": "a checkpoint that a kubelet ended in, docs/hil.md",
+    "/var/lib/kubelet/actuated_pods_state": "kubelet's list of pods, docs/explanation/hil.md",
+    "/var/lib/kubelet/allocated_pods_state": "kubelet's list of pods, docs/explanation/hil.md",
+    "/var/lib/kubelet/.[0-9]*": "a checkpoint that a kubelet ended in, docs/explanation/hil.md",
 }
 _PRUNED: Final = " -o ".join(f"-path '{path}'" for path in BY_ITSELF)
 

@@ -291,7 +291,7 @@ def test_a_pair_differs_as_it_says(pair: Pair) -> None:
 
 
 def test_the_manuals_entry_is_one_and_its_python_runs(tmp_path: Path) -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "machines.md").read_text()
+    manual = (Path(__file__).parents[2] / "docs/reference/machines.md").read_text()
     example = tomllib.loads(manual.split("```toml\n")[1].split("```")[0])
     real = catalogue_entry(example["shape"])
     for key, said in example.items():

@@ -1,4 +1,4 @@
-"""The subject ``exec:COMMAND``: any program that speaks the protocol of ``docs/exec-protocol.md``.
+"""The subject ``exec:COMMAND``: a program that speaks docs/reference/exec-protocol.md.
 
 ``exec:1.36`` is the driver of that release, ``pinproof build driver 1.36``.
 """
