@@ -26,7 +26,8 @@ from hil.inspection import KubeletFacts, NodeFacts, gather
 from hil.inspection.script import LARGEST, LIMIT, Records, second_question
 from hil.shell import NodeUnfit, NodeUsageError, Shell
 from hil.transport import connected
-from pinproof.files import documents, parsed
+from pinproof.documents import parsed
+from pinproof.files import documents
 from pinproof.manifests import MIRROR, BadManifest, pods_of
 from pinproof.node_archive import MEMORY_FIELDS, bare, texts
 from pinproof.output import note

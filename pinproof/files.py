@@ -1,54 +1,29 @@
 """Files that a person names on the command line, read with bounds.
 
-What belongs here: bytes from a file, from stdin or out of an archive, and documents out of YAML or
-JSON, none of which may cost more time or memory than a node's files do. What never does: what is in
-them.
+What belongs here: bytes from a file, from stdin or out of an archive. What never does: what is in
+them (``documents``).
 """
 
 from __future__ import annotations
 
-import json
 import lzma
 import os
 import sys
 import tarfile
 import zlib
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Final
-
-import yaml
+from typing import Any, Final
 
 from conformance.subject import SubjectUsageError
+from pinproof.documents import MOST_JSON, documents_in
 from topologies.errors import one_line
 
-#: All pods of a full node, as ``kubectl get pods -o yaml`` prints them, are half as large.
-MOST_YAML: Final = 4 << 20
-#: JSON is read much faster.
-MOST_JSON: Final = 32 << 20
 STDIN: Final = "-"
 
 #: Files that an archive has beside its machine, and the bytes of one.
 _MOST_MEMBERS: Final = 16
 _UNREADABLE: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError)
-
-_DEEPEST: Final = 100
-#: Of the values in a YAML file, what aliases stand for counted each time. A full node has half as
-#: many.
-_MOST_PARTS: Final = 400_000
-
-#: libyaml is four times as fast; PyYAML is built without it on some systems.
-_BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_BASE):  # type: ignore[misc]  # one of two classes
-    """``yaml.safe_load``, where a time stays the text that it is."""
-
-    yaml_implicit_resolvers: ClassVar = {
-        first: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]
-        for first, resolvers in _BASE.yaml_implicit_resolvers.items()
-    }
 
 
 def read(path: Path | str, most: int) -> bytes:
@@ -104,75 +79,11 @@ def _shown(path: Path | str) -> str:
 
 
 def documents(path: Path | str) -> list[Any]:
-    """The documents of a YAML file, or the one of a JSON file, as plain objects; empty documents
-    are left out. Raises :class:`SubjectUsageError` with the file and the place."""
+    """The documents in a file (:func:`pinproof.documents.documents_in`). Raises
+    :class:`SubjectUsageError` with the file and the place."""
     where = _shown(path)
     try:
         text = read(path, MOST_JSON).decode("utf-8-sig")
-        return list(parsed(text))
     except UnicodeDecodeError as error:
         raise SubjectUsageError(f"{where}: not UTF-8: byte {error.start}") from error
-    except json.JSONDecodeError as error:
-        raise SubjectUsageError(
-            f"{where}: line {error.lineno}, column {error.colno}: {one_line(error.msg)}"
-        ) from error
-    except yaml.YAMLError as error:
-        raise SubjectUsageError(f"{where}: {_fault(error)}") from error
-    except (RecursionError, ValueError) as error:
-        said = "nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))
-        raise SubjectUsageError(f"{where}: {said}") from error
-
-
-def parsed(text: str) -> Iterator[Any]:
-    """The documents in a text, as :func:`documents`; raises what the parsers raise."""
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            yield json.loads(text)
-            return
-        except json.JSONDecodeError:  # YAML may begin with a brace, too
-            if len(text) > MOST_YAML:
-                raise
-    if len(text) > MOST_YAML:
-        raise ValueError(f"more than {MOST_YAML >> 20} MiB of YAML; as JSON (-o json) it may have "
-                         f"{MOST_JSON >> 20}")  # fmt: skip
-    _require_small(text)
-    yield from (one for one in yaml.load_all(text, Loader=_Loader) if one is not None)
-
-
-def _require_small(text: str) -> None:
-    """Refuse what is small as a file and huge as objects: deep nesting, which would overflow the
-    stack of libyaml's loader, and aliases of aliases."""
-    parts, depth = 0, 0
-    sizes: dict[str, int] = {}
-    unfinished: list[tuple[str | None, int]] = []
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            unfinished.append((event.anchor, parts))
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = unfinished.pop()
-            depth -= 1
-            if anchor is not None:
-                sizes[anchor] = parts - before
-        elif isinstance(event, yaml.AliasEvent):
-            if any(anchor == event.anchor for anchor, _ in unfinished):
-                raise _TooLarge("an alias of a value that contains it", event)
-            parts += sizes.get(event.anchor or "", 1)
-        parts += 1
-        if depth > _DEEPEST:
-            raise _TooLarge("nested too deeply", event)
-        if parts > _MOST_PARTS:
-            raise _TooLarge(f"more than {_MOST_PARTS} values, aliases counted", event)
-
-
-class _TooLarge(yaml.YAMLError):
-    def __init__(self, problem: str, event: yaml.Event) -> None:
-        super().__init__(problem)
-        self.problem, self.problem_mark = problem, event.start_mark
-
-
-def _fault(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    said = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-    return one_line(f"{place}{said}")
+    return documents_in(text, where)

@@ -37,11 +37,12 @@ from pinproof import fleet_changes, fleet_control, fleet_folder, inputs
 from pinproof.completion import machine_names
 from pinproof.fleet_changes import Changes
 from pinproof.fleet_folder import FleetFolder, NodeRecord, Record
+from pinproof.kubelet_configuration import NO_MEMORY
 from pinproof.output import note, print_json
 from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.picture import Picture
 from pinproof.progress import busy
-from pinproof.settings import NO_MEMORY, Given, settings_of
+from pinproof.settings import Given, settings_of
 from pinproof.simulation import reserved_of
 from pinproof.whole_node import with_memory
 from reference import CPUSet

@@ -20,12 +20,10 @@ from pinproof.manifests import MOST_PODS, BadManifest, Found, pods_of
 from pinproof.node_archive import Collected, collected
 from pinproof.parameters import option
 from pinproof.settings import Given, settings_of
-from pinproof.simulation import Answer, StateFile, answer
+from pinproof.simulation import Answer, StateFile, answer, require_simulated
 from reference import NEWEST, CPUTopology, Release
-from reference.behaviours import Behaviour
 from reference.errors import QuantityError
 from reference.pods.quantity import quantity
-from reference.releases import has, require_whole_node
 from reference.steps import KubeletConfig, Pod
 from topologies import Machine
 from topologies.errors import one_line
@@ -122,18 +120,6 @@ def state_file(path: Path) -> StateFile:
     """A state file with its text, whatever bytes are in it."""
     text = read(path, MOST_STATE).decode("utf-8", "surrogateescape")
     return StateFile(one_line(str(path)), text)
-
-
-def require_simulated(release: str) -> None:
-    """Raises :class:`SubjectUsageError` where no model of the release shows CPUs."""
-    try:
-        require_whole_node(release)
-    except ValueError as error:
-        raise SubjectUsageError(str(error)) from error
-    if not has(release, Behaviour.STATE_FILE):
-        raise SubjectUsageError(
-            f"release {release} has no state file and logs no CPUs; 1.9 chooses the same CPUs"
-        )
 
 
 def pods_given(text: str, *, oldest_first: bool = False) -> Found:

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from conformance.kept_files import FILES
 from conformance.kept_files import STATE as STATE
-from pinproof.files import members, parsed
+from pinproof.documents import parsed
+from pinproof.files import members
 from pinproof.manifests import MIRROR
 from reference import Release
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from conformance.describe import topology_text
 from conformance.discovered import beside_of
@@ -19,6 +18,9 @@ from reference import CPUSet, CPUTopology
 from topologies import Machine, drawing
 from topologies.boxes import Beside
 from topologies.errors import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,13 @@ class Picture:
             )
         )
 
+    def svg(self) -> str:
+        """It as an SVG document."""
+        return drawing.svg(self.topology.details, self.owners, title=self.title, beside=self.beside)
+
     def write(self, path: Path) -> None:
         """Write it as SVG; raises :class:`SubjectUsageError` where that cannot be."""
-        svg = drawing.svg(self.topology.details, self.owners, title=self.title, beside=self.beside)
         try:
-            path.write_text(svg, encoding="utf-8")
+            path.write_text(self.svg(), encoding="utf-8")
         except OSError as error:
             raise SubjectUsageError(f"{one_line(str(path))}: {error.strerror}") from error

@@ -6,7 +6,6 @@ options that it is asked with (``inputs``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import topologies
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof import inputs
+from pinproof.answer_facts import asked_text, cpus_text, facts, hang_text, in_short, kubelets_words
 from pinproof.completion import machine_names
 from pinproof.inputs import Question, changed_inputs, inputs_of
 from pinproof.machine_change import Change, changed, ended_text
@@ -27,13 +27,13 @@ from pinproof.output import print_json, print_lines
 from pinproof.parameters import AsJson, MachineName, NodeArchive, option, with_options
 from pinproof.picture import Picture
 from pinproof.settings import Given
-from pinproof.simulation import Answer, Kept, KubeletRefuses, Verdict
+from pinproof.simulation import Answer, KubeletRefuses, Verdict
 from pinproof.whole_node import whole_node
 from reference import NEWEST
 from reference.kubelet.reasons import Rule
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import pod_text
-from reference.steps import Kind, Pod
+from reference.steps import Pod
 from topologies.errors import one_line
 
 
@@ -79,14 +79,14 @@ def simulate(context: typer.Context, question: Question, given: Given, asked: As
         found = inputs.answered(shown, node)
     except KubeletRefuses as refusal:
         if asked.as_json:
-            facts = {"starts": False, "error": refusal.error, "way out": refusal.way_out}
-            print_json({"kubelet": {"release": node.release, **facts}})
+            refused = {"starts": False, "error": refusal.error, "way out": refusal.way_out}
+            print_json({"kubelet": {"release": node.release, **refused}})
         raise
     change = _change(found, node.given, asked)
     last = change.after or found if change else found
     picture = Picture.of(last.machine, last.topology, last.held, last.release)
     if asked.as_json:
-        print_json(_facts(found) if change is None else _change_facts(change))
+        print_json(facts(found) if change is None else _change_facts(change))
     elif change is None:
         _show(found, picture, why=asked.why)
     else:
@@ -114,7 +114,7 @@ def _show(found: Answer, picture: Picture, *, why: bool) -> None:
     console = Console(highlight=False)
     print_lines(console, f"kubelet {found.release} with {found.config}", notes=found.notes)
     if found.hangs_over:
-        print_lines(console, _hang_text(found))
+        print_lines(console, hang_text(found))
     console.print(_table(found))
     if why:
         _explain(found, console)
@@ -142,14 +142,6 @@ def _show_change(change: Change, picture: Picture) -> None:
     print_lines(console, ended_text(ended_pods) if ended_pods else none)
 
 
-def _hang_text(found: Answer) -> str:
-    return one_line(
-        f"kubelet {found.release} hangs at {found.hangs_over} and never answers: "
-        f"{found.view.hangs}: {Rule.ENDLESS_SEARCH.url}",
-        limit=1000,
-    )
-
-
 def _table(found: Answer) -> Table:
     table = Table("pod", "CPUs", "", box=None, pad_edge=False)
     verdicts = found.verdicts()
@@ -161,11 +153,8 @@ def _table(found: Answer) -> Table:
             )
             continue
         for verdict, container in zip(of_pod, pod.containers, strict=True):
-            cpu = container.requested_cpu
-            kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
-            name = one_line(f"{pod.name}/{container.name}: {kind}{cpu or 'no cpu request'}")
-            cpus = "any" if verdict.kept is Kept.UNPINNED else str(verdict.cpus or "none")
-            table.add_row(Text(name), cpus, Text(_in_short(verdict)))
+            name = one_line(f"{pod.name}/{container.name}: {asked_text(container)}")
+            table.add_row(Text(name), cpus_text(verdict), Text(in_short(verdict)))
     return table
 
 
@@ -177,14 +166,7 @@ def _words(found: Answer, pod: Pod) -> str:
 
 def _refusal(found: Answer, pod: Pod, verdict: Verdict) -> str:
     """The reason, and below it the kubelet's own words."""
-    status = found.view.pods[pod.name]
-    return f"{verdict.reason.text}\n{one_line(f'{status.reason}: {status.message}')}"
-
-
-def _in_short(verdict: Verdict) -> str:
-    """Nothing is said of a container that gets what it asks for."""
-    plain = verdict.kept is Kept.EXCLUSIVE and verdict.reason.rule is Rule.WHOLE_CPUS
-    return verdict.kept.value if plain else f"{verdict.kept.value}: {verdict.reason.text}"
+    return f"{verdict.reason.text}\n{kubelets_words(found, pod)}"
 
 
 def _explain(found: Answer, console: Console) -> None:
@@ -203,23 +185,6 @@ def _explain(found: Answer, console: Console) -> None:
 # -- for programs ------------------------------------------------------------------------------
 
 
-def _facts(found: Answer) -> dict[str, object]:
-    return {
-        "kubelet": {
-            "release": found.release,
-            "starts": True,
-            "settings": str(found.config),
-            "hangs": _hang_text(found) if found.hangs_over else "",
-        },
-        "machine": found.machine.name,
-        "notes": list(found.notes),
-        "pods": {pod.name: fact for pod, fact in _pod_facts(found)},
-        "shared pool": str(found.view.shared_pool),
-        "holdings": {owner: str(cpus) for owner, cpus in found.held.items()},
-        "state file": found.view.state_file,
-    }
-
-
 def _change_facts(change: Change) -> dict[str, object]:
     after = change.after
     refusal = change.refusal
@@ -229,40 +194,8 @@ def _change_facts(change: Change) -> dict[str, object]:
         "way out": refusal.way_out if refusal else "",
     }
     return {
-        "before": _facts(change.before),
-        "after": {"kubelet": kubelet} if after is None else _facts(after),
+        "before": facts(change.before),
+        "after": {"kubelet": kubelet} if after is None else facts(after),
         "ended": list(change.ended),
         "notes": list(change.notes()),
-    }
-
-
-def _pod_facts(found: Answer) -> Iterator[tuple[Pod, dict[str, object]]]:
-    verdicts = found.verdicts()
-    for pod in found.pods:
-        status = found.view.pods[pod.name]
-        held = found.view.assignments.get(pod.name, {})
-        yield (
-            pod,
-            {
-                "uid": pod.uid,
-                "phase": status.phase.value,
-                "qos": status.qos,
-                "reason": status.reason,
-                "message": status.message,
-                "exclusive": {name: str(cpus) for name, cpus in held.items()},
-                "containers": {
-                    one.name: _container_facts(next(verdicts)) for one in pod.containers
-                },
-            },
-        )
-
-
-def _container_facts(verdict: Verdict) -> dict[str, object]:
-    return {
-        "verdict": verdict.kept.value,
-        "cpus": None if verdict.cpus is None else str(verdict.cpus),
-        "reason": verdict.reason.text,
-        "rule": verdict.reason.rule.title,
-        "statement": verdict.reason.rule.statement,
-        "source": verdict.reason.rule.url,
     }

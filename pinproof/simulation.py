@@ -11,13 +11,14 @@ the CPUs of pods that it does not know. The other pods come after, one after the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
+import topologies
 from conformance.discovered import info_of, topology_of
-from conformance.lockstep import holdings
+from conformance.holders import holders
 from conformance.pods import exclusive
 from conformance.subject import SubjectUsageError
 from reference import (
@@ -34,7 +35,7 @@ from reference import (
 from reference.behaviours import Behaviour
 from reference.kubelet.configuration import as_known, reserved_cpus
 from reference.kubelet.reasons import Reason, Rule, reason_for, reason_of_refusal
-from reference.releases import has
+from reference.releases import has, require_whole_node
 from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, Start, WriteState
 from reference.view import Phase, View
 from reports.text import few
@@ -42,7 +43,7 @@ from topologies import Machine
 from topologies.errors import one_line
 
 STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
-_WAY_OUT: Final = (
+WAY_OUT: Final = (
     f"drain the node, stop the kubelet, remove {STATE_FILE}, start the kubelet again "
     "(https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/"
     "#changing-the-cpu-manager-policy)"
@@ -50,6 +51,9 @@ _WAY_OUT: Final = (
 _CHANCE: Final = (
     "up to 1.21 the kubelet's choice depends on Go's map order: this is one of the possible answers"
 )
+
+
+N = TypeVar("N", bound=Node)
 
 
 class KubeletRefuses(SubjectUsageError):
@@ -185,14 +189,26 @@ def answer(
     topology = topology_of(machine, release=release)
     known = known_pods(state, pods, config, release) if state is not None else []
     node = _started(machine, config, release, state, known)
-    said = [*notes, *_notes(node, known, pods, config, release)]
+    said = [*notes, *notes_at_start(node, known, pods, config, release)]
     later = [pod for pod in pods if pod not in known]
     for pod in later:
-        _apply(node, pod)
+        apply(node, pod)
     view = node.view()
     reserved = reserved_of(topology, config, release)
-    held = {one.owner: CPUSet.parse(one.cpus) for one in holdings(view, reserved)}
+    held = holders(view, reserved)
     return Answer(machine, topology, config, release, (*known, *later), view, held, tuple(said))
+
+
+def require_simulated(release: str) -> None:
+    """Raises :class:`SubjectUsageError` where no model of the release shows CPUs."""
+    try:
+        require_whole_node(release)
+    except ValueError as error:
+        raise SubjectUsageError(str(error)) from error
+    if not has(release, Behaviour.STATE_FILE):
+        raise SubjectUsageError(
+            f"release {release} has no state file and logs no CPUs; 1.9 chooses the same CPUs"
+        )
 
 
 def reserved_of(topology: CPUTopology, config: KubeletConfig, release: str) -> CPUSet:
@@ -215,32 +231,53 @@ def _started(
     state: StateFile | None,
     known: Iterable[Pod],
 ) -> Node:
-    node = Node(lambda _: machine.tree, machine.name, config, release=release,
-                discovering=info_of)  # fmt: skip
-    if state is not None:
-        node.do(WriteState(state.text))
-    for pod in known:
-        _apply(node, pod)
-    node.do(Start())
+    node = begun(machine, config, release, state, known, make=Node)
     if node.view().running:
         return node
     error = node.view().error
     if state is not None:
         _started(machine, config, release, None, ())  # or the settings are at fault
-        raise KubeletRefuses(error, _WAY_OUT, file=state.name)
+        raise KubeletRefuses(error, WAY_OUT, file=state.name)
     raise KubeletRefuses(error)
 
 
-def _apply(node: Node, pod: Pod) -> None:
+def begun(
+    machine: Machine,
+    config: KubeletConfig,
+    release: str,
+    state: StateFile | None,
+    known: Iterable[Pod],
+    *,
+    make: Callable[..., N],
+) -> N:
+    """A node that ``make`` makes, whose kubelet has been started over the state file with the
+    manifests of the ``known`` pods in place, and perhaps has given up. Raises
+    :class:`SubjectUsageError` for a pod that it would not even take up."""
+
+    def tree(name: str) -> Mapping[str, str]:
+        return (machine if name == machine.name else topologies.machine(name)).tree
+
+    node = make(tree, machine.name, config, release=release, discovering=info_of)
+    if state is not None:
+        node.do(WriteState(state.text))
+    for pod in known:
+        apply(node, pod)
+    node.do(Start())
+    return node
+
+
+def apply(node: Node, pod: Pod) -> None:
+    """Apply the pod; raises :class:`SubjectUsageError` where a kubelet would not take it up."""
     try:
         node.do(Apply(pod))
     except IllegalStep as error:
         raise SubjectUsageError(str(error).removeprefix("Apply: ")) from error
 
 
-def _notes(
+def notes_at_start(
     node: Node, known: Sequence[Pod], pods: Sequence[Pod], config: KubeletConfig, release: str
 ) -> Iterator[str]:
+    """What a person should know of a node whose kubelet has just started with ``known`` pods."""
     if not has(release, Behaviour.ORDERED_ALLOCATION) and config.policy == "static":
         yield _CHANCE
     if node.outcomes > 1:

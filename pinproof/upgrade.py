@@ -45,6 +45,7 @@ from conformance.verdict import ExitStatus, Verdict, worst
 from pinproof import inputs, upgrade_matrix
 from pinproof.completion import machine_names
 from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of, pods_given
+from pinproof.kubelet_configuration import NO_MEMORY
 from pinproof.machine_change import ended_text, held_before, renumbered
 from pinproof.output import difference_facts, note, print_json, print_lines
 from pinproof.parameters import (
@@ -58,8 +59,8 @@ from pinproof.parameters import (
 )
 from pinproof.picture import Picture
 from pinproof.progress import busy
-from pinproof.settings import NO_MEMORY, Given, settings_of
-from pinproof.simulation import assumed, known_pods, reserved_of
+from pinproof.settings import Given, settings_of
+from pinproof.simulation import assumed, known_pods, require_simulated, reserved_of
 from pinproof.subjects import with_node_options
 from pinproof.upgrade_pods import later_pods, usual_pods
 from pinproof.whole_node import (
@@ -275,7 +276,7 @@ def _check_name(name: str, *, model: bool) -> None:
     if model and colon and scheme == "kubelet":
         raise SubjectUsageError(f"{name}: with --model it is a release such as 1.36")
     if model and not colon:
-        inputs.require_simulated(name)
+        require_simulated(name)
     if scheme == "kubelet" and not releases.parse(path):
         version_of(program_at(path))
 

@@ -25,8 +25,8 @@ from conformance.subjects.reference import ReferenceSubject
 from conformance.upgrade_matrix import MACHINE, Cell, Word, cells, pairs
 from conformance.upgrading import Leg
 from conformance.verdict import ExitStatus
-from pinproof.inputs import require_simulated
 from pinproof.progress import busy
+from pinproof.simulation import require_simulated
 from reference.releases import minor_of
 from reports.text import clean, few
 from topologies import Machine

@@ -25,14 +25,13 @@ from pinproof.inputs import (
     discovered,
     inputs_of,
     pods_given,
-    require_simulated,
     state_file,
 )
 from pinproof.manifests import MIRROR
 from pinproof.node_archive import RESOURCES, Collected, collected
 from pinproof.parameters import flags
 from pinproof.settings import Given, memory_of, settings_of
-from pinproof.simulation import answer, known_pods
+from pinproof.simulation import answer, known_pods, require_simulated
 from reference import NotModelled
 from reference.kubelet.reasons import reason_for
 from reference.releases import minor_of

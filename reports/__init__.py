@@ -10,14 +10,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports import merging
-from reports import run as reading
-from reports.run import Run, verdict_of
-
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reports.run import Run as Run
+    from reports.run import verdict_of as verdict_of
+
 __all__ = ["Run", "load", "summarise", "verdict_of", "write_all"]
+
+
+def __getattr__(name: str) -> object:
+    """``Run`` and ``verdict_of``: what reads streams is loaded where a stream is read."""
+    if name not in ("Run", "verdict_of"):
+        raise AttributeError(name)
+    from reports import run
+
+    return getattr(run, name)
 
 
 def load(*paths: Path, ended: int | None = None) -> Run:
@@ -30,6 +38,9 @@ def load(*paths: Path, ended: int | None = None) -> Run:
     they do not belong together. Shards of which some are missing give a run that says which are
     there, and is never conformant.
     """
+    from reports import merging
+    from reports import run as reading
+
     runs = [reading.load(path, ended=ended) for path in paths]
     return merging.merged(runs, list(map(str, paths)))
 

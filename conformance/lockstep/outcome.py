@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from conformance.holders import holders
 from conformance.results import Failure, Holding, MachineRecord, Moment
 from conformance.subject import Origin
 from reference import CPUSet, CPUTopology
@@ -50,15 +51,8 @@ def machine_record(machine: Machine, topology: CPUTopology | None) -> MachineRec
 
 def holdings(view: View, reserved: CPUSet) -> list[Holding]:
     """Who holds which CPUs in a view, reserved CPUs and the rest of the shared pool last."""
-    held = [
-        Holding(owner=f"{pod}/{container}", cpus=str(cpus))
-        for pod, containers in sorted(view.assignments.items())
-        for container, cpus in sorted(containers.items())
-    ]
-    if reserved:
-        held.append(Holding(owner="reserved", cpus=str(reserved)))
-    held.append(Holding(owner="shared pool", cpus=str(view.shared_pool - reserved)))
-    return held
+    held = holders(view, reserved).items()
+    return [Holding(owner=owner, cpus=str(cpus)) for owner, cpus in held]
 
 
 def moments(history: Iterable[Seen], reserved: CPUSet) -> list[Moment]:

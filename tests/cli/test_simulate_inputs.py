@@ -26,8 +26,8 @@ from conformance.kubelets.releases import Minor
 from conformance.subject import SubjectUsageError
 from hil.pods import Image
 from hil.pods import manifest as manifest_on_a_node
-from pinproof import files
 from pinproof.configuration_fields import FIELDS
+from pinproof.documents import parsed
 from pinproof.files import documents
 from pinproof.inputs import pods_given
 from pinproof.manifests import BadManifest, pods_of
@@ -73,7 +73,7 @@ items:
 
 
 def pods_in(text: str, **options: bool) -> tuple[Pod, ...]:
-    return pods_of(files.parsed(text), **options).pods
+    return pods_of(parsed(text), **options).pods
 
 
 def refused(read: Callable[[], object]) -> str:
@@ -104,7 +104,7 @@ def test_a_list_as_kubectl_prints_it() -> None:
     assert (prepare.cpu_request, prepare.cpu_limit, prepare.memory_limit) == (None, "2", "1Gi")
     assert (main.cpu_request, main.cpu_limit) == ("1.5", "2")
     assert web.resources == PodResources(cpu_limit="2")
-    assert pods_of(files.parsed(PODS)).notes == ("ignored, because they have ended: pods once",)
+    assert pods_of(parsed(PODS)).notes == ("ignored, because they have ended: pods once",)
 
 
 def test_the_oldest_first() -> None:

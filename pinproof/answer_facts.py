@@ -1,0 +1,96 @@
+"""The answer of ``simulate`` as plain values: for ``--json``, and for a page that shows it.
+
+What belongs here: the words and numbers of an answer. What never does: the answer
+(``simulation``), and how it is laid out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pinproof.simulation import Answer, Kept, Verdict
+from reference.kubelet.reasons import Rule
+from reference.steps import Container, Kind, Pod
+from topologies.errors import one_line
+
+
+def facts(found: Answer) -> dict[str, object]:
+    """What ``simulate --json`` prints."""
+    return {
+        "kubelet": {
+            "release": found.release,
+            "starts": True,
+            "settings": str(found.config),
+            "hangs": hang_text(found) if found.hangs_over else "",
+        },
+        "machine": found.machine.name,
+        "notes": list(found.notes),
+        "pods": {pod.name: fact for pod, fact in _pod_facts(found)},
+        "shared pool": str(found.view.shared_pool),
+        "holdings": {owner: str(cpus) for owner, cpus in found.held.items()},
+        "state file": found.view.state_file,
+    }
+
+
+def _pod_facts(found: Answer) -> Iterator[tuple[Pod, dict[str, object]]]:
+    verdicts = found.verdicts()
+    for pod in found.pods:
+        status = found.view.pods[pod.name]
+        held = found.view.assignments.get(pod.name, {})
+        yield (
+            pod,
+            {
+                "uid": pod.uid,
+                "phase": status.phase.value,
+                "qos": status.qos,
+                "reason": status.reason,
+                "message": status.message,
+                "exclusive": {name: str(cpus) for name, cpus in held.items()},
+                "containers": {
+                    one.name: _container_facts(next(verdicts)) for one in pod.containers
+                },
+            },
+        )
+
+
+def _container_facts(verdict: Verdict) -> dict[str, object]:
+    return {
+        "verdict": verdict.kept.value,
+        "cpus": None if verdict.cpus is None else str(verdict.cpus),
+        "reason": verdict.reason.text,
+        "rule": verdict.reason.rule.title,
+        "statement": verdict.reason.rule.statement,
+        "source": verdict.reason.rule.url,
+    }
+
+
+def hang_text(found: Answer) -> str:
+    """At which pod the kubelet hangs, and over what."""
+    return one_line(
+        f"kubelet {found.release} hangs at {found.hangs_over} and never answers: "
+        f"{found.view.hangs}: {Rule.ENDLESS_SEARCH.url}",
+        limit=1000,
+    )
+
+
+def asked_text(container: Container) -> str:
+    """What a container is and how much cpu it requests."""
+    kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
+    return f"{kind}{container.requested_cpu or 'no cpu request'}"
+
+
+def cpus_text(verdict: Verdict) -> str:
+    """The CPUs that a container may run on."""
+    return "any" if verdict.kept is Kept.UNPINNED else str(verdict.cpus or "none")
+
+
+def kubelets_words(found: Answer, pod: Pod) -> str:
+    """With which reason and message the kubelet rejects a pod."""
+    status = found.view.pods[pod.name]
+    return one_line(f"{status.reason}: {status.message}")
+
+
+def in_short(verdict: Verdict) -> str:
+    """How a container runs, and why: without the reason where it gets what it asks for."""
+    plain = verdict.kept is Kept.EXCLUSIVE and verdict.reason.rule is Rule.WHOLE_CPUS
+    return verdict.kept.value if plain else f"{verdict.kept.value}: {verdict.reason.text}"
