@@ -137,6 +137,12 @@ def _devices_of_init(broken: Broken) -> bool:
     return broken.promise == "goes-on" and init
 
 
+def _memory_of_init(broken: Broken) -> bool:
+    """A kubelet that starts does not know the ended init container's memory any more."""
+    static = broken.task.config.memory_manager_policy == "Static"
+    return broken.promise == "goes-on" and static and _has_init(broken)
+
+
 def _resized(broken: Broken) -> bool:
     if broken.promise == "goes-on":  # a kubelet that starts sees CPUs of another number
         return any(isinstance(one, Resize) for one in broken.steps)
@@ -152,6 +158,10 @@ DEFECTS: Final = (
            Behaviour.UPDATED_ON_CHANGE, mended=False),
     Defect(138446, "a restart refuses pods with devices in init containers",
            shows=_devices_of_init),
+    Defect(123971, "a restart refuses pods with memory in init containers", shows=_memory_of_init),
+    Defect(70585, "containers with exclusive CPUs are throttled by a CFS quota",
+           shows=lambda broken: (broken.promise == "no-quota" and not has(
+               broken.task.release, Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS))),
     Defect(141262, "the gauges of exclusive CPUs drift",
            shows=lambda broken: broken.promise == "gauges"),
     Defect(127262, "a resize in place is half done", shows=_resized),

@@ -40,12 +40,18 @@ def story(find: Find) -> str:
         f"On {find.machine}, {find.task.config}:",
         "",
     ]
-    view = View(running=False)
-    for number, (sentence, view) in enumerate(_walked(find), start=1):
-        lines.append(f"{number}. {_sentence(sentence)}. {_state(view)}".rstrip())
+    walked = list(steps(find))
+    for number, (text, _) in enumerate(walked, start=1):
+        lines.append(f"{number}. {text}")
     lines += ["", f"{find.what}: expected {find.expected}, seen {find.seen}.", *_alone(find)]
     lines += [*_asked(find), ""]
-    return "\n".join([*lines, "```text", *_picture(find, view), "```", ""])
+    return "\n".join([*lines, "```text", *_picture(find, walked[-1][1]), "```", ""])
+
+
+def steps(find: Find) -> Iterator[tuple[str, View]]:
+    """Each step of the find in words with what came of it, and the view after it."""
+    for sentence, view in _walked(find):
+        yield f"{_sentence(sentence)}. {_state(view)}".rstrip(), view
 
 
 def _source(find: Find) -> Source:

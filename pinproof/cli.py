@@ -69,6 +69,10 @@ _PANELS: Final = {
             "Rehearse an upgrade of the kubelet on one machine, the way back, and the upgrade once "
             "more: does each kubelet start, and do pods that run keep their CPUs?",
             "1.36 1.37 --node node7.tar.xz"),
+        "advise": Lazy("advise.advise",
+            "Say which known defects of the kubelet apply to a node: its release, settings and "
+            "machine.",
+            "--release 1.36 --config kubelet.yaml --machine 2s-4n-64c-smt2"),
     },
     "Machines": {
         "machines": Lazy("machines.machines",
