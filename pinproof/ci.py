@@ -17,6 +17,8 @@ from conformance.subject import SubjectUsageError
 from pinproof.parameters import argument, option, with_options
 
 SCRIPT: Final = "pinproof-gate.sh"
+#: The fork has Go.
+_EXTRA: Final = "sandbox"
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -81,7 +83,7 @@ def init(asked: Asked) -> None:
         "known": asked.known,
         "explore": f"{asked.explore:g}",
         "branch": asked.branch,
-        "package": asked.package or installed_from(),
+        "package": _with_extra(asked.package or installed_from()),
         "script": SCRIPT,
     }
     for name, value in values.items():
@@ -126,6 +128,17 @@ def _require_installable(package: str) -> None:
             f"--package {package}: it is git+https://HOST/PATH@COMMIT, another URL, or ./FOLDER of "
             "a checkout in the fork"
         )
+
+
+def _with_extra(package: str) -> str:
+    """With what judges the kubelet that the job builds."""
+    if "[" in package:
+        return package
+    if package.startswith("./"):
+        return f"{package}[{_EXTRA}]"
+    if "://" in package:
+        return f"pinproof[{_EXTRA}] @ {package}"
+    return package.replace("pinproof", f"pinproof[{_EXTRA}]", 1)
 
 
 def rendered(template: str, **values: str) -> str:

@@ -218,11 +218,14 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(ExitStatus.CONFORMANT)
     except Exception as error:
+        from conformance.extras import missing
         from conformance.importing import fault_of_scenarios
         from pinproof.exit_statuses import status_of  # the errors of all packages
 
         if isinstance(error, PermissionError) and error.filename:
             _fail(f"{error.filename}: {error.strerror}", ExitStatus.USAGE)
+        if extra := missing(error):
+            _fail(extra, ExitStatus.USAGE)
         status = status_of(error)
         scenarios = "" if status else fault_of_scenarios(error)
         if scenarios:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Final, TypeAlias
 
+from conformance.extras import missing
 from conformance.subject import Subject, SubjectUsageError
 
 #: Gets, in words, what a subject is busy with while it is made ready.
@@ -56,15 +57,25 @@ _BUILT_IN: Final[dict[str, Maker]] = {
 def open_subject(name: str, *, progress: Progress = lambda stage: None) -> Subject:
     """The subject of this name, made ready (a kubelet's release is built if it must be).
 
-    Raises :class:`SubjectUsageError` for a name that means nothing, and
+    Raises :class:`SubjectUsageError` for a name that means nothing and for a subject whose extra
+    is not installed, and
     :class:`conformance.subject.SubjectSetupError` where it cannot be made ready.
     """
     scheme, _, rest = name.partition(":")
-    maker = _BUILT_IN.get(scheme)
-    if maker is None:
-        found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
-        if scheme not in found:
-            known = ", ".join(sorted({*_BUILT_IN, *found}))
-            raise SubjectUsageError(f"unknown subject {name!r}: it begins with one of {known}")
-        maker = found[scheme].load()
-    return maker(rest, progress)
+    try:
+        return _maker(name, scheme)(rest, progress)
+    except ModuleNotFoundError as error:
+        if said := missing(error):
+            raise SubjectUsageError(f"{name}: {said}") from error
+        raise
+
+
+def _maker(name: str, scheme: str) -> Maker:
+    if scheme in _BUILT_IN:
+        return _BUILT_IN[scheme]
+    found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    if scheme not in found:
+        known = ", ".join(sorted({*_BUILT_IN, *found}))
+        raise SubjectUsageError(f"unknown subject {name!r}: it begins with one of {known}")
+    maker: Maker = found[scheme].load()
+    return maker

@@ -232,12 +232,15 @@ class _Installed:
 @pytest.mark.parametrize(
     ("origin", "package"),
     [
-        (None, "pinproof==1.2.3"),
+        (None, "pinproof[sandbox]==1.2.3"),
         (
             {"url": "https://example.org/p", "vcs_info": {"vcs": "git", "commit_id": "0123abc"}},
-            "git+https://example.org/p@0123abc",
+            "pinproof[sandbox] @ git+https://example.org/p@0123abc",
         ),
-        ({"url": "https://example.org/p.whl", "archive_info": {}}, "https://example.org/p.whl"),
+        (
+            {"url": "https://example.org/p.whl", "archive_info": {}},
+            "pinproof[sandbox] @ https://example.org/p.whl",
+        ),
     ],
 )
 def test_a_job_installs_what_is_installed_here(
@@ -270,7 +273,15 @@ def test_what_installs_is_shell_that_calls_pip_once(fork: Path, forge: str) -> N
     (line,) = {one for one in text.splitlines() if "pip install" in one}
     command = re.sub(r"^.*(?=(?:python -m )?pip install)|^.*&& (?=pip install)", "", line)
     assert shell(fork, command.strip()).returncode == 0
-    assert (fork / "calls").read_text().split()[-3:] == ["install", "--quiet", PACKAGE[1]]
+    called = (fork / "calls").read_text().strip()
+    assert called.endswith(f" install --quiet pinproof[sandbox] @ {PACKAGE[1]}")
+
+
+@pytest.mark.parametrize("package", ["./pinproof", "./pinproof[sandbox]"])
+def test_a_folder_is_installed_with_what_judges_kubelets(package: str, tmp_path: Path) -> None:
+    words = ["init", "prow", "--directory", str(tmp_path), "--package", package]
+    assert CliRunner().invoke(ci.app, words).exit_code == 0
+    assert "install --quiet './pinproof[sandbox]'" in (tmp_path / PLACES["prow"]).read_text()
 
 
 @pytest.mark.parametrize("package", ["pinproof", "pinproof==0.1.0", "/home/me/pinproof"])
