@@ -1,5 +1,5 @@
 """``python -m pinproof``."""
 
-from pinproof.cli import main
+from pinproof.start import main
 
 main()

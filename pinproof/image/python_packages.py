@@ -17,18 +17,9 @@ from typing import Final
 
 from hil.lab import tools
 from hil.lab.errors import LabError
+from pinproof.names import PACKAGES
 
 _DEADLINE: Final = 900.0
-#: Top packages of the wheel.
-PACKAGES: Final = (
-    "conformance",
-    "hil",
-    "hunting",
-    "pinproof",
-    "reference",
-    "reports",
-    "topologies",
-)
 #: What an installer notes of its own work, and of this host's paths.
 _INSTALLERS: Final = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
 _HERE: Final = Path(__file__).parent
@@ -40,7 +31,7 @@ _PROGRAM: Final = b"""\
 #!/usr/bin/python3
 import sys
 
-from pinproof.cli import main
+from pinproof.start import main
 
 sys.exit(main())
 """

@@ -23,6 +23,7 @@ from packaging.version import Version
 from hil.lab import debian
 from pinproof.image import contents, making, python_packages
 from pinproof.image.archive import archive
+from pinproof.names import PACKAGES
 from tests.cli.running import pinproof
 
 ROOT: Final = Path(__file__).parents[2]
@@ -108,9 +109,9 @@ def test_pinproof_in_the_image_is_pinproof_here() -> None:
     own = python_packages.own()
     packages = {name.partition("/")[0] for name in own}
     metadata = f"pinproof-{distribution('pinproof').version}.dist-info"
-    assert packages == {*python_packages.PACKAGES, metadata}
+    assert packages == {*PACKAGES, metadata}
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert sorted(python_packages.PACKAGES) == wheel["targets"]["wheel"]["packages"]
+    assert sorted(PACKAGES) == wheel["targets"]["wheel"]["packages"]
     for name in (
         f"{metadata}/entry_points.txt",
         f"{metadata}/METADATA",
@@ -227,5 +228,5 @@ def test_the_containerfile_copies_what_the_archive_has() -> None:
         for one in (python_packages.REQUIREMENTS, python_packages.REQUIREMENTS_GO)
     }
     metadata = {"pyproject.toml", "README.md", "LICENSE", "NOTICE"}
-    assert copied == {*python_packages.PACKAGES, *lists, *metadata}
+    assert copied == {*PACKAGES, *lists, *metadata}
     assert f"USER {contents.USER}:{contents.USER}" in (root / "Containerfile").read_text()

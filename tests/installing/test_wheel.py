@@ -11,14 +11,12 @@ from typing import Final, NamedTuple
 import pytest
 from packaging.metadata import Metadata
 
+from pinproof.names import PACKAGES
 from tests.installing.built import ROOT, build, copied, environment, files, required, shipped
 from tests.support import lacking
 
 pytestmark = pytest.mark.needs("git")
 
-_PACKAGES: Final = {
-    "conformance", "hil", "hunting", "pinproof", "reference", "reports", "topologies",
-}  # fmt: skip
 _MACHINE: Final = ("--machine", "1s-1n-4c-smt2")
 #: Issue 31: the smallest installation, as uv writes it.
 _LIMIT: Final = 30_000_000
@@ -66,7 +64,7 @@ def test_the_wheel_has_the_packages_and_nothing_else(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as archive:
         there = set(archive.namelist())
     own = {name for name in there if not name.partition("/")[0].endswith(".dist-info")}
-    assert own == {name for name in shipped() if name.partition("/")[0] in _PACKAGES}
+    assert own == {name for name in shipped() if name.partition("/")[0] in PACKAGES}
     metadata = {name.partition("/")[2] for name in there - own}
     assert metadata == {
         "METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "licenses/NOTICE",

@@ -1,0 +1,17 @@
+"""How the program starts: first it makes sure that the packages are its own."""
+
+from __future__ import annotations
+
+import sys
+
+from pinproof.names import clash
+
+
+def main() -> None:
+    """The console script. A package of another in the way is wrong usage: one line, status 2."""
+    if said := clash():
+        sys.stderr.write(f"pinproof: {said}\n")
+        sys.exit(2)
+    from pinproof.cli import main as command
+
+    command()

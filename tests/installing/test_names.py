@@ -1,0 +1,98 @@
+"""A folder, a module or a distribution with a name of the project's packages, found at start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from pinproof.names import PACKAGES, clash
+from tests.installing.built import ROOT
+
+#: Issue 31: what the start may cost.
+_LIMIT: Final = 0.005
+
+
+def _started(folder: Path) -> subprocess.CompletedProcess[str]:
+    """As a module, for which the current folder is the first on Python's path."""
+    return subprocess.run(
+        [sys.executable, "-m", "pinproof", "--version"],
+        cwd=folder, env={**os.environ, "PYTHONSAFEPATH": ""}, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({*PACKAGES} - {"pinproof"}))
+def test_a_folder_in_the_way_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("")
+    assert clash() == ""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    said = clash()
+    assert said.startswith(f"{tmp_path / name / '__init__.py'} is in the way of ")
+    assert f"{name}/__init__.py: both are called {name}; " in said
+    assert "\n" not in said
+
+
+def test_a_module_in_the_current_folder_ends_the_start(tmp_path: Path) -> None:
+    """In one line, before it is run."""
+    (tmp_path / "conformance.py").write_text("print('run')\n")
+    done = _started(tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"pinproof: {tmp_path / 'conformance.py'} is in the way of /")
+
+
+def test_a_folder_without_modules_is_in_nobodys_way(tmp_path: Path) -> None:
+    """Python imports ours: a folder ``reports`` may be full of reports."""
+    (tmp_path / "reports").mkdir()
+    done = _started(tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of packages with the first files of the project's, and no other code."""
+    folder = tmp_path / "site-packages"
+    rows = []
+    for name in PACKAGES:
+        (folder / name).mkdir(parents=True)
+        path = shutil.copy(ROOT / name / "__init__.py", folder / name)
+        rows.append(f"{name}/__init__.py,sha256=x,{Path(path).stat().st_size}\n")
+    _record(folder, "pinproof-0.1.0", rows)
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+def _record(folder: Path, name: str, rows: list[str]) -> None:
+    (folder / f"{name}.dist-info").mkdir()
+    (folder / f"{name}.dist-info" / "RECORD").write_text("".join(rows))
+
+
+def test_a_distribution_that_replaced_a_package_is_named(installed: Path) -> None:
+    assert clash(installed) == ""
+    (installed / "reports" / "__init__.py").write_text("REPORTS = 1\n")
+    assert clash(installed) == ""  # its owner changed it
+    _record(installed, "reports-2.1", ["reports/__init__.py,sha256=y,12\n"])
+    assert clash(installed) == (
+        f"{installed}/reports/__init__.py is of reports-2.1.dist-info, and not of "
+        "pinproof-0.1.0.dist-info: install pinproof in an environment of its own"
+    )
+
+
+def test_the_look_costs_less_than_five_milliseconds() -> None:
+    """The quickest of several, since other processes may have the processor meanwhile."""
+    took = []
+    for _ in range(20):
+        begun = time.perf_counter()
+        assert clash() == ""
+        took.append(time.perf_counter() - begun)
+    assert min(took) < _LIMIT
