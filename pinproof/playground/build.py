@@ -78,8 +78,8 @@ def _members() -> Iterator[tuple[str, Path]]:
     finder = ModuleFinder(path=[str(_ROOT)], excludes=_LEFT_OUT)
     finder.import_hook(_ENTRY)
     for name, module in finder.modules.items():
-        if name.partition(".")[0] in _OWN and module.__file__:
-            path = Path(module.__file__)
+        if name.partition(".")[0] in _OWN and (file := getattr(module, "__file__", None)):
+            path = Path(file)
             yield path.relative_to(_ROOT).as_posix(), path
     for path in Path(yaml.__file__).parent.glob("*.py"):
         yield f"yaml/{path.name}", path

@@ -6,7 +6,7 @@ What belongs here: words, tables and the picture. What never does: what a step d
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from pinproof.answer_facts import (
@@ -50,7 +50,8 @@ class Row:
 def shown(scene: Scene) -> dict[str, Any]:
     """What the page shows of the node."""
     found = scene.answer()
-    rows = list(_rows(found))
+    rows = list(_rows(found)) if found.view.running else list(_rows_of_down(scene))
+    picture = Picture.of(scene.machine, found.topology, found.held, scene.release)
     return {
         "head": f"kubelet {scene.release} with {scene.config}",
         "kubelet": kubelet_text(scene),
@@ -58,7 +59,8 @@ def shown(scene: Scene) -> dict[str, Any]:
         "notes": list(scene.notes),
         "rows": [asdict(row) for row in rows],
         "pods": [pod.name for pod in scene.pods],
-        "svg": Picture.of(scene.machine, found.topology, found.held, scene.release).svg(),
+        "machine": picture.title,
+        "svg": replace(picture, title="").svg(),
         "state": found.view.state_file,
         "answer": facts(found),
     }
@@ -98,6 +100,18 @@ def _changes(before: Sequence[Scene], scene: Scene) -> Iterator[str]:
     yield from new[:_MOST_CHANGES]
     if new[_MOST_CHANGES:]:
         yield f"and {len(new) - _MOST_CHANGES} more"
+
+
+def _rows_of_down(scene: Scene) -> Iterator[Row]:
+    """Containers go on without the kubelet, with the cpusets that they have."""
+    cpusets = scene.node.view().cpusets
+    for pod in scene.pods:
+        for container in pod.containers:
+            if container.name in cpusets.get(pod.name, {}):
+                cpus = cpusets[pod.name][container.name]
+                how = "it runs on while the kubelet is down"
+                asks = asked_text(container)
+                yield Row(pod.name, container.name, asks, str(cpus or "any"), how, "", "", "", "")
 
 
 def _rows(found: Answer) -> Iterator[Row]:

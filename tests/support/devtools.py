@@ -27,7 +27,7 @@ _HIGH: Final = 64
 
 
 class _Silent(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_: object) -> None:
         pass
 
 

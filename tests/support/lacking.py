@@ -90,7 +90,8 @@ _PROGRAMS: Final = {
     "hwloc-gather-topology": "hwloc-nox", "ksh": "ksh",
     "kubectl": "kubernetes-client", "lscpu": "util-linux",
     "lstopo-no-graphics": "hwloc-nox", "mawk": "mawk", "mke2fs": "e2fsprogs",
-    "mmdebstrap": "mmdebstrap", "openssl": "openssl", "perl": "perl-base", "ps": "procps",
+    "mmdebstrap": "mmdebstrap", "npm": "npm", "openssl": "openssl",
+    "perl": "perl-base", "ps": "procps",
     "python3": "python3",
     "qemu-img": "qemu-utils", "qemu-system-x86_64": "qemu-system-x86",
     "setpriv": "util-linux", "socat": "socat", "ssh": "openssh-client",
@@ -129,6 +130,7 @@ PARTS: Final[Mapping[str, Part]] = {
         "an ordinary user", command="run the tests as one", there=lambda: os.geteuid() != 0
     ),
     "overlay": Part("an overlay of file systems", command="run the tests as root"),
+    "pyodide": Part("Pyodide", command="let the tests reach npm's registry"),
     "packages": Part("packages of Python", command="pip install --group test"),
     "ptys": Part("pseudo-terminals", command="mount devpts on /dev/pts", there=_ptys),
     "scheduler": Part("a scheduler", command="pinproof build scheduler 1.36"),

@@ -76,6 +76,9 @@ function show(found) {
   story = found.story;
   $("shown").hidden = false;
   $("status").textContent = `${found.head}: ${found.kubelet}${found.recover ? `; to recover: ${found.recover}` : ""}`;
+  const last = found.steps.at(-1);
+  $("came").textContent = [`${last.does.join("; ")}:`, ...(last.came.length ? last.came : ["nothing changes"])].join("\n");
+  $("totals").textContent = found.machine;
   $("notes").replaceChildren(...found.notes.map((note) => made("li", note)));
   $("rows").replaceChildren(...rowsOf(found));
   $("story").replaceChildren(...found.steps.map(stepOf));
@@ -86,9 +89,9 @@ function show(found) {
 }
 
 function draw(svg) {
-  const parsed = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
-  parsed.removeAttribute("style"); // which the page's policy forbids
-  const picture = document.importNode(parsed, true);
+  const allowed = svg.replace(/^(<svg [^>]*?) style="[^"]*"/, "$1"); // the page's policy forbids it
+  const parsed = new DOMParser().parseFromString(allowed, "image/svg+xml");
+  const picture = document.importNode(parsed.documentElement, true);
   // A large machine is scrolled inside its box; a small one fits.
   if (Number(picture.getAttribute("width")) <= 900) picture.classList.add("fits");
   $("picture").replaceChildren(picture);
@@ -147,7 +150,10 @@ function step(kind, text) {
 
 function after(kind, error) {
   if (!error && kind === "apply") $("name").value = following($("name").value);
-  $(error ? "error" : "status").scrollIntoView({ block: "nearest" });
+  if (!error && kind === "delete") $("containers").focus(); // the button is gone
+  const result = $(error ? "error" : "status"), { top, bottom } = result.getBoundingClientRect();
+  const seen = top >= 0 && bottom < innerHeight - 100;
+  if (!seen && kind !== "delete") result.scrollIntoView();
 }
 
 function following(name) {

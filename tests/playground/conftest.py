@@ -1,0 +1,47 @@
+"""The playground as it is built, and what a test tells it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from pinproof.playground.asked import Page
+
+Ask: TypeAlias = Callable[..., dict[str, Any]]
+
+
+def pod(name: str, cpu: str, **more: str) -> str:
+    """The manifest of a Guaranteed pod with one container."""
+    container = {"name": "c", "resources": {"limits": {"cpu": cpu, "memory": "1Gi"}}}
+    return json.dumps(
+        {"kind": "Pod", "metadata": {"name": name, **more}, "spec": {"containers": [container]}}
+    )
+
+
+@pytest.fixture
+def ask() -> Ask:
+    """Asks one page for a story of these steps."""
+    page = Page()
+
+    def asked(*steps: tuple[str, str], **story: str) -> dict[str, Any]:
+        shape = {"machine": "1s-1n-4c-smt2", "release": "1.36", "steps": steps, **story}
+        answer: dict[str, Any] = json.loads(page.asked(json.dumps({"story": shape})))
+        return answer
+
+    return asked
+
+
+@pytest.fixture
+def in_file(tmp_path: Path) -> Callable[[str, str], str]:
+    """Writes a text to a file of this name, and returns the path."""
+
+    def written(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+
+    return written

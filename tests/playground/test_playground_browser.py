@@ -1,0 +1,316 @@
+"""The playground in a real browser, used as a person uses it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pinproof.cli import app
+from pinproof.playground import build
+from pinproof.playground.distribution import NotBuilt
+from tests.support import lacking
+from tests.support.browser import CHROMIUM, DESKTOP, PHONE
+from tests.support.devtools import Tab, served, tab
+
+pytestmark = pytest.mark.needs("chromium", "npm")
+
+CONFIG = """\
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+reservedSystemCPUs: "0,4"
+"""
+IDLE = "!document.body?.hasAttribute('aria-busy') && document.readyState === 'complete'"
+READY = f"{IDLE} && !document.getElementById('shown')?.hidden"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("playground")
+    try:
+        build.build(folder)
+    except NotBuilt as error:
+        lacking.skip("pyodide", error)
+    with served(folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def loaded(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    """The page after Python was loaded; tests take turns."""
+    assert CHROMIUM
+    with tab(tmp_path_factory.mktemp("chromium")) as page:
+        page.resize(DESKTOP)
+        page.open(address)
+        page.until(READY)
+        yield page
+
+
+@pytest.fixture
+def page(loaded: Tab) -> Tab:
+    """The page with a small node, and the first field focused."""
+    loaded.resize(DESKTOP)
+    for name, value in (("machine", "1s-1n-4c-smt2"), ("config", ""), ("state", ""), ("ran", "")):
+        _set(loaded, name, value)
+    _set(loaded, "name", "pod1")
+    _set(loaded, "cpu", "2")
+    _press(loaded, "#node button.main")
+    loaded.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = false; })")
+    assert _text(loaded, "error") == ""
+    return loaded
+
+
+def _set(page: Tab, name: str, value: str) -> None:
+    page.evaluate(f"document.getElementById('{name}').value = {json.dumps(value)}")
+
+
+def _press(page: Tab, selector: str) -> None:
+    page.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+    page.until(IDLE, 30)
+
+
+def _text(page: Tab, name: str) -> Any:
+    return page.evaluate(f"document.getElementById('{name}').textContent")
+
+
+def _apply(page: Tab, cpus: str) -> None:
+    _set(page, "cpu", cpus)
+    _press(page, "#pod button.main")
+
+
+def _open_link(page: Tab, link: str) -> None:
+    """As a person does who pastes another link into the address bar."""
+    page.evaluate(f"location.hash = {json.dumps(link)}")
+    page.evaluate("new Promise((go) => setTimeout(go, 100))")
+    page.until(IDLE, 30)
+
+
+def test_a_pod_gets_cpus_and_another_is_refused_in_the_kubelets_words(
+    page: Tab, tmp_path: Path
+) -> None:
+    """As simulate says for the same pods."""
+    for cpus in ("2", "1.5", "9"):
+        _apply(page, cpus)
+    arguments = ("simulate", "--machine", "1s-1n-4c-smt2", "--pods", "2,1.5,9", "--json")
+    said = json.loads(CliRunner().invoke(app, arguments, catch_exceptions=False).stdout)
+    assert _text(page, "file") == said["state file"]
+    refused = said["pods"]["pod3"]
+    assert page.evaluate("document.querySelector('#rows .words').textContent") == (
+        f"{refused['reason']}: {refused['message']}"
+    )
+    cells = "[...document.querySelectorAll('#rows tr')].map((row) => row.cells[1].textContent)"
+    assert page.evaluate(cells) == ["1,5", "0,2-4,6-7", "rejected"]
+    assert page.evaluate("document.querySelector('#picture svg desc').textContent")
+    assert "CPU 1: pod1/c" in page.evaluate("document.getElementById('picture').textContent")
+    assert _text(page, "name") == ""
+    assert page.evaluate("document.getElementById('name').value") == "pod4"
+
+
+def test_steps_are_taken_and_taken_back(page: Tab) -> None:
+    _apply(page, "2")
+    for kind in ("kill", "start", "restart", "reboot"):
+        _press(page, f"[data-step={kind}]")
+    story = "[...document.querySelectorAll('#story > li')].map((one) => one.firstChild.data)"
+    assert page.evaluate(story) == [
+        "start the kubelet",
+        "apply Guaranteed pod pod1 (c: cpu limit 2)",
+        "kill the kubelet (SIGKILL)",
+        "start the kubelet",
+        "stop the kubelet (SIGTERM); start the kubelet",
+        "stop the kubelet (SIGTERM); reboot the machine; start the kubelet",
+    ]
+    for _ in range(3):
+        _press(page, "#undo")
+    assert "it is down; containers run on" in _text(page, "status")
+    assert page.evaluate("document.querySelectorAll('#story > li').length") == 3
+    _press(page, "[data-step=start]")
+    _press(page, "#rows button")
+    assert page.evaluate("document.getElementById('rows').children.length") == 0
+    assert page.evaluate("document.activeElement.id") == "containers"
+
+
+def test_a_step_is_answered_at_once(page: Tab) -> None:
+    """In a tenth of a second on an idle core; here others may work."""
+    took = page.evaluate("""(async () => {
+        const busy = () => document.body.hasAttribute("aria-busy"), took = [];
+        for (let step = 0; step < 6; step++) {
+            const start = performance.now();
+            document.querySelector(step % 2 ? "#undo" : "#pod button.main").click();
+            while (busy()) await new Promise((go) => setTimeout(go));
+            took.push(performance.now() - start);
+        }
+        return took;
+    })()""")
+    assert min(took[2::2]) < 300
+    assert min(took[3::2]) < 300
+
+
+def test_a_link_opens_the_same_story(page: Tab, address: str) -> None:
+    """Also in a page that is loaded anew, as where it was sent to another person."""
+    _set(page, "config", CONFIG)
+    _press(page, "[data-step=configure]")
+    _apply(page, "2")
+    _press(page, "[data-step=kill]")
+    link = page.evaluate("location.href")
+    assert link == page.evaluate("document.getElementById('link').value")
+    before = page.evaluate("document.getElementById('results').innerText")
+    page.open(link)
+    page.until(READY)
+    assert page.evaluate("document.getElementById('results').innerText") == before
+    assert page.evaluate("document.getElementById('machine').value") == "1s-1n-4c-smt2"
+    assert not page.problems
+
+
+HOSTILE = "<img src=x onerror='document.title=1'><script>document.title=1</script>"
+
+
+def _link(shape: object) -> str:
+    data = zlib.compress(json.dumps(shape).encode())
+    return "#1." + base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _require_no_markup(page: Tab) -> None:
+    assert page.evaluate("document.querySelectorAll('img, main script').length") == 0
+    assert page.evaluate("document.title") == "pinproof: playground"
+
+
+@pytest.mark.parametrize(
+    ("link", "why"),
+    [
+        ("#1.AAAA", "the link is damaged: it cannot be unpacked"),
+        (f"#{HOSTILE}", "the link does not hold a story of this playground"),
+        (_link({"machine": HOSTILE, "release": "1.36"}), f"there is no machine {HOSTILE!r}: "),
+        (
+            _link({"machine": "1s-1n-4c-smt2", "release": "1.36", "steps": [["delete", HOSTILE]]}),
+            f"Delete: no pod {HOSTILE}",
+        ),
+    ],
+)
+def test_a_wrong_link_is_one_line_of_text(link: str, why: str, page: Tab) -> None:
+    _apply(page, "2")
+    _open_link(page, link)
+    assert _text(page, "error").startswith(why)
+    _require_no_markup(page)
+    assert page.evaluate("document.getElementById('rows').children.length") == 1  # as it was
+
+
+def test_hostile_text_of_a_story_stays_text(page: Tab) -> None:
+    state = json.dumps({"policyName": HOSTILE, "defaultCpuSet": HOSTILE, "checksum": 0})
+    _open_link(page, _link({"machine": "1s-1n-4c-smt2", "release": "1.36", "state": state}))
+    assert HOSTILE in _text(page, "file")
+    assert "it gave up" in _text(page, "status")
+    _require_no_markup(page)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "button", "why"),
+    [
+        ("manifest", "kind: Pod\n", "[data-step=apply]", "manifest: document 1: metadata: missing"),
+        ("config", "kind: Pod\n", "#node button.main", "KubeletConfiguration: kind Pod: it is to"),
+        ("ran", "junk", "#node button.main", "pods that ran before: document 1: not a mapping"),
+    ],
+)
+def test_wrong_input_is_one_line(field: str, text: str, button: str, why: str, page: Tab) -> None:
+    _set(page, field, text)
+    _press(page, button)
+    assert _text(page, "error").startswith(why)
+
+
+def test_a_wrong_state_file_is_refused_by_the_kubelet(page: Tab) -> None:
+    _set(page, "state", "junk")
+    _press(page, "#node button.main")
+    assert "it gave up with exit status 1: could not restore state from checkpoint: " in (
+        _text(page, "status")
+    )
+    assert _text(page, "file") == "junk"
+    assert "to recover: drain the node" in _text(page, "status")
+
+
+def test_the_form_writes_a_configuration(page: Tab) -> None:
+    page.evaluate("""
+        document.querySelector("#options input").click();
+        document.getElementById("topology").value = "restricted";
+        document.getElementById("topology").onchange();
+    """)
+    _press(page, "#node button.main")
+    assert _text(page, "status") == (
+        "kubelet 1.36 with policy static, reservedSystemCPUs 0, option full-pcpus-only=true, "
+        "Topology Manager restricted: it runs"
+    )
+    page.evaluate("document.querySelector('#options input').click()")
+
+
+def test_everything_is_reached_by_keyboard_and_has_a_name(page: Tab) -> None:
+    """From the machine to the pod by Tab alone; Enter in a field of the pod applies it."""
+    page.evaluate("document.getElementById('machine').focus()")
+    seen = []
+    for _ in range(6):
+        page.press("Tab")
+        seen.append(
+            page.evaluate("document.activeElement.id || document.activeElement.textContent")
+        )
+    assert seen == [
+        "release", "Kubelet configuration", "State file", "Start this node anew", "name", "cpu",
+    ]  # fmt: skip
+    page.type("1+1")
+    page.press("Enter")
+    page.until("document.getElementById('rows').children.length === 2", 30)
+    nameless = page.evaluate("""
+        [...document.querySelectorAll("input, select, textarea, button, [tabindex]")]
+        .filter((one) => !one.labels?.length && !one.ariaLabel && !one.textContent.trim())
+        .map((one) => one.outerHTML)""")
+    assert nameless == []
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE, (320, 640)])
+def test_nothing_is_wider_than_the_window(size: tuple[int, int], page: Tab) -> None:
+    """With every part open, a large machine and a long refusal."""
+    page.resize(size)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    _set(page, "machine", "2s-2n-192c-smt2-l3x12")
+    _press(page, "#node button.main")
+    _apply(page, "900")
+    _press(page, "[data-step=kill]")
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+    assert page.evaluate("innerWidth") == size[0]
+
+
+#: Each text whose contrast is too low, with its element.
+CONTRAST = """(() => {
+  const of = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => {
+    const [r, g, b] = of(colour).slice(0, 3).map((part) => part / 255)
+      .map((c) => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  const behind = (one) => {
+    for (; one; one = one.parentElement) {
+      const colour = getComputedStyle(one).backgroundColor;
+      if (of(colour)[3] !== 0) return colour;
+    }
+  };
+  const own = (one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  const texts = [...document.querySelectorAll("body *")].filter((one) =>
+    !one.closest("svg") && !one.disabled && one.checkVisibility() && own(one));
+  return texts.map((one) => {
+    const [a, b] = [light(getComputedStyle(one).color), light(behind(one))].sort((x, y) => y - x);
+    return [(a + .05) / (b + .05), one.outerHTML.slice(0, 80)];
+  }).filter(([ratio]) => ratio < 4.5);
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_stands_out(dark: bool, page: Tab) -> None:
+    """WCAG 2.2 level AA: a contrast of 4.5, errors and refusals included."""
+    page.resize(DESKTOP, dark=dark)
+    _apply(page, "9")
+    _open_link(page, "#1.AAAA")
+    assert page.evaluate(CONTRAST) == []
