@@ -112,6 +112,8 @@ _PANELS: Final = {
         "verify": Lazy("verify.verify",
             "Check a certificate: recompute what can be recomputed, and name what cannot.",
             "certificate.json result.jsonl --allowed-signers vendors"),
+        "submission": Lazy("submission.app",
+            "Make, check and list submissions: certificates that vendors send in."),
     },
     "Develop": {
         "build": Lazy("build.app",

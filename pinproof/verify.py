@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
 import typer
 
@@ -28,6 +29,9 @@ from reports.certificate.document import LARGEST
 from reports.certificate.unit import compared
 from reports.text import few, line
 from topologies.steady import steady_digest
+
+#: Who reads a certificate of other scenarios than its own.
+_LATER: Final = "another one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def verify(asked: Asked) -> None:
     folder = asked.certificate if asked.certificate.is_dir() else None
     certificate = folder / "certificate.json" if folder else asked.certificate
     try:
-        statement, found = _checked(certificate, asked.stream, folder)
+        statement, found = checked(certificate, asked.stream, folder)
     except CertificateError as error:
         note(f"pinproof: {certificate}: {line(str(error))}")
         raise typer.Exit(ExitStatus.NOT_CONFORMANT) from error
@@ -82,9 +86,14 @@ def verify(asked: Asked) -> None:
     raise typer.Exit(ExitStatus.NOT_CONFORMANT if wrong else ExitStatus.CONFORMANT)
 
 
-def _checked(
-    certificate: Path, stream: Path | None, folder: Path | None
+def checked(
+    certificate: Path, stream: Path | None, folder: Path | None, *, at: datetime | None = None
 ) -> tuple[Statement, list[Check]]:
+    """The certificate, and every question about it with its answer. ``at``: ask whether it was
+    right on that day, whatever the scenarios of this pinproof are by now.
+
+    Raises :class:`CertificateError` for what is not one, and :class:`SubjectUsageError`.
+    """
     try:
         with certificate.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -98,7 +107,9 @@ def _checked(
         raise SubjectUsageError(f"{stream}: there is no such file")
     statement = read(data)
     stream = stream or _beside(statement, folder)
-    here = Here(datetime.now(UTC), version("pinproof"), digest())
+    here = Here(at or datetime.now(UTC), version("pinproof"), digest())
+    if at is not None and statement.facts.suite.catalogue != here.catalogue:
+        here = replace(here, pinproof=_LATER)
     found = [*checks(statement, here, stream)]
     if stream is not None:
         found += _observations(statement, stream, here)
