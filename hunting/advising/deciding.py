@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hunting.advising.stories import Level, Story, stories
+from hunting.advising.stories import SIDECARS_SINCE, Level, Story, stories
 from hunting.defects import Defect, defect_of
 from hunting.families import Scene
 from hunting.replaying import releases_with
 from hunting.scope import Task
 from hunting.walk import Broken, Ground, State, Tally, begun, key_of
-from reference.steps import Pod
+from reference.releases import minor_of
+from reference.steps import Apply, Kind, Pod
 
 #: What differs between two differences of one kind.
 _NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
@@ -44,8 +45,9 @@ class Shown:
     @property
     def releases(self) -> list[str]:
         """The minors whose models break the promise by the same history, with the same settings
-        on the same machine."""
-        return releases_with(self.broken)
+        on the same machine; of a history with a sidecar, those that have sidecars."""
+        first = SIDECARS_SINCE if _has_sidecar(self.broken) else 0
+        return [one for one in releases_with(self.broken) if minor_of(one) >= first]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,11 @@ def walked(task: Task, levels: tuple[Level, ...], tally: Tally) -> Iterator[Brok
                     if not wrong and made.seen is not None:
                         reached.setdefault(key_of(made, (task.release,)), made)
         frontier = list(reached.values())
+
+
+def _has_sidecar(broken: Broken) -> bool:
+    pods = (step.pod for step in broken.steps if isinstance(step, Apply))
+    return any(one.kind is Kind.SIDECAR for pod in pods for one in pod.containers)
 
 
 def _scene(state: State, ground: Ground) -> Scene:

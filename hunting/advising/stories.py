@@ -23,7 +23,7 @@ from reference.steps import Apply, Container, Delete, Kind, KubeletConfig, Pod
 
 Level: TypeAlias = Callable[[Scene], Iterator[Move]]
 
-_SIDECARS_SINCE: Final = 28
+SIDECARS_SINCE: Final = 28
 _POD_LEVEL_SINCE: Final = 34
 
 
@@ -107,7 +107,7 @@ def _init(scene: Scene) -> Iterator[Move]:
 
 
 def _sidecar(scene: Scene) -> Iterator[Move]:
-    if minor_of(scene.release) < _SIDECARS_SINCE:
+    if minor_of(scene.release) < SIDECARS_SINCE:
         return
     for size in _few(scene):
         if size < _left(scene):
