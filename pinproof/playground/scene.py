@@ -9,11 +9,11 @@ import base64
 import binascii
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import topologies
 from conformance.discovered import topology_named
@@ -27,7 +27,7 @@ from pinproof.kubelet_configuration import (
     with_a_reservation,
 )
 from pinproof.manifests import BadManifest, pods_of
-from pinproof.playground.story import BadStory, Story
+from pinproof.playground.story import BadStory, Story, require_shallow
 from pinproof.simulation import (
     Answer,
     StateFile,
@@ -218,7 +218,7 @@ def configured(text: str, machine: Machine, release: str) -> tuple[KubeletConfig
     topology = topology_named(machine, release=Release.parse(release))
     if not text.strip():
         return with_a_reservation(KubeletConfig(), topology, release), ()
-    every = documents_in(text, _CONFIG)
+    every = _documents(text, _CONFIG)
     config, notes = settings_in(every, _CONFIG, release=release)
     policy, reserved = memory_in(only_one(every, _CONFIG))
     if policy != "None":
@@ -230,16 +230,13 @@ def manifests(text: str, what: str) -> tuple[tuple[Pod, ...], tuple[str, ...]]:
     """The pods of manifests, and notes on them. Raises :class:`BadStory`,
     :class:`conformance.subject.SubjectUsageError`."""
     try:
-        found = pods_of(documents_in(text, what))
+        found = pods_of(_documents(text, what))
     except BadManifest as error:
         raise BadStory(f"{what}: {one_line(str(error))}") from error
     return found.pods, found.notes
 
 
-def scenes(story: Story) -> Iterator[Scene]:
-    """The node before the first step, and after each. Raises as :meth:`Scene.after`."""
-    scene = begin(story)
-    yield scene
-    for kind, text in story.steps:
-        scene = scene.after(kind, text)
-        yield scene
+def _documents(text: str, what: str) -> list[Any]:
+    if text.lstrip()[:1] in ("{", "["):
+        require_shallow(text, what)
+    return documents_in(text, what)

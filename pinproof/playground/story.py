@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -21,6 +22,8 @@ _MARK: Final = "1."
 _MOST_LINK: Final = 256 << 10
 _MOST_STORY: Final = 4 << 20
 _MOST_STEPS: Final = 200
+_DEEPEST: Final = 100
+_BRACKET_OR_STRING: Final = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.?)*+"?', re.DOTALL)
 #: What may be done with a node, and whether it takes a text.
 STEPS: Final[Mapping[str, bool]] = {
     "apply": True, "delete": True, "start": False, "stop": False, "kill": False, "restart": False,
@@ -102,19 +105,29 @@ def unpacked(fragment: str) -> Story:
     try:
         text = fragment.removeprefix(_MARK).encode("ascii")
         data = base64.b64decode(text + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        shape = json.loads(_inflated(data))
+        found = _inflated(data)
+        require_shallow(found, "the story in the link")
+        shape = json.loads(found)
     except (binascii.Error, UnicodeError, zlib.error, json.JSONDecodeError) as error:
         raise BadStory("the link is damaged: it cannot be unpacked") from error
-    except RecursionError as error:
-        raise BadStory("the story in the link is nested too deeply") from error
     return story_of(shape)
 
 
-def _inflated(data: bytes) -> bytes:
+def require_shallow(text: str, what: str) -> None:
+    """Refuse JSON that is nested too deeply: its parser recurses, and the stack of a browser ends
+    before Python sees it. Raises :class:`BadStory`."""
+    depth = 0
+    for bracket in _BRACKET_OR_STRING.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(bracket[0], 0)
+        if depth > _DEEPEST:
+            raise BadStory(f"{what}: nested too deeply")
+
+
+def _inflated(data: bytes) -> str:
     stream = zlib.decompressobj()
     found = stream.decompress(data, _MOST_STORY + 1)
     if len(found) > _MOST_STORY:
         raise BadStory(f"the story in the link is larger than {_MOST_STORY >> 20} MiB")
     if not stream.eof or stream.unused_data:
         raise BadStory("the link is damaged: it ends too early or too late")
-    return found
+    return found.decode()

@@ -153,6 +153,8 @@ def test_a_capture_is_a_machine(ask: Ask, tmp_path: Path) -> None:
         ((), {"config": "a: [\n"}, "KubeletConfiguration: line 2, column 1: "),
         ((), {"ran": "kind: [1]"}, "pods that ran before: document 1: not a Kubernetes object"),
         ((("apply", "kind: Pod"),), {}, "manifest: document 1: metadata: missing"),
+        ((("apply", "[" * 101),), {}, "manifest: nested too deeply"),
+        ((("apply", "- " * 101),), {}, "manifest: line 1, column 201: nested too deeply"),
         ((("apply", "&a [*a]"),), {}, "manifest: line 1, column 5: an alias of a value that"),
         ((("apply", pod("web", "x")),), {}, "manifest: document 1: pod web: "),
         ((("apply", pod("web", "1")),) * 2, {}, "pod web is in place"),

@@ -155,8 +155,13 @@ def test_a_link_opens_the_same_story(page: Tab, address: str) -> None:
 HOSTILE = "<img src=x onerror='document.title=1'><script>document.title=1</script>"
 
 
+NODE = {"machine": "1s-1n-4c-smt2", "release": "1.36"}
+#: Python's own parser of JSON would end the browser's stack.
+DEEP = b"[" * 200_000
+
+
 def _link(shape: object) -> str:
-    data = zlib.compress(json.dumps(shape).encode())
+    data = zlib.compress(shape if isinstance(shape, bytes) else json.dumps(shape).encode())
     return "#1." + base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
@@ -170,9 +175,12 @@ def _require_no_markup(page: Tab) -> None:
     [
         ("#1.AAAA", "the link is damaged: it cannot be unpacked"),
         (f"#{HOSTILE}", "the link does not hold a story of this playground"),
+        (_link(DEEP), "the story in the link: nested too deeply"),
+        (_link({**NODE, "steps": [["apply", "[" * 90_000]]}), "manifest: nested too deeply"),
+        (_link({**NODE, "config": "- " * 9_000}), "KubeletConfiguration: line 1, column 201: nes"),
         (_link({"machine": HOSTILE, "release": "1.36"}), f"there is no machine {HOSTILE!r}: "),
         (
-            _link({"machine": "1s-1n-4c-smt2", "release": "1.36", "steps": [["delete", HOSTILE]]}),
+            _link({**NODE, "steps": [["delete", HOSTILE]]}),
             f"Delete: no pod {HOSTILE}",
         ),
     ],
@@ -187,7 +195,7 @@ def test_a_wrong_link_is_one_line_of_text(link: str, why: str, page: Tab) -> Non
 
 def test_hostile_text_of_a_story_stays_text(page: Tab) -> None:
     state = json.dumps({"policyName": HOSTILE, "defaultCpuSet": HOSTILE, "checksum": 0})
-    _open_link(page, _link({"machine": "1s-1n-4c-smt2", "release": "1.36", "state": state}))
+    _open_link(page, _link({**NODE, "state": state}))
     assert HOSTILE in _text(page, "file")
     assert "it gave up" in _text(page, "status")
     _require_no_markup(page)
@@ -215,6 +223,31 @@ def test_a_wrong_state_file_is_refused_by_the_kubelet(page: Tab) -> None:
     )
     assert _text(page, "file") == "junk"
     assert "to recover: drain the node" in _text(page, "status")
+
+
+def test_a_python_that_breaks_is_started_anew(page: Tab) -> None:
+    """The story goes on as if nothing had been asked."""
+    _apply(page, "2")
+    page.evaluate("""
+        const {postMessage} = Worker.prototype;
+        Worker.prototype.postMessage = function ({id}) {
+            Worker.prototype.postMessage = postMessage;
+            this.onmessage({data: {id, failed: "Traceback\\nRangeError: no more stack\\n"}});
+        };""")
+    _apply(page, "2")
+    assert _text(page, "error") == "the model failed: RangeError: no more stack"
+    _apply(page, "2")
+    assert _text(page, "error") == ""
+    assert page.evaluate("document.querySelectorAll('#story > li').length") == 3
+
+
+def test_a_page_without_its_files_says_so_in_one_line(tmp_path: Path) -> None:
+    folder = Path(build.__file__).with_name("page")
+    with served(folder) as address, tab(tmp_path) as bare:
+        bare.open(address)
+        assert bare.until("document.getElementById('error')?.textContent", 30) == (
+            "choices.json cannot be loaded: HTTP status 404"
+        )
 
 
 def test_the_form_writes_a_configuration(page: Tab) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinproof.playground.story import STEPS, BadStory, Story, packed, unpacked
+from pinproof.playground.story import STEPS, BadStory, Story, packed, require_shallow, unpacked
 
 TEXTS = st.text(max_size=200)
 KINDS = st.sampled_from(sorted(STEPS))
@@ -65,7 +65,7 @@ DEEP = b"[" * 200_000
         (_of(NODE)[:-12], "the link is damaged: it ends too early or too late"),
         (_link(zlib.compress(b"{}") + b"{}"), "the link is damaged: it ends too early or too late"),
         (_link(zlib.compress(b"x" * (5 << 20))), "the story in the link is larger than 4 MiB"),
-        (_link(zlib.compress(DEEP)), "the story in the link is nested too deeply"),
+        (_link(zlib.compress(DEEP)), "the story in the link: nested too deeply"),
         (_of([]), "the story is not an object"),
         (_of({}), "the story has no machine"),
         (_of({"machine": "x"}), "the story has no release"),
@@ -82,6 +82,13 @@ def test_a_hostile_link_is_refused(fragment: str, why: str) -> None:
     with pytest.raises(BadStory) as refused:
         unpacked(fragment)
     assert str(refused.value) == why
+
+
+def test_a_string_that_does_not_end_is_looked_at_once() -> None:
+    """A search that begins anew at each quote would take hours."""
+    require_shallow('"\\"' * 1_000_000 + "[" * 200, "text")
+    with pytest.raises(BadStory, match=r"^text: nested too deeply$"):
+        require_shallow('["\\"]"' * 101, "text")
 
 
 def test_a_story_that_is_too_long_for_a_link_has_none() -> None:

@@ -9,6 +9,7 @@ const texts = { apply: "manifest", configure: "config", "write-state": "state", 
 let story = null;
 let asking = null; // the question that the worker has not answered yet
 let worker = null;
+let ready = false; // whether Python runs in it
 let archive = { name: "", text: "" };
 
 function made(tag, text, ...inside) {
@@ -21,36 +22,42 @@ function made(tag, text, ...inside) {
 // -- the worker ---------------------------------------------------------------------------------
 
 function start() {
+  worker?.terminate();
+  ready = false;
   worker = new Worker("worker.js", { type: "module" });
   worker.onmessage = ({ data }) => (data.id ? answered(data) : loaded(data));
-  worker.onerror = () => failed("the model cannot be loaded: serve this folder over HTTP");
+  worker.onerror = () => failed("the model cannot be loaded: pyodide/ is missing, or this browser runs no module workers");
 }
 
 function loaded({ loading, done }) {
+  ready = !loading;
+  if (!asking) return;
   $("progress").value = done;
-  $("progress").hidden = !loading;
-  if (loading) $("status").textContent = loading;
-  else if (asking) asking.timer = setTimeout(tooLong, MOST_SECONDS * 1000);
+  $("progress").hidden = ready;
+  if (ready) asking.timer = setTimeout(tooLong, MOST_SECONDS * 1000);
+  else $("status").textContent = loading;
 }
 
 let questions = 0;
 function ask(question, { then } = {}) {
   if (asking) return;
   asking = { id: ++questions, then, timer: 0 };
-  if ($("progress").hidden) asking.timer = setTimeout(tooLong, MOST_SECONDS * 1000);
+  if (ready) asking.timer = setTimeout(tooLong, MOST_SECONDS * 1000);
   document.body.setAttribute("aria-busy", "true");
   worker.postMessage({ id: asking.id, question: JSON.stringify(question) });
 }
 
 function tooLong() {
-  worker.terminate();
   start();
   failed(`the model took longer than ${MOST_SECONDS} seconds`);
 }
 
 function answered({ id, answer, failed: why }) {
   if (!asking || id !== asking.id) return;
-  if (why !== undefined) return failed(`the model failed: ${why.trim().split("\n").at(-1)}`);
+  if (typeof answer !== "string") { // what a broken Python answers next is worth nothing
+    start();
+    return failed(`the model failed: ${(why ?? "it gave no answer").trim().split("\n").at(-1)}`);
+  }
   const { then } = asking;
   const found = JSON.parse(answer);
   done();
@@ -61,6 +68,7 @@ function answered({ id, answer, failed: why }) {
 
 function failed(why) {
   done();
+  $("progress").hidden = true;
   $("error").textContent = why;
 }
 
@@ -280,7 +288,9 @@ async function main() {
   if (location.protocol === "file:") return failed("this folder has to be served over HTTP, as by python -m http.server");
   start();
   try {
-    offer(await (await fetch("choices.json")).json());
+    const answer = await fetch("choices.json");
+    if (!answer.ok) throw new Error(`HTTP status ${answer.status}`);
+    offer(await answer.json());
   } catch (error) {
     return failed(`choices.json cannot be loaded: ${error.message}`);
   }
