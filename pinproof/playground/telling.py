@@ -57,6 +57,7 @@ def shown(scene: Scene) -> dict[str, Any]:
         "kubelet": kubelet_text(scene),
         "recover": WAY_OUT if found.view.error and found.view.state_file is not None else "",
         "notes": list(scene.notes),
+        "reserved": str(found.held.get("reserved", "")),
         "rows": [asdict(row) for row in rows],
         "pods": [pod.name for pod in scene.pods],
         "machine": picture.title,

@@ -258,7 +258,7 @@ def test_the_form_writes_a_configuration(page: Tab) -> None:
     """)
     _press(page, "#node button.main")
     assert _text(page, "status") == (
-        "kubelet 1.36 with policy static, reservedSystemCPUs 0, option full-pcpus-only=true, "
+        "kubelet 1.36 with policy static, reservedSystemCPUs 0,4, option full-pcpus-only=true, "
         "Topology Manager restricted: it runs"
     )
     page.evaluate("document.querySelector('#options input').click()")

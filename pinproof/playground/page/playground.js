@@ -16,6 +16,8 @@ function made(tag, text, ...inside) {
   const one = document.createElement(tag);
   if (text) one.textContent = text;
   one.append(...inside);
+  // Rows are laid out as grids on a narrow screen, and stay rows to a screen reader.
+  if (tag === "tr" || tag === "td") one.setAttribute("role", tag === "tr" ? "row" : "cell");
   return one;
 }
 
@@ -73,6 +75,7 @@ function failed(why) {
 }
 
 function done() {
+  for (const button of document.querySelectorAll("button")) button.disabled = false;
   if (asking) clearTimeout(asking.timer);
   asking = null;
   document.body.removeAttribute("aria-busy");
@@ -92,6 +95,7 @@ function show(found) {
   $("story").replaceChildren(...found.steps.map(stepOf));
   $("file").textContent = found.state ?? "(there is none)";
   $("undo").disabled = !story.steps.length;
+  if (!story.config) $("reserved").value = found.reserved;
   draw(found.svg);
   share(found);
 }
@@ -100,8 +104,8 @@ function draw(svg) {
   const allowed = svg.replace(/^(<svg [^>]*?) style="[^"]*"/, "$1"); // the page's policy forbids it
   const parsed = new DOMParser().parseFromString(allowed, "image/svg+xml");
   const picture = document.importNode(parsed.documentElement, true);
-  // A large machine is scrolled inside its box; a small one fits.
-  if (Number(picture.getAttribute("width")) <= 900) picture.classList.add("fits");
+  // It is made as small as its numbers can be read; a large machine is scrolled inside its box.
+  picture.style.minWidth = `${0.7 * picture.getAttribute("width")}px`;
   $("picture").replaceChildren(picture);
 }
 
