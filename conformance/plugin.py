@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 
@@ -101,6 +101,14 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hooks)
 
 
+_MARKERS: Final = (
+    "pinproof(area, level, risk): a scenario on a machine; its area, its level, and what it does "
+    "to a node: read-only, pods, kubelet-restart, cpu-offline or reboot",
+    "core: a scenario whose promise every node must keep",
+    "extended: a scenario whose promise is reported and not required",
+)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """The marker of the suite's test, what the settings file says, and old ids in ``-k``."""
@@ -110,7 +118,8 @@ def pytest_configure(config: pytest.Config) -> None:
         _be_quiet_at_the_end()
     if keyword := config.getoption("-k", default=""):
         config.option.keyword = renamed(keyword)
-    config.addinivalue_line("markers", "pinproof: a scenario on a machine")
+    for line in _MARKERS:
+        config.addinivalue_line("markers", line)
 
 
 def _be_quiet_at_the_end() -> None:
@@ -321,6 +330,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "pin_case" not in metafunc.fixturenames:
         return
     from conformance.session.judging import judge_ahead
+    from conformance.session.marks import marks_of
     from conformance.session.selection import cases
     from conformance.session.subject import subject_of
 
@@ -331,7 +341,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from conformance.session.together import together
 
         found = together(cases(metafunc.config))
-    metafunc.parametrize("pin_case", [pytest.param(one, id=one.id) for one in found])
+    items = [pytest.param(one, id=one.id, marks=marks_of(one.scenario)) for one in found]
+    metafunc.parametrize("pin_case", items)
 
 
 @pytest.fixture

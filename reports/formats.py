@@ -12,6 +12,7 @@ from reports.run import Run
 FORMATS: Final = {
     "html": ("reports.html", "document"),
     "junit": ("reports.junit", "document"),
+    "junit-properties": ("reports.junit", "with_properties"),
     "markdown": ("reports.plain", "as_markdown"),
     "github": ("reports.annotations", "github"),
     "gitlab": ("reports.annotations", "gitlab"),

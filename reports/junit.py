@@ -5,7 +5,8 @@ sonobuoy read alike.
 where two files have them). A ``testcase`` has at most one of ``failure`` (broken promise, or a
 known failure that passes), ``error`` (could not tell) and ``skipped`` (does not apply, or a known
 failure). Its name and class have no digest, version or time in them, so its history goes on. Every
-attribute is one that Jenkins' ``junit-10.xsd`` knows; it has no properties of a case. A line
+attribute is one that Jenkins' ``junit-10.xsd`` knows. That schema has no properties of a case:
+:func:`with_properties` writes them for importers that take a case by its id. A line
 ``[[ATTACHMENT|file]]`` is how Jenkins and GitLab find a file of a case. Consumers judge by test
 cases alone, so a run that is not conformant for a reason no test case shows (cut off, too few, a
 node not restored) gets one more, in error.
@@ -46,10 +47,22 @@ def write(run: Run, path: Path, *, attached: Path | None = None) -> None:
     write_atomically(path, document(run, attached=attached))
 
 
-def document(run: Run, *, attached: Path | None = None) -> str:
+def with_properties(run: Run) -> str:
+    """As :func:`document`, where each case has properties too: ``id``, ``area``, ``level``,
+    ``machine`` and ``source``, and the id once more as ``polarion-testcase-id``, by which the
+    importer of Polarion finds the case."""
+    return document(run, properties=True)
+
+
+def document(run: Run, *, attached: Path | None = None, properties: bool = False) -> str:
     """The run as the text of an XML document."""
     root = ET.Element("testsuites", name="pinproof")
-    root.extend(_suites(run, f"[[ATTACHMENT|{attached}]]" if attached else ""))
+    attachment = f"[[ATTACHMENT|{attached}]]" if attached else ""
+    for suite, results in _suites(run, attachment):
+        if properties:
+            for case, result in zip(suite.iter("testcase"), results, strict=False):
+                case.insert(0, _of_case(result))
+        root.append(suite)
     for total in _TOTALS:
         root.set(total, str(sum(int(suite.get(total, "0")) for suite in root)))
     root.set("time", _seconds(run.footer.seconds if run.footer else _spent(run.results)))
@@ -57,7 +70,24 @@ def document(run: Run, *, attached: Path | None = None) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _suites(run: Run, attachment: str) -> Iterator[ET.Element]:
+def _of_case(result: Result) -> ET.Element:
+    """What an importer asks of a case."""
+    element = ET.Element("properties")
+    facts = {
+        "id": result.scenario,
+        "area": result.area,
+        "level": result.level,
+        "machine": result.machine.name,
+        "source": result.source_url,
+        "polarion-testcase-id": result.scenario,
+    }
+    for name, value in facts.items():
+        if value:
+            ET.SubElement(element, "property", name=name, value=line(value))
+    return element
+
+
+def _suites(run: Run, attachment: str) -> Iterator[tuple[ET.Element, list[Result]]]:
     areas: dict[str, dict[str, list[Result]]] = {}
     for result in sorted(run.ordered, key=lambda one: (line(one.area), line(one.file))):
         areas.setdefault(line(result.area), {}).setdefault(line(result.file), []).append(result)
@@ -71,11 +101,11 @@ def _suites(run: Run, attachment: str) -> Iterator[ET.Element]:
                 properties=_properties(run),
                 file=file or None,
             )
-            yield _element(suite, results)
+            yield _element(suite, results), results
     if trouble := _trouble(run):
         case = TestCase("the run is whole and can be judged", "conformance.run")
         case.add_error_info(head(trouble, _MESSAGE), trouble, "unknown")
-        yield _element(TestSuite("conformance.run", [case], properties=_properties(run)), [])
+        yield _element(TestSuite("conformance.run", [case], properties=_properties(run)), []), []
 
 
 def _element(suite: TestSuite, results: list[Result]) -> ET.Element:

@@ -18,6 +18,7 @@ import pytest
 from conformance.judge import Case
 from conformance.known import Standing
 from conformance.results import Result
+from conformance.scenario import Scenario
 from conformance.session.judging import judge_item
 from conformance.session.subject import subject_of
 
@@ -34,7 +35,12 @@ class Together:
     @property
     def id(self) -> str:
         """The scenario's."""
-        return self.cases[0].scenario.id
+        return self.scenario.id
+
+    @property
+    def scenario(self) -> Scenario:
+        """Whose cases they are."""
+        return self.cases[0].scenario
 
 
 def together(cases: Iterable[Case]) -> list[Together]:

@@ -118,6 +118,24 @@ def test_suites_carry_what_was_run_where(read: Read) -> None:
     assert suite.timestamp is None, "a time that is none is left out"
 
 
+def test_cases_have_properties_where_an_importer_asks_for_them(read: Read) -> None:
+    """Jenkins' schema has none, so the usual form has none. The rest of both forms is the same."""
+    run = fakes.one_of_each()
+    plain, more = junit.document(run), junit.with_properties(run)
+    suites = ET.fromstring(more.encode())
+    cases = list(suites.iter("testcase"))
+    found = [{one.get("name"): one.get("value") for one in case.iter("property")} for case in cases]
+    ids = sorted(one.scenario for one in run.results)
+    assert sorted(str(one["polarion-testcase-id"]) for one in found) == ids
+    assert sorted(str(one["id"]) for one in found) == ids
+    assert {one["area"] for one in found} == {one.area for one in run.results}
+    assert {one["level"] for one in found} == {one.level for one in run.results}
+    for case in cases:
+        case.remove(case[0])
+    rest = ET.canonicalize(ET.tostring(suites, encoding="unicode"), strip_text=True)
+    assert rest == ET.canonicalize(plain, strip_text=True)
+
+
 def test_hostile_text_is_text(read: Read) -> None:
     parsed = read(fakes.hostile())
     [suite] = parsed

@@ -1,0 +1,19 @@
+"""The marks of a scenario's items, by which ``-m`` selects them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from conformance.risk import risk_of
+from conformance.scenario import Scenario
+
+
+@cache
+def marks_of(scenario: Scenario) -> tuple[pytest.MarkDecorator, ...]:
+    """Its level by name (``-m core``); area, level and risk as what ``pinproof`` says
+    (``-m 'pinproof(area="pool")'``)."""
+    level = scenario.level.value
+    says = {"area": scenario.area, "level": level, "risk": risk_of(scenario.capabilities).value}
+    return getattr(pytest.mark, level), pytest.mark.pinproof(**says)
