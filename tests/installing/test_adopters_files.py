@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -100,3 +103,34 @@ def test_the_editor_s_line_is_ruff_s() -> None:
     length = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["line-length"]
     assert text.startswith("root = true\n")
     assert f"max_line_length = {length}" in text
+
+
+def test_the_first_steps_are_readmes_blocks(tmp_path: Path) -> None:
+    """With stand-ins: uv and pip install this checkout, and a whole run ends."""
+    lacking.need("bash")
+    checkout, programs, home = (tmp_path / name for name in ("checkout", "programs", "home"))
+    for folder in (checkout / ".ci", programs, home / "uv" / "bin"):
+        folder.mkdir(parents=True)
+    shutil.copy(ROOT / "README.md", checkout)
+    shutil.copy(ROOT / ".ci" / "first-steps", checkout / ".ci")
+    calls = tmp_path / "calls"
+    made = "mkdir -p out; for one in result.jsonl junit.xml report.html; do echo 1 >out/$one; done"
+    # python3 -m venv brings what it is asked for; python3 - reads README.
+    venv = (
+        f'if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp {programs}/pip "$3/bin/"; '
+        f'echo : >"$3/bin/activate"; else exec {sys.executable} "$@"; fi'
+    )
+    for name, body in {"python3": venv, "pip": ":", "uvx": ":", "pinproof": made}.items():
+        (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{calls}\n{body}\n')
+        (programs / name).chmod(0o755)
+    done = subprocess.run(
+        [str(checkout / ".ci" / "first-steps")],
+        env={"HOME": str(home), "PATH": f"{programs}:/usr/bin:/bin"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = calls.read_text().splitlines()
+    assert "uvx --from .[kubelet] pinproof run -k machine/cpu-upgrade-incident" in said
+    assert "pip install -q .[kubelet]" in said
+    assert "pinproof run --report out" in said
+    assert not [one for one in said if "tox" in one or "--subject" in one]
