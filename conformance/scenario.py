@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from conformance.needs import Needs as Needs
 from conformance.source import Source as Source
@@ -70,36 +70,32 @@ _BASE: Final = frozenset({Capability.PODS, Capability.STATE_FILE})
 _REGISTRY: dict[str, Scenario] = {}
 
 
+class Fields(TypedDict, total=False):
+    """What a scenario may have beside id, title, source, steps and capabilities."""
+
+    level: Level
+    since: str
+    until: str
+    needs: Needs
+    machine: str
+    of_fork: Behaviour | None
+
+
 def scenario(
     id: str,  # noqa: A002
     title: str,
     source: Source,
     *,
-    level: Level = Level.EXTENDED,
-    since: str = "1.18",
-    until: str = "",
-    needs: Needs = _NO_NEEDS,
     capabilities: Iterable[Capability] = (),
-    machine: str = "",
-    of_fork: Behaviour | None = None,
+    **fields: Unpack[Fields],
 ) -> Callable[[Body], Body]:
-    """Enter the decorated function into the catalogue. Every scenario needs a subject that can
-    apply pods and show its state file; ``capabilities`` are those beyond."""
+    """Enter the decorated function, whose docstring is the promise at length, into the catalogue.
+    Every scenario needs a subject that can apply pods and show its state file; ``capabilities`` are
+    those beyond."""
+    can = _BASE | frozenset(capabilities)
 
     def enter(body: Body) -> Body:
-        made = Scenario(
-            id=id,
-            title=title,
-            source=source,
-            body=body,
-            level=level,
-            since=since,
-            until=until,
-            needs=needs,
-            capabilities=_BASE | frozenset(capabilities),
-            machine=machine,
-            of_fork=of_fork,
-        )
+        made = Scenario(id, title, source, body, capabilities=can, **fields)
         if not _ID.fullmatch(id):
             raise ValueError(f"a scenario's id is area/words-like-these, not {id!r}")
         if id in _REGISTRY:
@@ -108,6 +104,35 @@ def scenario(
         return body
 
     return enter
+
+
+def promised(
+    source: Source,
+    *,
+    area: str,
+    capabilities: Iterable[Capability] = (),
+    **fields: Unpack[Fields],
+) -> Callable[[Body], Body]:
+    """Enter the decorated function into the catalogue: its name is its id in this area, and its
+    docstring is the title, which ends in a full stop at the end of a line, and below that the
+    promise at length. Raises :class:`ValueError` for a docstring without a title."""
+
+    def enter(body: Body) -> Body:
+        name = body.__name__.strip("_").replace("_", "-")
+        title, promise = _divided(body)
+        body.__doc__ = promise
+        return scenario(f"{area}/{name}", title, source, capabilities=capabilities, **fields)(body)
+
+    return enter
+
+
+def _divided(body: Body) -> tuple[str, str]:
+    """The title and the promise in the docstring of a scenario's function."""
+    lines = [line.strip() for line in (body.__doc__ or "").splitlines()]
+    for number, line in enumerate(lines, start=1):
+        if line.endswith("."):
+            return " ".join(lines[:number])[:-1], "\n".join(lines[number:])
+    raise ValueError(f"the docstring of {body.__name__} has no title that ends in a full stop")
 
 
 def registered() -> tuple[Scenario, ...]:

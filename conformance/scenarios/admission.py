@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios.outcomes import promise_rejected
 from conformance.scenarios.sources import INIT_CONTAINERS, KEP, SIDECARS, STALE_STATE, TASK_PAGE
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, Kind
 from reference.view import Phase
 
+_admission: Final = partial(promised, area="admission")
 
-@scenario(
-    "admission/too-large-is-rejected",
-    "A request larger than what is free is rejected with its reason, and takes nothing",
-    KEP, level=Level.CORE, since="1.29", capabilities=[Capability.REJECTIONS],
-)  # fmt: skip
+
+@_admission(KEP, level=Level.CORE, since="1.29", capabilities=[Capability.REJECTIONS])
 def too_large_is_rejected(node: LockstepNode) -> None:
-    """The message names what was requested and what was available."""
+    """A request larger than what is free is rejected with its reason, and takes nothing.
+    The message names what was requested and what was available."""
     node.boot()
     whole, free = node.view.shared_pool, len(node.free)
     status = node.apply(guaranteed("a", free + 1))
@@ -33,13 +34,10 @@ def too_large_is_rejected(node: LockstepNode) -> None:
     node.promise_pool("The shared pool is as before", whole)
 
 
-@scenario(
-    "admission/all-free-cpus-are-assigned",
-    "A request for all that is free is admitted, and the next one is rejected",
-    KEP, level=Level.CORE, since="1.9", capabilities=[Capability.REJECTIONS],
-)  # fmt: skip
+@_admission(KEP, level=Level.CORE, since="1.9", capabilities=[Capability.REJECTIONS])
 def all_free_cpus_are_assigned(node: LockstepNode) -> None:
-    """The first pod is left alone by the second's rejection."""
+    """A request for all that is free is admitted, and the next one is rejected.
+    The first pod is left alone by the second's rejection."""
     node.boot()
     node.run(guaranteed("a", len(node.free)))
     held = node.taken("a")
@@ -48,14 +46,12 @@ def all_free_cpus_are_assigned(node: LockstepNode) -> None:
     node.promise_taken("The first keeps its CPUs", "a", held)
 
 
-@scenario(
-    "admission/several-containers",
-    "Each container of a Guaranteed pod is judged on its own request",
-    TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=4),
-    capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@_admission(
+    TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=4), capabilities=[Capability.CPUSETS]
+)
 def several_containers(node: LockstepNode) -> None:
-    """Two whole requests get exclusive CPUs, a fractional one shares."""
+    """Each container of a Guaranteed pod is judged on its own request.
+    Two whole requests get exclusive CPUs, a fractional one shares."""
     node.boot_with(guaranteed("a", 1, 2, "500m"))
     one, two = node.taken("a", "c1"), node.taken("a", "c2")
     node.promise_equal("The first gets one CPU", "exclusive CPUs a/c1", 1, len(one))
@@ -65,13 +61,10 @@ def several_containers(node: LockstepNode) -> None:
     node.promise_cpuset("It runs in the shared pool", "a", node.cpus - one - two, "c3")
 
 
-@scenario(
-    "admission/rejection-returns-what-was-taken",
-    "A pod that is rejected at its second container leaves no CPU assigned",
-    KEP, level=Level.CORE, since="1.9", capabilities=[Capability.REJECTIONS],
-)  # fmt: skip
+@_admission(KEP, level=Level.CORE, since="1.9", capabilities=[Capability.REJECTIONS])
 def rejection_returns_what_was_taken(node: LockstepNode) -> None:
-    """Its first container took all that was free before the second found nothing."""
+    """A pod that is rejected at its second container leaves no CPU assigned.
+    Its first container took all that was free before the second found nothing."""
     whole = node.boot().shared_pool
     status = node.apply(guaranteed("a", len(node.free), 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
@@ -79,13 +72,10 @@ def rejection_returns_what_was_taken(node: LockstepNode) -> None:
     node.promise_pool("The pool is whole", whole)
 
 
-@scenario(
-    "init/app-reuses-init-cpus",
-    "An app container reuses the CPUs of its pod's init container",
-    INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=2),
-)  # fmt: skip
+@promised(INIT_CONTAINERS, area="init", level=Level.CORE, needs=Needs(free=2))
 def app_reuses_init_cpus(node: LockstepNode) -> None:
-    """The pod holds no more CPUs than its larger part asks for."""
+    """An app container reuses the CPUs of its pod's init container.
+    The pod holds no more CPUs than its larger part asks for."""
     whole = node.boot().shared_pool
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))
     main = node.taken("a", "main")
@@ -95,14 +85,13 @@ def app_reuses_init_cpus(node: LockstepNode) -> None:
     node.promise_pool("All return", whole)
 
 
-@scenario(
-    "init/sidecar-keeps-its-cpus",
-    "A sidecar keeps its exclusive CPUs beside its pod's app containers",
-    SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=2),
+@promised(
+    SIDECARS, area="init", level=Level.CORE, since="1.29", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def sidecar_keeps_its_cpus(node: LockstepNode) -> None:
-    """A restartable init container runs on, so its CPUs are not reused."""
+    """A sidecar keeps its exclusive CPUs beside its pod's app containers.
+    A restartable init container runs on, so its CPUs are not reused."""
     node.boot()
     node.apply(guaranteed_of("a", [exclusive("side", 1, kind=Kind.SIDECAR), exclusive("main", 1)]))
     side, main = node.taken("a", "side"), node.taken("a", "main")
@@ -111,13 +100,13 @@ def sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_cpus("They are not the same", "CPUs of both", CPUSet(), side & main)
 
 
-@scenario(
-    "admission/cpus-are-free-right-after-a-deletion",
-    "A pod that comes right after a deletion gets the CPUs that became free, before any round",
-    STALE_STATE, needs=Needs(free=2), capabilities=[Capability.REJECTIONS, Capability.CONFIGURE],
-)  # fmt: skip
+@_admission(
+    STALE_STATE, needs=Needs(free=2), capabilities=[Capability.REJECTIONS, Capability.CONFIGURE]
+)
 def cpus_are_free_right_after_a_deletion(node: LockstepNode) -> None:
-    """The default reconcile period is ten seconds, so the admission has to clear away what the
+    """A pod that comes right after a deletion gets the CPUs that became free, before any
+    round.
+    The default reconcile period is ten seconds, so the admission has to clear away what the
     deleted pod held. The second pod needs all of it."""
     node.boot(replace(node.default_config(), reconcile_period=PRODUCTION_PERIOD))
     free = node.free

@@ -22,25 +22,21 @@ def _single(node: LockstepNode, scope: str) -> KubeletConfig:
     return replace(aligning(node, "single-numa-node", scope=scope), policy_options={})
 
 
-@core(
-    "topology/restart-keeps-full-containers",
-    "After a restart a container that holds a whole NUMA node keeps it under scope container",
-    TOPOLOGY_PAGE, needs=_NODES, capabilities=[Capability.RESTART],
-)  # fmt: skip
+@core(TOPOLOGY_PAGE, area="topology", needs=_NODES, capabilities=[Capability.RESTART])
 def restart_keeps_full_containers(node: LockstepNode) -> None:
-    """No NUMA node has room for another one, so a kubelet that asks for CPUs again refuses pods
+    """After a restart a container that holds a whole NUMA node keeps it under scope
+    container.
+    No NUMA node has room for another one, so a kubelet that asks for CPUs again refuses pods
     that run."""
     node.boot(_single(node, "container"))
     promise_full_nodes_kept(node, "It runs on")
 
 
-@core(
-    "topology/pod-scope-counts-the-largest-init-container",
-    "Under scope pod a pod asks for its largest init container, and not for all of them together",
-    TOPOLOGY_SCOPES, since="1.20", needs=replace(_NODES, numa_cores=3),
-)  # fmt: skip
+@core(TOPOLOGY_SCOPES, area="topology", since="1.20", needs=replace(_NODES, numa_cores=3))
 def pod_scope_counts_the_largest_init_container(node: LockstepNode) -> None:
-    """They run one after the other: two that fit no NUMA node together lie in one."""
+    """Under scope pod a pod asks for its largest init container, and not for all of them
+    together.
+    They run one after the other: two that fit no NUMA node together lie in one."""
     node.boot(_single(node, "pod"))
     size = len(node.cpus) // node.topology.num_numa_nodes // 2 + 1
     setup = [exclusive(name, size, kind=Kind.INIT) for name in ("one", "two")]

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.pods import guaranteed
-from conformance.scenario import Needs, scenario
+from conformance.scenario import Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.entering import core, row
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_count, take
 from reference import CPUSet
 from reference.behaviours import Behaviour
+
+_options: Final = partial(promised, area="options")
 
 _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
 _BY_SOCKET: Final = "align-by-socket"
@@ -55,24 +58,21 @@ def _cores_of_half(node: LockstepNode) -> int:
 
 
 @core(
-    "options/numa-distribution-of-a-remainder",
-    "What cannot be spread evenly over two NUMA nodes, one of them gives alone",
-    sources.ACROSS_NUMA, since="1.23", needs=replace(_UNEVEN_HALVES, numa_cores=5),
-)  # fmt: skip
+    sources.ACROSS_NUMA, area="options", since="1.23", needs=replace(_UNEVEN_HALVES, numa_cores=5)
+)
 def numa_distribution_of_a_remainder(node: LockstepNode) -> None:
-    """One CPU more than an even number."""
+    """What cannot be spread evenly over two NUMA nodes, one of them gives alone.
+    One CPU more than an even number."""
     node.boot(with_options(node, _ACROSS_NUMA))
     half = node.topology.cpus_per_core * _cores_of_half(node)
     _promise_shares(node, [half, half + 1], take(node, "a", 2 * half + 1))
 
 
-@scenario(
-    "options/numa-distribution-of-a-remaining-core",
-    "Under full-pcpus-only what cannot be spread evenly over two NUMA nodes is a whole core",
-    sources.ACROSS_NUMA, since="1.23", needs=replace(_UNEVEN_HALVES, smt=2, numa_cores=5),
-)  # fmt: skip
+@_options(sources.ACROSS_NUMA, since="1.23", needs=replace(_UNEVEN_HALVES, smt=2, numa_cores=5))
 def numa_distribution_of_a_remaining_core(node: LockstepNode) -> None:
-    """One core more than an even number of them."""
+    """Under full-pcpus-only what cannot be spread evenly over two NUMA nodes is a whole
+    core.
+    One core more than an even number of them."""
     node.boot(with_options(node, _ACROSS_NUMA, "full-pcpus-only"))
     per_core, cores = node.topology.cpus_per_core, _cores_of_half(node)
     taken = take(node, "a", per_core * (2 * cores + 1))
@@ -105,13 +105,10 @@ row(
 )  # fmt: skip
 
 
-@scenario(
-    "options/numa-distribution-overwrites-its-choice",
-    "Of eight NUMA nodes distribute-cpus-across-numa may take others than it has chosen",
-    sources.OVERWRITTEN_COMBINATION, since="1.23", until="1.37", machine=_EIGHT_NODES,
-)  # fmt: skip
+@_options(sources.OVERWRITTEN_COMBINATION, since="1.23", until="1.37", machine=_EIGHT_NODES)
 def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
-    """A known defect: while the search goes on, it overwrites a part of the combination that it has
+    """Of eight NUMA nodes distribute-cpus-across-numa may take others than it has chosen.
+    A known defect: while the search goes on, it overwrites a part of the combination that it has
     chosen. So the fourth NUMA node is the last one that the search tried."""
     node.boot(with_options(node, _ACROSS_NUMA))
     taken = take(node, "a", len(node.cpus) // 2)
@@ -123,13 +120,11 @@ def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
 # -- distribute-cpus-across-cores ----------------------------------------------------------------
 
 
-@scenario(
-    "options/across-cores-takes-neighbours",
-    "Where siblings have neighbouring numbers, distribute-cpus-across-cores takes one core whole",
-    sources.NEIGHBOURING_THREADS, since="1.31", until="1.37", machine="1s-1n-4c-smt2-near",
-)  # fmt: skip
+@_options(sources.NEIGHBOURING_THREADS, since="1.31", until="1.37", machine="1s-1n-4c-smt2-near")
 def across_cores_takes_neighbours(node: LockstepNode) -> None:
-    """A known defect: the kubelet takes CPUs in the order of their numbers. On this machine the
+    """Where siblings have neighbouring numbers, distribute-cpus-across-cores takes one core
+    whole.
+    A known defect: the kubelet takes CPUs in the order of their numbers. On this machine the
     CPUs of a core have consecutive numbers."""
     node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))
     cores = node.topology.core_ids(take(node, "a", 2))
@@ -140,14 +135,13 @@ def across_cores_takes_neighbours(node: LockstepNode) -> None:
 # -- prefer-align-cpus-by-uncorecache ------------------------------------------------------------
 
 
-@scenario(
-    "options/odd-requests-stay-in-one-uncore-cache",
-    "A request for an odd number of CPUs is kept within one uncore cache",
+@_options(
     sources.UNCORE_ODD, since="1.34",
     needs=Needs(smt=2, uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
 )  # fmt: skip
 def odd_requests_stay_in_one_uncore_cache(node: LockstepNode) -> None:
-    """A CPU less than a whole cache. One thread of its last core stays free."""
+    """A request for an odd number of CPUs is kept within one uncore cache.
+    A CPU less than a whole cache. One thread of its last core stays free."""
     node.boot(with_options(node, _BY_UNCORE))
     topology = node.topology
     if topology.cpus_per_uncore > len(node.cpus) // topology.num_numa_nodes:
@@ -158,13 +152,10 @@ def odd_requests_stay_in_one_uncore_cache(node: LockstepNode) -> None:
     _promise_caches(node, 1)
 
 
-@scenario(
-    "options/uncore-splits-odd-requests",
-    "Up to 1.33 an odd request is split over uncore caches, though one has room",
-    sources.UNCORE_ODD, since="1.32", until="1.33", machine=_SMALL_CACHES,
-)  # fmt: skip
+@_options(sources.UNCORE_ODD, since="1.32", until="1.33", machine=_SMALL_CACHES)
 def uncore_splits_odd_requests(node: LockstepNode) -> None:
-    """A known defect: the kubelet rounds down the number of cores that it looks for. 1.33.6 mends
+    """Up to 1.33 an odd request is split over uncore caches, though one has room.
+    A known defect: the kubelet rounds down the number of cores that it looks for. 1.33.6 mends
     it."""
     node.boot(with_options(node, _BY_UNCORE))
     node.apply(guaranteed("a", node.topology.cpus_per_uncore - 1))
@@ -172,13 +163,10 @@ def uncore_splits_odd_requests(node: LockstepNode) -> None:
     _promise_caches(node, 1 if mended else 2)
 
 
-@scenario(
-    "options/uncore-splits-what-fits",
-    "A request that fits the free CPUs of one uncore cache may be split over two",
-    sources.UNCORE_PARTIAL, since="1.32", machine=_SMALL_CACHES,
-)  # fmt: skip
+@_options(sources.UNCORE_PARTIAL, since="1.32", machine=_SMALL_CACHES)
 def uncore_splits_what_fits(node: LockstepNode) -> None:
-    """A known defect: the kubelet does not count the free CPUs of partly used cores, so an
+    """A request that fits the free CPUs of one uncore cache may be split over two.
+    A known defect: the kubelet does not count the free CPUs of partly used cores, so an
     uncore cache seems too small. The first cache has two CPUs that are not reserved, the second
     has six."""
     free = CPUSet([3, 35, 5, 7, 36, 37, 38, 39])

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from conformance.lockstep import LockstepNode
-from conformance.scenario import scenario
+from conformance.scenario import promised
 from conformance.scenarios.entering import row
 from conformance.scenarios.optional import aligning_with, promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_count, take
@@ -179,13 +179,11 @@ _uncore(
 # -- align-by-socket -----------------------------------------------------------------------------
 
 
-@scenario(
-    "topology/align-by-socket-stays-in-the-socket",
-    "Under align-by-socket a request that fits a socket lies in it, though another is fuller",
-    BY_SOCKET, since="1.25", machine="2s-4n-64c-smt2",
-)  # fmt: skip
+@promised(BY_SOCKET, area="topology", since="1.25", machine="2s-4n-64c-smt2")
 def align_by_socket_stays_in_the_socket(node: LockstepNode) -> None:
-    """No NUMA node has room. The two of the first socket have it between them; the second socket
+    """Under align-by-socket a request that fits a socket lies in it, though another is
+    fuller.
+    No NUMA node has room. The two of the first socket have it between them; the second socket
     has fewer free CPUs, which packing alone would take first."""
     free = [0] * node.topology.num_numa_nodes
     for place, mask in enumerate(node.topology.numa_masks.values()):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import burstable, guaranteed
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.in_cluster import API_SERVER
 from conformance.scenarios.sources import code
 from reference.view import Phase
@@ -18,14 +18,14 @@ _ADMISSION = code(
 )
 
 
-@scenario(
-    "admission/out-of-cpu-is-named",
-    "A pod of a cluster that requests more CPU than is left is refused, and the three numbers said",
-    _ADMISSION, since="1.22", needs=Needs(free=4, counted_once=True),
+@promised(
+    _ADMISSION, area="admission", since="1.22", needs=Needs(free=4, counted_once=True),
     capabilities=[*API_SERVER, Capability.REJECTIONS],
 )  # fmt: skip
 def out_of_cpu_is_named(node: LockstepNode) -> None:
-    """A Burstable pod, which needs no exclusive CPU, and one CPU more than is left. Nobody is put
+    """A pod of a cluster that requests more CPU than is left is refused, and the three
+    numbers said.
+    A Burstable pod, which needs no exclusive CPU, and one CPU more than is left. Nobody is put
     out in its favour. The pod before it keeps its CPUs, and the next one gets all the others."""
     node.boot_with(guaranteed("a", 2), config=replace(node.default_config(), api_server=True))
     held, left, capacity = node.taken("a"), len(node.free), len(node.cpus) - len(node.reserved)

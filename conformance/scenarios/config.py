@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.entering import refused
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 
+_config: Final = partial(promised, area="config")
+
 _NO_RESERVATION = "[cpumanager] unable to determine reserved CPU resources for static policy"
 
 
-@scenario(
-    "config/zero-reservation-is-refused",
-    "The static policy with a CPU reservation of zero keeps the kubelet from starting",
-    sources.TASK_PAGE, level=Level.CORE, since="1.8", capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@_config(sources.TASK_PAGE, level=Level.CORE, since="1.8", capabilities=[Capability.START_ERROR])
 def zero_reservation_is_refused(node: LockstepNode) -> None:
-    """Without a reservation the shared pool could become empty. The kubelet drops an amount of zero
+    """The static policy with a CPU reservation of zero keeps the kubelet from starting.
+    Without a reservation the shared pool could become empty. The kubelet drops an amount of zero
     before the policy sees it, so its error is the one for a missing amount."""
     node.boot(KubeletConfig(system_reserved="0"))
     node.promise_refusal(_NO_RESERVATION)
@@ -39,13 +40,11 @@ refused(
 )  # fmt: skip
 
 
-@scenario(
-    "config/reservation-by-amount",
-    "Amounts reserved for the system and for Kubernetes add up and are rounded up to whole CPUs",
-    sources.TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=2, even=True),
-)  # fmt: skip
+@_config(sources.TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=2, even=True))
 def reservation_by_amount(node: LockstepNode) -> None:
-    """600m and 500m reserve two CPUs, whichever the kubelet chooses."""
+    """Amounts reserved for the system and for Kubernetes add up and are rounded up to whole
+    CPUs.
+    600m and 500m reserve two CPUs, whichever the kubelet chooses."""
     node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
     node.apply(guaranteed("a", len(node.cpus) - 2))
     rest, taken, left = len(node.cpus) - 2, len(node.taken("a")), len(node.view.shared_pool)
@@ -57,13 +56,10 @@ def reservation_by_amount(node: LockstepNode) -> None:
     node.promise_taken("Neither becomes exclusive", "b", CPUSet())
 
 
-@scenario(
-    "config/reservation-by-list",
-    "An explicit list of reserved CPUs is reserved, whatever its place in the topology",
-    sources.RESERVED_CPUS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True),
-)  # fmt: skip
+@_config(sources.RESERVED_CPUS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True))
 def reservation_by_list(node: LockstepNode) -> None:
-    """The highest CPU rather than the lowest ones. Stated for machines whose cores are of one
+    """An explicit list of reserved CPUs is reserved, whatever its place in the topology.
+    The highest CPU rather than the lowest ones. Stated for machines whose cores are of one
     size: on others the kubelet is known to hand out reserved CPUs (pull request 140498)."""
     reserved = CPUSet([max(node.reservable)])
     node.boot(KubeletConfig(reserved_system_cpus=reserved))
@@ -71,14 +67,13 @@ def reservation_by_list(node: LockstepNode) -> None:
     node.promise_pool("Just the listed CPU stays in the pool", reserved)
 
 
-@scenario(
-    "config/none-policy-pins-nothing",
-    "Under the none policy no container gets exclusive CPUs or a cpuset",
+@_config(
     sources.NONE_POLICY, level=Level.CORE, since="1.8", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def none_policy_pins_nothing(node: LockstepNode) -> None:
-    """Guaranteed and BestEffort pods alike run wherever the scheduler puts them."""
+    """Under the none policy no container gets exclusive CPUs or a cpuset.
+    Guaranteed and BestEffort pods alike run wherever the scheduler puts them."""
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=node.reserved))
     node.apply(guaranteed("a", 2))
     node.apply(best_effort("b"))
@@ -99,13 +94,10 @@ refused(
 )  # fmt: skip
 
 
-@scenario(
-    "config/reserved-amounts-are-kept",
-    "A request that leaves fewer CPUs than were reserved by amount is rejected",
-    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2),
-)  # fmt: skip
+@_config(sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2))
 def reserved_amounts_are_kept(node: LockstepNode) -> None:
-    """600m for the system and 500m for Kubernetes make two CPUs, so one CPU more than the rest is
+    """A request that leaves fewer CPUs than were reserved by amount is rejected.
+    600m for the system and 500m for Kubernetes make two CPUs, so one CPU more than the rest is
     too much."""
     whole = node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m")).shared_pool
     node.apply(guaranteed("a", len(node.cpus) - 1))
@@ -113,13 +105,10 @@ def reserved_amounts_are_kept(node: LockstepNode) -> None:
     node.promise_pool("The pool is whole", whole)
 
 
-@scenario(
-    "config/reservation-of-millionths",
-    "A reservation is rounded to the nearest thousandth from 1.37 on, and before up",
-    sources.MILLIONTHS, needs=Needs(free=2, even=True), capabilities=[Capability.RESERVATION],
-)  # fmt: skip
+@_config(sources.MILLIONTHS, needs=Needs(free=2, even=True), capabilities=[Capability.RESERVATION])
 def reservation_of_millionths(node: LockstepNode) -> None:
-    """1.0004 CPUs are 1001 thousandths before, which reserve two CPUs, and then 1000, which reserve
+    """A reservation is rounded to the nearest thousandth from 1.37 on, and before up.
+    1.0004 CPUs are 1001 thousandths before, which reserve two CPUs, and then 1000, which reserve
     one. The container manager rounds in 1.37, so a CPU manager alone cannot show it."""
     node.boot(KubeletConfig(system_reserved="1000400u"))
     kept = 1 if node.release_has(Behaviour.RESERVATION_TO_NEAREST_MILLI) else 2
@@ -130,26 +119,20 @@ def reservation_of_millionths(node: LockstepNode) -> None:
     node.promise_cpus("The reserved CPUs are kept", "CPUs of b/c", CPUSet(), node.taken("b"))
 
 
-@scenario(
-    "config/reservation-that-is-no-quantity-is-refused",
-    "A cpu reservation that is not a quantity keeps the kubelet from starting",
-    sources.TASK_PAGE, capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@_config(sources.TASK_PAGE, capabilities=[Capability.START_ERROR])
 def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
-    """From 1.27 on the error names the setting."""
+    """A cpu reservation that is not a quantity keeps the kubelet from starting.
+    From 1.27 on the error names the setting."""
     node.boot(KubeletConfig(system_reserved="two"))
     named = node.release_has(Behaviour.RESERVATION_FLAG_NAMED)
     setting = ["--system-reserved value failed to parse: "] if named else []
     node.promise_refusal("quantities must match the regular expression", *setting)
 
 
-@scenario(
-    "config/kube-reserved-counts",
-    "An amount reserved for Kubernetes alone is reserved, rounded up to whole CPUs",
-    sources.TASK_PAGE, needs=Needs(free=2),
-)  # fmt: skip
+@_config(sources.TASK_PAGE, needs=Needs(free=2))
 def kube_reserved_counts(node: LockstepNode) -> None:
-    """1001m reserve two CPUs."""
+    """An amount reserved for Kubernetes alone is reserved, rounded up to whole CPUs.
+    1001m reserve two CPUs."""
     node.boot(KubeletConfig(kube_reserved="1001m"))
     node.apply(guaranteed("a", len(node.cpus) - 1))
     node.promise_taken("Two CPUs are kept", "a", CPUSet())
@@ -159,13 +142,12 @@ def kube_reserved_counts(node: LockstepNode) -> None:
     node.promise_equal("Two are left in the pool", "size of the pool", 2, left)
 
 
-@scenario(
-    "config/list-wins-over-amounts",
-    "Where CPUs are reserved by list and by amount, the list alone counts",
-    sources.EXPLICIT_OVER_AMOUNTS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True),
-)  # fmt: skip
+@_config(
+    sources.EXPLICIT_OVER_AMOUNTS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True)
+)
 def list_wins_over_amounts(node: LockstepNode) -> None:
-    """The amounts would reserve a CPU more."""
+    """Where CPUs are reserved by list and by amount, the list alone counts.
+    The amounts would reserve a CPU more."""
     reserved = CPUSet([max(node.reservable)])
     amounts = KubeletConfig(system_reserved="1", kube_reserved="1")
     node.boot(replace(amounts, reserved_system_cpus=reserved))
@@ -173,36 +155,27 @@ def list_wins_over_amounts(node: LockstepNode) -> None:
     node.promise_pool("Just the listed CPU stays in the pool", reserved)
 
 
-@scenario(
-    "config/reservation-larger-than-the-machine-is-refused",
-    "A reservation of more CPUs than the machine has keeps the kubelet from starting",
-    sources.TASK_PAGE, level=Level.CORE, capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@_config(sources.TASK_PAGE, level=Level.CORE, capabilities=[Capability.START_ERROR])
 def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
-    """By one CPU."""
+    """A reservation of more CPUs than the machine has keeps the kubelet from starting.
+    By one CPU."""
     more, text = len(node.cpus) + 1, "unable to reserve the required amount of CPUs"
     node.boot(KubeletConfig(system_reserved=str(more)))
     node.promise_refusal(f"[cpumanager] {text} (size of  did not equal {more})")
 
 
-@scenario(
-    "config/reserved-cores-are-whole",
-    "Of CPUs reserved by amount the kubelet takes the lowest physical cores whole",
-    sources.RESERVED_CPUS, level=Level.CORE, machine="1s-1n-4c-smt2",
-)  # fmt: skip
+@_config(sources.RESERVED_CPUS, level=Level.CORE, machine="1s-1n-4c-smt2")
 def reserved_cores_are_whole(node: LockstepNode) -> None:
-    """Two CPUs of eight, with siblings 0 and 4: these two are left when all others are taken."""
+    """Of CPUs reserved by amount the kubelet takes the lowest physical cores whole.
+    Two CPUs of eight, with siblings 0 and 4: these two are left when all others are taken."""
     node.boot_with(guaranteed("a", 6), config=KubeletConfig(system_reserved="2"))
     node.promise_pool("CPUs 0 and 4 stay", CPUSet([0, 4]))
 
 
-@scenario(
-    "config/reserved-cpu-that-is-missing-is-refused",
-    "A reserved CPU that the machine does not have keeps the kubelet from starting",
-    sources.RESERVED_CPUS, level=Level.CORE, capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@_config(sources.RESERVED_CPUS, level=Level.CORE, capabilities=[Capability.START_ERROR])
 def reserved_cpu_that_is_missing_is_refused(node: LockstepNode) -> None:
-    """By number, one beyond the last."""
+    """A reserved CPU that the machine does not have keeps the kubelet from starting.
+    By number, one beyond the last."""
     missing = max(node.cpus) + 1
     node.boot(KubeletConfig(reserved_system_cpus=CPUSet([min(node.cpus), missing])))
     node.promise_refusal(str(missing))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from conformance.checks import pod_difference
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Level, Needs, Source, scenario
+from conformance.scenario import Capability, Level, Needs, Source, promised
 from conformance.scenarios import sources
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPolicy
 from reference.view import Phase, PodView
+
+_containers: Final = partial(promised, area="containers")
 
 ENDED = sources.pull(52363, "a pod that has ended gives its CPUs back")
 SHORT_PODS = sources.issue(79159, "pods of a Job fail although CPUs are free")
@@ -61,13 +65,10 @@ def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
     node.promise_pool("Its CPUs are shared again", whole)
 
 
-@scenario(
-    "containers/killed-shared-container-gets-the-pool",
-    "A shared container that is killed comes back on the shared pool as it is by then",
-    sources.RESTARTS, level=Level.CORE, needs=Needs(free=3), capabilities=_KILLS,
-)  # fmt: skip
+@_containers(sources.RESTARTS, level=Level.CORE, needs=Needs(free=3), capabilities=_KILLS)
 def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
-    """It was created with more CPUs than the pool has now, and the kubelet creates it anew."""
+    """A shared container that is killed comes back on the shared pool as it is by then.
+    It was created with more CPUs than the pool has now, and the kubelet creates it anew."""
     node.boot_with(best_effort("shared"), guaranteed("a", 2))
     pool = node.view.shared_pool
     node.kill_container("shared")
@@ -75,13 +76,11 @@ def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
     node.promise_pool("The pool is the same", pool)
 
 
-@scenario(
-    "containers/killed-sidecar-keeps-its-cpus",
-    "A sidecar that is killed comes back on its exclusive CPUs, and its pod's others keep theirs",
-    sources.SIDECARS, since="1.29", needs=Needs(free=3), capabilities=_KILLS,
-)  # fmt: skip
+@_containers(sources.SIDECARS, since="1.29", needs=Needs(free=3), capabilities=_KILLS)
 def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
-    """Its app container goes on running meanwhile."""
+    """A sidecar that is killed comes back on its exclusive CPUs, and its pod's others keep
+    theirs.
+    Its app container goes on running meanwhile."""
     sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
     node.boot_with(guaranteed_of("a", [sidecar, exclusive("c", 1)]))
     held, other = node.taken("a", "sidecar"), node.taken("a")
@@ -90,13 +89,11 @@ def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_taken("The app container stays", "a", other)
 
 
-@scenario(
-    "containers/failed-container-comes-back-on-its-cpus",
-    "A container that fails comes back on its exclusive CPUs; when it succeeds they are shared",
-    sources.RESTARTS, needs=Needs(free=3), capabilities=_EXITS,
-)  # fmt: skip
+@_containers(sources.RESTARTS, needs=Needs(free=3), capabilities=_EXITS)
 def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
-    """Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
+    """A container that fails comes back on its exclusive CPUs; when it succeeds they are
+    shared.
+    Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
     pod."""
     node.boot_with(best_effort("shared"))
     whole = node.view.shared_pool
@@ -109,13 +106,11 @@ def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     node.promise_cpuset("Who shares gets them", "shared", whole)
 
 
-@scenario(
-    "containers/pod-keeps-its-cpus-until-it-ends",
-    "A container that has ended for good keeps its CPUs until the last one of its pod has ended",
-    sources.STALE_STATE, needs=Needs(free=4), capabilities=_EXITS,
-)  # fmt: skip
+@_containers(sources.STALE_STATE, needs=Needs(free=4), capabilities=_EXITS)
 def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
-    """The kubelet frees what no active pod names, and a pod is active while one of its containers
+    """A container that has ended for good keeps its CPUs until the last one of its pod has
+    ended.
+    The kubelet frees what no active pod names, and a pod is active while one of its containers
     may run. So CPUs of a container that has ended stay idle until then."""
     whole = node.boot().shared_pool
     node.apply(_never(guaranteed("a", 2, 1)))
@@ -128,13 +123,10 @@ def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
     _promise_returned(node, "a", whole)
 
 
-@scenario(
-    "containers/own-restart-policy-decides",
-    "Containers come back on their CPUs, or end for good, by their own restart policies",
-    OWN_RESTARTS, since="1.35", needs=Needs(free=4), capabilities=_EXITS,
-)  # fmt: skip
+@_containers(OWN_RESTARTS, since="1.35", needs=Needs(free=4), capabilities=_EXITS)
 def own_restart_policy_decides(node: LockstepNode) -> None:
-    """The pod's restart policy is Always. One container never starts again, the other only after a
+    """Containers come back on their CPUs, or end for good, by their own restart policies.
+    The pod's restart policy is Always. One container never starts again, the other only after a
     failure: with the second the pod has ended."""
     whole = node.boot().shared_pool
     once = replace(exclusive("once", 1), restart_policy=RestartPolicy.NEVER)
@@ -149,13 +141,12 @@ def own_restart_policy_decides(node: LockstepNode) -> None:
     _promise_returned(node, "a", whole)
 
 
-@scenario(
-    "containers/ended-pod-returns-its-cpus",
-    "CPUs of a pod that has ended for good are free for the next pod",
-    ENDED, level=Level.CORE, needs=Needs(free=2), capabilities=[*_EXITS, Capability.REJECTIONS],
-)  # fmt: skip
+@_containers(
+    ENDED, level=Level.CORE, needs=Needs(free=2), capabilities=[*_EXITS, Capability.REJECTIONS]
+)
 def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
-    """Restart policy Never, and exit code 0. The manifest is still there. The next pod requests all
+    """CPUs of a pod that has ended for good are free for the next pod.
+    Restart policy Never, and exit code 0. The manifest is still there. The next pod requests all
     CPUs that the first one had, and the first one had all that were free."""
     node.boot()
     free = node.free
@@ -166,13 +157,10 @@ def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
     node.promise_taken("It has all the CPUs", "next", free)
 
 
-@scenario(
-    "containers/failed-pod-returns-its-cpus",
-    "CPUs of a pod that was killed for good return to the shared pool",
-    ENDED, needs=Needs(free=2), capabilities=_EXITS,
-)  # fmt: skip
+@_containers(ENDED, needs=Needs(free=2), capabilities=_EXITS)
 def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
-    """Restart policy Never, and SIGKILL, which is exit code 137: the pod's phase is Failed, without
+    """CPUs of a pod that was killed for good return to the shared pool.
+    Restart policy Never, and SIGKILL, which is exit code 137: the pod's phase is Failed, without
     a reason."""
     whole = node.boot().shared_pool
     node.apply(_never(guaranteed("a", 2)))
@@ -180,13 +168,11 @@ def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
     _promise_returned(node, "a", whole)
 
 
-@scenario(
-    "containers/short-pods-follow-one-another",
-    "Short pods that need all free CPUs are admitted one after the other, and none is rejected",
-    SHORT_PODS, needs=Needs(free=3), capabilities=[*_EXITS, Capability.REJECTIONS],
-)  # fmt: skip
+@_containers(SHORT_PODS, needs=Needs(free=3), capabilities=[*_EXITS, Capability.REJECTIONS])
 def short_pods_follow_one_another(node: LockstepNode) -> None:
-    """As the pods of a Job do. Two pods fill the machine; each that ends makes room for the
+    """Short pods that need all free CPUs are admitted one after the other, and none is
+    rejected.
+    As the pods of a Job do. Two pods fill the machine; each that ends makes room for the
     next."""
     node.boot()
     total = len(node.free)
@@ -202,13 +188,11 @@ def short_pods_follow_one_another(node: LockstepNode) -> None:
             node.promise_equal(rule, f"CPUs of {name}/c", size, taken)
 
 
-@scenario(
-    "containers/limits-become-quotas",
-    "A container without exclusive CPUs has the CFS quota of its limit, also beside one that has",
-    QUOTAS, needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS],
-)  # fmt: skip
+@_containers(QUOTAS, needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS])
 def limits_become_quotas(node: LockstepNode) -> None:
-    """A fraction in a Guaranteed pod, a limit above the request, and no limit at all."""
+    """A container without exclusive CPUs has the CFS quota of its limit, also beside one
+    that has.
+    A fraction in a Guaranteed pod, a limit above the request, and no limit at all."""
     node.boot()
     node.apply(guaranteed("mixed", 1, "1500m"))
     node.apply(burstable("b", request="100m", limit="500m"))
@@ -218,13 +202,10 @@ def limits_become_quotas(node: LockstepNode) -> None:
         node.promise_equal("The quota is the limit", f"CFS quota of {owner}", quota, seen)
 
 
-@scenario(
-    "containers/shares-outlive-pool-changes",
-    "A container keeps its CFS quota and shares when its cpuset changes",
-    QUOTAS, needs=Needs(free=3), capabilities=[Capability.CPUSETS, Capability.CFS],
-)  # fmt: skip
+@_containers(QUOTAS, needs=Needs(free=3), capabilities=[Capability.CPUSETS, Capability.CFS])
 def shares_outlive_pool_changes(node: LockstepNode) -> None:
-    """An update of the cpuset says nothing of quota and shares, so they stay what the container
+    """A container keeps its CFS quota and shares when its cpuset changes.
+    An update of the cpuset says nothing of quota and shares, so they stay what the container
     was created with."""
     node.boot_with(burstable("b", request="100m", limit="500m"))
     before, cpus = node.view.cfs["b"]["c"], node.cpuset("b")
@@ -234,26 +215,23 @@ def shares_outlive_pool_changes(node: LockstepNode) -> None:
     node.promise_equal("The quota is the limit", "CFS quota of b/c", 50_000, before.quota)
 
 
-@scenario(
-    "containers/gate-off-brings-quotas-back",
-    "With DisableCPUQuotaWithExclusiveCPUs off a container with exclusive CPUs has a CFS quota",
+@_containers(
     QUOTA_GATE, since="1.33", until="1.36", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS, Capability.CONFIGURE],
 )  # fmt: skip
 def gate_off_brings_quotas_back(node: LockstepNode) -> None:
-    """As up to 1.32. From 1.37 on the kubelet refuses to start with the gate off."""
+    """With DisableCPUQuotaWithExclusiveCPUs off a container with exclusive CPUs has a CFS
+    quota.
+    As up to 1.32. From 1.37 on the kubelet refuses to start with the gate off."""
     gates = {"DisableCPUQuotaWithExclusiveCPUs": False}
     node.boot_with(guaranteed("a", 2), config=replace(node.default_config(), feature_gates=gates))
     node.promise_equal("It has one", "CFS quota of a/c", 200_000, node.quota("a"))
 
 
-@scenario(
-    "containers/start-on-their-cpus",
-    "Every container is started on its CPUs, and its entry is in the state file by then",
-    CREATE_FLOW, needs=Needs(free=4), capabilities=_CALLS,
-)  # fmt: skip
+@_containers(CREATE_FLOW, needs=Needs(free=4), capabilities=_CALLS)
 def start_on_their_cpus(node: LockstepNode) -> None:
-    """A container that is started without a cpuset runs on all CPUs until a reconcile round, ten
+    """Every container is started on its CPUs, and its entry is in the state file by then.
+    A container that is started without a cpuset runs on all CPUs until a reconcile round, ten
     seconds later by default. From 1.21 on the cpuset comes with the request to create the
     container, before in an update between its creation and its start."""
     node.boot_with(guaranteed("a", 2), best_effort("shared"), guaranteed("mixed", 1, "500m"))
@@ -272,14 +250,14 @@ def start_on_their_cpus(node: LockstepNode) -> None:
     node.promise_cpus("It starts on the pool", "cpuset of mixed/c2 at its start", pool, started)
 
 
-@scenario(
-    "containers/every-start-has-its-cpuset",
-    "With a reconcile round every ten seconds each container is started on its CPUs all the same",
+@_containers(
     CREATE_FLOW, since="1.21", needs=Needs(free=3),
     capabilities=[*_CALLS, Capability.CONFIGURE, Capability.CONTAINERS],
 )  # fmt: skip
 def every_start_has_its_cpuset(node: LockstepNode) -> None:
-    """Also where it is started again. No round has put that right by then."""
+    """With a reconcile round every ten seconds each container is started on its CPUs all the
+    same.
+    Also where it is started again. No round has put that right by then."""
     node.boot(replace(node.default_config(), reconcile_period=PRODUCTION_PERIOD))
     node.apply(guaranteed("a", 2))
     node.apply(best_effort("shared"))
@@ -291,13 +269,11 @@ def every_start_has_its_cpuset(node: LockstepNode) -> None:
         node.promise_cpus("It starts on its CPUs", what, cpus, started)
 
 
-@scenario(
-    "containers/refused-update-is-tried-again",
-    "A shared container ends on the shared pool though the runtime refuses its first updates",
-    REFUSED_UPDATE, since="1.22", needs=Needs(free=3), capabilities=_CALLS,
-)  # fmt: skip
+@_containers(REFUSED_UPDATE, since="1.22", needs=Needs(free=3), capabilities=_CALLS)
 def refused_update_is_tried_again(node: LockstepNode) -> None:
-    """As with EBUSY, where the container has a cgroup of its own in its cgroup. The next rounds try
+    """A shared container ends on the shared pool though the runtime refuses its first
+    updates.
+    As with EBUSY, where the container has a cgroup of its own in its cgroup. The next rounds try
     again, and until then it runs on CPUs that are exclusive to another. Up to 1.21 rounds in which
     nothing changed would use the refusals up."""
     node.boot_with(best_effort("shared"))
@@ -306,13 +282,10 @@ def refused_update_is_tried_again(node: LockstepNode) -> None:
     node.promise_on_pool("It ends on the pool", "shared", "c")
 
 
-@scenario(
-    "containers/idle-rounds-update-nothing",
-    "A reconcile round that finds nothing changed updates no container",
-    sources.EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=_CALLS,
-)  # fmt: skip
+@_containers(sources.EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=_CALLS)
 def idle_rounds_update_nothing(node: LockstepNode) -> None:
-    """Up to 1.21 every round updated every container."""
+    """A reconcile round that finds nothing changed updates no container.
+    Up to 1.21 every round updated every container."""
     node.boot_with(best_effort("shared"), guaranteed("a", 2))
     node.await_reconcile()
     before = _updates(node)
@@ -320,13 +293,10 @@ def idle_rounds_update_nothing(node: LockstepNode) -> None:
     node.promise_equal("Nothing was sent", "updates by container", before, _updates(node))
 
 
-@scenario(
-    "containers/idle-rounds-update-every-container",
-    "Up to 1.21 every reconcile round updates every container",
-    sources.EVERY_ROUND, until="1.21", needs=Needs(free=3), capabilities=_CALLS,
-)  # fmt: skip
+@_containers(sources.EVERY_ROUND, until="1.21", needs=Needs(free=3), capabilities=_CALLS)
 def idle_rounds_update_every_container(node: LockstepNode) -> None:
-    """A defect that costs a call of the runtime for each container every ten seconds."""
+    """Up to 1.21 every reconcile round updates every container.
+    A defect that costs a call of the runtime for each container every ten seconds."""
     node.boot_with(best_effort("shared"), guaranteed("a", 2))
     before = _updates(node)
     node.await_reconcile()
@@ -334,14 +304,14 @@ def idle_rounds_update_every_container(node: LockstepNode) -> None:
         _promise_more(node, "It was updated again", owner, before[owner], updates)
 
 
-@scenario(
-    "containers/start-updates-each-container-once",
-    "A kubelet that starts sends each container that runs its CPUs in one round, and moves none",
+@_containers(
     sources.EVERY_ROUND, since="1.22", needs=Needs(free=3),
     capabilities=[*_CALLS, Capability.RESTART],
 )  # fmt: skip
 def start_updates_each_container_once(node: LockstepNode) -> None:
-    """It does not know what its predecessor sent last. How often it sends them in that round is its
+    """A kubelet that starts sends each container that runs its CPUs in one round, and moves
+    none.
+    It does not know what its predecessor sent last. How often it sends them in that round is its
     own affair: the same CPUs sent twice change nothing."""
     node.boot_with(best_effort("shared"), guaranteed("a", 2))
     node.await_reconcile()
@@ -370,13 +340,11 @@ def _updates(node: LockstepNode) -> dict[str, int]:
     }
 
 
-@scenario(
-    "containers/restart-rule-keeps-all-cpus",
-    "When a restart rule has all containers of a pod start again, each has the CPUs of before",
-    RESTART_ALL, since="1.36", needs=Needs(free=4), capabilities=_EXITS,
-)  # fmt: skip
+@_containers(RESTART_ALL, since="1.36", needs=Needs(free=4), capabilities=_EXITS)
 def restart_rule_keeps_all_cpus(node: LockstepNode) -> None:
-    """One container exits with the code that the rule names. The pod stays where it is, so its
+    """When a restart rule has all containers of a pod start again, each has the CPUs of
+    before.
+    One container exits with the code that the rule names. The pod stays where it is, so its
     entries do as well."""
     main = replace(exclusive("main", 1), restarts_all_on=(42,))
     node.boot_with(guaranteed_of("a", [main, exclusive("side", 2)]))

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import tests
 from reference.cpumanager import metrics
 from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
 from reference.steps import AskAllocatable, AskMetrics, AskPodResources
+
+_metrics: Final = partial(promised, area="metrics")
 
 NUMA_NODES: Final = tests("cpu_manager_metrics_test.go#L395", "CPU allocations by NUMA node")
 POD_LEVEL: Final = tests(
@@ -36,14 +39,13 @@ def _promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> 
         node.promise_equal(rule, name, float(expected[name]), seen)
 
 
-@scenario(
-    "metrics/numa-nodes-are-counted",
-    "The kubelet counts the exclusive CPUs in each NUMA node",
+@_metrics(
     NUMA_NODES, since="1.33", needs=Needs(numa_nodes=2, numa_cores=2, even=True, smt=2),
     capabilities=[*_ASKS, Capability.CONFIGURE],
 )  # fmt: skip
 def numa_nodes_are_counted(node: LockstepNode) -> None:
-    """None at a fresh start. The CPUs of a container that is distributed over NUMA nodes count in
+    """The kubelet counts the exclusive CPUs in each NUMA node.
+    None at a fresh start. The CPUs of a container that is distributed over NUMA nodes count in
     each of them. A kubelet that starts counts what its state file has."""
     options = {"distribute-cpus-across-numa": "true", "full-pcpus-only": "true"}
     node.boot(replace(node.default_config(), policy_options=options))
@@ -59,13 +61,10 @@ def numa_nodes_are_counted(node: LockstepNode) -> None:
     _promise_counts(node, "They are counted after a restart", counts)
 
 
-@scenario(
-    "metrics/pod-scope-is-counted",
-    "Under scope pod the kubelet counts the containers of a pod by how they share its CPUs",
-    POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS,
-)  # fmt: skip
+@_metrics(POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS)
 def pod_scope_is_counted(node: LockstepNode) -> None:
-    """One has exclusive CPUs, the other shares. In 1.36 the counters had other names."""
+    """Under scope pod the kubelet counts the containers of a pod by how they share its CPUs.
+    One has exclusive CPUs, the other shares. In 1.36 the counters had other names."""
     node.boot(managed(node))
     node.run(pod_of("a", 3, exclusive("main", 2), shared("side")))
     counts = {
@@ -77,13 +76,11 @@ def pod_scope_is_counted(node: LockstepNode) -> None:
     _promise_counts(node, "Both containers are counted", counts)
 
 
-@scenario(
-    "metrics/container-scope-is-counted",
-    "Under scope container the kubelet counts the exclusive containers of a pod, and no others",
-    POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS,
-)  # fmt: skip
+@_metrics(POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS)
 def container_scope_is_counted(node: LockstepNode) -> None:
-    """A container that shares the node's pool is given no CPUs."""
+    """Under scope container the kubelet counts the exclusive containers of a pod, and no
+    others.
+    A container that shares the node's pool is given no CPUs."""
     node.boot(managed(node, scope="container"))
     node.run(pod_of("a", 3, exclusive("main", 2), shared("side")))
     counts = {
@@ -95,14 +92,14 @@ def container_scope_is_counted(node: LockstepNode) -> None:
     _promise_counts(node, "One container is counted", counts)
 
 
-@scenario(
-    "metrics/pod-resources-requests-are-counted",
-    "The kubelet counts what it is asked at its pod-resources socket, each call by its name",
+@_metrics(
     SOCKET, since="1.34", needs=Needs(free=2),
     capabilities=[*_ASKS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
 )  # fmt: skip
 def pod_resources_requests_are_counted(node: LockstepNode) -> None:
-    """How often a step asks is left to the subject, so each counter has to grow with its call, and
+    """The kubelet counts what it is asked at its pod-resources socket, each call by its
+    name.
+    How often a step asks is left to the subject, so each counter has to grow with its call, and
     the others have to stay."""
     node.boot_with(guaranteed("a", 1))
     calls: dict[str, AskPodResources | AskAllocatable] = {

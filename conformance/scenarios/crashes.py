@@ -12,7 +12,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.sources import INIT_CONTAINERS, issue, pull
 from reference import CPUSet
@@ -20,6 +20,8 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.errors import CheckpointError
 from reference.steps import KillAtRename, Kind
+
+_crash: Final = partial(promised, area="crash")
 
 TORN: Final = issue(
     136604, "a kubelet that is killed between two writes of its state file does not start again"
@@ -29,9 +31,11 @@ SHARED: Final = issue(104837, "the state file had CPUs both in the shared pool a
 
 _CRASHES: Final = (Capability.CPUSETS, Capability.RENAMES, Capability.RESTART)
 _EDITS: Final = (*_CRASHES, Capability.EDIT_STATE, Capability.START_ERROR)
-_atomic: Final = partial(scenario, source=ATOMIC, needs=Needs(free=4), capabilities=_CRASHES)
+_atomic: Final = partial(
+    promised, area="crash", source=ATOMIC, needs=Needs(free=4), capabilities=_CRASHES
+)
 _torn: Final = partial(
-    scenario, source=TORN, until="1.37", needs=Needs(free=3), capabilities=_EDITS
+    promised, area="crash", source=TORN, until="1.37", needs=Needs(free=3), capabilities=_EDITS
 )
 _MISMATCH: Final = "doesn't match with CPUs in state"
 
@@ -83,12 +87,11 @@ def _pass_admission(node: LockstepNode) -> None:
         node.apply(best_effort(f"passing-{len(node.steps)}"))
 
 
-@_atomic(
-    "crash/before-a-pod-takes-cpus",
-    "A kubelet killed before it writes that CPUs are taken pins the pod when it starts again",
-)
+@_atomic()
 def before_a_pod_takes_cpus(node: LockstepNode) -> None:
-    """The file is as before, so the pod is admitted as if it were new."""
+    """A kubelet killed before it writes that CPUs are taken pins the pod when it starts
+    again.
+    The file is as before, so the pod is admitted as if it were new."""
     held = _neighbour(node)
     before = node.view.state_file
     node.kill(at=KillAtRename(1))
@@ -101,12 +104,11 @@ def before_a_pod_takes_cpus(node: LockstepNode) -> None:
     node.promise_cpus("The other pod keeps its CPU", "other/c", held, node.taken("other"))
 
 
-@_atomic(
-    "crash/after-a-pod-is-entered",
-    "A kubelet killed once it has written a pod's entry gives the pod these CPUs when it starts",
-)
+@_atomic()
 def after_a_pod_is_entered(node: LockstepNode) -> None:
-    """Though no container of the pod was ever started."""
+    """A kubelet killed once it has written a pod's entry gives the pod these CPUs when it
+    starts.
+    Though no container of the pod was ever started."""
     held = _neighbour(node)
     node.kill(at=KillAtRename(2, after=True))
     node.apply(guaranteed("a", 2))
@@ -119,12 +121,11 @@ def after_a_pod_is_entered(node: LockstepNode) -> None:
     node.promise_cpus("The other pod keeps its CPU", "other/c", held, node.taken("other"))
 
 
-@_torn(
-    "crash/half-taken-cpus-stop-the-kubelet",
-    "Up to 1.37 a kubelet killed between taking a pod's CPUs and its entry does not start again",
-)
+@_torn()
 def half_taken_cpus_stop_the_kubelet(node: LockstepNode) -> None:
-    """A defect: the file is whole and names all CPUs but the pod's. Once the file is removed the
+    """Up to 1.37 a kubelet killed between taking a pod's CPUs and its entry does not start
+    again.
+    A defect: the file is whole and names all CPUs but the pod's. Once the file is removed the
     kubelet starts and pins the pod."""
     node.boot()
     for pod, number, after in (("a", 1, True), ("b", 2, False)):
@@ -144,12 +145,11 @@ def half_taken_cpus_stop_the_kubelet(node: LockstepNode) -> None:
             _pass_admission(node)
 
 
-@_atomic(
-    "crash/before-cpus-return",
-    "A kubelet killed before it writes that a pod's CPUs return gives them back when it starts",
-)
+@_atomic()
 def before_cpus_return(node: LockstepNode) -> None:
-    """The file still has the entry of the pod, which is stale."""
+    """A kubelet killed before it writes that a pod's CPUs return gives them back when it
+    starts.
+    The file still has the entry of the pod, which is stale."""
     held = _neighbour(node)
     node.apply(guaranteed("a", 2))
     _delete(node, 1)
@@ -159,12 +159,10 @@ def before_cpus_return(node: LockstepNode) -> None:
     node.promise_cpus("The other pod keeps its CPU", "other/c", held, node.taken("other"))
 
 
-@_atomic(
-    "crash/after-cpus-return",
-    "A kubelet killed once it has written that a pod's CPUs return starts with all of them",
-)
+@_atomic()
 def after_cpus_return(node: LockstepNode) -> None:
-    """They serve the next pod."""
+    """A kubelet killed once it has written that a pod's CPUs return starts with all of them.
+    They serve the next pod."""
     held = _neighbour(node)
     node.apply(guaranteed("a", 2))
     _delete(node, 2, after=True)
@@ -175,12 +173,11 @@ def after_cpus_return(node: LockstepNode) -> None:
     _promise_all_held(node, "b", "other")
 
 
-@_torn(
-    "crash/half-returned-cpus-stop-the-kubelet",
-    "Up to 1.37 a kubelet killed between dropping a pod's entry and its CPUs does not start again",
-)
+@_torn()
 def half_returned_cpus_stop_the_kubelet(node: LockstepNode) -> None:
-    """A defect: the file is whole and names all CPUs but the pod's. Once it is removed the kubelet
+    """Up to 1.37 a kubelet killed between dropping a pod's entry and its CPUs does not start
+    again.
+    A defect: the file is whole and names all CPUs but the pod's. Once it is removed the kubelet
     starts with all of them."""
     node.boot()
     for pod, number, after in (("a", 1, True), ("b", 2, False)):
@@ -195,13 +192,10 @@ def half_returned_cpus_stop_the_kubelet(node: LockstepNode) -> None:
         _promise_all_held(node)
 
 
-@scenario(
-    "crash/during-the-first-start",
-    "A kubelet killed at any write of its first state file starts again with all CPUs",
-    ATOMIC, needs=Needs(free=2), capabilities=[*_CRASHES, Capability.EDIT_STATE],
-)  # fmt: skip
+@_crash(ATOMIC, needs=Needs(free=2), capabilities=[*_CRASHES, Capability.EDIT_STATE])
 def during_the_first_start(node: LockstepNode) -> None:
-    """It writes an empty state, and then the shared pool."""
+    """A kubelet killed at any write of its first state file starts again with all CPUs.
+    It writes an empty state, and then the shared pool."""
     node.boot()
     for number, after in ((1, False), (1, True), (2, False), (2, True)):
         node.kill()
@@ -215,13 +209,10 @@ def during_the_first_start(node: LockstepNode) -> None:
     _promise_all_held(node, "a")
 
 
-@scenario(
-    "crash/no-version-shares-an-exclusive-cpu",
-    "No version of the state file has a CPU both in the shared pool and in an entry",
-    SHARED, since="1.24", needs=Needs(free=4), capabilities=[Capability.RENAMES],
-)  # fmt: skip
+@_crash(SHARED, since="1.24", needs=Needs(free=4), capabilities=[Capability.RENAMES])
 def no_version_shares_an_exclusive_cpu(node: LockstepNode) -> None:
-    """While a pod with an init container and two app containers comes, and while it goes. Whoever
+    """No version of the state file has a CPU both in the shared pool and in an entry.
+    While a pod with an init container and two app containers comes, and while it goes. Whoever
     reads the file in between, such as a kubelet that starts, would give such a CPU away twice."""
     containers = [exclusive("init", 2, kind=Kind.INIT), exclusive("c1", 1), exclusive("c2", 2)]
     node.boot_with(guaranteed_of("a", containers))
@@ -242,13 +233,11 @@ def _promise_disjoint(node: LockstepNode) -> None:
         node.promise_cpus("Pool and entries never meet", what, CPUSet(), shared)
 
 
-@scenario(
-    "crash/between-init-and-app-container",
-    "An app container uses its pod's init CPUs though the kubelet was killed between the two",
-    INIT_CONTAINERS, since="1.20", needs=Needs(free=6), capabilities=_CRASHES,
-)  # fmt: skip
+@_crash(INIT_CONTAINERS, since="1.20", needs=Needs(free=6), capabilities=_CRASHES)
 def between_init_and_app_container(node: LockstepNode) -> None:
-    """The kubelet is killed once it has written the init container's entry. When it starts again
+    """An app container uses its pod's init CPUs though the kubelet was killed between the
+    two.
+    The kubelet is killed once it has written the init container's entry. When it starts again
     the pod needs no more CPUs than without the crash."""
     held = _neighbour(node)
     node.kill(at=KillAtRename(2, after=True))

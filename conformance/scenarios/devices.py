@@ -15,7 +15,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import row
@@ -85,9 +85,9 @@ _REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
 _RESTARTED: Final = (*_SEEN, Capability.RESTART)
 _LISTED: Final = (*_SEEN, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET)
 
-_beside: Final = partial(scenario, since="1.20", needs=_NODES, capabilities=_SEEN)
+_beside: Final = partial(promised, area="devices", since="1.20", needs=_NODES, capabilities=_SEEN)
 _row: Final = partial(row, enter=_beside)
-_reported: Final = partial(scenario, source=LIST, since="1.23", needs=_NODES)
+_reported: Final = partial(promised, area="devices", source=LIST, since="1.23", needs=_NODES)
 
 
 # -- what a scenario says and reads ----------------------------------------------------------------
@@ -186,13 +186,11 @@ _row(
 )
 
 
-@_beside(
-    "devices/none-does-not-align",
-    "Under Topology Manager policy none a device does not change where a container's CPUs lie",
-    TOPOLOGY_POLICIES,
-)
+@_beside(TOPOLOGY_POLICIES)
 def none_does_not_align(node: LockstepNode) -> None:
-    """The pod has the CPUs that a pod without a device would have."""
+    """Under Topology Manager policy none a device does not change where a container's CPUs
+    lie.
+    The pod has the CPUs that a pod without a device would have."""
     _boot(node, "none")
     expected = take(node, "plain", 2)
     node.delete("plain", passing=True)
@@ -200,24 +198,18 @@ def none_does_not_align(node: LockstepNode) -> None:
     node.promise_cpus("It has those CPUs", "CPUs of a/c", expected, node.taken("a"))
 
 
-@_beside(
-    "devices/without-numa-nodes-do-not-bind",
-    "A device that says nothing of NUMA nodes does not change where a container's CPUs lie",
-    INTEGRATION,
-)
+@_beside(INTEGRATION)
 def without_numa_nodes_do_not_bind(node: LockstepNode) -> None:
-    """Under single-numa-node the CPUs lie in the first NUMA node that has room for them."""
+    """A device that says nothing of NUMA nodes does not change where a container's CPUs lie.
+    Under single-numa-node the CPUs lie in the first NUMA node that has room for them."""
     _boot(node, _SINGLE, Device("nic-0"), Device("nic-1"))
     run_in(node, first_node(node), _pod("a", 1))
 
 
-@_beside(
-    "devices/two-resources-agree",
-    "Under restricted CPUs and devices of two resources lie in the NUMA node that all have",
-    INTEGRATION,
-)
+@_beside(INTEGRATION)
 def two_resources_agree(node: LockstepNode) -> None:
-    """One resource has devices near to the first and the last NUMA node, the other one near to the
+    """Under restricted CPUs and devices of two resources lie in the NUMA node that all have.
+    One resource has devices near to the first and the last NUMA node, the other one near to the
     last alone."""
     far = far_node(node)
     _boot(node, _RESTRICTED)
@@ -227,13 +219,10 @@ def two_resources_agree(node: LockstepNode) -> None:
     run_in(node, far, pod, 2)
 
 
-@_beside(
-    "devices/two-far-apart-are-refused",
-    "Under single-numa-node devices of two resources in different NUMA nodes are refused",
-    INTEGRATION, capabilities=_REFUSED,
-)  # fmt: skip
+@_beside(INTEGRATION, capabilities=_REFUSED)
 def two_far_apart_are_refused(node: LockstepNode) -> None:
-    """Though each NUMA node has CPUs."""
+    """Under single-numa-node devices of two resources in different NUMA nodes are refused.
+    Though each NUMA node has CPUs."""
     _boot(node, _SINGLE, *_near(first_node(node)))
     _register(node, *_near(far_node(node), named="gpu"), resource=GPU)
     pod = guaranteed_of("a", [with_devices(with_devices(exclusive("c", 1)), resource=GPU)])
@@ -250,13 +239,11 @@ def _fill_far(node: LockstepNode, left: int = 0) -> None:
     run_in(node, far, _pod("fills", size), size)
 
 
-@_beside(
-    "devices/single-numa-node-refuses-without-room",
-    "Under single-numa-node a container is refused whose device's NUMA node has no CPU left",
-    TOPOLOGY_POLICIES, capabilities=_REFUSED,
-)  # fmt: skip
+@_beside(TOPOLOGY_POLICIES, capabilities=_REFUSED)
 def single_numa_node_refuses_without_room(node: LockstepNode) -> None:
-    """Other NUMA nodes have free CPUs. The pool stays as it is."""
+    """Under single-numa-node a container is refused whose device's NUMA node has no CPU
+    left.
+    Other NUMA nodes have free CPUs. The pool stays as it is."""
     _boot(node, _SINGLE)
     _fill_far(node)
     pool = node.view.shared_pool
@@ -264,38 +251,30 @@ def single_numa_node_refuses_without_room(node: LockstepNode) -> None:
     node.promise_pool("No CPU is taken", pool)
 
 
-@_beside(
-    "devices/restricted-refuses-without-room",
-    "Under restricted a container is refused whose device's NUMA node has no CPU left",
-    TOPOLOGY_POLICIES, capabilities=_REFUSED,
-)  # fmt: skip
+@_beside(TOPOLOGY_POLICIES, capabilities=_REFUSED)
 def restricted_refuses_without_room(node: LockstepNode) -> None:
-    """One NUMA node could hold CPUs and device, were the machine empty."""
+    """Under restricted a container is refused whose device's NUMA node has no CPU left.
+    One NUMA node could hold CPUs and device, were the machine empty."""
     _boot(node, _RESTRICTED)
     _fill_far(node)
     promise_refused(node, node.apply(_pod("a", 1)), *_NO_ROOM)
 
 
-@_beside(
-    "devices/best-effort-runs-without-room",
-    "Under best-effort a container runs whose device's NUMA node has no CPU left",
-    TOPOLOGY_POLICIES,
-)
+@_beside(TOPOLOGY_POLICIES)
 def best_effort_runs_without_room(node: LockstepNode) -> None:
-    """Its CPU lies in another NUMA node."""
+    """Under best-effort a container runs whose device's NUMA node has no CPU left.
+    Its CPU lies in another NUMA node."""
     _boot(node, _BEST_EFFORT)
     _fill_far(node)
     run(node, _pod("a", 1))
     node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
 
 
-@_beside(
-    "devices/best-effort-takes-what-is-near",
-    "From 1.36 on best-effort takes the CPUs near to the device first where they are too few",
-    DEVICE_NODES, since="1.36",
-)  # fmt: skip
+@_beside(DEVICE_NODES, since="1.36")
 def best_effort_takes_what_is_near(node: LockstepNode) -> None:
-    """One of two CPUs. No hint of the device names another NUMA node than its own."""
+    """From 1.36 on best-effort takes the CPUs near to the device first where they are too
+    few.
+    One of two CPUs. No hint of the device names another NUMA node than its own."""
     _boot(node, _BEST_EFFORT)
     _fill_far(node, left=1)
     run(node, _pod("a", 2))
@@ -303,13 +282,11 @@ def best_effort_takes_what_is_near(node: LockstepNode) -> None:
     node.promise_equal("It has the CPU that is near", "CPUs near to the device", 1, len(near))
 
 
-@_beside(
-    "devices/best-effort-takes-the-first-node",
-    "Up to 1.35 best-effort takes CPUs of the first NUMA node where too few are near the device",
-    DEVICE_NODES, until="1.35", needs=replace(_NODES, numa_cores=4),
-)  # fmt: skip
+@_beside(DEVICE_NODES, until="1.35", needs=replace(_NODES, numa_cores=4))
 def best_effort_takes_the_first_node(node: LockstepNode) -> None:
-    """Two CPUs, where one near to the device is left. A hint of the device names other NUMA nodes
+    """Up to 1.35 best-effort takes CPUs of the first NUMA node where too few are near the
+    device.
+    Two CPUs, where one near to the device is left. A hint of the device names other NUMA nodes
     beside its own, so that of two equally narrow choices the first one wins."""
     _boot(node, _BEST_EFFORT)
     _fill_far(node, left=1)
@@ -321,39 +298,33 @@ def best_effort_takes_the_first_node(node: LockstepNode) -> None:
 # -- several containers ----------------------------------------------------------------------------
 
 
-@_beside(
-    "devices/pod-scope-follows-any-container",
-    "Under scope pod all containers lie in the NUMA node of the device that one of them requests",
-    TOPOLOGY_SCOPES,
-)
+@_beside(TOPOLOGY_SCOPES)
 def pod_scope_follows_any_container(node: LockstepNode) -> None:
-    """The second container requests the device."""
+    """Under scope pod all containers lie in the NUMA node of the device that one of them
+    requests.
+    The second container requests the device."""
     _boot(node, _SINGLE, scope="pod")
     run(node, _SECOND)
     for name in ("c1", "c2"):
         promise_lies_in(node, far_node(node), "a", 1, name)
 
 
-@_beside(
-    "devices/container-scope-follows-its-own",
-    "Under scope container a device decides for the container that requests it and for no other",
-    TOPOLOGY_SCOPES,
-)
+@_beside(TOPOLOGY_SCOPES)
 def container_scope_follows_its_own(node: LockstepNode) -> None:
-    """The first container lies in the first NUMA node, the second one with its device."""
+    """Under scope container a device decides for the container that requests it and for no
+    other.
+    The first container lies in the first NUMA node, the second one with its device."""
     _boot(node, _SINGLE)
     run(node, _SECOND)
     promise_lies_in(node, first_node(node), "a", 1, "c1")
     promise_lies_in(node, far_node(node), "a", 1, "c2")
 
 
-@_beside(
-    "devices/init-device-is-used-again",
-    "An app container uses the device of its pod's init container again, and the CPUs beside it",
-    REUSE,
-)
+@_beside(REUSE)
 def init_device_is_used_again(node: LockstepNode) -> None:
-    """There is one device, and both containers request one."""
+    """An app container uses the device of its pod's init container again, and the CPUs
+    beside it.
+    There is one device, and both containers request one."""
     _boot(node, _SINGLE, *_near(far_node(node)))
     run_in(node, far_node(node), _WITH_INIT)
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
@@ -362,13 +333,10 @@ def init_device_is_used_again(node: LockstepNode) -> None:
 # -- how many there are ----------------------------------------------------------------------------
 
 
-@_beside(
-    "devices/more-than-free-are-refused",
-    "A container that requests more devices than are free is refused, and takes no CPU",
-    ALLOCATE, capabilities=_REFUSED,
-)  # fmt: skip
+@_beside(ALLOCATE, capabilities=_REFUSED)
 def more_than_free_are_refused(node: LockstepNode) -> None:
-    """Under Topology Manager policy none, so that the device manager says why."""
+    """A container that requests more devices than are free is refused, and takes no CPU.
+    Under Topology Manager policy none, so that the device manager says why."""
     _boot(node, "none")
     node.apply(_pod("before", 1))
     pool = node.view.shared_pool
@@ -377,13 +345,10 @@ def more_than_free_are_refused(node: LockstepNode) -> None:
     node.promise_pool("No CPU is taken", pool)
 
 
-@_beside(
-    "devices/deletion-returns-a-device",
-    "The device of a deleted pod serves the next pod, with CPUs beside it",
-    ALLOCATE,
-)
+@_beside(ALLOCATE)
 def deletion_returns_a_device(node: LockstepNode) -> None:
-    """There is one device."""
+    """The device of a deleted pod serves the next pod, with CPUs beside it.
+    There is one device."""
     _boot(node, _SINGLE, *_near(far_node(node)))
     node.apply(_pod("before", 1))
     node.delete("before", passing=True)
@@ -393,13 +358,11 @@ def deletion_returns_a_device(node: LockstepNode) -> None:
 # -- restarts --------------------------------------------------------------------------------------
 
 
-@_beside(
-    "devices/restart-keeps-cpus",
-    "A running pod keeps its CPUs over a restart, before and after its device plugin registers",
-    RESTART, capabilities=_RESTARTED,
-)  # fmt: skip
+@_beside(RESTART, capabilities=_RESTARTED)
 def restart_keeps_cpus(node: LockstepNode) -> None:
-    """A pod without a device before it leaves a gap in the first NUMA node, which it could move
+    """A running pod keeps its CPUs over a restart, before and after its device plugin
+    registers.
+    A pod without a device before it leaves a gap in the first NUMA node, which it could move
     to."""
     _boot(node, _SINGLE)
     node.apply(guaranteed("gap", 1))
@@ -414,13 +377,10 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
     run_in(node, far_node(node), _pod("b", 1))
 
 
-@_beside(
-    "devices/restart-keeps-the-device",
-    "After a restart of the kubelet a running pod's device is given to no other pod",
-    RESTART, capabilities=(*_REFUSED, Capability.RESTART),
-)  # fmt: skip
+@_beside(RESTART, capabilities=(*_REFUSED, Capability.RESTART))
 def restart_keeps_the_device(node: LockstepNode) -> None:
-    """There is one device. The kubelet has it in its checkpoint."""
+    """After a restart of the kubelet a running pod's device is given to no other pod.
+    There is one device. The kubelet has it in its checkpoint."""
     _boot(node, _SINGLE, *_near(far_node(node)))
     node.apply(_pod("before", 1))
     node.restart()
@@ -437,37 +397,30 @@ def _reboot(node: LockstepNode) -> PodView:
     return node.start().pods["a"]
 
 
-@_beside(
-    "devices/late-plugin-after-a-reboot-is-refused",
-    "From 1.28 on a pod is refused after a reboot as long as its device plugin has not registered",
-    UNCHECKED, since="1.28", capabilities=(*_REFUSED, Capability.RESTART, Capability.REBOOT),
-)  # fmt: skip
+@_beside(UNCHECKED, since="1.28", capabilities=(*_REFUSED, Capability.RESTART, Capability.REBOOT))
 def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
-    """Its CPUs return. Up to 1.24 it ran, whether its device was there or not. Of 1.25, 1.26 and
+    """From 1.28 on a pod is refused after a reboot as long as its device plugin has not
+    registered.
+    Its CPUs return. Up to 1.24 it ran, whether its device was there or not. Of 1.25, 1.26 and
     1.27 the last patch releases have the check."""
     promise_refused(node, _reboot(node), "UnexpectedAdmissionError", _UNHEALTHY)
     node.pass_admission()
     node.promise_cpus("Its CPUs return", "CPUs of a/c", CPUSet(), node.taken("a"))
 
 
-@_beside(
-    "devices/late-plugin-after-a-reboot-is-not-checked",
-    "Up to 1.24 a pod runs on its CPUs after a reboot, though its device plugin has not registered",
-    UNCHECKED, until="1.24", capabilities=(*_RESTARTED, Capability.REBOOT),
-)  # fmt: skip
+@_beside(UNCHECKED, until="1.24", capabilities=(*_RESTARTED, Capability.REBOOT))
 def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
-    """The kubelet's checkpoint has the device."""
+    """Up to 1.24 a pod runs on its CPUs after a reboot, though its device plugin has not
+    registered.
+    The kubelet's checkpoint has the device."""
     promise_phase(node, "a", _reboot(node), Phase.RUNNING)
     promise_lies_in(node, far_node(node), "a", 1)
 
 
-@_beside(
-    "devices/restart-refuses-ended-init-container",
-    "A restarted kubelet refuses a running pod whose init container had a device",
-    INIT_RESTART, since="1.28", capabilities=(*_REFUSED, Capability.RESTART),
-)  # fmt: skip
+@_beside(INIT_RESTART, since="1.28", capabilities=(*_REFUSED, Capability.RESTART))
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
-    """A known defect: the kubelet checks the devices of every container that does not run. The init
+    """A restarted kubelet refuses a running pod whose init container had a device.
+    A known defect: the kubelet checks the devices of every container that does not run. The init
     container has ended, and the device plugin has not registered again when the pod is admitted. No
     release mends it. The last patch releases of 1.25, 1.26 and 1.27 have the defect too."""
     _boot(node, _SINGLE)
@@ -479,13 +432,11 @@ def restart_refuses_ended_init_container(node: LockstepNode) -> None:
 # -- what is reported ------------------------------------------------------------------------------
 
 
-@_reported(
-    "devices/list-has-devices-beside-cpus",
-    "The pod-resources socket reports a container's device with its NUMA node beside its CPUs",
-    capabilities=(*_RESTARTED, Capability.POD_RESOURCES),
-)
+@_reported(capabilities=(*_RESTARTED, Capability.POD_RESOURCES))
 def list_has_devices_beside_cpus(node: LockstepNode) -> None:
-    """A container without a device has none, and a restart changes nothing of it."""
+    """The pod-resources socket reports a container's device with its NUMA node beside its
+    CPUs.
+    A container without a device has none, and a restart changes nothing of it."""
     _boot(node, _SINGLE)
     far = far_node(node)
     node.apply(_pod("a", 1))
@@ -500,13 +451,10 @@ def list_has_devices_beside_cpus(node: LockstepNode) -> None:
         node.promise_pod_resources("The CPUs are reported", "a", node.taken("a"))
 
 
-@_reported(
-    "devices/allocatable-are-reported",
-    "GetAllocatableResources reports every device with its NUMA node, taken or not",
-    capabilities=_LISTED,
-)
+@_reported(capabilities=_LISTED)
 def allocatable_are_reported(node: LockstepNode) -> None:
-    """One of two is taken. A device that names no NUMA node has none there."""
+    """GetAllocatableResources reports every device with its NUMA node, taken or not.
+    One of two is taken. A device that names no NUMA node has none there."""
     far = far_node(node)
     _boot(node, _SINGLE, *_near(far, 2))
     _register(node, Device("gpu"), resource=GPU)
@@ -516,13 +464,10 @@ def allocatable_are_reported(node: LockstepNode) -> None:
     _promise_devices(node, "devices that pods could have", seen, *expected, HeldDevice(GPU, "gpu"))
 
 
-@_reported(
-    "devices/policy-none-reports-devices-alone",
-    "Under CPU manager policy none the pod-resources socket reports devices and no CPU",
-    capabilities=(*_LISTED, Capability.CONFIGURE),
-)
+@_reported(capabilities=(*_LISTED, Capability.CONFIGURE))
 def policy_none_reports_devices_alone(node: LockstepNode) -> None:
-    """Those that pods could have, one of which is taken."""
+    """Under CPU manager policy none the pod-resources socket reports devices and no CPU.
+    Those that pods could have, one of which is taken."""
     reserved = node.default_config().reserved_system_cpus
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=reserved))
     far = far_node(node)
@@ -574,13 +519,10 @@ MERGE: Final = sources.issue(
 )
 
 
-@scenario(
-    "devices/four-resources-on-eight-nodes-may-hang",
-    "CPUs and devices of three resources on eight NUMA nodes may hang the kubelet",
-    MERGE, since="1.20", capabilities=_SEEN, machine="8s-8n-32c-smt4-near",
-)  # fmt: skip
+@promised(MERGE, area="devices", since="1.20", capabilities=_SEEN, machine="8s-8n-32c-smt4-near")
 def four_resources_on_eight_nodes_may_hang(node: LockstepNode) -> None:
-    """A known defect: the kubelet merges every combination of hints. Each of the four resources has
+    """CPUs and devices of three resources on eight NUMA nodes may hang the kubelet.
+    A known defect: the kubelet merges every combination of hints. Each of the four resources has
     255 hints on eight NUMA nodes, and 255 to the power of four is more than four thousand million
     combinations. A kubelet that finishes gives the container its CPU."""
     node.boot(replace(aligning(node, _BEST_EFFORT), policy_options={}))

@@ -7,7 +7,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.entering import core, refused, row
 from conformance.scenarios.outcomes import take
@@ -33,13 +33,10 @@ def _takes_half(node: LockstepNode, rule: str, expected: str) -> None:
     node.promise_cpus(rule, "exclusive CPUs a/c", CPUSet.parse(expected), taken)
 
 
-@core(
-    "discovery/cores-of-two-packages-differ",
-    "Cores with the same id in two packages of a NUMA node are two physical cores",
-    sources.CORES_MERGED, since="1.21", machine=_TWO_SOCKETS_A_NODE,
-)  # fmt: skip
+@core(sources.CORES_MERGED, area="discovery", since="1.21", machine=_TWO_SOCKETS_A_NODE)
 def cores_of_two_packages_differ(node: LockstepNode) -> None:
-    """Merged, they would be one core of four threads, and two CPUs would come from two sockets."""
+    """Cores with the same id in two packages of a NUMA node are two physical cores.
+    Merged, they would be one core of four threads, and two CPUs would come from two sockets."""
     _boot(node, 0, 16)
     sockets = node.topology.socket_ids(take(node, "a", 2))
     node.promise_equal("Two CPUs are one core", "sockets of a/c", 1, len(sockets))
@@ -64,38 +61,31 @@ row(
 )  # fmt: skip
 
 
-@core(
-    "discovery/cpus-without-an-online-file",
-    "On a kernel that cannot take CPUs offline every CPU is found",
-    sources.NO_ONLINE_FILES, since="1.21", machine=_NO_ONLINE_FILES,
-)  # fmt: skip
+@core(sources.NO_ONLINE_FILES, area="discovery", since="1.21", machine=_NO_ONLINE_FILES)
 def cpus_without_an_online_file(node: LockstepNode) -> None:
-    """There no CPU has a file that says whether it is online."""
+    """On a kernel that cannot take CPUs offline every CPU is found.
+    There no CPU has a file that says whether it is online."""
     _boot(node, 0)
     pool = node.view.shared_pool
     node.promise_cpus("All CPUs are there", "shared pool", CPUSet.parse("0-15"), pool)
 
 
-@scenario(
-    "discovery/one-cpu-without-online-files",
-    "Up to 1.20, on a kernel that cannot take CPUs offline, only CPU 0 is found",
-    sources.NO_ONLINE_FILES, since="1.19", until="1.20", needs=Needs(free=0),
+@promised(
+    sources.NO_ONLINE_FILES, area="discovery", since="1.19", until="1.20", needs=Needs(free=0),
     machine=_NO_ONLINE_FILES,
 )  # fmt: skip
 def one_cpu_without_online_files(node: LockstepNode) -> None:
-    """A known defect: a CPU other than CPU 0 counts as online only if its own file in sysfs says
+    """Up to 1.20, on a kernel that cannot take CPUs offline, only CPU 0 is found.
+    A known defect: a CPU other than CPU 0 counts as online only if its own file in sysfs says
     so. Such a kernel has no such files."""
     _boot(node, 0)
     node.promise_pool("One CPU is there", CPUSet([0]))
 
 
-@core(
-    "discovery/highest-cpu-above-a-gap",
-    "Where CPU ids have gaps, the highest CPU can be reserved",
-    sources.RESERVED_CPUS, since="1.22", machine=_GAPS,
-)  # fmt: skip
+@core(sources.RESERVED_CPUS, area="discovery", since="1.22", machine=_GAPS)
 def highest_cpu_above_a_gap(node: LockstepNode) -> None:
-    """Its id is higher than the number of CPUs."""
+    """Where CPU ids have gaps, the highest CPU can be reserved.
+    Its id is higher than the number of CPUs."""
     highest = CPUSet([14])
     _boot(node, 14)
     node.promise_running("The kubelet starts")
@@ -114,25 +104,22 @@ refused(
 )  # fmt: skip
 
 
-@scenario(
-    "discovery/absent-cpu-cannot-be-reserved",
-    "A list of reserved CPUs with one that the machine lacks keeps the kubelet from starting",
-    sources.RESERVED_CPUS, since="1.17", capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@promised(
+    sources.RESERVED_CPUS, area="discovery", since="1.17", capabilities=[Capability.START_ERROR]
+)
 def absent_cpu_cannot_be_reserved(node: LockstepNode) -> None:
-    """One that is higher than every id, and than the number of CPUs that the kubelet counts."""
+    """A list of reserved CPUs with one that the machine lacks keeps the kubelet from
+    starting.
+    One that is higher than every id, and than the number of CPUs that the kubelet counts."""
     absent = CPUSet([max(max(node.topology.details), node.topology.num_cpus) + 1])
     node.boot(KubeletConfig(reserved_system_cpus=absent))
     node.promise_refusal(str(absent))
 
 
-@core(
-    "discovery/s390x-has-cores",
-    "On s390x the static policy finds the cores of its drawers and books",
-    sources.S390X, since="1.32", needs=Needs(cores=4), machine=_S390X,
-)  # fmt: skip
+@core(sources.S390X, area="discovery", since="1.32", needs=Needs(cores=4), machine=_S390X)
 def s390x_has_cores(node: LockstepNode) -> None:
-    """A pod gets a CPU of its own."""
+    """On s390x the static policy finds the cores of its drawers and books.
+    A pod gets a CPU of its own."""
     _boot(node, 0)
     node.promise_running("The kubelet starts")
     taken = take(node, "a", 3)

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any, Final
 
 from conformance.lockstep import LockstepNode
-from conformance.scenario import Body, Capability, Level, Source, scenario
+from conformance.scenario import Body, Capability, Level, Source, promised
 from reference.steps import KubeletConfig
 
 #: Enters a core scenario.
-core: Final = partial(scenario, level=Level.CORE)
+core: Final = partial(promised, level=Level.CORE)
 
 
 def row(
@@ -24,16 +24,17 @@ def row(
     promise: str,
     steps: Body,
     *,
-    enter: Callable[..., Callable[[Body], Body]] = scenario,
+    enter: Callable[..., Callable[[Body], Body]] = promised,
     **fields: Any,
 ) -> None:
     """Enter a scenario that is a row of a table: ``steps`` becomes its function, with the name and
     the docstring that it would have there. ``enter`` and ``fields`` are what decorates a
     scenario's function."""
-    name = scenario_id.partition("/")[2].replace("-", "_")
+    area, _, words = scenario_id.partition("/")
+    name = words.replace("-", "_")
     steps.__name__ = f"_{name}" if name[0].isdigit() else name
-    steps.__doc__ = promise
-    enter(scenario_id, title, **fields)(steps)
+    steps.__doc__ = f"{title}.\n{promise}"
+    enter(area=area, **fields)(steps)
 
 
 def refused(

@@ -9,7 +9,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE
-from conformance.scenario import Capability, Needs, Source, scenario
+from conformance.scenario import Capability, Needs, Source, promised
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster
 from conformance.scenarios.outcomes import take
 from conformance.scenarios.pod_level_parts import ROOM, pod_of, shared
@@ -27,7 +27,9 @@ _NOT_VISITED: Final = Source(
 )
 _AS_STATE_FILE: Final = "A running container's cpuset is what the state file says"
 
-_shared_pool: Final = partial(scenario, source=_SHARED, since="1.32", needs=Needs(free=2))
+_shared_pool: Final = partial(
+    promised, area="ephemeral", source=_SHARED, since="1.32", needs=Needs(free=2)
+)
 
 
 def _promise_debug(
@@ -37,13 +39,10 @@ def _promise_debug(
     node.promise_cpuset(rule, pod, cpus, "debug")
 
 
-@_shared_pool(
-    "ephemeral/beside-exclusive-cpus",
-    "An ephemeral container in a pod with exclusive CPUs runs in the shared pool",
-    capabilities=(*API_SERVER, Capability.CONTAINERS, Capability.EXIT_CODES),
-)
+@_shared_pool(capabilities=(*API_SERVER, Capability.CONTAINERS, Capability.EXIT_CODES))
 def beside_exclusive_cpus(node: LockstepNode) -> None:
-    """It cannot ask for CPUs, so it runs where every container without CPUs of its own runs, and
+    """An ephemeral container in a pod with exclusive CPUs runs in the shared pool.
+    It cannot ask for CPUs, so it runs where every container without CPUs of its own runs, and
     not on those of its pod. The state file does not know it. Its end releases nothing, and it is
     not started again."""
     node.boot(in_cluster(node))
@@ -59,13 +58,10 @@ def beside_exclusive_cpus(node: LockstepNode) -> None:
     _promise_debug(node, "a", CPUSet(), "The ephemeral container is gone")
 
 
-@_shared_pool(
-    "ephemeral/over-a-restart",
-    "A pod with an ephemeral container keeps its exclusive CPUs over a restart",
-    capabilities=(*API_SERVER, Capability.RESTART),
-)
+@_shared_pool(capabilities=(*API_SERVER, Capability.RESTART))
 def over_a_restart(node: LockstepNode) -> None:
-    """The kubelet that starts again finds a container that its state file does not know. The pod
+    """A pod with an ephemeral container keeps its exclusive CPUs over a restart.
+    The kubelet that starts again finds a container that its state file does not know. The pod
     keeps its CPUs, and the ephemeral container stays off them."""
     node.boot(in_cluster(node))
     cpus, pool = take(node, "a", 2), node.view.shared_pool
@@ -76,26 +72,22 @@ def over_a_restart(node: LockstepNode) -> None:
     _promise_debug(node, "a", pool)
 
 
-@_shared_pool(
-    "ephemeral/in-a-shared-pod",
-    "An ephemeral container in a pod without exclusive CPUs runs in the shared pool as it is",
-    capabilities=API_SERVER,
-)
+@_shared_pool(capabilities=API_SERVER)
 def in_a_shared_pod(node: LockstepNode) -> None:
-    """It starts on the shared pool that another pod's exclusive CPUs have left."""
+    """An ephemeral container in a pod without exclusive CPUs runs in the shared pool as it
+    is.
+    It starts on the shared pool that another pod's exclusive CPUs have left."""
     node.boot_with(best_effort("s"), guaranteed("a", 2), config=in_cluster(node))
     pool = node.view.shared_pool
     node.add_ephemeral("s", "debug")
     _promise_debug(node, "s", pool)
 
 
-@_shared_pool(
-    "ephemeral/pool-changes-pass-it-by",
-    "An ephemeral container keeps the cpuset that it started with when the shared pool shrinks",
-    source=_NOT_VISITED, needs=Needs(free=3), capabilities=API_SERVER,
-)  # fmt: skip
+@_shared_pool(source=_NOT_VISITED, needs=Needs(free=3), capabilities=API_SERVER)
 def pool_changes_pass_it_by(node: LockstepNode) -> None:
-    """A known defect: reconcile rounds skip ephemeral containers. An ephemeral container that
+    """An ephemeral container keeps the cpuset that it started with when the shared pool
+    shrinks.
+    A known defect: reconcile rounds skip ephemeral containers. An ephemeral container that
     already runs when a pod gets exclusive CPUs may run on these CPUs too. The entry and the cpuset
     of that pod are right."""
     node.boot_with(best_effort("s"), config=in_cluster(node))
@@ -109,13 +101,11 @@ def pool_changes_pass_it_by(node: LockstepNode) -> None:
     _promise_debug(node, "s", pool, "The ephemeral container stays as it was")
 
 
-@scenario(
-    "ephemeral/beside-a-pod-pool",
-    "An ephemeral container in a pod with CPUs as a whole runs outside of them, in the shared pool",
-    POD_LEVEL_MANAGERS, since="1.36", needs=ROOM, capabilities=API_SERVER,
-)  # fmt: skip
+@promised(POD_LEVEL_MANAGERS, area="ephemeral", since="1.36", needs=ROOM, capabilities=API_SERVER)
 def beside_a_pod_pool(node: LockstepNode) -> None:
-    """The pod's containers share the CPUs that it has as a whole. An ephemeral container is none of
+    """An ephemeral container in a pod with CPUs as a whole runs outside of them, in the
+    shared pool.
+    The pod's containers share the CPUs that it has as a whole. An ephemeral container is none of
     those that the pod's CPUs were allocated for: it runs in the shared pool of the node."""
     gates = {"PodLevelResourceManagers": True}
     node.boot(replace(in_cluster(node, gates=gates), topology_manager_scope="pod"))

@@ -12,14 +12,17 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
-from conformance.scenario import Capability, Level, scenario
+from conformance.scenario import Capability, Level, promised
 from conformance.scenarios import sources
 from conformance.scenarios.entering import refused
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 
+_topology: Final = partial(promised, area="topology")
+
 _staged: Final = partial(
-    scenario,
+    promised,
+    area="options",
     source=sources.OPTION_STAGES,
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
 )
@@ -73,35 +76,26 @@ def _promise_gate(node: LockstepNode, stage: str) -> None:
         node.promise_refusal(f'{text}, but option "{option}" provided')
 
 
-@_staged(
-    "options/every-alpha-option-needs-its-gate",
-    "Each alpha policy option keeps the kubelet from starting where the alpha gate is off",
-    since="1.23",
-)
+@_staged(since="1.23")
 def every_alpha_option_needs_its_gate(node: LockstepNode) -> None:
-    """One after the other, on one node."""
+    """Each alpha policy option keeps the kubelet from starting where the alpha gate is off.
+    One after the other, on one node."""
     _promise_gate(node, "Alpha")
 
 
-@_staged(
-    "options/every-beta-option-needs-its-gate",
-    "Each beta policy option keeps the kubelet from starting where the beta gate is off",
-    since="1.23",
-)
+@_staged(since="1.23")
 def every_beta_option_needs_its_gate(node: LockstepNode) -> None:
-    """One after the other, on one node."""
+    """Each beta policy option keeps the kubelet from starting where the beta gate is off.
+    One after the other, on one node."""
     if not _options_at(node, "Beta"):
         raise DoesNotApply("the release has no beta option")
     _promise_gate(node, "Beta")
 
 
-@_staged(
-    "options/stable-options-need-no-gate",
-    "Each stable policy option takes effect where the alpha and beta gates are off",
-    level=Level.CORE, since="1.33",
-)  # fmt: skip
+@_staged(level=Level.CORE, since="1.33")
 def stable_options_need_no_gate(node: LockstepNode) -> None:
-    """One after the other, on one node."""
+    """Each stable policy option takes effect where the alpha and beta gates are off.
+    One after the other, on one node."""
     node.boot()
     for option in _options_at(node, "Stable"):
         node.stop()
@@ -109,13 +103,10 @@ def stable_options_need_no_gate(node: LockstepNode) -> None:
         node.promise_running(f"The kubelet starts with {option}")
 
 
-@_staged(
-    "options/later-options-are-unknown",
-    "A policy option of a later release keeps the kubelet from starting",
-    since="1.22", until="1.31",
-)  # fmt: skip
+@_staged(since="1.22", until="1.31")
 def later_options_are_unknown(node: LockstepNode) -> None:
-    """With all feature gates on; without the option the node would not be what was asked for."""
+    """A policy option of a later release keeps the kubelet from starting.
+    With all feature gates on; without the option the node would not be what was asked for."""
     node.boot()
     node.stop()
     staged = node.release_has(Behaviour.OPTION_MATURITY)
@@ -128,13 +119,13 @@ def later_options_are_unknown(node: LockstepNode) -> None:
         node.promise_refusal(unknown if staged else f'unsupported cpumanager option: "{option}"')
 
 
-@scenario(
-    "options/options-need-their-gate",
-    "Where feature gate CPUManagerPolicyOptions is off, any policy option is refused",
-    sources.FULL_PCPUS, since="1.22", until="1.32", capabilities=[Capability.START_ERROR],
+@promised(
+    sources.FULL_PCPUS, area="options", since="1.22", until="1.32",
+    capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def options_need_their_gate(node: LockstepNode) -> None:
-    """In 1.22 it is off by default, from 1.33 on it cannot be switched off."""
+    """Where feature gate CPUManagerPolicyOptions is off, any policy option is refused.
+    In 1.22 it is off by default, from 1.33 on it cannot be switched off."""
     named = node.release_has(Behaviour.OPTIONS_GATE_ON)
     gates = {"CPUManagerPolicyOptions": False} if named else {}
     options = {"full-pcpus-only": "true"}
@@ -164,26 +155,20 @@ def _promise_stage(node: LockstepNode, stage: str, option: str) -> None:
     node.promise_refusal(f'{text}, but option "{option}" provided')
 
 
-@scenario(
-    "topology/manager-options-need-their-gate",
-    "Where feature gate TopologyManagerPolicyOptions is off, any option is refused",
-    sources.TOPOLOGY_PAGE, since="1.26", until="1.31", capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.31", capabilities=[Capability.START_ERROR])
 def manager_options_need_their_gate(node: LockstepNode) -> None:
-    """It is off by default up to 1.27."""
+    """Where feature gate TopologyManagerPolicyOptions is off, any option is refused.
+    It is off by default up to 1.27."""
     named = node.release_has(Behaviour.TOPOLOGY_OPTIONS_ON)
     gates = {"TopologyManagerPolicyOptions": False} if named else {}
     node.boot(_restricted(node, _CLOSEST, "true", **gates))
     node.promise_refusal('"TopologyManagerPolicyOptions" enabled')
 
 
-@scenario(
-    "topology/closest-needs-its-gate",
-    "Prefer-closest-numa-nodes is refused where the gate of its stage is off, up to 1.31",
-    sources.CLOSEST_NUMA, since="1.26", until="1.31", capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@_topology(sources.CLOSEST_NUMA, since="1.26", until="1.31", capabilities=[Capability.START_ERROR])
 def closest_needs_its_gate(node: LockstepNode) -> None:
-    """It is alpha up to 1.27, then beta."""
+    """Prefer-closest-numa-nodes is refused where the gate of its stage is off, up to 1.31.
+    It is alpha up to 1.27, then beta."""
     beta = node.release_has(Behaviour.TOPOLOGY_OPTIONS_ON)
     gates = {
         "TopologyManagerPolicyOptions": True,
@@ -194,13 +179,11 @@ def closest_needs_its_gate(node: LockstepNode) -> None:
     _promise_stage(node, "Beta" if beta else "Alpha", _CLOSEST)
 
 
-@scenario(
-    "topology/closest-needs-no-gate",
-    "From 1.32 on prefer-closest-numa-nodes takes effect whatever the gates of alpha and beta",
-    sources.CLOSEST_NUMA, since="1.32", machine="1s-1n-4c-smt1",
-)  # fmt: skip
+@_topology(sources.CLOSEST_NUMA, since="1.32", machine="1s-1n-4c-smt1")
 def closest_needs_no_gate(node: LockstepNode) -> None:
-    """It is stable."""
+    """From 1.32 on prefer-closest-numa-nodes takes effect whatever the gates of alpha and
+    beta.
+    It is stable."""
     gates = {"TopologyManagerPolicyAlphaOptions": False, "TopologyManagerPolicyBetaOptions": False}
     node.boot(_restricted(node, _CLOSEST, "true", **gates))
     node.promise_running("The kubelet starts")
@@ -217,59 +200,46 @@ refused(
 )  # fmt: skip
 
 
-@scenario(
-    "topology/limit-needs-its-gate",
-    "Max-allowable-numa-nodes is refused where the beta gate is off, up to 1.34",
-    sources.NUMA_LIMIT, since="1.31", until="1.34", capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@_topology(sources.NUMA_LIMIT, since="1.31", until="1.34", capabilities=[Capability.START_ERROR])
 def limit_needs_its_gate(node: LockstepNode) -> None:
-    """It began as beta."""
+    """Max-allowable-numa-nodes is refused where the beta gate is off, up to 1.34.
+    It began as beta."""
     node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyBetaOptions=False))
     _promise_stage(node, "Beta", _LIMIT)
 
 
-@scenario(
-    "topology/limit-needs-no-gate",
-    "From 1.35 on max-allowable-numa-nodes takes effect whatever the gate of beta options",
-    sources.NUMA_LIMIT, since="1.35", machine="1s-1n-4c-smt1",
-)  # fmt: skip
+@_topology(sources.NUMA_LIMIT, since="1.35", machine="1s-1n-4c-smt1")
 def limit_needs_no_gate(node: LockstepNode) -> None:
-    """It is stable."""
+    """From 1.35 on max-allowable-numa-nodes takes effect whatever the gate of beta options.
+    It is stable."""
     node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyBetaOptions=False))
     node.promise_running("The kubelet starts")
 
 
-@scenario(
-    "topology/none-checks-options",
-    "Up to 1.27 a Topology Manager option that does not exist is refused under policy none too",
-    sources.TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=[Capability.START_ERROR])
 def none_checks_options(node: LockstepNode) -> None:
-    """Options are read whatever the policy."""
+    """Up to 1.27 a Topology Manager option that does not exist is refused under policy none
+    too.
+    Options are read whatever the policy."""
     config = _restricted(node, "closest", "true", TopologyManagerPolicyOptions=True)
     node.boot(replace(config, topology_manager_policy="none"))
     node.promise_refusal('unknown Topology Manager Policy option: "closest"')
 
 
-@scenario(
-    "topology/none-checks-no-options",
-    "From 1.28 on a Topology Manager option that does not exist is ignored under policy none",
-    sources.TOPOLOGY_PAGE, since="1.28",
-)  # fmt: skip
+@_topology(sources.TOPOLOGY_PAGE, since="1.28")
 def none_checks_no_options(node: LockstepNode) -> None:
-    """There is nothing that it could change."""
+    """From 1.28 on a Topology Manager option that does not exist is ignored under policy
+    none.
+    There is nothing that it could change."""
     config = _restricted(node, "closest", "true")
     node.boot(replace(config, topology_manager_policy="none"))
     node.promise_running("The kubelet starts")
 
 
-@scenario(
-    "topology/policy-needs-its-gate",
-    "Where feature gate TopologyManager is off, a Topology Manager policy is refused",
-    sources.TOPOLOGY_PAGE, until="1.26", capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@_topology(sources.TOPOLOGY_PAGE, until="1.26", capabilities=[Capability.START_ERROR])
 def policy_needs_its_gate(node: LockstepNode) -> None:
-    """From 1.27 on there is no such gate."""
+    """Where feature gate TopologyManager is off, a Topology Manager policy is refused.
+    From 1.27 on there is no such gate."""
     off = {"TopologyManager": False}
     node.boot(replace(node.config, topology_manager_policy="restricted", feature_gates=off))
     node.promise_refusal("restricted requires feature gate TopologyManager")

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import promised
 from conformance.scenarios.optional import aligning_with
 from conformance.scenarios.sources import BY_SOCKET
 from reference import CPUSet
 
 
-@scenario(
-    "topology/align-by-socket-prefers-one-socket",
-    "Under align-by-socket two NUMA nodes of one socket go before two of different sockets",
-    BY_SOCKET, since="1.25", machine="2s-4n-64c-smt2",
-)  # fmt: skip
+@promised(BY_SOCKET, area="topology", since="1.25", machine="2s-4n-64c-smt2")
 def align_by_socket_prefers_one_socket(node: LockstepNode) -> None:
-    """The lowest two NUMA nodes that have room lie in different sockets. They come first, and a
+    """Under align-by-socket two NUMA nodes of one socket go before two of different sockets.
+    The lowest two NUMA nodes that have room lie in different sockets. They come first, and a
     later pair in one socket replaces them."""
     kept = {0: 12, 1: 30, 2: 18, 3: 20}
     reserved = CPUSet()

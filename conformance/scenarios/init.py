@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios.sources import INIT_ADDS_CPUS, INIT_CONTAINERS, KEP, SIDECARS
 from reference import CPUSet
 from reference.steps import Container, Kind, Pod
 
+_init: Final = partial(promised, area="init")
 
-@scenario(
-    "init/app-containers-do-not-share-init-cpus",
-    "Of two app containers only the first reuses the CPUs of their pod's init container",
-    INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=4),
-)  # fmt: skip
+
+@_init(INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=4))
 def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
-    """What one app container has reused is not offered to the next one."""
+    """Of two app containers only the first reuses the CPUs of their pod's init container.
+    What one app container has reused is not offered to the next one."""
     setup = exclusive("setup", 2, kind=Kind.INIT)
     node.boot_with(guaranteed_of("a", [setup, exclusive("first", 2), exclusive("second", 2)]))
     first, second = node.taken("a", "first"), node.taken("a", "second")
@@ -27,13 +28,10 @@ def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
     node.promise_cpus("They share no CPU", "CPUs of both", CPUSet(), first & second)
 
 
-@scenario(
-    "init/other-pods-stay-off-init-cpus",
-    "No other pod gets CPUs that an init container leaves to its own pod",
-    INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=4), capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@_init(INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=4), capabilities=[Capability.CPUSETS])
 def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
-    """The app container needs fewer CPUs than the init container had. What is left stays booked
+    """No other pod gets CPUs that an init container leaves to its own pod.
+    The app container needs fewer CPUs than the init container had. What is left stays booked
     until the pod is deleted."""
     whole = node.boot().shared_pool
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 1)]))
@@ -46,13 +44,10 @@ def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     node.promise_pool("All CPUs of a return", whole - node.taken("b"))
 
 
-@scenario(
-    "init/init-container-adds-cpus-to-its-pod",
-    "An init container may book CPUs beyond what its pod requests",
-    INIT_ADDS_CPUS, since="1.22", needs=Needs(smt=2, cores=3, even=True),
-)  # fmt: skip
+@_init(INIT_ADDS_CPUS, since="1.22", needs=Needs(smt=2, cores=3, even=True))
 def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
-    """A known defect: the init container gets a whole physical core. The app container requests one
+    """An init container may book CPUs beyond what its pod requests.
+    A known defect: the init container gets a whole physical core. The app container requests one
     CPU, and gets the sibling of the reserved CPU, because the kubelet takes single CPUs from a core
     that is partly used. The CPUs of the init container stay booked until the pod is deleted, so the
     pod books one CPU more than it requests."""
@@ -73,14 +68,13 @@ def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
     node.promise_pool("All return with the pod", whole)
 
 
-@scenario(
-    "init/restart-keeps-init-entries",
-    "A restart of the kubelet keeps the entries of init containers that have ended",
+@_init(
     KEP, level=Level.CORE, needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CPUSETS],
 )  # fmt: skip
 def restart_keeps_init_entries(node: LockstepNode) -> None:
-    """Without the entry their CPUs would go to other pods."""
+    """A restart of the kubelet keeps the entries of init containers that have ended.
+    Without the entry their CPUs would go to other pods."""
     node.boot()
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 1)]))
     setup, before = node.taken("a", "setup"), node.view.state_file
@@ -91,13 +85,10 @@ def restart_keeps_init_entries(node: LockstepNode) -> None:
     node.promise_cpus("Pod b is not on them", "CPUs of both", CPUSet(), node.taken("b") & setup)
 
 
-@scenario(
-    "init/shared-init-container-leaves-apps-alone",
-    "An init container that asks for no whole CPU takes none from its pod's app containers",
-    INIT_CONTAINERS, needs=Needs(free=2),
-)  # fmt: skip
+@_init(INIT_CONTAINERS, needs=Needs(free=2))
 def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
-    """It runs in the shared pool, and there is nothing to reuse."""
+    """An init container that asks for no whole CPU takes none from its pod's app containers.
+    It runs in the shared pool, and there is nothing to reuse."""
     setup = exclusive("setup", "1500m", kind=Kind.INIT)
     node.boot_with(guaranteed_of("a", [setup, exclusive("main", 1)]))
     node.promise_cpus("It has no CPU", "CPUs of a/setup", CPUSet(), node.taken("a", "setup"))
@@ -105,14 +96,12 @@ def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
     node.promise_equal("The app container has its CPU", "number of CPUs of a/main", 1, held)
 
 
-@scenario(
-    "init/sidecars-follow-the-pool",
-    "A shared sidecar follows the shared pool as its pod's app containers do",
-    SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@_init(
+    SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=2), capabilities=[Capability.CPUSETS]
+)
 def sidecars_follow_the_pool(node: LockstepNode) -> None:
-    """It is an init container that runs on."""
+    """A shared sidecar follows the shared pool as its pod's app containers do.
+    It is an init container that runs on."""
     node.boot_with(Pod("shared", (Container("side", kind=Kind.SIDECAR), Container("main"))))
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
     node.apply(guaranteed("a", 1))
@@ -121,14 +110,13 @@ def sidecars_follow_the_pool(node: LockstepNode) -> None:
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
 
 
-@scenario(
-    "init/sidecars-keep-their-cpus-over-a-restart",
-    "After a restart of the kubelet a sidecar still has CPUs of its own",
+@_init(
     SIDECARS, since="1.29", needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CPUSETS],
 )  # fmt: skip
 def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
-    """The pod before it is deleted while the kubelet is down, so other CPUs would be free."""
+    """After a restart of the kubelet a sidecar still has CPUs of its own.
+    The pod before it is deleted while the kubelet is down, so other CPUs would be free."""
     node.boot()
     node.apply(guaranteed("first", 1))
     node.apply(guaranteed_of("a", [exclusive("side", 1, kind=Kind.SIDECAR), exclusive("main", 1)]))

@@ -17,7 +17,9 @@ from topologies import Machine, machine, offline
 _LAST_CORE_SPARE: Final = Needs(free=3, cores=3)
 _RECOVERS: Final = (Capability.REBOOT, Capability.RESTART, Capability.EDIT_STATE)
 _SEEN: Final = (Capability.START_ERROR, Capability.CPUSETS, Capability.REJECTIONS)
-_changed: Final = partial(core, source=CPUS_CHANGED, capabilities=(*_RECOVERS, *_SEEN))
+_changed: Final = partial(
+    core, area="machine", source=CPUS_CHANGED, capabilities=(*_RECOVERS, *_SEEN)
+)
 
 
 def _reboot_and_recover(
@@ -47,14 +49,11 @@ def _last_core(node: LockstepNode) -> CPUSet:
     return node.topology.with_siblings(CPUSet([max(node.topology.details)]))
 
 
-@_changed(
-    "machine/cpu-upgrade-incident",
-    "After a CPU upgrade from CPUs 0-3 to 0-7 the kubelet refuses to start until its state file "
-    "is removed",
-    machine="1s-1n-4c-smt1",
-)
+@_changed(machine="1s-1n-4c-smt1")
 def cpu_upgrade_incident(node: LockstepNode) -> None:
-    """The incident that this project began with, and how to recover: remove the state file, start
+    """After a CPU upgrade from CPUs 0-3 to 0-7 the kubelet refuses to start until its state
+    file is removed.
+    The incident that this project began with, and how to recover: remove the state file, start
     the kubelet again."""
     node.boot()
     node.run(guaranteed("a", 2))
@@ -62,26 +61,20 @@ def cpu_upgrade_incident(node: LockstepNode) -> None:
     _reboot_and_recover(node, machine("1s-1n-4c-smt2"), 2, now=now, state=before)
 
 
-@_changed(
-    "machine/added-cpus-are-refused",
-    "After CPUs were added the kubelet refuses to start until its state file is removed",
-    needs=_LAST_CORE_SPARE,
-)
+@_changed(needs=_LAST_CORE_SPARE)
 def added_cpus_are_refused(node: LockstepNode) -> None:
-    """The last physical core is there only after the reboot."""
+    """After CPUs were added the kubelet refuses to start until its state file is removed.
+    The last physical core is there only after the reboot."""
     whole, added = node.machine, _last_core(node)
     node.boot(machine=offline(whole, added))
     node.apply(guaranteed("a", 1))
     _reboot_and_recover(node, whole, 1, now=node.cpus | added, state=node.cpus)
 
 
-@_changed(
-    "machine/removed-cpus-are-refused",
-    "After CPUs were removed the kubelet refuses to start until its state file is removed",
-    needs=_LAST_CORE_SPARE,
-)
+@_changed(needs=_LAST_CORE_SPARE)
 def removed_cpus_are_refused(node: LockstepNode) -> None:
-    """The last physical core is gone after the reboot."""
+    """After CPUs were removed the kubelet refuses to start until its state file is removed.
+    The last physical core is gone after the reboot."""
     removed = _last_core(node)
     node.boot_with(guaranteed("a", 1))
     smaller = offline(node.machine, removed)

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.containers import QUOTA_GATE
@@ -35,6 +36,9 @@ from reference.steps import Device, Kind, KubeletConfig, Pod, RegisterDevices
 from reference.view import Phase
 from topologies import offline, with_memory
 
+_options: Final = partial(promised, area="options")
+_devices: Final = partial(promised, area="devices")
+
 HYBRID: Final = sources.issue(
     140495, "on hybrid processors the kubelet counts cores by their average size"
 )
@@ -52,14 +56,13 @@ _NODES: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
 # -- reservations by amount ------------------------------------------------------------------------
 
 
-@scenario(
-    "options/strict-keeps-off-reserved-amounts",
-    "Under strict-cpu-reservation no container runs on CPUs that are reserved by amount",
+@_options(
     sources.STRICT, level=Level.CORE, since="1.32", needs=Needs(free=3, even=True),
     capabilities=[Capability.CPUSETS, Capability.RESTART],
 )  # fmt: skip
 def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
-    """600m for the system and 500m for Kubernetes are two CPUs, which the kubelet chooses. They
+    """Under strict-cpu-reservation no container runs on CPUs that are reserved by amount.
+    600m for the system and 500m for Kubernetes are two CPUs, which the kubelet chooses. They
     stay out of the shared pool while it shrinks, over a restart and while it grows."""
     config = replace(
         with_options(node, _STRICT),
@@ -123,14 +126,13 @@ def _with_words(
     return replace(aligned, policy_options=dict(words), feature_gates=gates)
 
 
-@scenario(
-    "options/other-words-for-true-switch-on",
-    "Each option of the static policy is on whichever of Go's words for true is its value",
+@_options(
     sources.OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def other_words_for_true_switch_on(node: LockstepNode) -> None:
-    """strict-cpu-reservation keeps its CPUs out of the pool. Each of the others is known to be on
+    """Each option of the static policy is on whichever of Go's words for true is its value.
+    strict-cpu-reservation keeps its CPUs out of the pool. Each of the others is known to be on
     by what it excludes: another option, or policy single-numa-node."""
     node.boot(_with_words(node, {_STRICT: "1"}))
     rest = node.cpus - node.reserved
@@ -150,14 +152,13 @@ def other_words_for_true_switch_on(node: LockstepNode) -> None:
     node.promise_refusal("policy is incompatible with CPUManager align-by-socket policy option")
 
 
-@scenario(
-    "options/other-words-for-false-switch-nothing-on",
-    "An option of the static policy is off whichever of Go's words for false is its value",
+@_options(
     sources.OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
     capabilities=[Capability.CONFIGURE],
 )  # fmt: skip
 def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
-    """All six options at once, each with another word. Switched on, they would exclude one another
+    """An option of the static policy is off whichever of Go's words for false is its value.
+    All six options at once, each with another word. Switched on, they would exclude one another
     and policy single-numa-node."""
     words = {_FULL: "0", _NUMA: "f", _SOCKET: "F", _CORES: "FALSE", _STRICT: "False",
              _UNCORE: "false"}  # fmt: skip
@@ -171,14 +172,14 @@ def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
 # -- CFS quotas of sidecars ------------------------------------------------------------------------
 
 
-@scenario(
-    "quotas/sidecars-with-exclusive-cpus-have-none",
-    "A sidecar with exclusive CPUs has no CFS quota, and one with a fraction has that of its limit",
-    QUOTA_GATE, level=Level.CORE, since="1.33", needs=Needs(free=4),
+@promised(
+    QUOTA_GATE, area="quotas", level=Level.CORE, since="1.33", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.CFS],
 )  # fmt: skip
 def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
-    """As app containers. A fraction in another pod keeps its quota, too."""
+    """A sidecar with exclusive CPUs has no CFS quota, and one with a fraction has that of
+    its limit.
+    As app containers. A fraction in another pod keeps its quota, too."""
     node.boot()
     proxy = exclusive("proxy", 1, kind=Kind.SIDECAR)
     part = exclusive("part", "500m", kind=Kind.SIDECAR)
@@ -195,13 +196,10 @@ def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
 # -- the order of containers -----------------------------------------------------------------------
 
 
-@of_managers(
-    "pod-level/shared-container-may-come-first",
-    "A shared container before the exclusive one has what that leaves of their pod's CPUs",
-    capabilities=[Capability.CPUSETS],
-)
+@of_managers(capabilities=[Capability.CPUSETS])
 def shared_container_may_come_first(node: LockstepNode) -> None:
-    """As where it comes after it. A shared container after both has the same."""
+    """A shared container before the exclusive one has what that leaves of their pod's CPUs.
+    As where it comes after it. A shared container after both has the same."""
     whole = node.boot(managed(node)).shared_pool
     node.run(pod_of("a", 4, shared("early"), exclusive("main", 1), shared("late")))
     main, early = node.taken("a", "main"), node.cpuset("a", "early")
@@ -212,13 +210,11 @@ def shared_container_may_come_first(node: LockstepNode) -> None:
     node.promise_pool("No other pod runs on them", whole - main - early)
 
 
-@of_managers(
-    "pod-level/container-scope-leaves-the-first-container-shared",
-    "Under scope container a shared container before the exclusive one runs on the node's pool",
-    capabilities=[Capability.CPUSETS],
-)
+@of_managers(capabilities=[Capability.CPUSETS])
 def container_scope_leaves_the_first_container_shared(node: LockstepNode) -> None:
-    """Without the CPUs that the exclusive container takes after it."""
+    """Under scope container a shared container before the exclusive one runs on the node's
+    pool.
+    Without the CPUs that the exclusive container takes after it."""
     whole = node.boot(managed(node, scope="container")).shared_pool
     node.run(pod_of("a", 4, shared("early"), exclusive("main", 2)))
     main = node.taken("a", "main")
@@ -247,13 +243,11 @@ def _run_in_nodes(node: LockstepNode, count: int, *numa: int) -> None:
     node.promise_equal("They lie where its hint says", "NUMA nodes of a/c", sorted(numa), seen)
 
 
-@scenario(
-    "options/numa-distribution-under-best-effort",
-    "Under best-effort distribute-cpus-across-numa takes half of a request from each of two nodes",
-    sources.ACROSS_NUMA, since="1.23", needs=_NODES,
-)  # fmt: skip
+@_options(sources.ACROSS_NUMA, since="1.23", needs=_NODES)
 def numa_distribution_under_best_effort(node: LockstepNode) -> None:
-    """The Topology Manager names the first two NUMA nodes, since no single one has room."""
+    """Under best-effort distribute-cpus-across-numa takes half of a request from each of two
+    nodes.
+    The Topology Manager names the first two NUMA nodes, since no single one has room."""
     _beside_hints(node, _NUMA)
     count = 2 * node.topology.cpus_per_core * (_cores_of_a_node(node) // 2 + 1)
     first, second = sorted(node.topology.numa_masks)[:2]
@@ -263,13 +257,11 @@ def numa_distribution_under_best_effort(node: LockstepNode) -> None:
     node.promise_equal("Each gives half", "CPUs of each NUMA node", [count // 2] * 2, shares)
 
 
-@scenario(
-    "options/across-cores-keeps-to-a-numa-node",
-    "Under best-effort distribute-cpus-across-cores takes CPUs of different cores of a NUMA node",
-    sources.ACROSS_CORES, since="1.31", needs=replace(_NODES, smt=2, far_siblings=True),
-)  # fmt: skip
+@_options(sources.ACROSS_CORES, since="1.31", needs=replace(_NODES, smt=2, far_siblings=True))
 def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
-    """Of the first NUMA node that has room. Another pod leaves the first one a CPU too few."""
+    """Under best-effort distribute-cpus-across-cores takes CPUs of different cores of a NUMA
+    node.
+    Of the first NUMA node that has room. Another pod leaves the first one a CPU too few."""
     if len(node.topology.socket_masks) > node.topology.num_numa_nodes:
         raise DoesNotApply("needs NUMA nodes of one socket, the machine's have several")
     _beside_hints(node, _CORES)
@@ -282,14 +274,14 @@ def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
     node.promise_equal("Each CPU is of another core", "cores of a/c", count, cores)
 
 
-@scenario(
-    "options/uncore-cache-under-best-effort",
-    "Under best-effort a request that fits one uncore cache is kept within one of a NUMA node",
+@_options(
     sources.UNCORE_CACHE, since="1.32",
     needs=Needs(numa_nodes=2, uncore_caches=4, cores=8, even=True, caches_in_nodes=True),
 )  # fmt: skip
 def uncore_cache_under_best_effort(node: LockstepNode) -> None:
-    """The first cache of the first NUMA node has a reserved core, so that the first free cores lie
+    """Under best-effort a request that fits one uncore cache is kept within one of a NUMA
+    node.
+    The first cache of the first NUMA node has a reserved core, so that the first free cores lie
     in two caches."""
     topology = node.topology
     if topology.num_uncore_caches < 2 * topology.num_numa_nodes:
@@ -301,14 +293,14 @@ def uncore_cache_under_best_effort(node: LockstepNode) -> None:
     node.promise_equal("They share an uncore cache", "uncore caches of a/c", 1, caches)
 
 
-@scenario(
-    "options/full-pcpus-under-best-effort",
-    "Under best-effort full-pcpus-only gives whole cores of two NUMA nodes, and refuses parts",
+@_options(
     sources.FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2),
     capabilities=[Capability.REJECTIONS],
 )  # fmt: skip
 def full_pcpus_under_best_effort(node: LockstepNode) -> None:
-    """The sibling of a reserved CPU is free, and no part of what is given. Best-effort refuses no
+    """Under best-effort full-pcpus-only gives whole cores of two NUMA nodes, and refuses
+    parts.
+    The sibling of a reserved CPU is free, and no part of what is given. Best-effort refuses no
     pod by itself, and lets the CPU manager refuse one."""
     _beside_hints(node, _FULL, reserved=CPUSet([min(node.cpus)]))
     per_core = node.topology.cpus_per_core
@@ -320,13 +312,11 @@ def full_pcpus_under_best_effort(node: LockstepNode) -> None:
     promise_whole_cores(node, node.taken("a"))
 
 
-@scenario(
-    "options/full-pcpus-splits-cores-of-its-hint",
-    "Under best-effort full-pcpus-only gives parts of cores in a NUMA node that has no whole one",
-    sources.FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2),
-)  # fmt: skip
+@_options(sources.FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2))
 def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
-    """A known defect: it breaks the promise that a container has its cores for itself. The hint
+    """Under best-effort full-pcpus-only gives parts of cores in a NUMA node that has no
+    whole one.
+    A known defect: it breaks the promise that a container has its cores for itself. The hint
     counts free CPUs and no cores, and the first NUMA node has just as many as are requested: one of
     each of several cores, whose other CPUs are reserved. The next NUMA node has whole cores."""
     per_core, first = node.topology.cpus_per_core, first_node(node)
@@ -340,14 +330,13 @@ def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
     node.promise_cpus("It has the parts of cores", "CPUs of a/c", parts, node.taken("a"))
 
 
-@scenario(
-    "topology/best-effort-aligns-by-socket",
-    "Under best-effort and align-by-socket two NUMA nodes of one socket go before two of different "
-    "sockets",
-    sources.BY_SOCKET, level=Level.CORE, since="1.25", machine="2s-4n-64c-smt2",
-)  # fmt: skip
+@promised(
+    sources.BY_SOCKET, area="topology", level=Level.CORE, since="1.25", machine="2s-4n-64c-smt2"
+)
 def best_effort_aligns_by_socket(node: LockstepNode) -> None:
-    """No NUMA node has room. The lowest two that have it together lie in different sockets, and
+    """Under best-effort and align-by-socket two NUMA nodes of one socket go before two of
+    different sockets.
+    No NUMA node has room. The lowest two that have it together lie in different sockets, and
     best-effort alone takes these."""
     kept = {0: 12, 1: 30, 2: 18, 3: 20}
     reserved = CPUSet(
@@ -379,14 +368,14 @@ def _more_than_a_node(node: LockstepNode) -> int:
     return len(node.cpus) // node.topology.num_numa_nodes + 1
 
 
-@scenario(
-    "devices/restricted-refuses-devices-of-two-nodes",
-    "Under restricted a container is refused whose devices need two NUMA nodes and whose CPUs one",
+@_devices(
     sources.TOPOLOGY_POLICIES, since="1.24", needs=_NODES,
     capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
 )  # fmt: skip
 def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
-    """No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
+    """Under restricted a container is refused whose devices need two NUMA nodes and whose
+    CPUs one.
+    No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
     well, which runs. Up to 1.23 the first one runs, too."""
     require_few_nodes(node)
     node.boot(replace(aligning(node, "restricted"), policy_options={}))
@@ -400,14 +389,13 @@ def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     node.promise_equal("It lies with its devices", "NUMA nodes of both/c", [first, far], seen)
 
 
-@scenario(
-    "devices/restricted-refuses-two-far-apart",
-    "Under restricted devices of two resources in different NUMA nodes are refused",
+@_devices(
     INTEGRATION, since="1.20", needs=_NODES,
     capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
 )  # fmt: skip
 def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
-    """One NUMA node is the fewest for each, and none serves both. A container with devices of one
+    """Under restricted devices of two resources in different NUMA nodes are refused.
+    One NUMA node is the fewest for each, and none serves both. A container with devices of one
     resource runs."""
     require_few_nodes(node)
     node.boot(replace(aligning(node, "restricted"), policy_options={}))
@@ -418,13 +406,13 @@ def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
     run(node, _nics_and_gpus("one", 1, gpus=1))
 
 
-@scenario(
-    "devices/best-effort-runs-with-two-far-apart",
-    "Under best-effort a container runs whose devices of two resources lie in two NUMA nodes",
-    INTEGRATION, since="1.20", needs=_NODES, capabilities=[Capability.DEVICES, Capability.CPUSETS],
-)  # fmt: skip
+@_devices(
+    INTEGRATION, since="1.20", needs=_NODES, capabilities=[Capability.DEVICES, Capability.CPUSETS]
+)
 def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
-    """With as many CPUs as it requests. Restricted refuses it."""
+    """Under best-effort a container runs whose devices of two resources lie in two NUMA
+    nodes.
+    With as many CPUs as it requests. Restricted refuses it."""
     require_few_nodes(node)
     node.boot(replace(aligning(node, "best-effort"), policy_options={}))
     _register(node, NIC, first_node(node))
@@ -433,14 +421,14 @@ def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", 2, len(node.taken("a")))
 
 
-@scenario(
-    "memory/restricted-refuses-memory-of-two-nodes",
-    "Under restricted a container is refused whose memory needs two NUMA nodes and whose CPUs one",
-    MEMORY_STATIC, since="1.26", needs=_NODES,
+@promised(
+    MEMORY_STATIC, area="memory", since="1.26", needs=_NODES,
     capabilities=[Capability.MEMORY, Capability.CPUSETS, Capability.REJECTIONS],
 )  # fmt: skip
 def restricted_refuses_memory_of_two_nodes(node: LockstepNode) -> None:
-    """No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
+    """Under restricted a container is refused whose memory needs two NUMA nodes and whose
+    CPUs one.
+    No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
     well, which runs. Each NUMA node has 128 MiB, and the containers request 200."""
     require_few_nodes(node)
     machine = with_memory(node.machine, 128)
@@ -479,13 +467,11 @@ def _start_on_uneven_cores(node: LockstepNode) -> list[CPUSet]:
     return sorted((one for one in cores if one <= node.free), key=len)
 
 
-@scenario(
-    "uneven/full-pcpus-gives-small-cores",
-    "Where most cores have one CPU full-pcpus-only gives a single CPU, which is a core by itself",
-    sources.FULL_PCPUS, level=Level.CORE, since="1.23",
-)  # fmt: skip
+@promised(sources.FULL_PCPUS, area="uneven", level=Level.CORE, since="1.23")
 def full_pcpus_gives_small_cores(node: LockstepNode) -> None:
-    """As on hybrid processors, whose large cores have two. Each core counts as one CPU by the
+    """Where most cores have one CPU full-pcpus-only gives a single CPU, which is a core by
+    itself.
+    As on hybrid processors, whose large cores have two. Each core counts as one CPU by the
     average, so no number is odd."""
     small = [one for one in _start_on_uneven_cores(node) if len(one) == 1]
     if not small:
@@ -495,13 +481,10 @@ def full_pcpus_gives_small_cores(node: LockstepNode) -> None:
     promise_whole_cores(node, node.taken("a"))
 
 
-@scenario(
-    "uneven/full-pcpus-shares-large-cores",
-    "Where most cores have one CPU full-pcpus-only gives one large core to two containers",
-    HYBRID, since="1.23",
-)  # fmt: skip
+@promised(HYBRID, area="uneven", since="1.23")
 def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
-    """A known defect: it breaks the promise that a container has its cores for itself. Each core
+    """Where most cores have one CPU full-pcpus-only gives one large core to two containers.
+    A known defect: it breaks the promise that a container has its cores for itself. Each core
     counts as one CPU by the average, so single CPUs are given out, and once the small cores are
     taken they are CPUs of a large one."""
     free = _start_on_uneven_cores(node)
@@ -520,13 +503,13 @@ def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
 # -- ids of NUMA nodes with a gap ------------------------------------------------------------------
 
 
-@scenario(
-    "topology/closest-looks-past-a-node-without-cpus",
-    "Under prefer-closest-numa-nodes two NUMA nodes that are close go first where one has no CPU",
-    sources.CLOSEST_NUMA, level=Level.CORE, since="1.26", machine="2s-4n-64c-smt2",
-)  # fmt: skip
+@promised(
+    sources.CLOSEST_NUMA, area="topology", level=Level.CORE, since="1.26", machine="2s-4n-64c-smt2"
+)
 def closest_looks_past_a_node_without_cpus(node: LockstepNode) -> None:
-    """All CPUs of NUMA node 1 are offline, so that 0, 2 and 3 have CPUs. 2 and 3 lie in one socket
+    """Under prefer-closest-numa-nodes two NUMA nodes that are close go first where one has
+    no CPU.
+    All CPUs of NUMA node 1 are offline, so that 0, 2 and 3 have CPUs. 2 and 3 lie in one socket
     and are close to each other. 0 and 2 have lower ids and are far apart."""
     gone = node.topology.cpus_in_numa_nodes(1)
     closest = {"prefer-closest-numa-nodes": "true"}

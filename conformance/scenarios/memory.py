@@ -15,7 +15,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import row
@@ -53,7 +53,9 @@ _SEEN: Final = (Capability.MEMORY, Capability.CPUSETS)
 _REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
 _RESTARTED: Final = (*_SEEN, Capability.RESTART)
 
-_static: Final = partial(scenario, source=STATIC, since="1.26", needs=_NODES, capabilities=_SEEN)
+_static: Final = partial(
+    promised, area="memory", source=STATIC, since="1.26", needs=_NODES, capabilities=_SEEN
+)
 _row: Final = partial(row, enter=_static)
 
 _MIB_OF_A_NODE: Final = 128
@@ -134,35 +136,30 @@ _row(
 )
 
 
-@_static(
-    "memory/policy-none-does-not-align",
-    "Under memory manager policy None the memory of NUMA nodes does not decide where CPUs lie",
-    source=MANAGER,
-)
+@_static(source=MANAGER)
 def policy_none_does_not_align(node: LockstepNode) -> None:
-    """The pod's memory fits the last NUMA node alone, and its CPU lies in the first."""
+    """Under memory manager policy None the memory of NUMA nodes does not decide where CPUs
+    lie.
+    The pod's memory fits the last NUMA node alone, and its CPU lies in the first."""
     _boot(node, _SINGLE, roomy=[far_node(node)], manager="None")
     run_in(node, first_node(node), guaranteed("a", 1))
 
 
-@_static(
-    "memory/full-numa-node-is-passed-over",
-    "Under single-numa-node CPUs lie in a NUMA node that has memory left, though others have CPUs",
-)
+@_static()
 def full_numa_node_is_passed_over(node: LockstepNode) -> None:
-    """The first pod leaves too little memory in the first NUMA node for the second."""
+    """Under single-numa-node CPUs lie in a NUMA node that has memory left, though others
+    have CPUs.
+    The first pod leaves too little memory in the first NUMA node for the second."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
     for pod, numa in (("before", first), ("a", far)):
         run_in(node, numa, _pod(pod, 100))
 
 
-@_static(
-    "memory/burstable-pods-do-not-count",
-    "The memory of a pod that is not Guaranteed does not decide where others lie",
-)
+@_static()
 def burstable_pods_do_not_count(node: LockstepNode) -> None:
-    """Two such pods request more memory than the first NUMA node has."""
+    """The memory of a pod that is not Guaranteed does not decide where others lie.
+    Two such pods request more memory than the first NUMA node has."""
     _boot(node, _SINGLE)
     for name in ("one", "two"):
         run(node, burstable(name, request="500m"))
@@ -172,13 +169,10 @@ def burstable_pods_do_not_count(node: LockstepNode) -> None:
 # -- no room ---------------------------------------------------------------------------------------
 
 
-@_static(
-    "memory/single-numa-node-refuses-too-large",
-    "Under single-numa-node a container is refused whose memory needs two NUMA nodes",
-    capabilities=_REFUSED,
-)
+@_static(capabilities=_REFUSED)
 def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
-    """Each NUMA node has CPUs. No CPU is taken."""
+    """Under single-numa-node a container is refused whose memory needs two NUMA nodes.
+    Each NUMA node has CPUs. No CPU is taken."""
     _boot(node, _SINGLE)
     pool = node.view.shared_pool
     status = node.apply(_pod("a", 150))
@@ -186,12 +180,10 @@ def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
     node.promise_pool("No CPU is taken", pool)
 
 
-@_static(
-    "memory/best-effort-runs-too-large",
-    "Under best-effort a container runs whose memory needs two NUMA nodes",
-)
+@_static()
 def best_effort_runs_too_large(node: LockstepNode) -> None:
-    """It has its CPU."""
+    """Under best-effort a container runs whose memory needs two NUMA nodes.
+    It has its CPU."""
     _boot(node, _BEST_EFFORT)
     run(node, _pod("a", 150))
     node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
@@ -234,23 +226,19 @@ _INIT: Final = with_mebibytes(exclusive("init", 1, kind=Kind.INIT), 100)
 _WITH_INIT: Final = guaranteed_of("a", [_INIT, with_mebibytes(exclusive("c", 1), 100)])
 
 
-@_static(
-    "memory/pod-scope-counts-every-container",
-    "Under scope pod a pod is refused whose containers together need more memory than a NUMA node",
-    capabilities=_REFUSED,
-)
+@_static(capabilities=_REFUSED)
 def pod_scope_counts_every_container(node: LockstepNode) -> None:
-    """Each of them alone would fit."""
+    """Under scope pod a pod is refused whose containers together need more memory than a
+    NUMA node.
+    Each of them alone would fit."""
     _boot(node, _SINGLE, scope="pod")
     promise_refused(node, node.apply(_TWO_OF_64_MIB), "TopologyAffinityError")
 
 
-@_static(
-    "memory/container-scope-parts-containers",
-    "Under scope container each container lies in a NUMA node that has room for its memory",
-)
+@_static()
 def container_scope_parts_containers(node: LockstepNode) -> None:
-    """The first NUMA node has room for one of two."""
+    """Under scope container each container lies in a NUMA node that has room for its memory.
+    The first NUMA node has room for one of two."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
     run(node, _TWO_OF_64_MIB)
@@ -258,25 +246,21 @@ def container_scope_parts_containers(node: LockstepNode) -> None:
     promise_lies_in(node, far, "a", 1, "c2")
 
 
-@_static(
-    "memory/init-memory-is-used-again",
-    "An app container uses the memory of its pod's init container again, and the CPUs beside it",
-    source=REUSE,
-)
+@_static(source=REUSE)
 def init_memory_is_used_again(node: LockstepNode) -> None:
-    """No NUMA node has room for both."""
+    """An app container uses the memory of its pod's init container again, and the CPUs
+    beside it.
+    No NUMA node has room for both."""
     _boot(node, _SINGLE, roomy=[far_node(node)])
     run_in(node, far_node(node), _WITH_INIT)
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
 
 
-@_static(
-    "memory/device-elsewhere-is-refused",
-    "Under single-numa-node a container is refused whose memory and device lie in two NUMA nodes",
-    source=MANAGER, capabilities=(*_REFUSED, Capability.DEVICES),
-)  # fmt: skip
+@_static(source=MANAGER, capabilities=(*_REFUSED, Capability.DEVICES))
 def device_elsewhere_is_refused(node: LockstepNode) -> None:
-    """Each NUMA node has CPUs. The same pod without a device runs where its memory fits."""
+    """Under single-numa-node a container is refused whose memory and device lie in two NUMA
+    nodes.
+    Each NUMA node has CPUs. The same pod without a device runs where its memory fits."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first])
     nic = "pinproof.invalid/nic"
@@ -289,25 +273,21 @@ def device_elsewhere_is_refused(node: LockstepNode) -> None:
 # -- coming and going ------------------------------------------------------------------------------
 
 
-@_static(
-    "memory/deletion-returns-memory",
-    "The memory of a deleted pod serves the next pod, with CPUs beside it",
-)
+@_static()
 def deletion_returns_memory(node: LockstepNode) -> None:
-    """One NUMA node has room for one of them."""
+    """The memory of a deleted pod serves the next pod, with CPUs beside it.
+    One NUMA node has room for one of them."""
     _boot(node, _SINGLE, roomy=[far_node(node)])
     node.apply(_pod("before", 100))
     node.delete("before", passing=True)
     run_in(node, far_node(node), _pod("a", 100))
 
 
-@_static(
-    "memory/runtime-is-asked-for-the-nodes",
-    "The runtime is asked to bind a container's memory to the NUMA nodes that it was given from",
-    capabilities=(*_SEEN, Capability.CALLS),
-)
+@_static(capabilities=(*_SEEN, Capability.CALLS))
 def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
-    """As cpuset.mems: one NUMA node of a Guaranteed pod, both that have room where the memory of
+    """The runtime is asked to bind a container's memory to the NUMA nodes that it was given
+    from.
+    As cpuset.mems: one NUMA node of a Guaranteed pod, both that have room where the memory of
     one does not do, and none of a Burstable pod."""
     first, far = first_node(node), far_node(node)
     _boot(node, _BEST_EFFORT, roomy=[first, far])
@@ -323,13 +303,10 @@ def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
     node.promise_cpus("The memory is bound to both", what, nodes, bound & nodes)
 
 
-@_static(
-    "memory/restart-keeps-cpus",
-    "A running pod with memory of its own keeps its CPUs over a restart of the kubelet",
-    capabilities=_RESTARTED,
-)
+@_static(capabilities=_RESTARTED)
 def restart_keeps_cpus(node: LockstepNode) -> None:
-    """Another pod was deleted before it, so there is a NUMA node with a lower id and room."""
+    """A running pod with memory of its own keeps its CPUs over a restart of the kubelet.
+    Another pod was deleted before it, so there is a NUMA node with a lower id and room."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
     node.apply(_pod("gap", 100))
@@ -342,13 +319,10 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
     node.promise_cpus("It has its CPUs", "CPUs of a/c", held, node.taken("a"))
 
 
-@_static(
-    "memory/restart-keeps-memory",
-    "After a restart of the kubelet a running pod's memory is given to no other pod",
-    capabilities=_RESTARTED,
-)
+@_static(capabilities=_RESTARTED)
 def restart_keeps_memory(node: LockstepNode) -> None:
-    """That pod has no CPUs of its own, and its memory is in the last NUMA node. It could move to
+    """After a restart of the kubelet a running pod's memory is given to no other pod.
+    That pod has no CPUs of its own, and its memory is in the last NUMA node. It could move to
     the first one, where another pod was deleted. The CPUs of the next pod lie there."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
@@ -370,36 +344,31 @@ def _gate_tried(node: LockstepNode) -> None:
 
 
 @_static(
-    "memory/gate-off-refuses-the-file",
-    "Once feature gate PodLevelResourceManagers was tried, the kubelet refuses the memory file",
     source=POD_LEVEL_MANAGERS, since="1.36", until="1.36",
     capabilities=(*_RESTARTED, Capability.CONFIGURE, Capability.START_ERROR),
 )  # fmt: skip
 def gate_off_refuses_the_file(node: LockstepNode) -> None:
-    """No pod has exclusive CPUs, so only the memory manager writes its file in between. The refusal
+    """Once feature gate PodLevelResourceManagers was tried, the kubelet refuses the memory
+    file.
+    No pod has exclusive CPUs, so only the memory manager writes its file in between. The refusal
     says which file is to be deleted."""
     _gate_tried(node)
     node.promise_refusal("checkpoint is corrupted", "/var/lib/kubelet/memory_manager_state")
 
 
-@_static(
-    "memory/gate-off-keeps-the-file",
-    "Once feature gate PodLevelResourceManagers was tried, the kubelet reads the memory file",
-    source=POD_LEVEL_MANAGERS, since="1.37", capabilities=(*_RESTARTED, Capability.CONFIGURE),
-)  # fmt: skip
+@_static(source=POD_LEVEL_MANAGERS, since="1.37", capabilities=(*_RESTARTED, Capability.CONFIGURE))
 def gate_off_keeps_the_file(node: LockstepNode) -> None:
-    """Memory that the file names is given to no other pod."""
+    """Once feature gate PodLevelResourceManagers was tried, the kubelet reads the memory
+    file.
+    Memory that the file names is given to no other pod."""
     _gate_tried(node)
     run_in(node, first_node(node), _pod("a", 100))
 
 
-@_static(
-    "memory/restart-refuses-ended-init-container",
-    "A restarted kubelet refuses a running pod whose init container had memory",
-    source=INIT_RESTART, capabilities=(*_REFUSED, Capability.RESTART),
-)  # fmt: skip
+@_static(source=INIT_RESTART, capabilities=(*_REFUSED, Capability.RESTART))
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
-    """A known defect: the memory manager no longer knows the init container. It allocates memory
+    """A restarted kubelet refuses a running pod whose init container had memory.
+    A known defect: the memory manager no longer knows the init container. It allocates memory
     for it a second time, beside the memory that the app container holds. No release mends it."""
     _boot(node, _SINGLE, roomy=[first_node(node)])
     run(node, _WITH_INIT)

@@ -15,7 +15,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
@@ -37,7 +37,8 @@ _MERGED: Final = code(
 _NIC: Final = "pinproof.invalid/nic"
 _SEEN: Final = (Capability.DEVICES, Capability.CPUSETS)
 _two: Final = partial(
-    scenario,
+    promised,
+    area="devices",
     source=TOPOLOGY_POLICIES,
     since="1.20",
     needs=Needs(numa_nodes=2, numa_cores=2, even=True),
@@ -45,7 +46,12 @@ _two: Final = partial(
 )
 #: Four NUMA nodes of 32 CPUs each, two of which are reserved in the first one.
 _four: Final = partial(
-    scenario, source=_MERGED, since="1.36", capabilities=_SEEN, machine="2s-4n-64c-smt2"
+    promised,
+    area="devices",
+    source=_MERGED,
+    since="1.36",
+    capabilities=_SEEN,
+    machine="2s-4n-64c-smt2",
 )
 _row: Final = partial(row, enter=_four)
 
@@ -76,12 +82,11 @@ def _promise_all_of(node: LockstepNode, *numa: int) -> None:
     node.promise_that(not missing, rule, what, "(none)", missing)
 
 
-@_two(
-    "devices/node-with-enough-of-them-is-taken",
-    "Under restricted CPUs lie in the NUMA node that has all devices that their container requests",
-)
+@_two()
 def node_with_enough_of_them_is_taken(node: LockstepNode) -> None:
-    """The first NUMA node has one device and the last one has two. Both together could serve as
+    """Under restricted CPUs lie in the NUMA node that has all devices that their container
+    requests.
+    The first NUMA node has one device and the last one has two. Both together could serve as
     well, and are not preferred."""
     require_few_nodes(node)
     far = far_node(node)
@@ -90,12 +95,10 @@ def node_with_enough_of_them_is_taken(node: LockstepNode) -> None:
     promise_lies_in(node, far, "a", 2)
 
 
-@_two(
-    "devices/shared-container-uses-two-nodes",
-    "Under restricted a container without CPUs of its own gets devices of two NUMA nodes",
-)
+@_two()
 def shared_container_uses_two_nodes(node: LockstepNode) -> None:
-    """Each of them has one, so both are the fewest that can serve. The CPU manager has no
+    """Under restricted a container without CPUs of its own gets devices of two NUMA nodes.
+    Each of them has one, so both are the fewest that can serve. The CPU manager has no
     preference for such a container, and runs it on the shared pool."""
     require_few_nodes(node)
     _boot(node, "restricted", {first_node(node): 1, far_node(node): 1})
@@ -136,12 +139,11 @@ _row(
 )
 
 
-@_four(
-    "devices/best-effort-needs-two-nodes-of-them",
-    "Where devices need two NUMA nodes best-effort takes CPUs of the first two that will do",
-)
+@_four()
 def best_effort_needs_two_nodes_of_them(node: LockstepNode) -> None:
-    """Three devices, of which NUMA nodes 0 and 2 have one each and NUMA node 3 has two. NUMA nodes
+    """Where devices need two NUMA nodes best-effort takes CPUs of the first two that will
+    do.
+    Three devices, of which NUMA nodes 0 and 2 have one each and NUMA node 3 has two. NUMA nodes
     0 and 2 are the first of as many as are needed. NUMA node 0 alone has a CPU too few, since two
     are reserved."""
     _boot(node, "best-effort", {0: 1, 2: 1, 3: 2})

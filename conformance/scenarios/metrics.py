@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import documentation, issue, tests
 from reference.cpumanager.metrics import (
@@ -21,6 +23,8 @@ from reference.cpumanager.metrics import (
     REQUESTS,
 )
 from reference.steps import AskMetrics, Kind, KubeletConfig
+
+_metrics: Final = partial(promised, area="metrics")
 
 PINNING = documentation(
     "Kubernetes Metrics Reference: kubelet_cpu_manager_pinning_requests_total",
@@ -45,13 +49,11 @@ def _whole_cores(node: LockstepNode) -> KubeletConfig:
     return replace(config, policy_options={"full-pcpus-only": "true"})
 
 
-@scenario(
-    "metrics/requests-are-counted",
-    "The kubelet counts the requests for exclusive CPUs, and no shared container among them",
-    PINNING, since="1.26", needs=Needs(free=3), capabilities=_ASKS,
-)  # fmt: skip
+@_metrics(PINNING, since="1.26", needs=Needs(free=3), capabilities=_ASKS)
 def requests_are_counted(node: LockstepNode) -> None:
-    """Once for each container, and no error while all can be met."""
+    """The kubelet counts the requests for exclusive CPUs, and no shared container among
+    them.
+    Once for each container, and no error while all can be met."""
     node.boot()
     promise_counts(node, "A kubelet starts with none", {REQUESTS: 0, ERRORS: 0})
     node.apply(best_effort("shared"))
@@ -59,28 +61,27 @@ def requests_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "Each container is counted", {REQUESTS: 2, ERRORS: 0})
 
 
-@scenario(
-    "metrics/refusals-are-counted",
-    "The kubelet counts a request that it refuses as a request and as an error",
+@_metrics(
     UPSTREAM, since="1.26", needs=Needs(free=4, smt=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
 )  # fmt: skip
 def refusals_are_counted(node: LockstepNode) -> None:
-    """One CPU under full-pcpus-only, where a physical core has more. The next pod is met."""
+    """The kubelet counts a request that it refuses as a request and as an error.
+    One CPU under full-pcpus-only, where a physical core has more. The next pod is met."""
     node.boot_with(guaranteed("odd", 1), config=_whole_cores(node))
     promise_counts(node, "It is counted twice", {REQUESTS: 1, ERRORS: 1})
     node.apply(guaranteed("even", node.topology.cpus_per_core))
     promise_counts(node, "The next is a request alone", {REQUESTS: 2, ERRORS: 1})
 
 
-@scenario(
-    "metrics/alignment-is-counted",
-    "Under full-pcpus-only the kubelet counts containers on whole physical cores, and refusals",
+@_metrics(
     UPSTREAM, since="1.33", needs=Needs(free=4, smt=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
 )  # fmt: skip
 def alignment_is_counted(node: LockstepNode) -> None:
-    """Both counters are there from the start."""
+    """Under full-pcpus-only the kubelet counts containers on whole physical cores, and
+    refusals.
+    Both counters are there from the start."""
     node.boot(_whole_cores(node))
     promise_counts(node, "A kubelet starts with none", {ALIGNED: 0, MISALIGNED: 0})
     node.apply(guaranteed("even", node.topology.cpus_per_core))
@@ -89,13 +90,11 @@ def alignment_is_counted(node: LockstepNode) -> None:
     promise_counts(node, "A refusal is counted", {ALIGNED: 1, MISALIGNED: 1})
 
 
-@scenario(
-    "metrics/gauges-follow-the-cpus",
-    "The gauges of the shared pool and of exclusive CPUs follow a pod, and return when it goes",
-    UPSTREAM, since="1.32", needs=Needs(free=3), capabilities=_ASKS,
-)  # fmt: skip
+@_metrics(UPSTREAM, since="1.32", needs=Needs(free=3), capabilities=_ASKS)
 def gauges_follow_the_cpus(node: LockstepNode) -> None:
-    """The pool is counted in thousandths of a CPU, and without the reserved CPUs."""
+    """The gauges of the shared pool and of exclusive CPUs follow a pod, and return when it
+    goes.
+    The pool is counted in thousandths of a CPU, and without the reserved CPUs."""
     node.boot()
     free = len(node.free)
     before = {POOL: free * 1000, EXCLUSIVE: 0}
@@ -107,13 +106,10 @@ def gauges_follow_the_cpus(node: LockstepNode) -> None:
     promise_counts(node, "All are free again", before)
 
 
-@scenario(
-    "metrics/gauges-drift-over-init-containers",
-    "Up to 1.37 the gauges count CPUs that an init container has lent as taken for ever",
-    DRIFT, since="1.32", until="1.37", needs=Needs(free=2), capabilities=_ASKS,
-)  # fmt: skip
+@_metrics(DRIFT, since="1.32", until="1.37", needs=Needs(free=2), capabilities=_ASKS)
 def gauges_drift_over_init_containers(node: LockstepNode) -> None:
-    """A defect: they are counted for the init container and for the app container, and return
+    """Up to 1.37 the gauges count CPUs that an init container has lent as taken for ever.
+    A defect: they are counted for the init container and for the app container, and return
     once. The state file is right all the while."""
     node.boot()
     free = len(node.free)
@@ -125,14 +121,14 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
     promise_counts(node, "One is counted too many", {POOL: (free - 1) * 1000, EXCLUSIVE: 1})
 
 
-@scenario(
-    "metrics/admissions-are-counted",
-    "The Topology Manager counts the pods that it is asked about, and those that it refuses",
+@_metrics(
     TOPOLOGY_UPSTREAM, since="1.27", needs=Needs(numa_nodes=2, numa_cores=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
 )  # fmt: skip
 def admissions_are_counted(node: LockstepNode) -> None:
-    """Under single-numa-node, one CPU more than a NUMA node has is refused."""
+    """The Topology Manager counts the pods that it is asked about, and those that it
+    refuses.
+    Under single-numa-node, one CPU more than a NUMA node has is refused."""
     node.boot(aligning(node, "single-numa-node"))
     promise_counts(node, "A kubelet starts with none", {ADMISSIONS: 0, ADMISSION_ERRORS: 0})
     node.apply(guaranteed("fits", 1))
@@ -141,13 +137,13 @@ def admissions_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "A refusal is both", {ADMISSIONS: 2, ADMISSION_ERRORS: 1})
 
 
-@scenario(
-    "metrics/uncore-caches-are-counted",
-    "The kubelet counts a container whose CPUs have one uncore cache, and none that spans several",
-    UPSTREAM, since="1.33", needs=Needs(free=4, uncore_caches=2, even=True), capabilities=_ASKS,
-)  # fmt: skip
+@_metrics(
+    UPSTREAM, since="1.33", needs=Needs(free=4, uncore_caches=2, even=True), capabilities=_ASKS
+)
 def uncore_caches_are_counted(node: LockstepNode) -> None:
-    """Whether or not prefer-align-cpus-by-uncorecache is on. One CPU has one cache; all that are
+    """The kubelet counts a container whose CPUs have one uncore cache, and none that spans
+    several.
+    Whether or not prefer-align-cpus-by-uncorecache is on. One CPU has one cache; all that are
     left have several."""
     node.boot()
     promise_counts(node, "A kubelet starts with none", {IN_ONE_CACHE: 0})

@@ -8,7 +8,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.metrics import TOPOLOGY_UPSTREAM, UPSTREAM, promise_counts
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
@@ -18,7 +18,8 @@ from reference.steps import AskMetrics, Kind
 
 _CONFIGURES: Final = (Capability.METRICS, Capability.CONFIGURE)
 _of_two_nodes: Final = partial(
-    scenario,
+    promised,
+    area="metrics",
     source=TOPOLOGY_UPSTREAM,
     since="1.36",
     needs=Needs(numa_nodes=2, numa_cores=2, even=True),
@@ -35,14 +36,14 @@ def _promise_sources(node: LockstepNode, rule: str, expected: dict[str, int]) ->
         node.promise_equal(rule, name, float(value), found)
 
 
-@scenario(
-    "metrics/sources-are-counted",
-    "The kubelet counts the containers that were given CPUs of the node, and those that were not",
-    POD_LEVEL_MANAGERS, since="1.36", needs=Needs(free=4, smt=2, even=True),
+@promised(
+    POD_LEVEL_MANAGERS, area="metrics", since="1.36", needs=Needs(free=4, smt=2, even=True),
     capabilities=_CONFIGURES,
 )  # fmt: skip
 def sources_are_counted(node: LockstepNode) -> None:
-    """With feature gate PodLevelResourceManagers. One CPU under full-pcpus-only is refused, and the
+    """The kubelet counts the containers that were given CPUs of the node, and those that
+    were not.
+    With feature gate PodLevelResourceManagers. One CPU under full-pcpus-only is refused, and the
     Topology Manager counts that, too."""
     aligned = managed(node, scope="container")
     node.boot(replace(aligned, policy_options={"full-pcpus-only": "true"}))
@@ -55,12 +56,10 @@ def sources_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "So many admissions, and so long", counts)
 
 
-@_of_two_nodes(
-    "metrics/single-numa-containers-are-counted",
-    "Under single-numa-node the kubelet counts containers on one NUMA node, and refusals",
-)
+@_of_two_nodes()
 def single_numa_containers_are_counted(node: LockstepNode) -> None:
-    """Under scope container."""
+    """Under single-numa-node the kubelet counts containers on one NUMA node, and refusals.
+    Under scope container."""
     node.boot_with(guaranteed("fits", 1, 1), config=aligning(node, "single-numa-node"))
     promise_counts(node, "Two containers fit", {metrics.ALIGNED_CONTAINERS: 2})
     node.apply(guaranteed("wide", len(node.cpus) // node.topology.num_numa_nodes + 1))
@@ -68,36 +67,30 @@ def single_numa_containers_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "One does not", counts)
 
 
-@_of_two_nodes(
-    "metrics/single-numa-pods-are-counted",
-    "Under single-numa-node and scope pod the kubelet counts pods on one NUMA node, and refusals",
-)
+@_of_two_nodes()
 def single_numa_pods_are_counted(node: LockstepNode) -> None:
-    """However many containers a pod has."""
+    """Under single-numa-node and scope pod the kubelet counts pods on one NUMA node, and
+    refusals.
+    However many containers a pod has."""
     node.boot_with(guaranteed("fits", 1, 1), config=aligning(node, "single-numa-node", scope="pod"))
     promise_counts(node, "One pod fits", {metrics.ALIGNED_PODS: 1})
     node.apply(guaranteed("wide", len(node.cpus) // node.topology.num_numa_nodes + 1))
     promise_counts(node, "One does not", {metrics.ALIGNED_PODS: 1, metrics.MISALIGNED_PODS: 1})
 
 
-@_of_two_nodes(
-    "metrics/restricted-counts-no-alignment",
-    "Under restricted the kubelet does not count what lies on one NUMA node",
-)
+@_of_two_nodes()
 def restricted_counts_no_alignment(node: LockstepNode) -> None:
-    """It promises none: a container may need several NUMA nodes."""
+    """Under restricted the kubelet does not count what lies on one NUMA node.
+    It promises none: a container may need several NUMA nodes."""
     node.boot_with(guaranteed("fits", 1), config=aligning(node, "restricted", scope="pod"))
     seen = (node.ask(AskMetrics()).metrics or {}).get(metrics.ALIGNED_PODS, 0.0)
     node.promise_equal("It is not counted", metrics.ALIGNED_PODS, 0.0, seen)
 
 
-@scenario(
-    "metrics/pods-with-cpus-as-a-whole-are-counted",
-    "The gauges follow a pod that has CPUs as a whole, and return when it goes",
-    UPSTREAM, since="1.36", needs=ROOM, capabilities=_CONFIGURES,
-)  # fmt: skip
+@promised(UPSTREAM, area="metrics", since="1.36", needs=ROOM, capabilities=_CONFIGURES)
 def pods_with_cpus_as_a_whole_are_counted(node: LockstepNode) -> None:
-    """Its allocation is counted once for each of its containers."""
+    """The gauges follow a pod that has CPUs as a whole, and return when it goes.
+    Its allocation is counted once for each of its containers."""
     node.boot(managed(node))
     free = len(node.free)
     setup = [shared("setup", kind=Kind.INIT), exclusive("first", 1, kind=Kind.INIT)]

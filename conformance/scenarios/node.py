@@ -8,13 +8,18 @@ skipped with what is missing. How much each does to a node follows from its capa
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, guaranteed
-from conformance.scenario import Capability, Level, Needs, Source, scenario
+from conformance.scenario import Capability, Level, Needs, Source, promised
 from conformance.scenarios import sources
 from conformance.scenarios.outcomes import restart_with
 from reference import CPUSet
 from reference.steps import KubeletConfig, RestartRuntime
+
+_node: Final = partial(promised, area="node")
 
 _KERNEL = "https://docs.kernel.org/admin-guide"
 
@@ -67,13 +72,10 @@ def _promise_all_in_state(node: LockstepNode, rule: str, cpus: CPUSet) -> None:
     node.promise_cpus(rule, "exclusive CPUs and shared pool", cpus, seen)
 
 
-@scenario(
-    "node/tasks-run-where-they-are-pinned",
-    "Tasks run on the exclusive CPUs of their container, and all others stay off them",
-    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=_SEES,
-)  # fmt: skip
+@_node(sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=_SEES)
 def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
-    """Read from the kernel: the effective cpuset of the container's cgroup, the affinity of every
+    """Tasks run on the exclusive CPUs of their container, and all others stay off them.
+    Read from the kernel: the effective cpuset of the container's cgroup, the affinity of every
     task in it, and the CPUs on which they were seen to run while they spun."""
     node.boot_with(guaranteed("a", 2), best_effort("shared"))
     node.spin()
@@ -89,38 +91,33 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     node.promise_cpus("They ran elsewhere", "CPUs that shared/c ran on", ran_on - held, ran_on)
 
 
-@scenario(
-    "node/exclusive-cpus-have-no-quota",
-    "A container with exclusive CPUs has no CFS quota, and one without keeps its own",
+@_node(
     QUOTA, level=Level.CORE, since="1.33", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS],
 )  # fmt: skip
 def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
-    """A quota would throttle a container that uses all of its CPUs."""
+    """A container with exclusive CPUs has no CFS quota, and one without keeps its own.
+    A quota would throttle a container that uses all of its CPUs."""
     node.boot_with(guaranteed("a", 1), burstable("b", request="100m", limit="500m"))
     node.promise_equal("It has no quota", "CFS quota a/c", None, node.quota("a"))
     node.promise_equal("The other has one", "CFS quota b/c", 50_000, node.quota("b"))
 
 
-@scenario(
-    "node/exclusive-cpus-keep-their-quota",
-    "Up to 1.32 a container with exclusive CPUs has a CFS quota of just as many CPUs",
-    QUOTA, until="1.32", needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS],
-)  # fmt: skip
+@_node(QUOTA, until="1.32", needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS])
 def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
-    """The documentation said otherwise for years."""
+    """Up to 1.32 a container with exclusive CPUs has a CFS quota of just as many CPUs.
+    The documentation said otherwise for years."""
     node.boot_with(guaranteed("a", 2))
     node.promise_equal("It has a quota", "CFS quota a/c", 200_000, node.quota("a"))
 
 
-@scenario(
-    "node/pod-of-exclusive-cpus-has-no-quota",
-    "The cgroup of a pod whose container has exclusive CPUs has no CFS quota either",
+@_node(
     QUOTA, since="1.33", needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.POD_CGROUP],
 )  # fmt: skip
 def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
-    """A quota of the pod throttles every container in it, whatever their own cgroups say. A pod
+    """The cgroup of a pod whose container has exclusive CPUs has no CFS quota either.
+    A quota of the pod throttles every container in it, whatever their own cgroups say. A pod
     without exclusive CPUs has a quota of all its limits, which shows that quotas are seen."""
     node.boot_with(
         guaranteed("a", 1), guaranteed("mixed", 1, "500m"), guaranteed("fractions", "300m", "100m")
@@ -130,26 +127,24 @@ def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     _promise_pod_quota(node, "A pod without exclusive CPUs has one", "fractions", 40_000)
 
 
-@scenario(
-    "node/pod-of-exclusive-cpus-keeps-its-quota",
-    "Up to 1.32 the cgroup of a pod with exclusive CPUs has a CFS quota of all its limits",
+@_node(
     QUOTA, until="1.32", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.POD_CGROUP],
 )  # fmt: skip
 def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
-    """As its containers have theirs."""
+    """Up to 1.32 the cgroup of a pod with exclusive CPUs has a CFS quota of all its limits.
+    As its containers have theirs."""
     node.boot_with(guaranteed("a", 1, "500m"))
     _promise_pod_quota(node, "It has a quota", "a", 150_000)
 
 
-@scenario(
-    "node/quota-changed-by-hand-stays",
-    "No reconcile round removes a CFS quota that was set by hand on a container",
+@_node(
     sources.RECONCILE, needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS, Capability.TAMPER],
 )  # fmt: skip
 def quota_changed_by_hand_stays(node: LockstepNode) -> None:
-    """The kubelet sends cpusets and nothing else, so such a quota throttles the container until its
+    """No reconcile round removes a CFS quota that was set by hand on a container.
+    The kubelet sends cpusets and nothing else, so such a quota throttles the container until its
     pod is made anew."""
     node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
@@ -159,14 +154,13 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@scenario(
-    "node/killed-container-keeps-its-cpus",
-    "A container that is killed and started again keeps its exclusive CPUs",
+@_node(
     sources.RESTARTS, level=Level.CORE, needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
 )  # fmt: skip
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
-    """The state is kept by pod and container name, so it holds for the new container too."""
+    """A container that is killed and started again keeps its exclusive CPUs.
+    The state is kept by pod and container name, so it holds for the new container too."""
     node.boot_with(guaranteed("a", 2), best_effort("shared"))
     held = node.taken("a")
     node.kill_container("a")
@@ -174,14 +168,13 @@ def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_cpuset("The others stay off", "shared", node.cpus - held)
 
 
-@scenario(
-    "node/forced-deletion-leaks-nothing",
-    "The CPUs of a pod that is deleted by force return to the shared pool",
+@_node(
     sources.STALE_STATE, level=Level.CORE, needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
 )  # fmt: skip
 def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
-    """Its sandbox and containers are killed behind the kubelet's back while its manifest goes."""
+    """The CPUs of a pod that is deleted by force return to the shared pool.
+    Its sandbox and containers are killed behind the kubelet's back while its manifest goes."""
     node.boot_with(best_effort("shared"))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 2))
@@ -190,14 +183,13 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     node.promise_cpuset("Shared containers have it", "shared", whole)
 
 
-@scenario(
-    "node/runtime-restart-keeps-cpus",
-    "Exclusive CPUs outlive a restart of the container runtime",
+@_node(
     sources.KEP, level=Level.CORE, needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.RUNTIME],
 )  # fmt: skip
 def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
-    """Containers keep running, and later pods get their CPUs as before."""
+    """Exclusive CPUs outlive a restart of the container runtime.
+    Containers keep running, and later pods get their CPUs as before."""
     node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
     node.to_runtime(RestartRuntime())
@@ -207,14 +199,12 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@scenario(
-    "node/daemon-reload-keeps-cpusets",
-    "Pinned and shared containers keep their cpusets when systemd reads its units again",
-    DAEMON_RELOAD, level=Level.CORE, needs=Needs(free=2),
-    capabilities=[*_SEES, Capability.SERVICES],
-)  # fmt: skip
+@_node(
+    DAEMON_RELOAD, level=Level.CORE, needs=Needs(free=2), capabilities=[*_SEES, Capability.SERVICES]
+)
 def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
-    """Systemd writes the cpusets of its units again: those that the runtime set last, also for
+    """Pinned and shared containers keep their cpusets when systemd reads its units again.
+    Systemd writes the cpusets of its units again: those that the runtime set last, also for
     shared containers whose cpuset has changed since they started."""
     node.boot_with(best_effort("shared"), guaranteed("a", 2))
     held = node.taken("a")
@@ -223,14 +213,13 @@ def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
     _promise_affinity(node, "Shared containers stay off", "shared", node.cpus - held)
 
 
-@scenario(
-    "node/restart-repairs-a-cpuset-changed-by-hand",
-    "The kubelet's next start repairs a cpuset that was written into the cgroup by hand",
+@_node(
     sources.RECONCILE, since="1.22", needs=Needs(free=2),
     capabilities=[*_SEES, Capability.TAMPER, Capability.SERVICES, Capability.RESTART],
 )  # fmt: skip
 def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
-    """Until then the container runs on the CPUs that were written by hand. A daemon-reload may
+    """The kubelet's next start repairs a cpuset that was written into the cgroup by hand.
+    Until then the container runs on the CPUs that were written by hand. A daemon-reload may
     repair it earlier, since systemd writes the cpuset that the runtime set last."""
     node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
@@ -244,14 +233,14 @@ def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@scenario(
-    "node/policy-change-crash-loops",
-    "Changed from policy none to static, the kubelet crash-loops until its state file is removed",
+@_node(
     sources.CHANGING_POLICY, level=Level.CORE,
     capabilities=[*_RECOVERS, Capability.CONFIGURE, Capability.SERVICES],
 )  # fmt: skip
 def policy_change_crash_loops(node: LockstepNode) -> None:
-    """The service manager starts the kubelet again and again, and each start logs the reason."""
+    """Changed from policy none to static, the kubelet crash-loops until its state file is
+    removed.
+    The service manager starts the kubelet again and again, and each start logs the reason."""
     static = node.default_config()
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=static.reserved_system_cpus))
     restart_with(node, static)
@@ -269,14 +258,14 @@ def _spare(node: LockstepNode) -> CPUSet:
     return CPUSet([max(node.free - CPUSet([0]))])
 
 
-@scenario(
-    "node/start-with-a-cpu-offline-is-refused",
-    "With a CPU offline the kubelet does not start; with the CPU back it starts and loses nothing",
+@_node(
     sources.CPUS_CHANGED, level=Level.CORE, needs=Needs(free=3),
     capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
 )  # fmt: skip
 def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
-    """The state file names the CPU, and the machine lacks it."""
+    """With a CPU offline the kubelet does not start; with the CPU back it starts and loses
+    nothing.
+    The state file names the CPU, and the machine lacks it."""
     node.boot_with(guaranteed("a", 1))
     held, whole = node.taken("a"), node.cpus
     spare = _spare(node)
@@ -289,14 +278,13 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@scenario(
-    "node/offline-cpu-and-recovery",
-    "With a CPU permanently offline the kubelet starts once its state file is removed",
+@_node(
     sources.CPUS_CHANGED, needs=Needs(free=3, cores=3),
     capabilities=[*_SEES, *_RECOVERS, Capability.HOTPLUG],
 )  # fmt: skip
 def offline_cpu_and_recovery(node: LockstepNode) -> None:
-    """Remove the file, start the kubelet: the pod is pinned again, on CPUs that are there. The
+    """With a CPU permanently offline the kubelet starts once its state file is removed.
+    Remove the file, start the kubelet: the pod is pinned again, on CPUs that are there. The
     whole last physical core goes, so that the others stay of one size."""
     node.boot_with(guaranteed("a", 1))
     gone = node.topology.with_siblings(CPUSet([max(node.topology.details)]))
@@ -311,13 +299,11 @@ def offline_cpu_and_recovery(node: LockstepNode) -> None:
     _promise_kept(node, "a", node.taken("a"))
 
 
-@scenario(
-    "node/offline-cpu-comes-back-to-its-container",
-    "A container runs on fewer CPUs while one of them is offline, and gets it back afterwards",
-    CPUSET_V2, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG],
-)  # fmt: skip
+@_node(CPUSET_V2, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG])
 def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
-    """The kubelet does not notice. The kernel keeps the configured cpuset, and its effective part
+    """A container runs on fewer CPUs while one of them is offline, and gets it back
+    afterwards.
+    The kubelet does not notice. The kernel keeps the configured cpuset, and its effective part
     is what is online."""
     node.boot_with(guaranteed("a", 2))
     held = node.taken("a")
@@ -329,13 +315,11 @@ def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@scenario(
-    "node/all-cpus-offline-lose-exclusivity",
-    "A container whose CPUs are all offline runs on its parent's; the state file is unchanged",
-    HOTPLUG, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG],
-)  # fmt: skip
+@_node(HOTPLUG, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG])
 def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
-    """State file and cpuset.cpus stay as they were. Only the effective cpuset and the affinity of
+    """A container whose CPUs are all offline runs on its parent's; the state file is
+    unchanged.
+    State file and cpuset.cpus stay as they were. Only the effective cpuset and the affinity of
     the tasks show the change. Once the CPUs are back, the container is pinned again."""
     node.boot_with(guaranteed("a", 1))
     held = node.taken("a")
@@ -349,13 +333,13 @@ def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@scenario(
-    "node/cpu-upgrade-and-recovery",
-    "Booted with more CPUs the kubelet refuses its old state file, and starts once it is removed",
-    sources.CPUS_CHANGED, needs=Needs(free=2), capabilities=[*_SEES, *_RECOVERS, Capability.REBOOT],
-)  # fmt: skip
+@_node(
+    sources.CPUS_CHANGED, needs=Needs(free=2), capabilities=[*_SEES, *_RECOVERS, Capability.REBOOT]
+)
 def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
-    """The incident that this project began with, on a machine that really has other CPUs after its
+    """Booted with more CPUs the kubelet refuses its old state file, and starts once it is
+    removed.
+    The incident that this project began with, on a machine that really has other CPUs after its
     boot, and how to recover."""
     larger = node.larger()
     node.boot()
@@ -372,14 +356,13 @@ def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     _promise_all_in_state(node, "Every CPU of the new machine is in the state", node.cpus)
 
 
-@scenario(
-    "node/pod-resources-report-exclusive-cpus",
-    "The pod-resources socket reports the exclusive CPUs of each container, and no others",
+@_node(
     POD_RESOURCES, since="1.23", needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )  # fmt: skip
 def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
-    """Monitoring and the placement of devices rely on these answers. They equal the state file and
+    """The pod-resources socket reports the exclusive CPUs of each container, and no others.
+    Monitoring and the placement of devices rely on these answers. They equal the state file and
     the cgroup. A container in the shared pool is listed without CPUs, and a deleted pod is not
     listed."""
     node.boot()
@@ -401,14 +384,13 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     node.promise_pod_resources("The other stays", "b", kept)
 
 
-@scenario(
-    "node/pod-resources-report-the-shared-pool",
-    "Up to 1.22 the pod-resources socket reports the shared pool for each shared container",
+@_node(
     POD_RESOURCES_OF_POOL, since="1.20", until="1.22", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )  # fmt: skip
 def pod_resources_report_the_shared_pool(node: LockstepNode) -> None:
-    """A reader could not distinguish exclusive CPUs from shared ones."""
+    """Up to 1.22 the pod-resources socket reports the shared pool for each shared container.
+    A reader could not distinguish exclusive CPUs from shared ones."""
     node.boot()
     node.ask()
     node.apply(best_effort("shared"))

@@ -9,7 +9,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.entering import core, refused
 from conformance.scenarios.optional import NO_GATES, promise_whole_cores, with_options
@@ -31,9 +31,13 @@ _SHARED_BY_TWO: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
 
 
 _full_pcpus: Final = partial(
-    scenario, source=sources.FULL_PCPUS, since="1.22", needs=Needs(smt=2, cores=3, even=True)
+    promised,
+    area="options",
+    source=sources.FULL_PCPUS,
+    since="1.22",
+    needs=Needs(smt=2, cores=3, even=True),
 )
-_strict: Final = partial(scenario, source=sources.STRICT, since="1.32")
+_strict: Final = partial(promised, area="options", source=sources.STRICT, since="1.32")
 
 
 def _boot_full_pcpus(node: LockstepNode, reserved: CPUSet | None = None) -> int:
@@ -71,13 +75,10 @@ def _promise_even(node: LockstepNode, cpus: CPUSet) -> None:
 # -- full-pcpus-only -----------------------------------------------------------------------------
 
 
-@_full_pcpus(
-    "options/full-pcpus-partial-core-is-rejected",
-    "Under full-pcpus-only a request that is not a multiple of a core is rejected",
-    level=Level.CORE, needs=Needs(smt=2, even=True), capabilities=[Capability.REJECTIONS],
-)  # fmt: skip
+@_full_pcpus(level=Level.CORE, needs=Needs(smt=2, even=True), capabilities=[Capability.REJECTIONS])
 def full_pcpus_partial_core_is_rejected(node: LockstepNode) -> None:
-    """One thread alone would leave its sibling to another container."""
+    """Under full-pcpus-only a request that is not a multiple of a core is rejected.
+    One thread alone would leave its sibling to another container."""
     per_core = _boot_full_pcpus(node)
     node.apply(guaranteed("a", 1))
     _promise_smt_error(
@@ -85,13 +86,10 @@ def full_pcpus_partial_core_is_rejected(node: LockstepNode) -> None:
     )
 
 
-@_full_pcpus(
-    "options/full-pcpus-gives-whole-cores",
-    "Under full-pcpus-only a container has its cores for itself",
-    level=Level.CORE,
-)
+@_full_pcpus(level=Level.CORE)
 def full_pcpus_gives_whole_cores(node: LockstepNode) -> None:
-    """The sibling of a single reserved CPU is free, and still no part of a request."""
+    """Under full-pcpus-only a container has its cores for itself.
+    The sibling of a single reserved CPU is free, and still no part of a request."""
     per_core = _boot_full_pcpus(node, reserved=CPUSet([min(node.cpus)]))
     for name in ("a", "b"):
         taken = take(node, name, per_core)
@@ -99,13 +97,10 @@ def full_pcpus_gives_whole_cores(node: LockstepNode) -> None:
         node.promise_equal("The pod has a core", f"size of {name}/c", per_core, len(taken))
 
 
-@_full_pcpus(
-    "options/full-pcpus-splits-no-core",
-    "Under full-pcpus-only a request that fits only by splitting a core is rejected",
-    since="1.27", capabilities=[Capability.REJECTIONS],
-)  # fmt: skip
+@_full_pcpus(since="1.27", capabilities=[Capability.REJECTIONS])
 def full_pcpus_splits_no_core(node: LockstepNode) -> None:
-    """One thread of each of two cores is reserved, so their siblings do not count as free."""
+    """Under full-pcpus-only a request that fits only by splitting a core is rejected.
+    One thread of each of two cores is reserved, so their siblings do not count as free."""
     first, second, *_ = node.topology.core_masks.values()
     reserved = CPUSet(min(CPUSet.of_mask(mask)) for mask in (first, second))
     per_core = _boot_full_pcpus(node, reserved)
@@ -121,13 +116,11 @@ def full_pcpus_splits_no_core(node: LockstepNode) -> None:
     promise_whole_cores(node, node.taken("b"))
 
 
-@_full_pcpus(
-    "options/full-pcpus-judges-each-container",
-    "Under full-pcpus-only one container that would share a core has its whole pod rejected",
-    capabilities=[Capability.REJECTIONS],
-)
+@_full_pcpus(capabilities=[Capability.REJECTIONS])
 def full_pcpus_judges_each_container(node: LockstepNode) -> None:
-    """The first container asks for a whole core, the second for one CPU more. What the first was
+    """Under full-pcpus-only one container that would share a core has its whole pod
+    rejected.
+    The first container asks for a whole core, the second for one CPU more. What the first was
     given returns."""
     per_core, whole = _boot_full_pcpus(node), node.view.shared_pool
     status = node.apply(guaranteed("a", per_core, per_core + 1))
@@ -136,13 +129,10 @@ def full_pcpus_judges_each_container(node: LockstepNode) -> None:
     node.promise_pool("Every CPU returns", whole)
 
 
-@_full_pcpus(
-    "options/full-pcpus-ignores-shared-containers",
-    "Under full-pcpus-only a container without exclusive CPUs may ask for any amount",
-    capabilities=[Capability.CPUSETS],
-)
+@_full_pcpus(capabilities=[Capability.CPUSETS])
 def full_pcpus_ignores_shared_containers(node: LockstepNode) -> None:
-    """A Burstable pod with one CPU, and a fraction beside a whole core."""
+    """Under full-pcpus-only a container without exclusive CPUs may ask for any amount.
+    A Burstable pod with one CPU, and a fraction beside a whole core."""
     per_core = _boot_full_pcpus(node)
     for pod in (burstable("b", request="1", limit="2"), guaranteed("a", per_core, "1500m")):
         status = node.apply(pod)
@@ -152,13 +142,11 @@ def full_pcpus_ignores_shared_containers(node: LockstepNode) -> None:
         node.promise_on_pool("It runs on the shared pool", pod_name, name)
 
 
-@_full_pcpus(
-    "options/full-pcpus-splits-reserved-cores",
-    "Up to 1.26 full-pcpus-only gives out the siblings of reserved CPUs as if they were a core",
-    source=sources.SPLIT_CORES, until="1.26",
-)  # fmt: skip
+@_full_pcpus(source=sources.SPLIT_CORES, until="1.26")
 def full_pcpus_splits_reserved_cores(node: LockstepNode) -> None:
-    """A known defect: of several cores one CPU each is reserved. A request for as many CPUs as a
+    """Up to 1.26 full-pcpus-only gives out the siblings of reserved CPUs as if they were a
+    core.
+    A known defect: of several cores one CPU each is reserved. A request for as many CPUs as a
     core has gets CPUs of more than one core."""
     per_core = node.topology.cpus_per_core
     cores = [CPUSet.of_mask(mask) for mask in node.topology.core_masks.values()][:per_core]
@@ -171,13 +159,12 @@ def full_pcpus_splits_reserved_cores(node: LockstepNode) -> None:
 
 
 @_full_pcpus(
-    "options/full-pcpus-restart-refuses-what-runs",
-    "Under full-pcpus-only a full node's pods are refused after a restart of the kubelet",
     source=sources.SMT_AFTER_RESTART, since="1.27", until="1.36",
     capabilities=[Capability.REJECTIONS, Capability.RESTART],
 )  # fmt: skip
 def full_pcpus_restart_refuses_what_runs(node: LockstepNode) -> None:
-    """A known defect: for a pod that already holds its CPUs, the kubelet requires the same number
+    """Under full-pcpus-only a full node's pods are refused after a restart of the kubelet.
+    A known defect: for a pod that already holds its CPUs, the kubelet requires the same number
     of free CPUs again. It ends the containers of a pod that it refuses."""
     for name in _fill_and_restart(node):
         status = status_of(node, name)
@@ -186,13 +173,13 @@ def full_pcpus_restart_refuses_what_runs(node: LockstepNode) -> None:
 
 
 @_full_pcpus(
-    "options/full-pcpus-restart-keeps-what-runs",
-    "Under full-pcpus-only a full node's pods keep their CPUs over a restart of the kubelet",
     source=sources.SMT_AFTER_RESTART, level=Level.CORE, since="1.37",
     capabilities=[Capability.RESTART, Capability.CPUSETS],
 )  # fmt: skip
 def full_pcpus_restart_keeps_what_runs(node: LockstepNode) -> None:
-    """What a container holds needs no free CPUs."""
+    """Under full-pcpus-only a full node's pods keep their CPUs over a restart of the
+    kubelet.
+    What a container holds needs no free CPUs."""
     for name, held in _fill_and_restart(node).items():
         node.promise_cpus("Its entry is as before", f"CPUs of {name}/c", held, node.taken(name))
         node.promise_cpuset("It never moved", name, held)
@@ -209,24 +196,18 @@ def _fill_and_restart(node: LockstepNode) -> dict[str, CPUSet]:
 # -- distribute-cpus-across-numa -----------------------------------------------------------------
 
 
-@core(
-    "options/numa-distribution-is-even",
-    "A request that needs two NUMA nodes is spread over them evenly",
-    sources.ACROSS_NUMA, since="1.23", needs=_SHARED_BY_TWO,
-)  # fmt: skip
+@core(sources.ACROSS_NUMA, area="options", since="1.23", needs=_SHARED_BY_TWO)
 def numa_distribution_is_even(node: LockstepNode) -> None:
-    """Rather than filling one and taking the rest from the other."""
+    """A request that needs two NUMA nodes is spread over them evenly.
+    Rather than filling one and taking the rest from the other."""
     node.boot(with_options(node, "distribute-cpus-across-numa"))
     _promise_even(node, take(node, "a", _shared_by_two(node)))
 
 
-@scenario(
-    "options/numa-distribution-of-whole-cores",
-    "Spread over NUMA nodes under full-pcpus-only, a request is still made of whole cores",
-    sources.ACROSS_NUMA, since="1.23", needs=replace(_SHARED_BY_TWO, smt=2),
-)  # fmt: skip
+@promised(sources.ACROSS_NUMA, area="options", since="1.23", needs=replace(_SHARED_BY_TWO, smt=2))
 def numa_distribution_of_whole_cores(node: LockstepNode) -> None:
-    """Both options together: half of each node, and no core shared."""
+    """Spread over NUMA nodes under full-pcpus-only, a request is still made of whole cores.
+    Both options together: half of each node, and no core shared."""
     node.boot(with_options(node, "distribute-cpus-across-numa", "full-pcpus-only"))
     _promise_even(node, take(node, "a", _shared_by_two(node)))
     promise_whole_cores(node, node.taken("a"))
@@ -237,14 +218,14 @@ _HALF_CORES: Final = CPUSet([7, 34, 44, 64])
 _INTERLEAVED: Final = "2s-4n-40c-smt2-interleaved"
 
 
-@scenario(
-    "options/numa-distribution-may-hang",
-    "Where half cores are left over, a request that is spread over NUMA nodes may hang the kubelet",
-    sources.ENDLESS_SEARCH, since="1.23", until="1.37", machine=_INTERLEAVED,
+@promised(
+    sources.ENDLESS_SEARCH, area="options", since="1.23", until="1.37", machine=_INTERLEAVED,
     capabilities=[Capability.RESTART],
 )  # fmt: skip
 def numa_distribution_may_hang(node: LockstepNode) -> None:
-    """A known defect: the kubelet gives NUMA nodes with free CPUs a share of whole cores, even if
+    """Where half cores are left over, a request that is spread over NUMA nodes may hang the
+    kubelet.
+    A known defect: the kubelet gives NUMA nodes with free CPUs a share of whole cores, even if
     they have no free whole core, and searches for ever. It handles no other pod until it is stopped
     and the pod's manifest is removed. After that it runs as before. A kubelet that finishes gives
     the pod whole cores without a reserved CPU."""
@@ -268,13 +249,12 @@ def numa_distribution_may_hang(node: LockstepNode) -> None:
 
 
 @core(
-    "options/across-cores-takes-one-thread-each",
-    "Under distribute-cpus-across-cores CPUs are taken from as many cores as possible",
-    sources.ACROSS_CORES, since="1.31",
+    sources.ACROSS_CORES, area="options", since="1.31",
     needs=Needs(smt=2, numa_cores=3, even=True, far_siblings=True),
 )  # fmt: skip
 def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
-    """The kubelet chooses by CPU number, so the promise is stated for machines that number the
+    """Under distribute-cpus-across-cores CPUs are taken from as many cores as possible.
+    The kubelet chooses by CPU number, so the promise is stated for machines that number the
     first thread of every core before the second of any."""
     node.boot(with_options(node, "distribute-cpus-across-cores"))
     sockets = len(node.topology.socket_masks)
@@ -288,13 +268,12 @@ def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
 
 
 @core(
-    "options/uncore-alignment",
-    "A request that fits one uncore cache is kept within one",
-    sources.UNCORE_CACHE, since="1.32",
+    sources.UNCORE_CACHE, area="options", since="1.32",
     needs=Needs(uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
 )  # fmt: skip
 def uncore_alignment(node: LockstepNode) -> None:
-    """First a request as large as a cache, while the first cache is partly reserved; then a request
+    """A request that fits one uncore cache is kept within one.
+    First a request as large as a cache, while the first cache is partly reserved; then a request
     as large as a core."""
     topology = node.topology
     node.boot(with_options(node, "prefer-align-cpus-by-uncorecache"))
@@ -309,13 +288,10 @@ def uncore_alignment(node: LockstepNode) -> None:
 # -- strict-cpu-reservation ----------------------------------------------------------------------
 
 
-@_strict(
-    "options/strict-keeps-shared-containers-off",
-    "Under strict-cpu-reservation no container runs on reserved CPUs",
-    level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@_strict(level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS])
 def strict_keeps_shared_containers_off(node: LockstepNode) -> None:
-    """Shared containers run on what is neither reserved nor exclusive."""
+    """Under strict-cpu-reservation no container runs on reserved CPUs.
+    Shared containers run on what is neither reserved nor exclusive."""
     node.boot(with_options(node, "strict-cpu-reservation"))
     rule = "The shared container is off the reserved CPUs"
     node.apply(best_effort("shared"))
@@ -327,13 +303,10 @@ def strict_keeps_shared_containers_off(node: LockstepNode) -> None:
     node.promise_cpuset(rule, "shared", node.cpus - node.reserved)
 
 
-@_strict(
-    "options/strict-starts-again",
-    "Under strict-cpu-reservation the kubelet starts on the state file it left",
-    level=Level.CORE, needs=Needs(free=2),
-)  # fmt: skip
+@_strict(level=Level.CORE, needs=Needs(free=2))
 def strict_starts_again(node: LockstepNode) -> None:
-    """The CPUs that the file leaves out are the reserved ones, and nothing has changed."""
+    """Under strict-cpu-reservation the kubelet starts on the state file it left.
+    The CPUs that the file leaves out are the reserved ones, and nothing has changed."""
     node.boot(with_options(node, "strict-cpu-reservation"))
     held = take(node, "a", 1)
     node.stop()
@@ -343,13 +316,13 @@ def strict_starts_again(node: LockstepNode) -> None:
 
 
 @_strict(
-    "options/strict-empties-the-pool",
-    "Under strict-cpu-reservation exclusive CPUs may leave shared containers none of their own",
     source=sources.EMPTY_POOL, needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.RESTART, Capability.START_ERROR],
 )  # fmt: skip
 def strict_empties_the_pool(node: LockstepNode) -> None:
-    """A known defect: it breaks the promise that exclusive CPUs belong to one container alone. A
+    """Under strict-cpu-reservation exclusive CPUs may leave shared containers none of their
+    own.
+    A known defect: it breaks the promise that exclusive CPUs belong to one container alone. A
     request may take the last CPU of the shared pool. Running shared containers then stay on CPUs
     that are exclusive to another container. New shared containers run without a cpuset, and the
     kubelet does not start again."""
@@ -368,13 +341,11 @@ def strict_empties_the_pool(node: LockstepNode) -> None:
     node.promise_refusal("default cpuset cannot be empty")
 
 
-@_strict(
-    "options/strict-refuses-an-older-file",
-    "After strict-cpu-reservation is switched on the kubelet does not start on its old state file",
-    capabilities=[Capability.START_ERROR],
-)
+@_strict(capabilities=[Capability.START_ERROR])
 def strict_refuses_an_older_file(node: LockstepNode) -> None:
-    """The file says that shared containers run on reserved CPUs. Without it the kubelet starts."""
+    """After strict-cpu-reservation is switched on the kubelet does not start on its old
+    state file.
+    The file says that shared containers run on reserved CPUs. Without it the kubelet starts."""
     node.boot()
     restart_with(node, with_options(node, "strict-cpu-reservation"))
     node.promise_refusal(
@@ -388,13 +359,11 @@ def strict_refuses_an_older_file(node: LockstepNode) -> None:
     node.promise_cpus("The pool is without the reserved CPUs", "shared pool", rest, pool)
 
 
-@_strict(
-    "options/strict-switched-off-refuses-its-file",
-    "After strict-cpu-reservation is switched off the kubelet does not start on its old state file",
-    capabilities=[Capability.START_ERROR],
-)
+@_strict(capabilities=[Capability.START_ERROR])
 def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
-    """To switch it off, the node has to be drained too."""
+    """After strict-cpu-reservation is switched off the kubelet does not start on its old
+    state file.
+    To switch it off, the node has to be drained too."""
     node.boot(with_options(node, "strict-cpu-reservation"))
     restart_with(node, node.default_config())
     node.promise_refusal(

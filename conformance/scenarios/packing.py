@@ -9,7 +9,7 @@ from typing import Final
 from conformance.checks import cpu_difference
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import Level, Needs, scenario
+from conformance.scenario import Level, Needs, promised
 from conformance.scenarios.entering import row
 from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import TOPOLOGY_ORDER
@@ -33,7 +33,7 @@ def _take_whole(node: LockstepNode, what: str, masks: Mapping[int, int]) -> None
     _promise_whole(node, f"The CPUs are one whole {what}", take(node, "a", _size(masks)), masks)
 
 
-_packing: Final = partial(scenario, source=TOPOLOGY_ORDER)
+_packing: Final = partial(promised, area="packing", source=TOPOLOGY_ORDER)
 _core: Final = partial(_packing, level=Level.CORE)
 _whole: Final = partial(row, enter=_core)
 
@@ -47,13 +47,10 @@ _whole(
 )  # fmt: skip
 
 
-@_packing(
-    "packing/several-whole-cores",
-    "A request for a multiple of a core's threads takes whole physical cores",
-    since="1.9", needs=Needs(free=6, smt=2, even=True),
-)  # fmt: skip
+@_packing(since="1.9", needs=Needs(free=6, smt=2, even=True))
 def several_whole_cores(node: LockstepNode) -> None:
-    """Also beside a container that has taken single CPUs."""
+    """A request for a multiple of a core's threads takes whole physical cores.
+    Also beside a container that has taken single CPUs."""
     node.boot_with(guaranteed("single", 1))
     cores = node.topology.core_masks
     _promise_whole(
@@ -77,13 +74,11 @@ _whole(
 )  # fmt: skip
 
 
-@_packing(
-    "packing/spill-over",
-    "A request larger than a NUMA node takes one whole NUMA node and spills over with whole cores",
-    since="1.23", needs=Needs(numa_nodes=2, cores=4, even=True),
-)  # fmt: skip
+@_packing(since="1.23", needs=Needs(numa_nodes=2, cores=4, even=True))
 def spill_over(node: LockstepNode) -> None:
-    """The part that spills over is one physical core of another NUMA node."""
+    """A request larger than a NUMA node takes one whole NUMA node and spills over with whole
+    cores.
+    The part that spills over is one physical core of another NUMA node."""
     node.boot()
     numa, cores = node.topology.numa_masks, node.topology.core_masks
     taken = take(node, "a", _size(numa) + _size(cores))
@@ -95,13 +90,10 @@ def spill_over(node: LockstepNode) -> None:
     _promise_whole(node, "All CPUs are of whole physical cores", taken, cores)
 
 
-@_core(
-    "packing/single-cpus-share-a-core",
-    "Requests for single CPUs fill a physical core before they begin another",
-    since="1.22", needs=Needs(free=2, smt=2, even=True),
-)  # fmt: skip
+@_core(since="1.22", needs=Needs(free=2, smt=2, even=True))
 def single_cpus_share_a_core(node: LockstepNode) -> None:
-    """So whole cores are left for those that ask for them."""
+    """Requests for single CPUs fill a physical core before they begin another.
+    So whole cores are left for those that ask for them."""
     node.boot()
     cores = node.topology.core_ids(take(node, "a", 1) | take(node, "b", 1))
     node.promise_equal("Both CPUs are of one physical core", "cores in use", 1, len(cores))

@@ -7,7 +7,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.optional import aligning_with, with_options
@@ -20,20 +20,22 @@ from reference.steps import Kind
 _NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
 
 
-_numa: Final = partial(scenario, source=sources.ACROSS_NUMA, since="1.23", needs=_NODES)
-_own_cpus: Final = partial(scenario, source=sources.POD_LEVEL_MANAGERS, since="1.36", needs=ROOM)
+_numa: Final = partial(promised, source=sources.ACROSS_NUMA, since="1.23", needs=_NODES)
+_own_cpus: Final = partial(
+    promised, area="pod-level", source=sources.POD_LEVEL_MANAGERS, since="1.36", needs=ROOM
+)
 
 
 # -- what a pod asks for under scope pod ---------------------------------------------------------
 
 
 @_numa(
-    "topology/pod-scope-counts-init-beside-sidecars",
-    "Under scope pod an init container and the sidecars that run before it count together",
-    source=sources.SIDECARS_AND_HINTS, since="1.29", capabilities=[Capability.REJECTIONS],
+    area="topology", source=sources.SIDECARS_AND_HINTS, since="1.29",
+    capabilities=[Capability.REJECTIONS],
 )  # fmt: skip
 def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
-    """They run at the same time, and ask for one CPU more than a NUMA node has. With one CPU less
+    """Under scope pod an init container and the sidecars that run before it count together.
+    They run at the same time, and ask for one CPU more than a NUMA node has. With one CPU less
     they fit the second NUMA node, where no CPU is reserved."""
     node.boot(aligning(node, "single-numa-node", scope="pod"))
     size = len(node.cpus) // node.topology.num_numa_nodes
@@ -52,12 +54,12 @@ def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
 
 
 @_numa(
-    "topology/pod-scope-lacks-cpus",
-    "Under scope pod and best-effort a pod that asks for more than is free is refused",
-    source=sources.TOPOLOGY_SCOPES, since="1.20", capabilities=[Capability.REJECTIONS],
+    area="topology", source=sources.TOPOLOGY_SCOPES, since="1.20",
+    capabilities=[Capability.REJECTIONS],
 )  # fmt: skip
 def pod_scope_lacks_cpus(node: LockstepNode) -> None:
-    """For lack of CPUs. The CPUs of its first container, which alone would fit, are freed."""
+    """Under scope pod and best-effort a pod that asks for more than is free is refused.
+    For lack of CPUs. The CPUs of its first container, which alone would fit, are freed."""
     node.boot(aligning(node, "best-effort", scope="pod"))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 1, len(node.free)))
@@ -69,13 +71,10 @@ def pod_scope_lacks_cpus(node: LockstepNode) -> None:
 # -- distribute-cpus-across-numa and the Topology Manager ----------------------------------------
 
 
-@_numa(
-    "options/numa-distribution-lacks-cpus",
-    "Under distribute-cpus-across-numa a request for more than is free is refused",
-    capabilities=[Capability.REJECTIONS],
-)
+@_numa(area="options", capabilities=[Capability.REJECTIONS])
 def numa_distribution_lacks_cpus(node: LockstepNode) -> None:
-    """By one CPU. A request for all that is free is admitted."""
+    """Under distribute-cpus-across-numa a request for more than is free is refused.
+    By one CPU. A request for all that is free is admitted."""
     node.boot(with_options(node, "distribute-cpus-across-numa"))
     whole, free = node.view.shared_pool, node.free
     node.apply(guaranteed("a", len(free) + 1))
@@ -86,12 +85,10 @@ def numa_distribution_lacks_cpus(node: LockstepNode) -> None:
     node.promise_cpus("All that is free is given", "exclusive CPUs b/c", free, taken)
 
 
-@_numa(
-    "options/numa-distribution-follows-the-hint",
-    "Under single-numa-node distribute-cpus-across-numa gives CPUs of one NUMA node",
-)
+@_numa(area="options")
 def numa_distribution_follows_the_hint(node: LockstepNode) -> None:
-    """There is one NUMA node to distribute over."""
+    """Under single-numa-node distribute-cpus-across-numa gives CPUs of one NUMA node.
+    There is one NUMA node to distribute over."""
     node.boot(aligning_with(node, "single-numa-node", "distribute-cpus-across-numa"))
     size = len(node.cpus) // node.topology.num_numa_nodes
     numa = len(node.topology.numa_node_ids(take(node, "a", size)))
@@ -102,13 +99,10 @@ def numa_distribution_follows_the_hint(node: LockstepNode) -> None:
 # -- parts of a pod's own CPUs -------------------------------------------------------------------
 
 
-@_own_cpus(
-    "pod-level/sidecar-shares-the-rest-of-its-pod",
-    "A sidecar without CPUs of its own runs on what its pod's exclusive containers leave",
-    capabilities=[Capability.CPUSETS],
-)
+@_own_cpus(capabilities=[Capability.CPUSETS])
 def sidecar_shares_the_rest_of_its_pod(node: LockstepNode) -> None:
-    """As the app containers without CPUs of their own do."""
+    """A sidecar without CPUs of its own runs on what its pod's exclusive containers leave.
+    As the app containers without CPUs of their own do."""
     node.boot(managed(node))
     node.run(
         pod_of("a", 4, shared("proxy", kind=Kind.SIDECAR), exclusive("main", 2), shared("other"))
@@ -120,12 +114,10 @@ def sidecar_shares_the_rest_of_its_pod(node: LockstepNode) -> None:
     node.promise_cpus("They are not the exclusive ones", "a/main and rest", CPUSet(), both)
 
 
-@_own_cpus(
-    "pod-level/init-containers-stay-off-sidecars",
-    "Of a pod's own CPUs an init container gets none that a sidecar before it has",
-)
+@_own_cpus()
 def init_containers_stay_off_sidecars(node: LockstepNode) -> None:
-    """The sidecar runs beside it. The app container may have the init container's CPUs."""
+    """Of a pod's own CPUs an init container gets none that a sidecar before it has.
+    The sidecar runs beside it. The app container may have the init container's CPUs."""
     node.boot(managed(node))
     sidecar = exclusive("proxy", 1, kind=Kind.SIDECAR)
     setup = exclusive("setup", 3, kind=Kind.INIT)
@@ -136,13 +128,10 @@ def init_containers_stay_off_sidecars(node: LockstepNode) -> None:
     node.promise_cpus("None is of both", "CPUs of proxy and setup", CPUSet(), proxy & ended)
 
 
-@_own_cpus(
-    "pod-level/spare-cpus-outlast-a-restart",
-    "The kubelet starts again where a pod has CPUs that none of its containers has",
-    capabilities=[Capability.RESTART],
-)
+@_own_cpus(capabilities=[Capability.RESTART])
 def spare_cpus_outlast_a_restart(node: LockstepNode) -> None:
-    """The pod asks for one CPU more than its containers do. Up to 1.37 the kubelet then gives the
+    """The kubelet starts again where a pod has CPUs that none of its containers has.
+    The pod asks for one CPU more than its containers do. Up to 1.37 the kubelet then gives the
     pod other CPUs, and loses the first ones (issue 140989)."""
     node.boot(managed(node))
     pool = node.view.shared_pool

@@ -8,12 +8,13 @@ whole, of which exclusive containers take theirs and the others share what is le
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.outcomes import promise_rejected, promise_running, restart_with
 from conformance.scenarios.pod_level_parts import (
@@ -31,6 +32,8 @@ from reference.kubelet.pod_resources import WHOLE_POD
 from reference.steps import Kind, PodResources
 from reference.view import Phase, PodView
 
+_pod_level: Final = partial(promised, area="pod-level")
+
 _REFUSALS: Final = (Capability.REJECTIONS,)
 
 
@@ -43,52 +46,40 @@ def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str
 # -- without the managers ------------------------------------------------------------------------
 
 
-@scenario(
-    "pod-level/no-exclusive-cpus-by-default",
-    "By default no container of a pod with pod-level resources gets exclusive CPUs",
-    sources.POD_LEVEL, level=Level.CORE, since="1.34", needs=Needs(free=2),
-)  # fmt: skip
+@_pod_level(sources.POD_LEVEL, level=Level.CORE, since="1.34", needs=Needs(free=2))
 def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
-    """Though the pod is Guaranteed, and a container asks for a whole CPU of it."""
+    """By default no container of a pod with pod-level resources gets exclusive CPUs.
+    Though the pod is Guaranteed, and a container asks for a whole CPU of it."""
     node.boot_with(pod_of("a", 2, exclusive("main", 1), shared("side")))
     promise_no_exclusive_cpus(node, "a")
     status = node.view.pods["a"]
     node.promise_equal("The pod is Guaranteed", "QoS class of a", "Guaranteed", status.qos)
 
 
-@scenario(
-    "pod-level/restricted-admits-it-by-default",
-    "By default a pod with pod-level resources larger than any NUMA node is admitted",
-    sources.POD_LEVEL, since="1.34", needs=ROOM,
-)  # fmt: skip
+@_pod_level(sources.POD_LEVEL, since="1.34", needs=ROOM)
 def restricted_admits_it_by_default(node: LockstepNode) -> None:
-    """It asks for more than any NUMA node has; without exclusive CPUs there is no preference."""
+    """By default a pod with pod-level resources larger than any NUMA node is admitted.
+    It asks for more than any NUMA node has; without exclusive CPUs there is no preference."""
     node.boot(managed(node, "single-numa-node", on=False))
     count = len(node.cpus) // node.topology.num_numa_nodes + 1
     node.apply(pod_of("a", count, exclusive("main", count)))
     promise_no_exclusive_cpus(node, "a")
 
 
-@scenario(
-    "pod-level/empty-resources-make-best-effort",
-    "Empty pod-level resources make a pod BestEffort, whatever its containers ask for",
-    sources.POD_LEVEL_EMPTY, since="1.34", until="1.36", needs=Needs(free=2),
-)  # fmt: skip
+@_pod_level(sources.POD_LEVEL_EMPTY, since="1.34", until="1.36", needs=Needs(free=2))
 def empty_resources_make_best_effort(node: LockstepNode) -> None:
-    """A known defect: `resources: {}` requests nothing."""
+    """Empty pod-level resources make a pod BestEffort, whatever its containers ask for.
+    A known defect: `resources: {}` requests nothing."""
     node.boot_with(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
     promise_no_exclusive_cpus(node, "a")
     qos = node.view.pods["a"].qos
     node.promise_equal("The pod is BestEffort", "QoS class of a", "BestEffort", qos)
 
 
-@scenario(
-    "pod-level/empty-resources-are-ignored",
-    "Empty pod-level resources leave a pod's containers their exclusive CPUs",
-    sources.POD_LEVEL_EMPTY, level=Level.CORE, since="1.37", needs=Needs(free=2),
-)  # fmt: skip
+@_pod_level(sources.POD_LEVEL_EMPTY, level=Level.CORE, since="1.37", needs=Needs(free=2))
 def empty_resources_are_ignored(node: LockstepNode) -> None:
-    """The kubelet treats the pod as if its manifest had no pod-level resources."""
+    """Empty pod-level resources leave a pod's containers their exclusive CPUs.
+    The kubelet treats the pod as if its manifest had no pod-level resources."""
     node.boot_with(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
     promise_running(node, "a")
     node.promise_equal("The container has its CPUs", "size of a/c", 2, len(node.taken("a")))
@@ -97,13 +88,11 @@ def empty_resources_are_ignored(node: LockstepNode) -> None:
 # -- scope pod -----------------------------------------------------------------------------------
 
 
-@of_managers(
-    "pod-level/pod-scope-shares-one-pool",
-    "Under scope pod exclusive containers take CPUs of their pod's, and the others share the rest",
-    capabilities=[Capability.CPUSETS],
-)
+@of_managers(capabilities=[Capability.CPUSETS])
 def pod_scope_shares_one_pool(node: LockstepNode) -> None:
-    """All of the pod's CPUs lie in one NUMA node, and no other pod runs on them."""
+    """Under scope pod exclusive containers take CPUs of their pod's, and the others share
+    the rest.
+    All of the pod's CPUs lie in one NUMA node, and no other pod runs on them."""
     whole = node.boot(managed(node)).shared_pool
     node.run(pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
     main, rest = node.taken("a", "main"), node.taken("a", "one")
@@ -118,12 +107,10 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     node.promise_equal("They lie in one NUMA node", "NUMA nodes of a", 1, len(numa))
 
 
-@of_managers(
-    "pod-level/deletion-returns-the-pool",
-    "All CPUs that a pod got as a whole return when its last container is removed",
-)
+@of_managers()
 def deletion_returns_the_pool(node: LockstepNode) -> None:
-    """Also the CPUs that were exclusive to no container."""
+    """All CPUs that a pod got as a whole return when its last container is removed.
+    Also the CPUs that were exclusive to no container."""
     whole = node.boot(managed(node)).shared_pool
     node.apply(pod_of("a", 4, exclusive("main", 2)))
     node.apply(pod_of("b", 2, exclusive("main", 1), shared("side")))
@@ -134,12 +121,10 @@ def deletion_returns_the_pool(node: LockstepNode) -> None:
     node.promise_pool("All are back", whole)
 
 
-@of_managers(
-    "pod-level/init-containers-use-the-pool",
-    "An init container runs on its pod's pool, without the CPUs that sidecars keep",
-)
+@of_managers()
 def init_containers_use_the_pool(node: LockstepNode) -> None:
-    """An exclusive sidecar keeps its CPU; the shared init container after it runs on the rest, and
+    """An init container runs on its pod's pool, without the CPUs that sidecars keep.
+    An exclusive sidecar keeps its CPU; the shared init container after it runs on the rest, and
     so does the shared app container in the end."""
     node.boot(managed(node))
     containers = [
@@ -165,64 +150,53 @@ _FAILED: Final = "Pod Scope pod with pod-level resources failed admission"
 _NO_INIT: Final = "pod rejected, pod has shared init containers but no cpus available for them"
 
 
-@of_managers(
-    "pod-level/empty-shared-pool-is-refused",
-    "A pod whose exclusive containers leave its shared ones no CPU is refused",
-    capabilities=_REFUSALS,
-)
+@of_managers(capabilities=_REFUSALS)
 def empty_shared_pool_is_refused(node: LockstepNode) -> None:
-    """Otherwise they would run on all other containers' CPUs."""
+    """A pod whose exclusive containers leave its shared ones no CPU is refused.
+    Otherwise they would run on all other containers' CPUs."""
     node.boot(managed(node, "best-effort"))
     status = node.apply(pod_of("a", 2, exclusive("main", 2), shared("side")))
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_SHARED)
 
 
-@of_managers(
-    "pod-level/no-cpu-for-init-is-refused",
-    "A pod whose sidecars leave an init container no CPU is refused",
-    capabilities=_REFUSALS,
-)
+@of_managers(capabilities=_REFUSALS)
 def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
-    """The init container comes after the sidecar that takes all."""
+    """A pod whose sidecars leave an init container no CPU is refused.
+    The init container comes after the sidecar that takes all."""
     node.boot(managed(node, "best-effort"))
     containers = [exclusive("side", 2, kind=Kind.SIDECAR), shared("setup", kind=Kind.INIT)]
     status = node.apply(pod_of("a", 2, *containers, shared("main")))
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_INIT)
 
 
-@of_managers(
-    "pod-level/restricted-names-pod-level-resources",
-    "The Topology Manager's rejection of a pod with pod-level resources names them",
-    capabilities=_REFUSALS,
-)
+@of_managers(capabilities=_REFUSALS)
 def restricted_names_pod_level_resources(node: LockstepNode) -> None:
-    """The same pod as under best-effort: there are no NUMA nodes that could hold it."""
+    """The Topology Manager's rejection of a pod with pod-level resources names them.
+    The same pod as under best-effort: there are no NUMA nodes that could hold it."""
     node.boot(managed(node))
     status = node.apply(pod_of("a", 2, exclusive("main", 2), shared("side")))
     text = f"{_FAILED} under pod-scope topology manager"
     _promise_refused(node, status, "TopologyAffinityError", text)
 
 
-@of_managers(
-    "pod-level/odd-total-gets-nothing",
-    "A pod whose pod-level request is not a whole number of CPUs gets no exclusive CPUs",
-)
+@of_managers()
 def odd_total_gets_nothing(node: LockstepNode) -> None:
-    """Its exclusive container gets none either."""
+    """A pod whose pod-level request is not a whole number of CPUs gets no exclusive CPUs.
+    Its exclusive container gets none either."""
     node.boot(managed(node))
     whole = PodResources("2500m", "2500m", MEMORY, MEMORY)
     node.apply(replace(guaranteed_of("a", [exclusive("main", 2)]), resources=whole))
     promise_no_exclusive_cpus(node, "a")
 
 
-@scenario(
-    "pod-level/restart-takes-another-pool",
-    "After a restart a pod with CPUs as a whole is given others, and the first ones are lost",
+@_pod_level(
     sources.POD_LEVEL_RESTART, since="1.36", until="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.START_ERROR],
 )  # fmt: skip
 def restart_takes_another_pool(node: LockstepNode) -> None:
-    """A known defect: after that restart the kubelet starts again only without its state file. The
+    """After a restart a pod with CPUs as a whole is given others, and the first ones are
+    lost.
+    A known defect: after that restart the kubelet starts again only without its state file. The
     invariants cannot hold until then, so only the kubelet's last error is judged."""
     if node.release_has(Behaviour.POD_POOL_KEPT):
         raise DoesNotApply("needs a kubelet without the fix of issue 140989")
@@ -246,35 +220,27 @@ def _exclusive_alone(node: LockstepNode) -> None:
     node.promise_cpuset("It shares the pool", "a", node.cpus - main, "side")
 
 
-@of_managers(
-    "pod-level/container-scope-has-no-pool",
-    "Under scope container only exclusive containers of a pod with pod-level resources get CPUs",
-    capabilities=[Capability.CPUSETS],
-)
+@of_managers(capabilities=[Capability.CPUSETS])
 def container_scope_has_no_pool(node: LockstepNode) -> None:
-    """The rest of the pod's request is not reserved."""
+    """Under scope container only exclusive containers of a pod with pod-level resources get
+    CPUs.
+    The rest of the pod's request is not reserved."""
     node.boot(managed(node, scope="container"))
     _exclusive_alone(node)
 
 
-@of_managers(
-    "pod-level/policy-none-has-no-pool",
-    "Under policy none the scope does not matter to a pod with pod-level resources",
-    capabilities=[Capability.CPUSETS],
-)
+@of_managers(capabilities=[Capability.CPUSETS])
 def policy_none_has_no_pool(node: LockstepNode) -> None:
-    """It is treated as under scope container."""
+    """Under policy none the scope does not matter to a pod with pod-level resources.
+    It is treated as under scope container."""
     node.boot(managed(node, "none"))
     _exclusive_alone(node)
 
 
-@of_managers(
-    "pod-level/container-scope-refuses",
-    "Under scope container a pod with pod-level resources is refused with its own message",
-    capabilities=_REFUSALS,
-)
+@of_managers(capabilities=_REFUSALS)
 def container_scope_refuses(node: LockstepNode) -> None:
-    """A container asks for more than any NUMA node has."""
+    """Under scope container a pod with pod-level resources is refused with its own message.
+    A container asks for more than any NUMA node has."""
     node.boot(managed(node, "single-numa-node", scope="container"))
     count = len(node.cpus) // node.topology.num_numa_nodes + 1
     status = node.apply(pod_of("a", count, exclusive("main", count)))
@@ -285,27 +251,25 @@ def container_scope_refuses(node: LockstepNode) -> None:
 # -- the pod as a whole, restarts and the state file ---------------------------------------------
 
 
-@scenario(
-    "pod-level/full-pcpus-applies-to-the-pod",
-    "Under full-pcpus-only a pod with CPUs as a whole is judged by all that it asks for",
+@_pod_level(
     sources.POD_LEVEL_MANAGERS, since="1.36",
     needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True), capabilities=_REFUSALS,
 )  # fmt: skip
 def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
-    """Five CPUs are not whole cores, although the exclusive container asks for two."""
+    """Under full-pcpus-only a pod with CPUs as a whole is judged by all that it asks for.
+    Five CPUs are not whole cores, although the exclusive container asks for two."""
     node.boot(replace(managed(node), policy_options={"full-pcpus-only": "true"}))
     status = node.apply(pod_of("a", 5, exclusive("main", 2), shared("side")))
     promise_rejected(node, status, "SMTAlignmentError")
 
 
-@scenario(
-    "pod-level/restart-refuses-a-shared-pool",
-    "After a restart restricted refuses a pod that shares CPUs of its own",
+@_pod_level(
     sources.POD_LEVEL_RESTART, since="1.36", until="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.REJECTIONS],
 )  # fmt: skip
 def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
-    """A known defect: a shared container of the pod holds CPUs and requests none. So the pod seems
+    """After a restart restricted refuses a pod that shares CPUs of its own.
+    A known defect: a shared container of the pod holds CPUs and requests none. So the pod seems
     to hold another number of CPUs than it requests, and the Topology Manager refuses it. Its CPUs
     return to the shared pool."""
     if node.release_has(Behaviour.POD_POOL_KEPT):
@@ -325,26 +289,26 @@ def _gate_turned_off(node: LockstepNode) -> None:
     restart_with(node, managed(node, on=False))
 
 
-@scenario(
-    "pod-level/gate-off-refuses-the-state",
-    "Without feature gate PodLevelResourceManagers the kubelet refuses a state file made with it",
+@_pod_level(
     sources.POD_LEVEL_STATE, since="1.36", until="1.36", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CONFIGURE, Capability.START_ERROR],
 )  # fmt: skip
 def gate_off_refuses_the_state(node: LockstepNode) -> None:
-    """The file has version 3, which a kubelet reads only with that gate."""
+    """Without feature gate PodLevelResourceManagers the kubelet refuses a state file made
+    with it.
+    The file has version 3, which a kubelet reads only with that gate."""
     _gate_turned_off(node)
     node.promise_refusal("could not restore state from checkpoint")
 
 
-@scenario(
-    "pod-level/gate-off-keeps-the-state",
-    "Without feature gate PodLevelResourceManagers the kubelet reads a state file made with it",
+@_pod_level(
     sources.POD_LEVEL_STATE, since="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def gate_off_keeps_the_state(node: LockstepNode) -> None:
-    """Containers keep what they have; that the pod has it as a whole is forgotten."""
+    """Without feature gate PodLevelResourceManagers the kubelet reads a state file made with
+    it.
+    Containers keep what they have; that the pod has it as a whole is forgotten."""
     _gate_turned_off(node)
     node.promise_running("The kubelet starts")
     held = {name: len(cpus) for name, cpus in node.view.assignments.get("a", {}).items()}
@@ -359,39 +323,30 @@ def _limits_alone(node: LockstepNode) -> None:
     promise_running(node, "a")
 
 
-@scenario(
-    "pod-level/limits-are-requests-too",
-    "A pod with pod-level limits alone asks for as much",
-    sources.POD_LEVEL_LIMITS, since="1.36", until="1.36", needs=ROOM,
-)  # fmt: skip
+@_pod_level(sources.POD_LEVEL_LIMITS, since="1.36", until="1.36", needs=ROOM)
 def limits_are_requests_too(node: LockstepNode) -> None:
-    """The kubelet fills requests in, so the pod is Guaranteed and gets CPUs as a whole."""
+    """A pod with pod-level limits alone asks for as much.
+    The kubelet fills requests in, so the pod is Guaranteed and gets CPUs as a whole."""
     _limits_alone(node)
     qos = node.view.pods["a"].qos
     node.promise_equal("The pod is Guaranteed", "QoS class of a", "Guaranteed", qos)
     node.promise_equal("It has its CPUs", "CPUs of a/one", 4, len(node.taken("a", "one")))
 
 
-@scenario(
-    "pod-level/limits-alone-are-burstable",
-    "A static pod with pod-level limits and no requests is Burstable and gets no CPUs",
-    sources.POD_LEVEL_LIMITS, since="1.37", needs=ROOM,
-)  # fmt: skip
+@_pod_level(sources.POD_LEVEL_LIMITS, since="1.37", needs=ROOM)
 def limits_alone_are_burstable(node: LockstepNode) -> None:
-    """Only the API server fills in requests, and a static pod does not pass through it."""
+    """A static pod with pod-level limits and no requests is Burstable and gets no CPUs.
+    Only the API server fills in requests, and a static pod does not pass through it."""
     _limits_alone(node)
     promise_no_exclusive_cpus(node, "a")
     qos = node.view.pods["a"].qos
     node.promise_equal("The pod is Burstable", "QoS class of a", "Burstable", qos)
 
 
-@of_managers(
-    "pod-level/unequal-container-shares",
-    "A container whose CPU limit is above its request gets no exclusive CPUs of its pod",
-    capabilities=[Capability.CPUSETS],
-)
+@of_managers(capabilities=[Capability.CPUSETS])
 def unequal_container_shares(node: LockstepNode) -> None:
-    """The pod is Guaranteed by what it asks for as a whole. Only a container that is Guaranteed
+    """A container whose CPU limit is above its request gets no exclusive CPUs of its pod.
+    The pod is Guaranteed by what it asks for as a whole. Only a container that is Guaranteed
     itself is exclusive."""
     node.boot(managed(node))
     unequal = replace(exclusive("side", 1), cpu_limit="2")
@@ -414,14 +369,14 @@ def _reported_pool(node: LockstepNode) -> CPUSet:
     return node.taken("a", "one")
 
 
-@scenario(
-    "pod-level/pool-is-reported-of-the-pod",
-    "CPUs that a pod's containers share are reported of the pod, and of none of its containers",
+@_pod_level(
     sources.POD_LEVEL_POOL, since="1.37", needs=ROOM,
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )  # fmt: skip
 def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
-    """With feature gate PodLevelResourceManagers. The pod's CPUs are all of them, the exclusive
+    """CPUs that a pod's containers share are reported of the pod, and of none of its
+    containers.
+    With feature gate PodLevelResourceManagers. The pod's CPUs are all of them, the exclusive
     ones of its containers among them."""
     pool, main = _reported_pool(node), node.taken("a", "main")
     node.promise_pod_resources("The container has none of its own", "a", CPUSet(), "one")
@@ -429,13 +384,12 @@ def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
     node.promise_pod_resources("The pod has all", "a", pool | main, WHOLE_POD)
 
 
-@scenario(
-    "pod-level/pool-is-reported-as-exclusive",
-    "In 1.36 CPUs that a pod's containers share are reported as a container's own",
+@_pod_level(
     sources.POD_LEVEL_POOL, since="1.36", until="1.36", needs=ROOM,
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )  # fmt: skip
 def pool_is_reported_as_exclusive(node: LockstepNode) -> None:
-    """A defect, mended in 1.37: whoever reads it cannot tell them from exclusive CPUs."""
+    """In 1.36 CPUs that a pod's containers share are reported as a container's own.
+    A defect, mended in 1.37: whoever reads it cannot tell them from exclusive CPUs."""
     pool = _reported_pool(node)
     node.promise_pod_resources("They are reported as its own", "a", pool, "one")

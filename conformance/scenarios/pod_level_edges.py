@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, exclusive, guaranteed
-from conformance.scenario import Capability, scenario
+from conformance.scenario import Capability, promised
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import (
     ROOM,
@@ -23,13 +23,10 @@ from reference.view import Phase
 _QUOTAS: Final = (Capability.CPUSETS, Capability.CFS)
 
 
-@of_managers(
-    "pod-level/sidecar-without-cpus-is-refused",
-    "A pod whose exclusive container leaves a shared sidecar no CPU is refused",
-    capabilities=[Capability.REJECTIONS],
-)
+@of_managers(capabilities=[Capability.REJECTIONS])
 def sidecar_without_cpus_is_refused(node: LockstepNode) -> None:
-    """The sidecar is the only container that shares."""
+    """A pod whose exclusive container leaves a shared sidecar no CPU is refused.
+    The sidecar is the only container that shares."""
     node.boot(managed(node, "best-effort"))
     side = shared("side", kind=Kind.SIDECAR)
     status = node.apply(pod_of("a", 2, side, exclusive("main", 2)))
@@ -37,12 +34,10 @@ def sidecar_without_cpus_is_refused(node: LockstepNode) -> None:
     node.promise_equal("Why", "reason", "EmptyPodSharedPoolError", status.reason)
 
 
-@of_managers(
-    "pod-level/too-large-a-pod-is-refused",
-    "A pod that asks for more CPUs as a whole than are left is refused and takes none",
-)
+@of_managers()
 def too_large_a_pod_is_refused(node: LockstepNode) -> None:
-    """Best-effort asks for NUMA nodes, and refuses no pod that lacks them."""
+    """A pod that asks for more CPUs as a whole than are left is refused and takes none.
+    Best-effort asks for NUMA nodes, and refuses no pod that lacks them."""
     whole = node.boot(managed(node, "best-effort")).shared_pool
     pod = pod_of("a", len(node.free) + 1, shared("one"), shared("two"))
     status = node.apply(pod)
@@ -50,12 +45,10 @@ def too_large_a_pod_is_refused(node: LockstepNode) -> None:
     node.promise_pool("It takes no CPU", whole)
 
 
-@of_managers(
-    "pod-level/pods-without-it-are-as-before",
-    "With the gate on and scope pod, a pod without pod-level resources gets CPUs as ever",
-)
+@of_managers()
 def pods_without_it_are_as_before(node: LockstepNode) -> None:
-    """Its containers have CPUs of their own, in one NUMA node, and keep them over a restart."""
+    """With the gate on and scope pod, a pod without pod-level resources gets CPUs as ever.
+    Its containers have CPUs of their own, in one NUMA node, and keep them over a restart."""
     node.boot_with(guaranteed("a", 1, 1), best_effort("shared"), config=managed(node))
     promise_running(node, "a")
     held = dict(node.view.assignments["a"])
@@ -64,13 +57,11 @@ def pods_without_it_are_as_before(node: LockstepNode) -> None:
     node.promise_equal("It keeps them", "CPUs of a", held, dict(node.view.assignments["a"]))
 
 
-@of_managers(
-    "pod-level/only-exclusive-containers-lose-quotas",
-    "With the gate on a container with exclusive CPUs has no CFS quota, and one that shares has",
-    capabilities=_QUOTAS,
-)
+@of_managers(capabilities=_QUOTAS)
 def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
-    """In a pod with CPUs as a whole, and in pods without. A container that shares its pod's CPUs
+    """With the gate on a container with exclusive CPUs has no CFS quota, and one that shares
+    has.
+    In a pod with CPUs as a whole, and in pods without. A container that shares its pod's CPUs
     holds an entry in the state file, and has the quota of its limit or that of its pod."""
     node.boot(managed(node))
     unequal = Container("some", cpu_request="500m", cpu_limit="1500m")
@@ -90,13 +81,11 @@ def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
             node.promise_equal("As it shares or not", f"CFS quota of {owner}", quota, seen)
 
 
-@scenario(
-    "pod-level/containers-have-no-hint-by-default",
-    "By default a container of such a pod is admitted though it asks for more than a NUMA node has",
-    POD_LEVEL, since="1.34", needs=ROOM,
-)  # fmt: skip
+@promised(POD_LEVEL, area="pod-level", since="1.34", needs=ROOM)
 def containers_have_no_hint_by_default(node: LockstepNode) -> None:
-    """Under scope container single-numa-node admits it: without exclusive CPUs it has no
+    """By default a container of such a pod is admitted though it asks for more than a NUMA
+    node has.
+    Under scope container single-numa-node admits it: without exclusive CPUs it has no
     preference."""
     node.boot(managed(node, "single-numa-node", scope="container", on=False))
     count = len(node.cpus) // node.topology.num_numa_nodes + 1

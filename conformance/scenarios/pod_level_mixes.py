@@ -59,12 +59,11 @@ row(
 )  # fmt: skip
 
 
-@_of_managers(
-    "pod-level/exclusive-containers-use-all",
-    "Under scope pod exclusive containers that ask for all CPUs of their pod get all of them",
-)
+@_of_managers()
 def exclusive_containers_use_all(node: LockstepNode) -> None:
-    """No container shares, so nothing has to be left."""
+    """Under scope pod exclusive containers that ask for all CPUs of their pod get all of
+    them.
+    No container shares, so nothing has to be left."""
     whole = node.boot(managed(node)).shared_pool
     node.run(pod_of("a", 3, exclusive("one", 1), exclusive("two", 2)))
     one, two = node.taken("a", "one"), node.taken("a", "two")
@@ -75,12 +74,10 @@ def exclusive_containers_use_all(node: LockstepNode) -> None:
     node.promise_cpus("No more CPUs have left the pool", "pool", left, node.view.shared_pool)
 
 
-@_of_managers(
-    "pod-level/shared-containers-have-cpus-of-their-pod",
-    "Under scope pod a Guaranteed pod of shared containers alone has CPUs of its own",
-)
+@_of_managers()
 def shared_containers_have_cpus_of_their_pod(node: LockstepNode) -> None:
-    """Its containers run on all of them, and no other pod does."""
+    """Under scope pod a Guaranteed pod of shared containers alone has CPUs of its own.
+    Its containers run on all of them, and no other pod does."""
     whole = node.boot(managed(node)).shared_pool
     node.run(pod_of("a", 2, shared("one"), shared("two")))
     own = node.cpuset("a", "one")
@@ -89,12 +86,10 @@ def shared_containers_have_cpus_of_their_pod(node: LockstepNode) -> None:
     node.promise_cpus("No other pod has them", "pool", whole - own, node.view.shared_pool)
 
 
-@_of_managers(
-    "pod-level/several-pods-have-cpus-apart",
-    "Under scope pod the CPUs of several pods with pod-level resources are disjoint",
-)
+@_of_managers()
 def several_pods_have_cpus_apart(node: LockstepNode) -> None:
-    """Three pods of shared containers; the second is deleted, and a fourth takes its place."""
+    """Under scope pod the CPUs of several pods with pod-level resources are disjoint.
+    Three pods of shared containers; the second is deleted, and a fourth takes its place."""
     whole = node.boot(managed(node)).shared_pool
     for name in ("a", "b", "c"):
         node.apply(pod_of(name, 2, shared("one"), shared("two")))
@@ -111,24 +106,20 @@ def several_pods_have_cpus_apart(node: LockstepNode) -> None:
     node.promise_cpus("The pool has the rest", "pool", whole - used, node.view.shared_pool)
 
 
-@_of_managers(
-    "pod-level/container-scope-leaves-shared-pods-shared",
-    "Under scope container a Guaranteed pod of shared containers alone gets no CPUs",
-)
+@_of_managers()
 def container_scope_leaves_shared_pods_shared(node: LockstepNode) -> None:
-    """Only a container that is Guaranteed itself gets CPUs there."""
+    """Under scope container a Guaranteed pod of shared containers alone gets no CPUs.
+    Only a container that is Guaranteed itself gets CPUs there."""
     node.boot(managed(node, scope="container"))
     node.apply(pod_of("a", 2, shared("one"), shared("two")))
     promise_no_exclusive_cpus(node, "a")
     node.promise_on_pool(_ON_POOL, "a", "one", "two")
 
 
-@_of_managers(
-    "pod-level/container-scope-needs-no-rest",
-    "Under scope container exclusive containers may use up all that their pod asks for",
-)
+@_of_managers()
 def container_scope_needs_no_rest(node: LockstepNode) -> None:
-    """Its shared containers run on the shared pool of the node, so none is left without a CPU.
+    """Under scope container exclusive containers may use up all that their pod asks for.
+    Its shared containers run on the shared pool of the node, so none is left without a CPU.
     Under scope pod such a pod is refused."""
     node.boot(managed(node, scope="container"))
     node.run(pod_of("a", 2, exclusive("main", 2), shared("side")))
@@ -137,12 +128,10 @@ def container_scope_needs_no_rest(node: LockstepNode) -> None:
     node.promise_on_pool(_ON_POOL, "a", "side")
 
 
-@_of_managers(
-    "pod-level/container-scope-reuses-init-cpus",
-    "Under scope container app containers reuse the CPUs of their pod's init containers",
-)
+@_of_managers()
 def container_scope_reuses_init_cpus(node: LockstepNode) -> None:
-    """As in a pod without pod-level resources. A sidecar keeps its own."""
+    """Under scope container app containers reuse the CPUs of their pod's init containers.
+    As in a pod without pod-level resources. A sidecar keeps its own."""
     node.boot(managed(node, scope="container"))
     first = [exclusive("setup", 2, kind=Kind.INIT), exclusive("proxy", 1, kind=Kind.SIDECAR)]
     node.run(pod_of("a", 4, *first, exclusive("main", 2), shared("side")))
@@ -155,12 +144,10 @@ def container_scope_reuses_init_cpus(node: LockstepNode) -> None:
     node.promise_on_pool(_ON_POOL, "a", "side")
 
 
-@_of_managers(
-    "pod-level/container-scope-leaves-unequal-containers-shared",
-    "Under scope container a container whose CPU limit is above its request gets no CPUs",
-)
+@_of_managers()
 def container_scope_leaves_unequal_containers_shared(node: LockstepNode) -> None:
-    """Though its pod is Guaranteed by its pod-level resources."""
+    """Under scope container a container whose CPU limit is above its request gets no CPUs.
+    Though its pod is Guaranteed by its pod-level resources."""
     node.boot(managed(node, scope="container"))
     unequal = replace(exclusive("side", 1), cpu_limit="2")
     node.run(pod_of("a", 4, exclusive("main", 2), unequal))

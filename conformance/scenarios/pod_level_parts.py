@@ -8,7 +8,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed_of
-from conformance.scenario import Needs, scenario
+from conformance.scenario import Needs, promised
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
@@ -18,7 +18,9 @@ MEMORY: Final = "256Mi"
 ROOM: Final = Needs(numa_nodes=2, free=8, numa_cores=4, even=True)
 
 #: A scenario of what comes with feature gate PodLevelResourceManagers.
-of_managers: Final = partial(scenario, source=POD_LEVEL_MANAGERS, since="1.36", needs=ROOM)
+of_managers: Final = partial(
+    promised, area="pod-level", source=POD_LEVEL_MANAGERS, since="1.36", needs=ROOM
+)
 
 
 def managed(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Needs, Source, scenario
+from conformance.scenario import Capability, Needs, Source, promised
 from conformance.scenarios.sources import address, documentation, pull
 from reference import CPUSet
 from reference.steps import AskAllocatable, AskPodResources, Kind, KubeletConfig, RestartPolicy
+
+_pod_resources: Final = partial(promised, area="pod-resources")
 
 _PAGE = "concepts/extend-kubernetes/compute-storage-net/device-plugins/"
 LIST = documentation("Device Plugins: the List endpoint", f"{_PAGE}#grpc-endpoint-list")
@@ -44,13 +48,10 @@ def _promise_error(node: LockstepNode, rule: str, text: str) -> None:
     node.promise_that(text in seen, rule, what, f"… {text} …", said)
 
 
-@scenario(
-    "pod-resources/get-reports-one-pod",
-    "Get reports the exclusive CPUs of one pod, and an error for a pod that is not there",
-    GET, since="1.34", needs=Needs(free=3), capabilities=_GETS,
-)  # fmt: skip
+@_pod_resources(GET, since="1.34", needs=Needs(free=3), capabilities=_GETS)
 def get_reports_one_pod(node: LockstepNode) -> None:
-    """A pod that shares is there without a CPU."""
+    """Get reports the exclusive CPUs of one pod, and an error for a pod that is not there.
+    A pod that shares is there without a CPU."""
     node.boot_with(guaranteed("a", 2), guaranteed("b", 1), best_effort("shared"))
     for pod in ("a", "b"):
         node.ask(AskPodResources(pod))
@@ -61,13 +62,10 @@ def get_reports_one_pod(node: LockstepNode) -> None:
     _promise_error(node, "A pod that is not there is an error", "not found")
 
 
-@scenario(
-    "pod-resources/get-is-off-by-default",
-    "Up to 1.33 the kubelet refuses Get unless a feature gate is on",
-    GET, since="1.27", until="1.33", needs=Needs(free=2), capabilities=_GETS,
-)  # fmt: skip
+@_pod_resources(GET, since="1.27", until="1.33", needs=Needs(free=2), capabilities=_GETS)
 def get_is_off_by_default(node: LockstepNode) -> None:
-    """Feature gate KubeletPodResourcesGet, alpha. List answers all the same."""
+    """Up to 1.33 the kubelet refuses Get unless a feature gate is on.
+    Feature gate KubeletPodResourcesGet, alpha. List answers all the same."""
     node.boot_with(guaranteed("a", 1))
     node.ask(AskPodResources("a"))
     _promise_error(node, "Get is refused", "Get method disabled")
@@ -75,13 +73,12 @@ def get_is_off_by_default(node: LockstepNode) -> None:
     node.promise_pod_resources("List answers", "a", node.taken("a"))
 
 
-@scenario(
-    "pod-resources/allocatable-is-all-but-reserved",
-    "GetAllocatableResources reports all CPUs but the reserved ones, whatever is taken",
-    ALLOCATABLE, since="1.26", needs=Needs(free=3), capabilities=[*_GETS, Capability.RESTART],
-)  # fmt: skip
+@_pod_resources(
+    ALLOCATABLE, since="1.26", needs=Needs(free=3), capabilities=[*_GETS, Capability.RESTART]
+)
 def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
-    """Also by a kubelet that starts while CPUs are taken. Up to 1.25 (before 1.23.17 and 1.24.14)
+    """GetAllocatableResources reports all CPUs but the reserved ones, whatever is taken.
+    Also by a kubelet that starts while CPUs are taken. Up to 1.25 (before 1.23.17 and 1.24.14)
     it reported those that were free when it started."""
     node.boot()
     expected = node.cpus - node.reserved
@@ -94,13 +91,10 @@ def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
     node.promise_cpus("Two are taken", what, expected, node.view.allocatable or CPUSet())
 
 
-@scenario(
-    "pod-resources/policy-none-reports-no-cpu",
-    "Under policy none the pod-resources socket reports no CPU",
-    LIST, since="1.26", capabilities=[*_GETS, Capability.CONFIGURE],
-)  # fmt: skip
+@_pod_resources(LIST, since="1.26", capabilities=[*_GETS, Capability.CONFIGURE])
 def policy_none_reports_no_cpu(node: LockstepNode) -> None:
-    """Neither of a Guaranteed pod, which is listed, nor as allocatable."""
+    """Under policy none the pod-resources socket reports no CPU.
+    Neither of a Guaranteed pod, which is listed, nor as allocatable."""
     reserved = node.default_config().reserved_system_cpus
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=reserved))
     node.apply(guaranteed("a", 1))
@@ -111,13 +105,10 @@ def policy_none_reports_no_cpu(node: LockstepNode) -> None:
     node.promise_equal("No CPU is managed", "allocatable CPUs", "(none)", str(seen) or "(none)")
 
 
-@scenario(
-    "pod-resources/init-containers-are-left-out",
-    "The pod-resources socket reports app containers, and no init container that has ended",
-    LIST, since="1.23", needs=Needs(free=2), capabilities=_ASKS,
-)  # fmt: skip
+@_pod_resources(LIST, since="1.23", needs=Needs(free=2), capabilities=_ASKS)
 def init_containers_are_left_out(node: LockstepNode) -> None:
-    """Though the init container still has an entry in the state file."""
+    """The pod-resources socket reports app containers, and no init container that has ended.
+    Though the init container still has an entry in the state file."""
     init = exclusive("init", 1, kind=Kind.INIT)
     node.boot_with(guaranteed_of("a", [init, exclusive("c", 1)]))
     node.ask()
@@ -125,13 +116,10 @@ def init_containers_are_left_out(node: LockstepNode) -> None:
     _promise_not_listed(node, "The init container is not", "a", "init")
 
 
-@scenario(
-    "pod-resources/sidecars-are-reported",
-    "The pod-resources socket reports the exclusive CPUs of a sidecar",
-    LIST, since="1.30", needs=Needs(free=3), capabilities=_ASKS,
-)  # fmt: skip
+@_pod_resources(LIST, since="1.30", needs=Needs(free=3), capabilities=_ASKS)
 def sidecars_are_reported(node: LockstepNode) -> None:
-    """Beside those of its pod's app container."""
+    """The pod-resources socket reports the exclusive CPUs of a sidecar.
+    Beside those of its pod's app container."""
     sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
     node.boot_with(guaranteed_of("a", [sidecar, exclusive("c", 2)]))
     node.ask()
@@ -140,13 +128,10 @@ def sidecars_are_reported(node: LockstepNode) -> None:
     node.promise_pod_resources("The app container is reported", "a", node.taken("a"))
 
 
-@scenario(
-    "pod-resources/fractions-have-no-cpu",
-    "The pod-resources socket reports no CPU for a container that requests a fraction",
-    LIST, since="1.23", needs=Needs(free=2), capabilities=_ASKS,
-)  # fmt: skip
+@_pod_resources(LIST, since="1.23", needs=Needs(free=2), capabilities=_ASKS)
 def fractions_have_no_cpu(node: LockstepNode) -> None:
-    """Nor does it for the fraction beside a container with CPUs of its own."""
+    """The pod-resources socket reports no CPU for a container that requests a fraction.
+    Nor does it for the fraction beside a container with CPUs of its own."""
     node.boot_with(guaranteed("mixed", 1, "500m"))
     node.ask()
     held = node.taken("mixed", "c1")
@@ -154,13 +139,10 @@ def fractions_have_no_cpu(node: LockstepNode) -> None:
     node.promise_pod_resources("A fraction has none", "mixed", CPUSet(), "c2")
 
 
-@scenario(
-    "pod-resources/restart-reports-the-same",
-    "A kubelet that was killed reports the same exclusive CPUs once it runs again",
-    LIST, since="1.23", needs=Needs(free=3), capabilities=[*_ASKS, Capability.RESTART],
-)  # fmt: skip
+@_pod_resources(LIST, since="1.23", needs=Needs(free=3), capabilities=[*_ASKS, Capability.RESTART])
 def restart_reports_the_same(node: LockstepNode) -> None:
-    """It has them from its state file."""
+    """A kubelet that was killed reports the same exclusive CPUs once it runs again.
+    It has them from its state file."""
     node.boot_with(guaranteed("a", 1), guaranteed("b", 2))
     held = {pod: node.taken(pod) for pod in ("a", "b")}
     node.restart()
@@ -169,14 +151,14 @@ def restart_reports_the_same(node: LockstepNode) -> None:
         node.promise_pod_resources("It reports the CPUs of before", pod, cpus)
 
 
-@scenario(
-    "pod-resources/inactive-pods-are-left-out",
-    "The pod-resources socket reports neither a pod that was refused nor one that has ended",
+@_pod_resources(
     ACTIVE, since="1.34", needs=Needs(free=3),
     capabilities=[*_ASKS, Capability.CONTAINERS, Capability.EXIT_CODES, Capability.REJECTIONS],
 )  # fmt: skip
 def inactive_pods_are_left_out(node: LockstepNode) -> None:
-    """Their manifests are still there. Up to 1.33 both were reported."""
+    """The pod-resources socket reports neither a pod that was refused nor one that has
+    ended.
+    Their manifests are still there. Up to 1.33 both were reported."""
     node.boot_with(guaranteed("a", 1))
     node.apply(guaranteed("refused", len(node.cpus)))
     node.apply(replace(guaranteed("ended", 1), restart_policy=RestartPolicy.NEVER))

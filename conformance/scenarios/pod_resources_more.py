@@ -4,16 +4,19 @@ pod-level resources, and to a client that asks too often."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Capability, Needs, Source, scenario
+from conformance.scenario import Capability, Needs, Source, promised
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import address, pull, tests
 from reference import CPUSet
 from reference.kubelet.pod_resources import BURST, OVER_THE_LIMIT, WHOLE_POD
 from reference.steps import AskPodResources, FloodPodResources, KubeletConfig, Pod, RestartPolicy
+
+_pod_resources: Final = partial(promised, area="pod-resources")
 
 EVERY_POD: Final = tests(
     "podresources_test.go#L1681", "List with feature gate KubeletPodResourcesListUseActivePods off"
@@ -43,14 +46,13 @@ def _short(name: str, cpus: int | str) -> Pod:
     return replace(guaranteed(name, cpus), restart_policy=RestartPolicy.NEVER)
 
 
-@scenario(
-    "pod-resources/every-pod-is-listed-on-request",
-    "With KubeletPodResourcesListUseActivePods off List names refused and ended pods too",
+@_pod_resources(
     EVERY_POD, since="1.34", needs=Needs(free=3),
     capabilities=[*_ASKS, *_ENDS, Capability.REJECTIONS, Capability.CONFIGURE],
 )  # fmt: skip
 def every_pod_is_listed_on_request(node: LockstepNode) -> None:
-    """As up to 1.33. Only the pod that runs has CPUs there."""
+    """With KubeletPodResourcesListUseActivePods off List names refused and ended pods too.
+    As up to 1.33. Only the pod that runs has CPUs there."""
     node.boot_with(guaranteed("a", 1), guaranteed("fraction", "500m"), config=_of_every_pod(node))
     node.apply(guaranteed("refused", len(node.cpus)))
     node.apply(_short("ended", 1))
@@ -61,14 +63,14 @@ def every_pod_is_listed_on_request(node: LockstepNode) -> None:
         node.promise_pod_resources("It is listed without a CPU", pod, CPUSet())
 
 
-@scenario(
-    "pod-resources/ended-pods-are-listed-on-request",
-    "With KubeletPodResourcesListUseActivePods off List names pods that have ended, without CPUs",
+@_pod_resources(
     EVERY_POD, since="1.34", needs=Needs(free=4),
     capabilities=[*_ASKS, *_ENDS, Capability.CONFIGURE],
 )  # fmt: skip
 def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
-    """One pod, then three more; one of them had a fraction of a CPU. All have ended."""
+    """With KubeletPodResourcesListUseActivePods off List names pods that have ended, without
+    CPUs.
+    One pod, then three more; one of them had a fraction of a CPU. All have ended."""
     node.boot(_of_every_pod(node))
     ended: list[str] = []
     for pods in ([_short("one", 1)], [_short("two", 1), _short("b", 1), _short("c", "200m")]):
@@ -82,13 +84,10 @@ def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
             node.promise_pod_resources("It is listed without a CPU", name, CPUSet())
 
 
-@scenario(
-    "pod-resources/too-many-calls-are-refused",
-    "The pod-resources socket refuses most of two hundred calls at once",
-    RATE_LIMIT, since="1.27", capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
-)  # fmt: skip
+@_pod_resources(RATE_LIMIT, since="1.27", capabilities=[*_ASKS, Capability.POD_RESOURCES_GET])
 def too_many_calls_are_refused(node: LockstepNode) -> None:
-    """Ten at once and a hundred a second are answered. It answers again when the client waits."""
+    """The pod-resources socket refuses most of two hundred calls at once.
+    Ten at once and a hundred a second are answered. It answers again when the client waits."""
     node.boot()
     answers = node.ask(FloodPodResources(_CALLS)).flood_answers or {}
     answered, refused = answers.get("", 0), answers.get(OVER_THE_LIMIT, 0)
@@ -99,13 +98,13 @@ def too_many_calls_are_refused(node: LockstepNode) -> None:
     node.promise_equal("Nothing else is answered", "answers", _CALLS, answered + refused)
 
 
-@scenario(
-    "pod-resources/container-scope-reports-own-cpus",
-    "Under scope container a pod with pod-level resources is reported by its containers' CPUs",
-    POD_LEVEL, since="1.36", needs=ROOM, capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
-)  # fmt: skip
+@_pod_resources(
+    POD_LEVEL, since="1.36", needs=ROOM, capabilities=[*_ASKS, Capability.POD_RESOURCES_GET]
+)
 def container_scope_reports_own_cpus(node: LockstepNode) -> None:
-    """The pod as a whole has none, and a container that shares has none. Get and List agree."""
+    """Under scope container a pod with pod-level resources is reported by its containers'
+    CPUs.
+    The pod as a whole has none, and a container that shares has none. Get and List agree."""
     node.boot(managed(node, scope="container"))
     node.run(pod_of("a", 2, exclusive("main", 1), shared("side")))
     node.ask(AskPodResources("a"))
@@ -119,13 +118,12 @@ def container_scope_reports_own_cpus(node: LockstepNode) -> None:
     node.promise_equal("The pod as a whole has none", "CPUs of the whole pod", None, whole)
 
 
-@scenario(
-    "pod-level/pool-outlives-one-container",
-    "A pod keeps its shared pool while one of its containers runs",
-    OUTLIVES, since="1.36", needs=ROOM, capabilities=[Capability.CPUSETS, *_ENDS],
-)  # fmt: skip
+@promised(
+    OUTLIVES, area="pod-level", since="1.36", needs=ROOM, capabilities=[Capability.CPUSETS, *_ENDS]
+)
 def pool_outlives_one_container(node: LockstepNode) -> None:
-    """Another pod is given none of these CPUs. They return with the last container."""
+    """A pod keeps its shared pool while one of its containers runs.
+    Another pod is given none of these CPUs. They return with the last container."""
     whole = node.boot(managed(node)).shared_pool
     pod = pod_of("a", 2, shared("short"), shared("long"))
     node.apply(replace(pod, restart_policy=RestartPolicy.NEVER))

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
 from reference import CPUSet
 from reference.steps import Container, Pod
 
+_pool: Final = partial(promised, area="pool")
 
-@scenario(
-    "pool/shrinks-and-grows",
-    "Running shared containers follow the shared pool as it shrinks and grows",
-    sources.TASK_PAGE, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+
+@_pool(sources.TASK_PAGE, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS])
 def shrinks_and_grows(node: LockstepNode) -> None:
-    """A shared container leaves CPUs that become exclusive, and gets them back."""
+    """Running shared containers follow the shared pool as it shrinks and grows.
+    A shared container leaves CPUs that become exclusive, and gets them back."""
     whole = node.boot().shared_pool
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 1))
@@ -26,13 +28,10 @@ def shrinks_and_grows(node: LockstepNode) -> None:
     node.promise_cpuset("The shared container has the CPUs back", "shared", whole)
 
 
-@scenario(
-    "pool/reserved-cpus-stay",
-    "Reserved CPUs are never exclusive, and shared containers may run on them",
-    sources.RESERVED_CPUS, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@_pool(sources.RESERVED_CPUS, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS])
 def reserved_cpus_stay(node: LockstepNode) -> None:
-    """With every other CPU taken, the shared pool is the reserved CPUs."""
+    """Reserved CPUs are never exclusive, and shared containers may run on them.
+    With every other CPU taken, the shared pool is the reserved CPUs."""
     node.boot_with(best_effort("shared"))
     node.run(guaranteed("a", len(node.free)))
     rest = node.cpus - node.reserved
@@ -40,13 +39,10 @@ def reserved_cpus_stay(node: LockstepNode) -> None:
     node.promise_cpuset("Shared containers run on the reserved CPUs", "shared", node.reserved)
 
 
-@scenario(
-    "pool/exclusive-sets-are-disjoint",
-    "No CPU is exclusive to two containers",
-    sources.KEP, level=Level.CORE, since="1.9", needs=Needs(free=3),
-)  # fmt: skip
+@_pool(sources.KEP, level=Level.CORE, since="1.9", needs=Needs(free=3))
 def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
-    """Pods of different sizes, until the machine is full."""
+    """No CPU is exclusive to two containers.
+    Pods of different sizes, until the machine is full."""
     node.boot()
     held = CPUSet()
     for name, count in (("a", 1), ("b", len(node.free) - 2), ("c", 1)):
@@ -58,13 +54,10 @@ def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
     node.promise_cpus("No free CPU is left", "free CPUs", CPUSet(), node.free)
 
 
-@scenario(
-    "pool/deletion-returns-cpus",
-    "The CPUs of a deleted pod return to the shared pool and can be taken again",
-    sources.STALE_STATE, level=Level.CORE, since="1.9", needs=Needs(free=2),
-)  # fmt: skip
+@_pool(sources.STALE_STATE, level=Level.CORE, since="1.9", needs=Needs(free=2))
 def deletion_returns_cpus(node: LockstepNode) -> None:
-    """An equal pod then gets the same CPUs."""
+    """The CPUs of a deleted pod return to the shared pool and can be taken again.
+    An equal pod then gets the same CPUs."""
     whole = node.boot().shared_pool
     node.apply(guaranteed("a", 2))
     first = node.taken("a")
@@ -74,14 +67,13 @@ def deletion_returns_cpus(node: LockstepNode) -> None:
     node.promise_taken("An equal pod gets the same CPUs", "b", first)
 
 
-@scenario(
-    "pool/deletion-keeps-others",
-    "When a pod is deleted, the other pods keep their CPUs",
+@_pool(
     sources.KEP, level=Level.CORE, since="1.9", needs=Needs(free=3),
     capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def deletion_keeps_others(node: LockstepNode) -> None:
-    """The next pod takes the CPUs that became free. Pods that run keep theirs."""
+    """When a pod is deleted, the other pods keep their CPUs.
+    The next pod takes the CPUs that became free. Pods that run keep theirs."""
     node.boot()
     for name in ("a", "b"):
         node.apply(guaranteed(name, 1))
@@ -91,13 +83,11 @@ def deletion_keeps_others(node: LockstepNode) -> None:
     node.promise_cpuset("It runs where it ran", "b", kept)
 
 
-@scenario(
-    "pool/last-admitted-is-freed-late",
-    "The CPUs of the pod admitted last are freed by the next admission, not by its deletion",
-    sources.PENDING_ADMISSION, since="1.22", until="1.31",
-)  # fmt: skip
+@_pool(sources.PENDING_ADMISSION, since="1.22", until="1.31")
 def last_admitted_is_freed_late(node: LockstepNode) -> None:
-    """A known defect: the kubelet's clean-up skips the pod that was admitted last. It also skips
+    """The CPUs of the pod admitted last are freed by the next admission, not by its
+    deletion.
+    A known defect: the kubelet's clean-up skips the pod that was admitted last. It also skips
     this pod after its deletion, until another pod is admitted."""
     whole = node.boot().shared_pool
     node.apply(guaranteed("a", 1))
@@ -108,13 +98,10 @@ def last_admitted_is_freed_late(node: LockstepNode) -> None:
     node.promise_pool("The next admission returns them", whole)
 
 
-@scenario(
-    "pool/every-shared-container-follows",
-    "All shared containers of a pod follow the shared pool, not the first alone",
-    sources.TASK_PAGE, since="1.9", needs=Needs(free=2), capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@_pool(sources.TASK_PAGE, since="1.9", needs=Needs(free=2), capabilities=[Capability.CPUSETS])
 def every_shared_container_follows(node: LockstepNode) -> None:
-    """Three of one pod, and one beside an exclusive container."""
+    """All shared containers of a pod follow the shared pool, not the first alone.
+    Three of one pod, and one beside an exclusive container."""
     names = ("one", "two", "three")
     node.boot_with(Pod("shared", tuple(map(Container, names))))
     node.apply(guaranteed("mixed", 1, "500m"))

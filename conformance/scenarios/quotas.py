@@ -8,7 +8,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import burstable, exclusive, guaranteed
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.entering import refused, row
@@ -50,13 +50,11 @@ def _promise_quota(node: LockstepNode, rule: str, owner: str, quota: int | None)
         node.promise_equal("It is of the configured period", what, period, seen.period)
 
 
-@scenario(
-    "containers/quotas-end-at-exclusive-cpus",
-    "A container with exclusive CPUs has no CFS quota, and one beside it has that of its limit",
-    QUOTA_GATE, since="1.33", needs=Needs(free=2), capabilities=_SEES,
-)  # fmt: skip
+@promised(QUOTA_GATE, area="containers", since="1.33", needs=Needs(free=2), capabilities=_SEES)
 def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
-    """A quota would throttle what has its CPUs alone. Each container is judged by itself, the pod
+    """A container with exclusive CPUs has no CFS quota, and one beside it has that of its
+    limit.
+    A quota would throttle what has its CPUs alone. Each container is judged by itself, the pod
     is Guaranteed as a whole."""
     node.boot_with(guaranteed("mixed", 1, "1500m"))
     for name, rule, quota in (
@@ -66,13 +64,12 @@ def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
         node.promise_equal(rule, f"CFS quota of mixed/{name}", quota, node.quota("mixed", name))
 
 
-@scenario(
-    "quotas/custom-period-is-used",
-    "With another cpuCFSQuotaPeriod quotas are of that period",
-    PERIOD_TESTS, needs=Needs(free=2), capabilities=[*_SEES, Capability.CONFIGURE],
-)  # fmt: skip
+@promised(
+    PERIOD_TESTS, area="quotas", needs=Needs(free=2), capabilities=[*_SEES, Capability.CONFIGURE]
+)
 def custom_period_is_used(node: LockstepNode) -> None:
-    """In a Guaranteed pod and in a Burstable one."""
+    """With another cpuCFSQuotaPeriod quotas are of that period.
+    In a Guaranteed pod and in a Burstable one."""
     node.boot(_half_period(node))
     node.apply(guaranteed("a", "500m"))
     node.apply(burstable("b", request="100m", limit="500m"))
@@ -80,13 +77,14 @@ def custom_period_is_used(node: LockstepNode) -> None:
         _promise_quota(node, "Half a CPU is half of each period", owner, _HALF // 2)
 
 
-@scenario(
-    "quotas/custom-period-spares-exclusive-cpus",
-    "With another cpuCFSQuotaPeriod a container with exclusive CPUs has no CFS quota either",
-    PERIOD, since="1.33", needs=Needs(free=4), capabilities=[*_SEES, Capability.CONFIGURE],
+@promised(
+    PERIOD, area="quotas", since="1.33", needs=Needs(free=4),
+    capabilities=[*_SEES, Capability.CONFIGURE],
 )  # fmt: skip
 def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
-    """Up to 1.32 it has one. The fraction beside it keeps its own."""
+    """With another cpuCFSQuotaPeriod a container with exclusive CPUs has no CFS quota
+    either.
+    Up to 1.32 it has one. The fraction beside it keeps its own."""
     node.boot_with(guaranteed("a", 2, "1500m"), config=_half_period(node))
     _promise_quota(node, "It has no quota", "a/c1", None)
     _promise_quota(node, "The fraction has one", "a/c2", _HALF * 3 // 2)
@@ -105,7 +103,7 @@ refused(
 
 
 _pod_level: Final = partial(
-    scenario, source=POD_LEVEL_TESTS, since="1.36", needs=ROOM, capabilities=_SEES
+    promised, area="quotas", source=POD_LEVEL_TESTS, since="1.36", needs=ROOM, capabilities=_SEES
 )
 
 
@@ -117,12 +115,11 @@ def _keeps_shared_quotas(node: LockstepNode, scope: str) -> None:
     _promise_quota(node, "It has the quota of its pod", "a/side", 300_000)
 
 
-@_pod_level(
-    "quotas/pod-scope-lifts-exclusive-quotas",
-    "Under scope pod an exclusive container of a pod with pod-level resources has no CFS quota",
-)
+@_pod_level()
 def pod_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
-    """Whether it has all CPUs of its pod or some of them."""
+    """Under scope pod an exclusive container of a pod with pod-level resources has no CFS
+    quota.
+    Whether it has all CPUs of its pod or some of them."""
     node.boot(managed(node))
     node.apply(pod_of("whole", 1, exclusive("main", 1)))
     node.apply(pod_of("parted", 3, exclusive("main", 2), shared("side")))
@@ -140,12 +137,11 @@ row(
 )  # fmt: skip
 
 
-@_pod_level(
-    "quotas/container-scope-lifts-exclusive-quotas",
-    "Under scope container an exclusive container of a pod with pod-level resources has no quota",
-)
+@_pod_level()
 def container_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
-    """As any other container with exclusive CPUs."""
+    """Under scope container an exclusive container of a pod with pod-level resources has no
+    quota.
+    As any other container with exclusive CPUs."""
     node.boot(managed(node, scope="container"))
     node.run(pod_of("a", 2, exclusive("main", 1), shared("side")))
     _promise_quota(node, "It has no quota", "a/main", None)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import burstable, guaranteed
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.sources import KEP
 from reference import CPUSet
 from reference.view import Phase
 
 
-@scenario(
-    "admission/pod-beyond-the-node-is-refused",
-    "A static pod that requests more CPU than is left is refused, by as much as it is too large",
-    KEP, needs=Needs(free=4, counted_once=True), capabilities=[Capability.REJECTIONS],
+@promised(
+    KEP, area="admission", needs=Needs(free=4, counted_once=True),
+    capabilities=[Capability.REJECTIONS],
 )  # fmt: skip
 def pod_beyond_the_node_is_refused(node: LockstepNode) -> None:
-    """A Burstable pod, which needs no exclusive CPU. A static pod is critical, so the kubelet looks
+    """A static pod that requests more CPU than is left is refused, by as much as it is too
+    large.
+    A Burstable pod, which needs no exclusive CPU. A static pod is critical, so the kubelet looks
     for pods that it could put out in its favour, and finds none. The next pod is admitted."""
     node.boot_with(guaranteed("a", 2))
     left = len(node.free)

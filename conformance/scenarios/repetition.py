@@ -7,7 +7,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.entering import row
 from conformance.scenarios.in_cluster import API_SERVER
@@ -68,14 +68,14 @@ row(
 # -- names that are alike ------------------------------------------------------------------------
 
 
-@scenario(
-    "admission/rejection-spares-equal-names",
-    "The entry of a rejected pod goes, and that of another pod's container of the same name stays",
-    sources.STALE_STATE, needs=Needs(free=3),
+@promised(
+    sources.STALE_STATE, area="admission", needs=Needs(free=3),
     capabilities=[Capability.REJECTIONS, Capability.CPUSETS],
 )  # fmt: skip
 def rejection_spares_equal_names(node: LockstepNode) -> None:
-    """Containers c1 of both pods have taken their CPUs when c2 of the second pod finds too few."""
+    """The entry of a rejected pod goes, and that of another pod's container of the same name
+    stays.
+    Containers c1 of both pods have taken their CPUs when c2 of the second pod finds too few."""
     whole = node.boot().shared_pool
     node.apply(guaranteed("stays", 1, "500m"))
     held = node.taken("stays", "c1")
@@ -106,14 +106,14 @@ def _promise_held(node: LockstepNode, pod: Pod, held: dict[str, CPUSet]) -> None
         node.promise_cpus("It stays on them", f"cpuset {owner}", cpus, node.cpuset(pod.name, name))
 
 
-@scenario(
-    "restart/alike-names-keep-apart",
-    "Pods and containers whose names differ in their last character alone keep CPUs of their own",
-    OBJECT_NAMES, level=Level.CORE, needs=Needs(free=4),
+@promised(
+    OBJECT_NAMES, area="restart", level=Level.CORE, needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.RESTART],
 )  # fmt: skip
 def alike_names_keep_apart(node: LockstepNode) -> None:
-    """Names have 63 characters. Nothing that is shortened tells them apart: not the name of a
+    """Pods and containers whose names differ in their last character alone keep CPUs of
+    their own.
+    Names have 63 characters. Nothing that is shortened tells them apart: not the name of a
     container within its pod, and neither name nor uid of a pod. They keep their CPUs over a restart
     of the kubelet, and the deletion of one pod returns its CPUs and none of the other's."""
     whole = node.boot().shared_pool
@@ -134,13 +134,11 @@ def alike_names_keep_apart(node: LockstepNode) -> None:
     node.promise_pool("The others are shared again", left)
 
 
-@scenario(
-    "pool/new-uid-is-another-pod",
-    "A pod that comes back under another uid has CPUs of its own, and the former one's entry goes",
-    OBJECT_NAMES, since="1.22", needs=Needs(free=4), capabilities=API_SERVER,
-)  # fmt: skip
+@promised(OBJECT_NAMES, area="pool", since="1.22", needs=Needs(free=4), capabilities=API_SERVER)
 def new_uid_is_another_pod(node: LockstepNode) -> None:
-    """As when a StatefulSet replaces its pod by one of the same name. Each pod requests one CPU
+    """A pod that comes back under another uid has CPUs of its own, and the former one's
+    entry goes.
+    As when a StatefulSet replaces its pod by one of the same name. Each pod requests one CPU
     more than the former one. The state file has the entry of the last one alone. (A static pod
     would have to wait until the kubelet has forgotten the former one of its name.)"""
     whole = node.boot(replace(node.default_config(), api_server=True)).shared_pool
@@ -159,13 +157,14 @@ def new_uid_is_another_pod(node: LockstepNode) -> None:
 # -- many containers -----------------------------------------------------------------------------
 
 
-@scenario(
-    "pool/many-shared-containers-follow",
-    "Each of many shared containers follows the shared pool, whether of one pod or of several",
-    sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS],
+@promised(
+    sources.TASK_PAGE, area="pool", level=Level.CORE, needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def many_shared_containers_follow(node: LockstepNode) -> None:
-    """Six of one Guaranteed pod, which request fractions of a CPU, and one of each of six
+    """Each of many shared containers follows the shared pool, whether of one pod or of
+    several.
+    Six of one Guaranteed pod, which request fractions of a CPU, and one of each of six
     BestEffort pods. A kubelet that sends its changes to some of them leaves the others on exclusive
     CPUs."""
     whole = node.boot().shared_pool
@@ -186,13 +185,13 @@ def _promise_pool(node: LockstepNode, pool: CPUSet, single: list[str]) -> None:
         node.promise_on_pool("It follows the pool", pod, "c")
 
 
-@scenario(
-    "init/ended-init-container-stops-no-round",
-    "Shared containers follow the shared pool beside an init container that has ended",
-    ENDED_ARE_SKIPPED, level=Level.CORE, needs=Needs(free=2), capabilities=[Capability.CPUSETS],
+@promised(
+    ENDED_ARE_SKIPPED, area="init", level=Level.CORE, needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def ended_init_container_stops_no_round(node: LockstepNode) -> None:
-    """Nothing can be sent to a container that has ended. A reconcile round goes on with the others
+    """Shared containers follow the shared pool beside an init container that has ended.
+    Nothing can be sent to a container that has ended. A reconcile round goes on with the others
     of its pod, and with the next pods."""
     node.boot()
     node.apply(Pod("shared", (Container("setup", kind=Kind.INIT), Container("main"))))
@@ -205,14 +204,13 @@ def ended_init_container_stops_no_round(node: LockstepNode) -> None:
     node.promise_on_pool("It follows the pool", "next", "c")
 
 
-@scenario(
-    "init/sidecar-keeps-what-init-lends",
-    "App containers get no CPU that a sidecar has reused of an init container before it",
-    sources.SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=4),
+@promised(
+    sources.SIDECARS, area="init", level=Level.CORE, since="1.29", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
-    """The init container has every CPU that the sidecar before it has left. So the sidecar and both
+    """App containers get no CPU that a sidecar has reused of an init container before it.
+    The init container has every CPU that the sidecar before it has left. So the sidecar and both
     app containers that follow run on its CPUs, and each on others."""
     node.boot()
     whole, every = node.view.shared_pool, len(node.free)
@@ -244,14 +242,14 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
 # -- what happens again --------------------------------------------------------------------------
 
 
-@scenario(
-    "containers/killed-in-each-run-keeps-its-cpus",
-    "A container that is killed after each start of the kubelet is started on its CPUs every time",
-    sources.RESTARTS, needs=Needs(free=4),
+@promised(
+    sources.RESTARTS, area="containers", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.RESTART, Capability.CALLS],
 )  # fmt: skip
 def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
-    """A kubelet that starts meets a container that another has started, and starts the next one
+    """A container that is killed after each start of the kubelet is started on its CPUs
+    every time.
+    A kubelet that starts meets a container that another has started, and starts the next one
     itself. Lower CPUs are free, which a kubelet that allocates anew would take. (Within one run the
     kubelet's back-off delays the second start of a container.)"""
     node.boot_with(guaranteed("first", 1), guaranteed("a", 2), best_effort("shared"))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.pod_resources import ALLOCATABLE, LIST
 from reference import CPUSet
 from reference.steps import AskAllocatable, KubeletConfig
 
 
-@scenario(
-    "pod-resources/every-container-is-reported",
-    "The pod-resources socket reports the exclusive CPUs of every container of a pod",
-    LIST, since="1.23", needs=Needs(free=4),
+@promised(
+    LIST, area="pod-resources", since="1.23", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )  # fmt: skip
 def every_container_is_reported(node: LockstepNode) -> None:
-    """Not those of the first container alone, and of each its own."""
+    """The pod-resources socket reports the exclusive CPUs of every container of a pod.
+    Not those of the first container alone, and of each its own."""
     node.boot_with(guaranteed("a", 1, 2), guaranteed("b", 1))
     node.ask()
     for pod, container in (("a", "c1"), ("a", "c2"), ("b", "c")):
@@ -25,14 +24,14 @@ def every_container_is_reported(node: LockstepNode) -> None:
         node.promise_pod_resources("It reports the container's CPUs", pod, held, container)
 
 
-@scenario(
-    "pod-resources/amounts-reserve-whole-cpus",
-    "GetAllocatableResources leaves out as many CPUs as the reserved amounts make, rounded up",
-    ALLOCATABLE, since="1.26", needs=Needs(free=2),
+@promised(
+    ALLOCATABLE, area="pod-resources", since="1.26", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
 )  # fmt: skip
 def amounts_reserve_whole_cpus(node: LockstepNode) -> None:
-    """600m for the system and 500m for Kubernetes are 1100m, which make two CPUs. A pod that fills
+    """GetAllocatableResources leaves out as many CPUs as the reserved amounts make, rounded
+    up.
+    600m for the system and 500m for Kubernetes are 1100m, which make two CPUs. A pod that fills
     the machine cannot show it: the node has 1100m less for pods in any case."""
     node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
     node.ask(AskAllocatable())

@@ -6,15 +6,18 @@ They come through an API server. Under the static policy no release moves exclus
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import burstable, guaranteed
-from conformance.scenario import Capability, Needs, Source, scenario
+from conformance.scenario import Capability, Needs, Source, promised
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster, with_memory
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.view import Phase, PodView
+
+_resize: Final = partial(promised, area="resize")
 
 _ISSUE: Final = "https://github.com/kubernetes/kubernetes/issues/"
 _REFUSED: Final = Source(
@@ -53,13 +56,10 @@ def _promise_unmoved(node: LockstepNode, pod: str, cpus: CPUSet, pool: CPUSet) -
     node.promise_pool("The shared pool stays", pool)
 
 
-@scenario(
-    "resize/exclusive-cpus-infeasible",
-    "The kubelet refuses to resize a Guaranteed pod to more exclusive CPUs",
-    _REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER,
-)  # fmt: skip
+@_resize(_REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER)
 def exclusive_cpus_infeasible(node: LockstepNode) -> None:
-    """Asked for one CPU more, the kubelet reports the resize as infeasible. The pod keeps its CPUs,
+    """The kubelet refuses to resize a Guaranteed pod to more exclusive CPUs.
+    Asked for one CPU more, the kubelet reports the resize as infeasible. The pod keeps its CPUs,
     its entry in the state file and its cpuset, and so does the shared pool."""
     node.boot_with(guaranteed("a", 2), config=in_cluster(node))
     cpus, pool, text = node.taken("a"), node.view.shared_pool, node.view.state_file
@@ -68,13 +68,10 @@ def exclusive_cpus_infeasible(node: LockstepNode) -> None:
     node.promise_equal("The state file stays", "state file", text, node.view.state_file)
 
 
-@scenario(
-    "resize/fewer-cpus-infeasible",
-    "The kubelet refuses to resize a Guaranteed pod to fewer exclusive CPUs",
-    _REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER,
-)  # fmt: skip
+@_resize(_REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER)
 def fewer_cpus_infeasible(node: LockstepNode) -> None:
-    """Asked for one CPU fewer, the kubelet reports the resize as infeasible: no CPU is released,
+    """The kubelet refuses to resize a Guaranteed pod to fewer exclusive CPUs.
+    Asked for one CPU fewer, the kubelet reports the resize as infeasible: no CPU is released,
     and the next pod gets others. Deleted, the pod gives back all that it had."""
     pool = node.boot(in_cluster(node)).shared_pool
     node.apply(guaranteed("a", 2))
@@ -89,13 +86,12 @@ def fewer_cpus_infeasible(node: LockstepNode) -> None:
     node.promise_pool("All CPUs come back", pool)
 
 
-@scenario(
-    "resize/infeasible-over-a-restart",
-    "A pod whose resize is infeasible keeps its CPUs over a restart",
-    _REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, Capability.RESTART),
-)  # fmt: skip
+@_resize(
+    _REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, Capability.RESTART)
+)
 def infeasible_over_a_restart(node: LockstepNode) -> None:
-    """The API server keeps the size that was refused. A kubelet that starts again admits the pod
+    """A pod whose resize is infeasible keeps its CPUs over a restart.
+    The API server keeps the size that was refused. A kubelet that starts again admits the pod
     with the size that it had allocated (its checkpoint), so the pod keeps its CPUs. The Topology
     Manager, here restricted, would refuse CPUs of another number than is asked for."""
     node.boot_with(guaranteed("a", 2), config=in_cluster(node, topology_manager="restricted"))
@@ -106,13 +102,12 @@ def infeasible_over_a_restart(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
 
 
-@scenario(
-    "resize/while-the-kubelet-is-down",
-    "A pod that is resized while the kubelet is down keeps its CPUs",
-    _REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, Capability.RESTART),
-)  # fmt: skip
+@_resize(
+    _REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, Capability.RESTART)
+)
 def while_the_kubelet_is_down(node: LockstepNode) -> None:
-    """The kubelet that starts finds another size at the API server than in its checkpoint. It
+    """A pod that is resized while the kubelet is down keeps its CPUs.
+    The kubelet that starts finds another size at the API server than in its checkpoint. It
     admits the pod with the size of the checkpoint: same CPUs, same cpuset, same pool. The Topology
     Manager, here restricted, would refuse CPUs of another number than is asked for."""
     node.boot_with(guaranteed("a", 2), config=in_cluster(node, topology_manager="restricted"))
@@ -124,13 +119,12 @@ def while_the_kubelet_is_down(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
 
 
-@scenario(
-    "resize/memory-of-exclusive-cpus",
-    "A Guaranteed pod's memory is resized, and its exclusive CPUs stay",
-    _IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=(*API_SERVER, Capability.RESTART),
-)  # fmt: skip
+@_resize(
+    _IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=(*API_SERVER, Capability.RESTART)
+)
 def memory_of_exclusive_cpus(node: LockstepNode) -> None:
-    """From 1.34 on the static policy stands against a resize only where a cpu request changes. More
+    """A Guaranteed pod's memory is resized, and its exclusive CPUs stay.
+    From 1.34 on the static policy stands against a resize only where a cpu request changes. More
     memory is granted; CPUs, cpuset and shared pool stay, over a restart too."""
     node.boot_with(with_memory(guaranteed("a", 2), "64Mi"), config=in_cluster(node))
     cpus, pool = node.taken("a"), node.view.shared_pool
@@ -140,13 +134,10 @@ def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
 
 
-@scenario(
-    "resize/memory-infeasible-too",
-    "Up to 1.33 the kubelet refuses to resize the memory of a Guaranteed pod as well",
-    _REFUSED, since="1.32", until="1.33", needs=Needs(free=2), capabilities=API_SERVER,
-)  # fmt: skip
+@_resize(_REFUSED, since="1.32", until="1.33", needs=Needs(free=2), capabilities=API_SERVER)
 def memory_infeasible_too(node: LockstepNode) -> None:
-    """The static policy stands against any resize of a Guaranteed pod, also where its cpu request
+    """Up to 1.33 the kubelet refuses to resize the memory of a Guaranteed pod as well.
+    The static policy stands against any resize of a Guaranteed pod, also where its cpu request
     stays. CPUs, cpuset and shared pool stay."""
     node.boot_with(with_memory(guaranteed("a", 2), "64Mi"), config=in_cluster(node))
     cpus, pool = node.taken("a"), node.view.shared_pool
@@ -154,13 +145,10 @@ def memory_infeasible_too(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
 
 
-@scenario(
-    "resize/shared-containers-stay-shared",
-    "A Burstable pod that is resized stays in the shared pool",
-    _IN_PLACE, since="1.32", needs=Needs(free=3), capabilities=API_SERVER,
-)  # fmt: skip
+@_resize(_IN_PLACE, since="1.32", needs=Needs(free=3), capabilities=API_SERVER)
 def shared_containers_stay_shared(node: LockstepNode) -> None:
-    """Its request changes from a fraction to a whole number of CPUs, and is granted. It gets no
+    """A Burstable pod that is resized stays in the shared pool.
+    Its request changes from a fraction to a whole number of CPUs, and is granted. It gets no
     exclusive CPU, its cpuset stays the shared pool, and the CPUs of others stay theirs."""
     node.boot(in_cluster(node))
     node.apply(guaranteed("a", 1))
@@ -172,13 +160,11 @@ def shared_containers_stay_shared(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
 
 
-@scenario(
-    "resize/beyond-the-node-waits",
-    "A resize for which the node has no CPUs left is deferred, and granted when they are free",
-    _IN_PLACE, since="1.34", needs=Needs(free=3, counted_once=True), capabilities=API_SERVER,
-)  # fmt: skip
+@_resize(_IN_PLACE, since="1.34", needs=Needs(free=3, counted_once=True), capabilities=API_SERVER)
 def beyond_the_node_waits(node: LockstepNode) -> None:
-    """A Burstable pod asks for every CPU that the node gives to pods while another holds exclusive
+    """A resize for which the node has no CPUs left is deferred, and granted when they are
+    free.
+    A Burstable pod asks for every CPU that the node gives to pods while another holds exclusive
     CPUs: deferred, and no CPU moves. Once the other pod is gone it is granted, and its cpuset is
     the shared pool with the CPUs that came back."""
     node.boot(in_cluster(node))
@@ -195,14 +181,14 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool | cpus)
 
 
-@scenario(
-    "resize/granted-without-cpus",
-    "Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not follow",
+@_resize(
     _NOT_MOVED, since="1.27", until="1.37", needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART),
 )  # fmt: skip
 def granted_without_cpus(node: LockstepNode) -> None:
-    """A known defect up to 1.31, and from 1.32 on with feature gate
+    """Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not
+    follow.
+    A known defect up to 1.31, and from 1.32 on with feature gate
     InPlacePodVerticalScalingExclusiveCPUs: the kubelet grants 3 CPUs to a pod that has 2 exclusive
     CPUs. The pod keeps its 2 CPUs, also after a restart of the kubelet, and the shared pool stays
     as it was."""
@@ -218,13 +204,11 @@ def granted_without_cpus(node: LockstepNode) -> None:
     node.promise_pool("All CPUs come back", pool | cpus)
 
 
-@scenario(
-    "resize/restricted-defers-another-number",
-    "Up to 1.36 a resize that is let through is deferred by the Topology Manager, if restricted",
-    _NOT_MOVED, since="1.35", until="1.36", needs=Needs(free=3), capabilities=API_SERVER,
-)  # fmt: skip
+@_resize(_NOT_MOVED, since="1.35", until="1.36", needs=Needs(free=3), capabilities=API_SERVER)
 def restricted_defers_another_number(node: LockstepNode) -> None:
-    """With feature gate InPlacePodVerticalScalingExclusiveCPUs the resize is admitted like a pod.
+    """Up to 1.36 a resize that is let through is deferred by the Topology Manager, if
+    restricted.
+    With feature gate InPlacePodVerticalScalingExclusiveCPUs the resize is admitted like a pod.
     CPUs of another number than is asked for are no hint, so the policy restricted refuses, and the
     resize waits. No CPU moves."""
     node.boot(in_cluster(node, topology_manager="restricted", gates=_LET_THROUGH))
@@ -234,14 +218,14 @@ def restricted_defers_another_number(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
 
 
-@scenario(
-    "resize/granted-then-rejected-at-a-start",
-    "In 1.37 a pod that was granted another number of CPUs is rejected when the kubelet restarts",
+@_resize(
     _NOT_MOVED, since="1.37", until="1.37", needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART, Capability.REJECTIONS),
 )  # fmt: skip
 def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
-    """A known defect: with feature gate InPlacePodVerticalScalingExclusiveCPUs the static policy
+    """In 1.37 a pod that was granted another number of CPUs is rejected when the kubelet
+    restarts.
+    A known defect: with feature gate InPlacePodVerticalScalingExclusiveCPUs the static policy
     ignores the resize, so the kubelet grants it and the CPUs stay as they were. After a restart the
     pod requests another number of CPUs than its state file has. Under Topology Manager policy
     restricted the kubelet then rejects the running pod, and frees its CPUs."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.entering import row
 from reference import CPUSet
 from reference.steps import Kind
+
+_restart: Final = partial(promised, area="restart")
 
 _RESTART = (Capability.RESTART, Capability.CPUSETS)
 
@@ -49,13 +54,11 @@ row(
 )  # fmt: skip
 
 
-@scenario(
-    "restart/start-forgets-assignments",
-    "From 1.14 to 1.16 a kubelet that starts forgets who holds which CPUs, and gives out others",
-    sources.FORGOTTEN, since="1.14", until="1.16", needs=Needs(free=4), capabilities=_RESTART,
-)  # fmt: skip
+@_restart(sources.FORGOTTEN, since="1.14", until="1.16", needs=Needs(free=4), capabilities=_RESTART)
 def start_forgets_assignments(node: LockstepNode) -> None:
-    """A known defect: the first reconcile round runs before the kubelet knows any pod, and removes
+    """From 1.14 to 1.16 a kubelet that starts forgets who holds which CPUs, and gives out
+    others.
+    A known defect: the first reconcile round runs before the kubelet knows any pod, and removes
     the entry of every container that it did not meet. The next round chooses CPUs for the running
     containers as on an empty machine."""
     node.boot_with(guaranteed("first", 1), guaranteed("a", 1))
@@ -68,13 +71,12 @@ def start_forgets_assignments(node: LockstepNode) -> None:
     node.promise_cpuset("The container was moved", "a", node.taken("a"))
 
 
-@scenario(
-    "restart/deleted-while-down-is-freed",
-    "The CPUs of a pod deleted while the kubelet is down return after its start",
-    sources.STALE_STATE, level=Level.CORE, since="1.17", needs=Needs(free=2), capabilities=_RESTART,
-)  # fmt: skip
+@_restart(
+    sources.STALE_STATE, level=Level.CORE, since="1.17", needs=Needs(free=2), capabilities=_RESTART
+)
 def deleted_while_down_is_freed(node: LockstepNode) -> None:
-    """The first clean-up removes the stale entry."""
+    """The CPUs of a pod deleted while the kubelet is down return after its start.
+    The first clean-up removes the stale entry."""
     whole = node.boot().shared_pool
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("b", 1))
@@ -87,13 +89,12 @@ def deleted_while_down_is_freed(node: LockstepNode) -> None:
     node.promise_pool("The CPUs are back", whole - kept)
 
 
-@scenario(
-    "restart/reboot-keeps-assignments",
-    "Exclusive CPUs outlive a reboot of an unchanged machine",
-    sources.KEP, level=Level.CORE, needs=Needs(free=2), capabilities=[*_RESTART, Capability.REBOOT],
-)  # fmt: skip
+@_restart(
+    sources.KEP, level=Level.CORE, needs=Needs(free=2), capabilities=[*_RESTART, Capability.REBOOT]
+)
 def reboot_keeps_assignments(node: LockstepNode) -> None:
-    """The containers are made anew, on the CPUs that the state file has for them."""
+    """Exclusive CPUs outlive a reboot of an unchanged machine.
+    The containers are made anew, on the CPUs that the state file has for them."""
     node.boot_with(guaranteed("a", 2))
     held = node.taken("a")
     node.kill()
@@ -103,13 +104,10 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
     node.promise_cpuset("The new container has it", "a", held)
 
 
-@scenario(
-    "restart/reboot-keeps-cpus-above-free-ones",
-    "Exclusive CPUs outlive a reboot where a kubelet without state would choose others",
-    sources.KEP, needs=Needs(free=3), capabilities=[*_RESTART, Capability.REBOOT],
-)  # fmt: skip
+@_restart(sources.KEP, needs=Needs(free=3), capabilities=[*_RESTART, Capability.REBOOT])
 def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
-    """A pod that came first is gone, and its CPUs are free. A kubelet that has lost its state file
+    """Exclusive CPUs outlive a reboot where a kubelet without state would choose others.
+    A pod that came first is gone, and its CPUs are free. A kubelet that has lost its state file
     would give them to the pod that is left."""
     node.boot_with(guaranteed("first", 1), guaranteed("second", 1))
     held = node.taken("second")
@@ -121,14 +119,13 @@ def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
     node.promise_cpuset("The new container has it", "second", held)
 
 
-@scenario(
-    "reconcile/restart-repairs-a-changed-cpuset",
-    "When the kubelet starts again it repairs a cpuset that was changed behind its back",
-    sources.RECONCILE, since="1.22", needs=Needs(free=2),
+@promised(
+    sources.RECONCILE, area="reconcile", since="1.22", needs=Needs(free=2),
     capabilities=[*_RESTART, Capability.TAMPER],
 )  # fmt: skip
 def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
-    """While it runs, the kubelet has to send an update only when the wanted set changes. Until then
+    """When the kubelet starts again it repairs a cpuset that was changed behind its back.
+    While it runs, the kubelet has to send an update only when the wanted set changes. Until then
     the container may run on the CPUs that it was put on. A kubelet that sends more updates repairs
     the cpuset earlier, which is conformant too."""
     node.boot_with(guaranteed("a", 1))
@@ -139,14 +136,13 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     node.promise_cpuset("The start repairs the cpuset", "a", held)
 
 
-@scenario(
-    "reconcile/every-round-repairs-a-changed-cpuset",
-    "The next reconcile round repairs a cpuset that was changed behind the kubelet's back",
-    sources.EVERY_ROUND, since="1.9", until="1.21", needs=Needs(free=2),
+@promised(
+    sources.EVERY_ROUND, area="reconcile", since="1.9", until="1.21", needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.TAMPER],
 )  # fmt: skip
 def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
-    """Exclusive and shared containers alike are sent their CPUs in every round."""
+    """The next reconcile round repairs a cpuset that was changed behind the kubelet's back.
+    Exclusive and shared containers alike are sent their CPUs in every round."""
     node.boot_with(guaranteed("a", 1), best_effort("b"))
     held, pool = node.taken("a"), node.view.shared_pool
     node.tamper("a", "c", node.cpus)
@@ -156,14 +152,13 @@ def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     node.promise_cpuset("It repairs the shared one", "b", pool)
 
 
-@scenario(
-    "restart/reboot-may-move-pods",
-    "After a reboot a pod is given CPUs as if it were new",
+@_restart(
     sources.BY_CONTAINER, since="1.14", until="1.17", needs=Needs(free=4),
     capabilities=[*_RESTART, Capability.REBOOT],
 )  # fmt: skip
 def reboot_may_move_pods(node: LockstepNode) -> None:
-    """Its container has another id. What the former one held is free again once the kubelet knows
+    """After a reboot a pod is given CPUs as if it were new.
+    Its container has another id. What the former one held is free again once the kubelet knows
     the ids of all containers."""
     node.boot_with(guaranteed("a", 2))
     whole = node.view.shared_pool | node.taken("a")
@@ -175,13 +170,10 @@ def reboot_may_move_pods(node: LockstepNode) -> None:
     node.promise_pool("Nothing else is held", whole - held)
 
 
-@scenario(
-    "init/ended-container-is-given-cpus-again",
-    "An init container that has ended is given exclusive CPUs again while its pod runs",
-    sources.BY_CONTAINER, since="1.16", until="1.17", needs=Needs(free=4),
-)  # fmt: skip
+@promised(sources.BY_CONTAINER, area="init", since="1.16", until="1.17", needs=Needs(free=4))
 def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
-    """A known defect: the CPUs of the init container return when the app container takes CPUs. The
+    """An init container that has ended is given exclusive CPUs again while its pod runs.
+    A known defect: the CPUs of the init container return when the app container takes CPUs. The
     next reconcile round then takes other CPUs for the init container, as for any container without
     an entry."""
     node.boot()
@@ -192,13 +184,10 @@ def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
     node.promise_cpus("They are others", "CPUs of both", CPUSet(), setup & main)
 
 
-@scenario(
-    "restart/keeps-assignments-beside-a-gap",
-    "A pod keeps its exclusive CPUs over a restart, though lower ones have become free",
-    sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
-)  # fmt: skip
+@_restart(sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART)
 def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
-    """A kubelet that allocates anew at its start would give the pod the CPUs that a deleted pod
+    """A pod keeps its exclusive CPUs over a restart, though lower ones have become free.
+    A kubelet that allocates anew at its start would give the pod the CPUs that a deleted pod
     has left, and so move a container that runs."""
     node.boot_with(guaranteed("first", 1), guaranteed("a", 1), best_effort("shared"))
     held = node.taken("a")
@@ -210,13 +199,10 @@ def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)
 
 
-@scenario(
-    "restart/keeps-several-containers",
-    "All containers of a pod keep their exclusive CPUs over a restart, each its own",
-    sources.KEP, needs=Needs(free=5), capabilities=_RESTART,
-)  # fmt: skip
+@_restart(sources.KEP, needs=Needs(free=5), capabilities=_RESTART)
 def keeps_several_containers(node: LockstepNode) -> None:
-    """The pod before it is deleted while the kubelet is down."""
+    """All containers of a pod keep their exclusive CPUs over a restart, each its own.
+    The pod before it is deleted while the kubelet is down."""
     node.boot_with(guaranteed("first", 1), guaranteed("a", 1, "500m", 2), best_effort("last"))
     before = {name: node.taken("a", name) for name in ("c1", "c2", "c3")}
     node.stop()

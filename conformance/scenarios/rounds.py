@@ -6,20 +6,19 @@ from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.containers import REFUSED_UPDATE
 from conformance.scenarios.sources import RESTARTS
 from reference.steps import FailUpdates, RestartPolicy
 
 
-@scenario(
-    "containers/rounds-free-no-cpus-of-a-pod-that-runs",
-    "Reconcile rounds free no CPUs of a container that has ended while its pod runs on",
-    RESTARTS, needs=Needs(free=4),
+@promised(
+    RESTARTS, area="containers", needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.EXIT_CODES],
 )  # fmt: skip
 def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
-    """A kubelet that frees them at once may give them to another pod, and start the container on
+    """Reconcile rounds free no CPUs of a container that has ended while its pod runs on.
+    A kubelet that frees them at once may give them to another pod, and start the container on
     the shared pool. This is looked at after two rounds: they come later than the end."""
     node.boot_with(replace(guaranteed("a", 2, 1), restart_policy=RestartPolicy.NEVER))
     held, pool = node.taken("a", "c1"), node.view.shared_pool
@@ -30,14 +29,14 @@ def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
     node.promise_pool("The pool is the same", pool)
 
 
-@scenario(
-    "containers/pod-that-comes-back-follows-the-pool",
-    "A shared container of a pod that is applied again follows the pool as at its first time",
-    REFUSED_UPDATE, since="1.22", needs=Needs(free=3),
+@promised(
+    REFUSED_UPDATE, area="containers", since="1.22", needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.CALLS],
 )  # fmt: skip
 def pod_that_comes_back_follows_the_pool(node: LockstepNode) -> None:
-    """A static pod comes back with the uid of before. It starts on a smaller pool, and the runtime
+    """A shared container of a pod that is applied again follows the pool as at its first
+    time.
+    A static pod comes back with the uid of before. It starts on a smaller pool, and the runtime
     refuses the first updates; then the pool is what it was in the pod's first time. What was sent
     to its container then counts no more."""
     node.boot_with(best_effort("shared"))

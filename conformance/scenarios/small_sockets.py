@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.scenario import scenario
+from conformance.scenario import promised
 from conformance.scenarios.entering import refused
 from conformance.scenarios.optional import with_options
 from conformance.scenarios.outcomes import take
@@ -11,13 +11,11 @@ from conformance.scenarios.sources import BY_SOCKET, TOPOLOGY_ORDER
 from reference import CPUSet
 
 
-@scenario(
-    "packing/socket-of-a-numa-node",
-    "A request as large as a socket takes a whole one, also where a NUMA node has two sockets",
-    TOPOLOGY_ORDER, since="1.20", machine="4s-2n-16c-smt2",
-)  # fmt: skip
+@promised(TOPOLOGY_ORDER, area="packing", since="1.20", machine="4s-2n-16c-smt2")
 def socket_of_a_numa_node(node: LockstepNode) -> None:
-    """Each socket is free but the first, which has the reserved CPU."""
+    """A request as large as a socket takes a whole one, also where a NUMA node has two
+    sockets.
+    Each socket is free but the first, which has the reserved CPU."""
     node.boot()
     taken = take(node, "a", len(node.cpus) // node.topology.num_sockets)
     touched = {node.topology.details[cpu].socket for cpu in taken}

@@ -9,7 +9,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import promised
 from conformance.scenarios.optional import with_options
 from conformance.scenarios.outcomes import promise_count
 from conformance.scenarios.sources import DISTRIBUTED_BY_SOCKET
@@ -17,7 +17,7 @@ from conformance.scenarios.sources import DISTRIBUTED_BY_SOCKET
 #: 32 CPUs in each NUMA node, two of which are reserved in the first one.
 _FOUR_NODES: Final = "2s-4n-64c-smt2"
 _distributed: Final = partial(
-    scenario, source=DISTRIBUTED_BY_SOCKET, since="1.37", machine=_FOUR_NODES
+    promised, area="options", source=DISTRIBUTED_BY_SOCKET, since="1.37", machine=_FOUR_NODES
 )
 
 
@@ -32,12 +32,11 @@ def _boot(node: LockstepNode) -> None:
     node.boot(with_options(node, *options))
 
 
-@_distributed(
-    "options/numa-distribution-spans-as-few-nodes",
-    "With align-by-socket distribute-cpus-across-numa takes unequal shares of two NUMA nodes",
-)
+@_distributed()
 def numa_distribution_spans_as_few_nodes(node: LockstepNode) -> None:
-    """Rather than equal ones of three. No NUMA node has room for the whole request, and two that
+    """With align-by-socket distribute-cpus-across-numa takes unequal shares of two NUMA
+    nodes.
+    Rather than equal ones of three. No NUMA node has room for the whole request, and two that
     have it together are in different sockets. One of them has less than half of it."""
     _boot(node)
     node.apply(guaranteed("one-node", 32))
@@ -48,12 +47,11 @@ def numa_distribution_spans_as_few_nodes(node: LockstepNode) -> None:
     promise_count(node, 32)
 
 
-@_distributed(
-    "options/numa-distribution-keeps-the-first-of-equals",
-    "With align-by-socket distribute-cpus-across-numa takes the first of NUMA nodes that are equal",
-)
+@_distributed()
 def numa_distribution_keeps_the_first_of_equals(node: LockstepNode) -> None:
-    """Two NUMA nodes are empty. Either leaves the machine as even as the other, and more so than
+    """With align-by-socket distribute-cpus-across-numa takes the first of NUMA nodes that
+    are equal.
+    Two NUMA nodes are empty. Either leaves the machine as even as the other, and more so than
     the one that has reserved CPUs."""
     _boot(node)
     node.apply(guaranteed("one-node", 32))

@@ -9,14 +9,18 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios.outcomes import restart_with
 from conformance.scenarios.sources import BASELINES, CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
 from reference import Checkpoint, CPUSet
 
+_state: Final = partial(promised, area="state")
+
 _RESIZES = {"InPlacePodVerticalScalingExclusiveCPUs": True}
 _EDITS = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
-_of_checksum: Final = partial(scenario, source=CHECKSUM, since="1.12", capabilities=_EDITS)
+_of_checksum: Final = partial(
+    promised, area="state", source=CHECKSUM, since="1.12", capabilities=_EDITS
+)
 
 
 def _promise_recovery(node: LockstepNode, refused: str) -> None:
@@ -29,13 +33,11 @@ def _promise_recovery(node: LockstepNode, refused: str) -> None:
     node.promise_cpus("Without the file it starts afresh", "CPUs in the state", node.cpus, seen)
 
 
-@scenario(
-    "state/removed-starts-afresh",
-    "Without its state file the kubelet starts with every CPU shared, and admits its pods again",
-    KEP, level=Level.CORE, since="1.10", needs=Needs(free=2), capabilities=_EDITS,
-)  # fmt: skip
+@_state(KEP, level=Level.CORE, since="1.10", needs=Needs(free=2), capabilities=_EDITS)
 def removed_starts_afresh(node: LockstepNode) -> None:
-    """The pod gets CPUs as on an empty machine."""
+    """Without its state file the kubelet starts with every CPU shared, and admits its pods
+    again.
+    The pod gets CPUs as on an empty machine."""
     node.boot_with(guaranteed("a", 2))
     node.stop()
     node.remove_state()
@@ -53,35 +55,28 @@ def _damaged(node: LockstepNode, text: str, *errors: str) -> None:
     _promise_recovery(node, text)
 
 
-@_of_checksum(
-    "state/truncated-is-refused",
-    "A truncated state file keeps the kubelet from starting, until it is removed",
-)
+@_of_checksum()
 def truncated_is_refused(node: LockstepNode) -> None:
-    """A crash of the file system may leave half a file."""
+    """A truncated state file keeps the kubelet from starting, until it is removed.
+    A crash of the file system may leave half a file."""
     node.boot()
     text = node.view.state_file or ""
     _damaged(node, text[: len(text) // 2])
 
 
-@_of_checksum(
-    "state/empty-is-refused",
-    "An empty state file keeps the kubelet from starting, until it is removed",
-    level=Level.CORE,
-)
+@_of_checksum(level=Level.CORE)
 def empty_is_refused(node: LockstepNode) -> None:
-    """A file of no bytes is not the same as no file."""
+    """An empty state file keeps the kubelet from starting, until it is removed.
+    A file of no bytes is not the same as no file."""
     node.boot()
     _damaged(node, "")
 
 
-@_of_checksum(
-    "state/wrong-checksum-is-refused",
-    "A state file whose checksum is wrong keeps the kubelet from starting, until it is removed",
-    level=Level.CORE,
-)
+@_of_checksum(level=Level.CORE)
 def wrong_checksum_is_refused(node: LockstepNode) -> None:
-    """The contents are whole, but not what the kubelet wrote. From 1.37 on there are two checksums,
+    """A state file whose checksum is wrong keeps the kubelet from starting, until it is
+    removed.
+    The contents are whole, but not what the kubelet wrote. From 1.37 on there are two checksums,
     and the one over the inner text counts."""
     node.boot()
     data = json.loads(node.view.state_file or "{}")
@@ -90,12 +85,10 @@ def wrong_checksum_is_refused(node: LockstepNode) -> None:
     _damaged(node, json.dumps(data, separators=(",", ":")), "checkpoint is corrupted")
 
 
-@_of_checksum(
-    "state/edited-is-refused",
-    "A state file edited by hand keeps the kubelet from starting, until it is removed",
-)
+@_of_checksum()
 def edited_is_refused(node: LockstepNode) -> None:
-    """An edit without a matching checksum counts as damage, in the inner text of 1.37 too."""
+    """A state file edited by hand keeps the kubelet from starting, until it is removed.
+    An edit without a matching checksum counts as damage, in the inner text of 1.37 too."""
     node.boot()
     data = json.loads(node.view.state_file or "{}")
     data["defaultCpuSet"] = str(node.reserved)
@@ -105,13 +98,12 @@ def edited_is_refused(node: LockstepNode) -> None:
     _damaged(node, json.dumps(data, separators=(",", ":")), "checkpoint is corrupted")
 
 
-@scenario(
-    "state/other-policy-is-refused",
-    "A change of policy keeps the kubelet from starting, until the state file is removed",
-    CHANGING_POLICY, level=Level.CORE, since="1.12", capabilities=[*_EDITS, Capability.CONFIGURE],
-)  # fmt: skip
+@_state(
+    CHANGING_POLICY, level=Level.CORE, since="1.12", capabilities=[*_EDITS, Capability.CONFIGURE]
+)
 def other_policy_is_refused(node: LockstepNode) -> None:
-    """From static to none and, with the file removed, back to static."""
+    """A change of policy keeps the kubelet from starting, until the state file is removed.
+    From static to none and, with the file removed, back to static."""
     node.boot()
     static = node.config
     restart_with(node, replace(static, policy="none"))
@@ -136,39 +128,31 @@ def _contradicts(node: LockstepNode, error: str, *, pool: CPUSet, **entries: CPU
     _promise_recovery(node, text)
 
 
-@scenario(
-    "state/of-other-cpus-is-refused",
-    "A state file of a machine with other CPUs keeps the kubelet from starting",
-    CPUS_CHANGED, capabilities=_EDITS,
-)  # fmt: skip
+@_state(CPUS_CHANGED, capabilities=_EDITS)
 def of_other_cpus_is_refused(node: LockstepNode) -> None:
-    """A whole file with a right checksum, which has one CPU more than the machine."""
+    """A state file of a machine with other CPUs keeps the kubelet from starting.
+    A whole file with a right checksum, which has one CPU more than the machine."""
     node.boot()
     now, more = node.cpus, node.cpus | CPUSet([max(node.topology.details) + 1])
     error = f'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{more}"'
     _contradicts(node, error, pool=more)
 
 
-@scenario(
-    "state/overlap-is-refused",
-    "A state file in which a CPU is both exclusive and shared keeps the kubelet from starting",
-    KEP, level=Level.CORE, capabilities=_EDITS,
-)  # fmt: skip
+@_state(KEP, level=Level.CORE, capabilities=_EDITS)
 def overlap_is_refused(node: LockstepNode) -> None:
-    """A whole file with a right checksum that contradicts itself."""
+    """A state file in which a CPU is both exclusive and shared keeps the kubelet from
+    starting.
+    A whole file with a right checksum that contradicts itself."""
     node.boot()
     both = CPUSet([max(node.cpus)])
     error = f'pod: pod, container: c cpuset: "{both}" overlaps with default cpuset "{node.cpus}"'
     _contradicts(node, error, pool=node.cpus, c=both)
 
 
-@scenario(
-    "state/reserved-cpus-must-be-shared",
-    "A state file in which a reserved CPU is exclusive keeps the kubelet from starting",
-    KEP, level=Level.CORE, capabilities=_EDITS,
-)  # fmt: skip
+@_state(KEP, level=Level.CORE, capabilities=_EDITS)
 def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
-    """As after an enlarged reservation, when its CPUs had been given away before."""
+    """A state file in which a reserved CPU is exclusive keeps the kubelet from starting.
+    As after an enlarged reservation, when its CPUs had been given away before."""
     node.boot()
     pool = node.cpus - node.reserved
     error = f'not all reserved cpus: "{node.reserved}" are present in defaultCpuSet: "{pool}"'
@@ -184,13 +168,11 @@ def _promise_baselines(node: LockstepNode, *pods: str) -> None:
     node.promise_equal("The first CPUs are kept", "baselines", expected, seen)
 
 
-@scenario(
-    "state/first-cpus-are-remembered",
-    "With the gate for resizing exclusive CPUs the state file keeps what each container got first",
-    BASELINES, since="1.37", needs=Needs(free=3), capabilities=[Capability.RESTART],
-)  # fmt: skip
+@_state(BASELINES, since="1.37", needs=Needs(free=3), capabilities=[Capability.RESTART])
 def first_cpus_are_remembered(node: LockstepNode) -> None:
-    """Over a restart, and until the container is gone. Nothing is computed from it yet."""
+    """With the gate for resizing exclusive CPUs the state file keeps what each container got
+    first.
+    Over a restart, and until the container is gone. Nothing is computed from it yet."""
     node.boot(replace(node.config, feature_gates=_RESIZES))
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("b", 2))
@@ -201,14 +183,14 @@ def first_cpus_are_remembered(node: LockstepNode) -> None:
     _promise_baselines(node, "b")
 
 
-@scenario(
-    "state/first-cpus-are-those-held-before",
-    "Once the gate for resizing exclusive CPUs is on, CPUs that are held count as those got first",
+@_state(
     BASELINES, since="1.37", needs=Needs(free=3),
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def first_cpus_are_those_held_before(node: LockstepNode) -> None:
-    """The state file of before has none of them. Its next change brings those of every
+    """Once the gate for resizing exclusive CPUs is on, CPUs that are held count as those got
+    first.
+    The state file of before has none of them. Its next change brings those of every
     container."""
     node.boot_with(guaranteed("a", 2))
     restart_with(node, replace(node.config, feature_gates=_RESIZES))

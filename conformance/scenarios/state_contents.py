@@ -8,7 +8,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.outcomes import restart_with
 from reference import Checkpoint
@@ -62,26 +62,22 @@ def _promise_contents_checked(node: LockstepNode) -> None:
     node.promise_pool("Its CPUs are shared", node.cpus)
 
 
-@scenario(
-    "state/unreadable-cpus-are-refused",
-    "A state file with a list of CPUs that cannot be parsed keeps the kubelet from starting",
-    sources.KEP, capabilities=_EDITS,
-)  # fmt: skip
+@promised(sources.KEP, area="state", capabilities=_EDITS)
 def unreadable_cpus_are_refused(node: LockstepNode) -> None:
-    """Be it the list of the shared pool or that of a container. The checksum of the file is
+    """A state file with a list of CPUs that cannot be parsed keeps the kubelet from
+    starting.
+    Be it the list of the shared pool or that of a container. The checksum of the file is
     right."""
     node.boot()
     node.stop()
     _promise_contents_checked(node)
 
 
-@scenario(
-    "pod-level/state-file-is-checked",
-    "With feature gate PodLevelResourceManagers a bad state file keeps the kubelet from starting",
-    sources.CHANGING_POLICY, since="1.36", capabilities=_EDITS,
-)  # fmt: skip
+@promised(sources.CHANGING_POLICY, area="pod-level", since="1.36", capabilities=_EDITS)
 def state_file_is_checked(node: LockstepNode) -> None:
-    """A list of CPUs that cannot be parsed, another policy, and an edit without a matching
+    """With feature gate PodLevelResourceManagers a bad state file keeps the kubelet from
+    starting.
+    A list of CPUs that cannot be parsed, another policy, and an edit without a matching
     checksum."""
     node.boot(replace(node.config, feature_gates=_MANAGERS))
     edited = (node.view.state_file or "").replace("static", "statik")
@@ -90,14 +86,13 @@ def state_file_is_checked(node: LockstepNode) -> None:
     _promise_contents_checked(node)
 
 
-@scenario(
-    "pod-level/gate-on-reads-an-older-file",
-    "Once feature gate PodLevelResourceManagers is switched on, containers keep their CPUs",
-    sources.POD_LEVEL_MANAGERS, since="1.36", needs=Needs(free=4),
+@promised(
+    sources.POD_LEVEL_MANAGERS, area="pod-level", since="1.36", needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def gate_on_reads_an_older_file(node: LockstepNode) -> None:
-    """The state file of before is read. Two pods have three containers, and the pool does not
+    """Once feature gate PodLevelResourceManagers is switched on, containers keep their CPUs.
+    The state file of before is read. Two pods have three containers, and the pool does not
     change by the restart."""
     node.boot_with(guaranteed("gone", 1), guaranteed("a", 1, 1), guaranteed("b", 1))
     node.delete("gone")
@@ -111,13 +106,10 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     node.promise_pool("A deleted pod's CPUs return", pool | held["a"]["c1"] | held["a"]["c2"])
 
 
-@scenario(
-    "state/file-without-checksum-is-read",
-    "A state file whose checksum is zero is read without a check of its checksum",
-    sources.CHECKSUM, needs=Needs(free=2), capabilities=_EDITS,
-)  # fmt: skip
+@promised(sources.CHECKSUM, area="state", needs=Needs(free=2), capabilities=_EDITS)
 def file_without_checksum_is_read(node: LockstepNode) -> None:
-    """As releases up to 1.11 wrote it, which had no checksum. The pod keeps its CPUs."""
+    """A state file whose checksum is zero is read without a check of its checksum.
+    As releases up to 1.11 wrote it, which had no checksum. The pod keeps its CPUs."""
     node.boot_with(guaranteed("a", 2))
     held, pool = node.taken("a"), node.view.shared_pool
     node.stop()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
 from conformance.promises import AS_BOOKED, EXCLUSIVE_TO_ONE
-from conformance.scenario import Capability, Needs, scenario
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.sources import TASK_PAGE
 from reference import CPUSet
 from reference.steps import EndStopping, KubeletConfig
 from reference.view import Phase
+
+_stopping: Final = partial(promised, area="stopping")
 
 _CALLS = (Capability.CPUSETS, Capability.CALLS)
 _API_SERVER = (*_CALLS, Capability.API_SERVER)
@@ -21,13 +25,10 @@ def _in_cluster(node: LockstepNode) -> KubeletConfig:
     return replace(node.default_config(), api_server=True)
 
 
-@scenario(
-    "stopping/keeps-its-cpus",
-    "A pod keeps its exclusive CPUs until its containers have ended",
-    TASK_PAGE, since="1.26", needs=Needs(free=4), capabilities=_API_SERVER,
-)  # fmt: skip
+@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=4), capabilities=_API_SERVER)
 def keeps_its_cpus(node: LockstepNode) -> None:
-    """Its containers may run for as long as its termination grace period. The pod that comes
+    """A pod keeps its exclusive CPUs until its containers have ended.
+    Its containers may run for as long as its termination grace period. The pod that comes
     meanwhile gets other CPUs, and only then are the first pod's CPUs free."""
     node.boot_with(guaranteed("a", 2), config=_in_cluster(node))
     held, pool = node.taken("a"), node.view.shared_pool
@@ -40,13 +41,10 @@ def keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_pool("Its CPUs come back", (pool | held) - node.taken("b"))
 
 
-@scenario(
-    "stopping/its-cpus-are-not-free",
-    "A pod that needs the CPUs of a pod that still stops is refused",
-    TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_API_SERVER,
-)  # fmt: skip
+@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_API_SERVER)
 def its_cpus_are_not_free(node: LockstepNode) -> None:
-    """All free CPUs are the first pod's. Once its containers have ended, a pod as large fits."""
+    """A pod that needs the CPUs of a pod that still stops is refused.
+    All free CPUs are the first pod's. Once its containers have ended, a pod as large fits."""
     node.boot(_in_cluster(node))
     every = len(node.free)
     node.apply(guaranteed("a", every))
@@ -59,13 +57,10 @@ def its_cpus_are_not_free(node: LockstepNode) -> None:
     node.promise_equal("A pod as large fits later", "phase of c", Phase.RUNNING, phase)
 
 
-@scenario(
-    "stopping/shared-pod-stays-off-its-cpus",
-    "A shared container starts without the CPUs of a pod that still stops",
-    TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_API_SERVER,
-)  # fmt: skip
+@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_API_SERVER)
 def shared_pod_stays_off_its_cpus(node: LockstepNode) -> None:
-    """It gets them when the containers of the first pod have ended."""
+    """A shared container starts without the CPUs of a pod that still stops.
+    It gets them when the containers of the first pod have ended."""
     pool = node.boot(_in_cluster(node)).shared_pool
     node.apply(guaranteed("a", 2))
     held = node.taken("a")
@@ -81,13 +76,10 @@ def _cpuset(node: LockstepNode) -> CPUSet:
     return node.cpuset("shared")
 
 
-@scenario(
-    "stopping/static-pods-cpus-are-given-away",
-    "CPUs of a static pod are given to another pod while its containers still run",
-    TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_CALLS,
-)  # fmt: skip
+@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_CALLS)
 def static_pods_cpus_are_given_away(node: LockstepNode) -> None:
-    """A known defect: it breaks the promise that exclusive CPUs belong to one container alone, for
+    """CPUs of a static pod are given to another pod while its containers still run.
+    A known defect: it breaks the promise that exclusive CPUs belong to one container alone, for
     as long as the containers take to end. The pod manager forgets a static pod as soon as its
     manifest is gone, so the CPU manager does not count it as active (``HandlePodRemoves``,
     ``GetActivePods``, ``pkg/kubelet/kubelet.go``)."""

@@ -16,7 +16,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Level, Needs, scenario
+from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import core, refused, row
@@ -35,6 +35,8 @@ from reference.behaviours import Behaviour
 from reference.steps import Kind, KubeletConfig
 from topologies import machine
 
+_topology: Final = partial(promised, area="topology")
+
 _SINGLE: Final = "single-numa-node"
 _RESTRICTED: Final = "restricted"
 _BEST_EFFORT: Final = "best-effort"
@@ -48,11 +50,17 @@ _FOUR: Final = "2s-4n-64c-smt2"
 _REFUSALS: Final = (Capability.REJECTIONS,)
 _PREFER_CLOSEST: Final = {"prefer-closest-numa-nodes": "true"}
 
-_policy: Final = partial(core, source=sources.TOPOLOGY_POLICIES, needs=_NODES)
+_policy: Final = partial(core, area="topology", source=sources.TOPOLOGY_POLICIES, needs=_NODES)
 _row: Final = partial(row, enter=_policy)
-_scope: Final = partial(core, source=sources.TOPOLOGY_SCOPES, since="1.20", needs=_SPLIT)
-_closest: Final = partial(scenario, source=sources.CLOSEST_NUMA, since="1.26", machine=_FOUR)
-_by_socket: Final = partial(core, source=sources.BY_SOCKET, since="1.25", machine=_FOUR)
+_scope: Final = partial(
+    core, area="topology", source=sources.TOPOLOGY_SCOPES, since="1.20", needs=_SPLIT
+)
+_closest: Final = partial(
+    promised, area="topology", source=sources.CLOSEST_NUMA, since="1.26", machine=_FOUR
+)
+_by_socket: Final = partial(
+    core, area="topology", source=sources.BY_SOCKET, since="1.25", machine=_FOUR
+)
 
 
 def _config(
@@ -187,13 +195,10 @@ _row(
 )  # fmt: skip
 
 
-@_policy(
-    "topology/pods-without-cpus-are-admitted",
-    "Under single-numa-node pods without exclusive CPUs are admitted",
-    source=sources.TOPOLOGY_WITHOUT_DEVICES,
-)
+@_policy(source=sources.TOPOLOGY_WITHOUT_DEVICES)
 def pods_without_cpus_are_admitted(node: LockstepNode) -> None:
-    """They have no preference for a NUMA node."""
+    """Under single-numa-node pods without exclusive CPUs are admitted.
+    They have no preference for a NUMA node."""
     node.boot(_config(node, _SINGLE))
     node.run(best_effort("a"))
     node.run(guaranteed("b", "500m"))
@@ -234,13 +239,10 @@ _row(
 )
 
 
-@scenario(
-    "topology/best-effort-lacks-cpus",
-    "Under best-effort a request for more than is free is refused for lack of CPUs",
-    sources.TOPOLOGY_POLICIES, needs=_NODES, capabilities=_REFUSALS,
-)  # fmt: skip
+@_topology(sources.TOPOLOGY_POLICIES, needs=_NODES, capabilities=_REFUSALS)
 def best_effort_lacks_cpus(node: LockstepNode) -> None:
-    """The whole node lacks CPUs, so the CPU manager refuses the pod."""
+    """Under best-effort a request for more than is free is refused for lack of CPUs.
+    The whole node lacks CPUs, so the CPU manager refuses the pod."""
     node.boot(_config(node, _BEST_EFFORT))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", len(node.free) + 1))
@@ -248,13 +250,10 @@ def best_effort_lacks_cpus(node: LockstepNode) -> None:
     node.promise_pool("The pool is whole", whole)
 
 
-@_policy(
-    "topology/none-admits-every-pod",
-    "Under policy none a request larger than any NUMA node is admitted, whatever the scope",
-    since="1.20",
-)
+@_policy(since="1.20")
 def none_admits_every_pod(node: LockstepNode) -> None:
-    """The Topology Manager does nothing by default."""
+    """Under policy none a request larger than any NUMA node is admitted, whatever the scope.
+    The Topology Manager does nothing by default."""
     node.boot(_config(node, "none", scope="pod"))
     count = _node_size(node) + 1
     node.run(guaranteed("a", count))
@@ -275,24 +274,19 @@ def _apply_divided(node: LockstepNode) -> tuple[CPUSet, CPUSet]:
     return one, two
 
 
-@_scope(
-    "topology/pod-scope-keeps-containers-together",
-    "Under scope pod all containers of a pod lie in one NUMA node",
-)
+@_scope()
 def pod_scope_keeps_containers_together(node: LockstepNode) -> None:
-    """The first container alone would fit where the two do not."""
+    """Under scope pod all containers of a pod lie in one NUMA node.
+    The first container alone would fit where the two do not."""
     node.boot(_config(node, _SINGLE, scope="pod"))
     one, two = _apply_divided(node)
     _promise_within(node, "c1 and c2", one | two, count=len(one) + len(two))
 
 
-@_policy(
-    "topology/container-scope-lets-containers-differ",
-    "Under scope container each container of a pod has a NUMA node of its own",
-    source=sources.TOPOLOGY_SCOPES, needs=_SPLIT,
-)  # fmt: skip
+@_policy(source=sources.TOPOLOGY_SCOPES, needs=_SPLIT)
 def container_scope_lets_containers_differ(node: LockstepNode) -> None:
-    """The first container fills up a NUMA node, the second lies in another."""
+    """Under scope container each container of a pod has a NUMA node of its own.
+    The first container fills up a NUMA node, the second lies in another."""
     node.boot(_config(node, _SINGLE))
     one, two = _apply_divided(node)
     _promise_within(node, "a/c1", one, count=len(one))
@@ -302,26 +296,21 @@ def container_scope_lets_containers_differ(node: LockstepNode) -> None:
     node.promise_that(differ, rule, what, "two", "one")
 
 
-@_scope(
-    "topology/pod-scope-refuses-the-sum",
-    "Under scope pod containers that fit no NUMA node together are refused, though each fits one",
-    capabilities=_REFUSALS,
-)
+@_scope(capabilities=_REFUSALS)
 def pod_scope_refuses_the_sum(node: LockstepNode) -> None:
-    """Under scope container the same pod would run."""
+    """Under scope pod containers that fit no NUMA node together are refused, though each
+    fits one.
+    Under scope container the same pod would run."""
     node.boot(_config(node, _SINGLE, scope="pod"))
     half = _node_size(node) // 2
     node.apply(guaranteed("a", half, half + 1))
     _promise_refused(node)
 
 
-@_policy(
-    "topology/refusal-returns-what-was-taken",
-    "A pod whose second container is refused leaves no CPU assigned to its first one",
-    source=sources.TOPOLOGY_PAGE, capabilities=_REFUSALS,
-)  # fmt: skip
+@_policy(source=sources.TOPOLOGY_PAGE, capabilities=_REFUSALS)
 def refusal_returns_what_was_taken(node: LockstepNode) -> None:
-    """Containers are admitted one after the other, pods as a whole."""
+    """A pod whose second container is refused leaves no CPU assigned to its first one.
+    Containers are admitted one after the other, pods as a whole."""
     node.boot(_config(node, _SINGLE))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 1, _node_size(node) + 1))
@@ -331,13 +320,10 @@ def refusal_returns_what_was_taken(node: LockstepNode) -> None:
     node.promise_pool("The pool is whole", whole)
 
 
-@_policy(
-    "topology/app-lies-with-its-init-container",
-    "An app container lies in the NUMA node of the init container whose CPUs it reuses",
-    source=sources.INIT_CONTAINERS,
-)
+@_policy(source=sources.INIT_CONTAINERS)
 def app_lies_with_its_init_container(node: LockstepNode) -> None:
-    """It asks for as many CPUs as that NUMA node had to give, those of the init container
+    """An app container lies in the NUMA node of the init container whose CPUs it reuses.
+    It asks for as many CPUs as that NUMA node had to give, those of the init container
     included."""
     node.boot(_config(node, _RESTRICTED))
     room = _free_in_first(node)
@@ -377,25 +363,22 @@ _row(
 )  # fmt: skip
 
 
-@_scope(
-    "topology/restart-keeps-full-pods",
-    "After a restart a pod that holds a whole NUMA node keeps it under scope pod",
-    needs=_NODES, capabilities=[Capability.RESTART],
-)  # fmt: skip
+@_scope(needs=_NODES, capabilities=[Capability.RESTART])
 def restart_keeps_full_pods(node: LockstepNode) -> None:
-    """No other NUMA node has room for the pod, which keeps the CPUs that it holds."""
+    """After a restart a pod that holds a whole NUMA node keeps it under scope pod.
+    No other NUMA node has room for the pod, which keeps the CPUs that it holds."""
     node.boot(_config(node, _SINGLE, scope="pod"))
     promise_full_nodes_kept(node, "The pod runs")
 
 
-@scenario(
-    "topology/stricter-policy-applies-to-running-pods",
-    "A pod that lies in more NUMA nodes than needed is refused once restricted is configured",
+@_topology(
     sources.TOPOLOGY_POLICIES, needs=_SCATTERED,
     capabilities=[Capability.RESTART, Capability.CONFIGURE, *_REFUSALS],
 )  # fmt: skip
 def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
-    """The kubelet admits every pod again at each start, also one that holds CPUs."""
+    """A pod that lies in more NUMA nodes than needed is refused once restricted is
+    configured.
+    The kubelet admits every pod again at each start, also one that holds CPUs."""
     node.boot(_config(node, _BEST_EFFORT))
     node.run(guaranteed("a", _scatter(node)))
     restart_with(node, _config(node, _RESTRICTED))
@@ -405,13 +388,11 @@ def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
 # -- what hints count ----------------------------------------------------------------------------
 
 
-@_policy(
-    "topology/every-container-follows-its-hint",
-    "Under single-numa-node a pod's second container lies in one NUMA node as its first does",
-    needs=_SPLIT,
-)
+@_policy(needs=_SPLIT)
 def every_container_follows_its_hint(node: LockstepNode) -> None:
-    """The second asks for more than the first has left in its NUMA node. Without its hint it would
+    """Under single-numa-node a pod's second container lies in one NUMA node as its first
+    does.
+    The second asks for more than the first has left in its NUMA node. Without its hint it would
     begin there and go on in another."""
     node.boot(_config(node, _SINGLE))
     count = _too_large_for_the_first(node)
@@ -420,13 +401,10 @@ def every_container_follows_its_hint(node: LockstepNode) -> None:
     _promise_within(node, "a/c2", node.taken("a", "c2"), count=count)
 
 
-@_policy(
-    "topology/hints-count-earlier-containers",
-    "Under single-numa-node two containers that fit no NUMA node together lie in one each",
-    source=sources.HINTS_IN_TURN, needs=_SPLIT,
-)  # fmt: skip
+@_policy(source=sources.HINTS_IN_TURN, needs=_SPLIT)
 def hints_count_earlier_containers(node: LockstepNode) -> None:
-    """What the first has taken is gone for the second, so its hint is another NUMA node."""
+    """Under single-numa-node two containers that fit no NUMA node together lie in one each.
+    What the first has taken is gone for the second, so its hint is another NUMA node."""
     node.boot(_config(node, _SINGLE))
     count = _node_size(node) // 2 + 1
     node.run(guaranteed("a", count, count))
@@ -434,13 +412,10 @@ def hints_count_earlier_containers(node: LockstepNode) -> None:
         _promise_within(node, f"a/{name}", node.taken("a", name), count=count)
 
 
-@_policy(
-    "topology/restricted-admits-three-numa-nodes",
-    "Under restricted a request that needs three NUMA nodes on any machine lies in three",
-    needs=replace(_NODES, numa_nodes=4),
-)
+@_policy(needs=replace(_NODES, numa_nodes=4))
 def restricted_admits_three_numa_nodes(node: LockstepNode) -> None:
-    """Three are the fewest for it, so a hint of three is preferred."""
+    """Under restricted a request that needs three NUMA nodes on any machine lies in three.
+    Three are the fewest for it, so a hint of three is preferred."""
     topology = node.topology
     several_in_a_socket = topology.num_numa_nodes > topology.num_sockets
     if several_in_a_socket and not node.release_has(Behaviour.ORDERED_ALLOCATION):
@@ -452,13 +427,10 @@ def restricted_admits_three_numa_nodes(node: LockstepNode) -> None:
     _runs_within(node, 2 * _node_size(node) + 1, nodes=3)
 
 
-@_scope(
-    "topology/pod-scope-counts-init-containers",
-    "Under scope pod an init container larger than any NUMA node has its pod refused",
-    needs=_NODES, capabilities=_REFUSALS,
-)  # fmt: skip
+@_scope(needs=_NODES, capabilities=_REFUSALS)
 def pod_scope_counts_init_containers(node: LockstepNode) -> None:
-    """The pod needs as much as the largest of its init containers, though its app container would
+    """Under scope pod an init container larger than any NUMA node has its pod refused.
+    The pod needs as much as the largest of its init containers, though its app container would
     fit any NUMA node."""
     node.boot(_config(node, _SINGLE, scope="pod"))
     whole = node.view.shared_pool
@@ -468,13 +440,10 @@ def pod_scope_counts_init_containers(node: LockstepNode) -> None:
     node.promise_pool("No CPU is taken", whole)
 
 
-@_policy(
-    "topology/pod-scope-counts-sidecars",
-    "Under scope pod sidecars larger together than any NUMA node have their pod refused",
-    source=sources.SIDECARS_AND_HINTS, since="1.29", capabilities=_REFUSALS,
-)  # fmt: skip
+@_policy(source=sources.SIDECARS_AND_HINTS, since="1.29", capabilities=_REFUSALS)
 def pod_scope_counts_sidecars(node: LockstepNode) -> None:
-    """They run at the same time, though each of them would fit any NUMA node."""
+    """Under scope pod sidecars larger together than any NUMA node have their pod refused.
+    They run at the same time, though each of them would fit any NUMA node."""
     node.boot(_config(node, _SINGLE, scope="pod"))
     whole = node.view.shared_pool
     count = _node_size(node) // 2 + 1
@@ -484,13 +453,11 @@ def pod_scope_counts_sidecars(node: LockstepNode) -> None:
     node.promise_pool("No CPU is taken", whole)
 
 
-@scenario(
-    "topology/init-container-pins-its-pod",
-    "An init container in a NUMA node without room for its app container has the pod refused",
-    sources.INIT_PINS_NODE, needs=_NODES, capabilities=_REFUSALS,
-)  # fmt: skip
+@_topology(sources.INIT_PINS_NODE, needs=_NODES, capabilities=_REFUSALS)
 def init_container_pins_its_pod(node: LockstepNode) -> None:
-    """A known defect: the init container took the last free CPU of the first NUMA node. The app
+    """An init container in a NUMA node without room for its app container has the pod
+    refused.
+    A known defect: the init container took the last free CPU of the first NUMA node. The app
     container has to reuse this CPU, so it does not fit into one NUMA node. The other NUMA nodes are
     empty."""
     node.boot(_config(node, _SINGLE))
@@ -504,37 +471,31 @@ def init_container_pins_its_pod(node: LockstepNode) -> None:
 # -- options -------------------------------------------------------------------------------------
 
 
-@_closest(
-    "topology/closest-numa-nodes",
-    "Under prefer-closest-numa-nodes a request for two NUMA nodes gets two that are close",
-    level=Level.CORE,
-)
+@_closest(level=Level.CORE)
 def closest_numa_nodes(node: LockstepNode) -> None:
-    """With the first node full, the lowest pair spans both sockets and the highest does not."""
+    """Under prefer-closest-numa-nodes a request for two NUMA nodes gets two that are close.
+    With the first node full, the lowest pair spans both sockets and the highest does not."""
     node.boot(_config(node, _RESTRICTED, options=_PREFER_CLOSEST))
     _fill_first(node)
     taken = _lies_within(node, _larger_than_a_node(node), nodes=2)
     _promise_in_one_socket(node, "Both lie in one socket", "sockets", taken)
 
 
-@_closest(
-    "topology/each-pod-gets-close-numa-nodes",
-    "Under prefer-closest-numa-nodes two pods that need two NUMA nodes each get close ones",
-)
+@_closest()
 def each_pod_gets_close_numa_nodes(node: LockstepNode) -> None:
-    """One after the other, each in a socket of its own."""
+    """Under prefer-closest-numa-nodes two pods that need two NUMA nodes each get close ones.
+    One after the other, each in a socket of its own."""
     node.boot(_config(node, _RESTRICTED, options=_PREFER_CLOSEST))
     for pod in ("a", "b"):
         taken = _lies_within(node, _larger_than_a_node(node), nodes=2, pod=pod)
         _promise_in_one_socket(node, "Both lie in one socket", f"sockets of {pod}/c", taken)
 
 
-@_closest(
-    "topology/far-numa-nodes-where-close-ones-are-full",
-    "Under prefer-closest-numa-nodes best-effort takes far NUMA nodes where close ones lack room",
-)
+@_closest()
 def far_numa_nodes_where_close_ones_are_full(node: LockstepNode) -> None:
-    """The second node of each socket is full, so the two that have room lie in two sockets."""
+    """Under prefer-closest-numa-nodes best-effort takes far NUMA nodes where close ones lack
+    room.
+    The second node of each socket is full, so the two that have room lie in two sockets."""
     node.boot(_config(node, _BEST_EFFORT, options=_PREFER_CLOSEST))
     size = _node_size(node)
     node.apply(guaranteed("one", len(_free_in(node, 0))))
@@ -546,13 +507,11 @@ def far_numa_nodes_where_close_ones_are_full(node: LockstepNode) -> None:
     node.promise_equal("They lie in two sockets", "sockets of a/c", 2, sockets)
 
 
-@_closest(
-    "topology/lowest-numa-nodes",
-    "Without prefer-closest-numa-nodes a request for two NUMA nodes gets those with the lowest ids",
-    since="1.19",  # before, nodes of one socket came first
-)
+@_closest(since="1.19")  # before, nodes of one socket came first
 def lowest_numa_nodes(node: LockstepNode) -> None:
-    """Even where they are far from each other."""
+    """Without prefer-closest-numa-nodes a request for two NUMA nodes gets those with the
+    lowest ids.
+    Even where they are far from each other."""
     node.boot(_config(node, _RESTRICTED))
     _fill_first(node)
     numa = node.topology.numa_node_ids(take(node, "a", _larger_than_a_node(node)))
@@ -562,12 +521,11 @@ def lowest_numa_nodes(node: LockstepNode) -> None:
     )
 
 
-@_by_socket(
-    "topology/align-by-socket-widens-restricted",
-    "Under align-by-socket restricted admits what fits a socket, though no NUMA node has room",
-)
+@_by_socket()
 def align_by_socket_widens_restricted(node: LockstepNode) -> None:
-    """Two NUMA nodes of one socket have room between them, the others are full."""
+    """Under align-by-socket restricted admits what fits a socket, though no NUMA node has
+    room.
+    Two NUMA nodes of one socket have room between them, the others are full."""
     node.boot(aligning_with(node, _RESTRICTED, "align-by-socket"))
     size = _node_size(node)
     for number, count in enumerate((len(_free_in_first(node)), size, size, size)):
@@ -579,12 +537,11 @@ def align_by_socket_widens_restricted(node: LockstepNode) -> None:
     _promise_in_one_socket(node, "They lie in one socket", "sockets", taken)
 
 
-@_by_socket(
-    "topology/align-by-socket-widens-the-hint",
-    "Under align-by-socket a request as large as a socket lies in one, wherever its hint begins",
-)
+@_by_socket()
 def align_by_socket_widens_the_hint(node: LockstepNode) -> None:
-    """The first NUMA node is taken, so the two lowest free ones lie in two sockets. The second
+    """Under align-by-socket a request as large as a socket lies in one, wherever its hint
+    begins.
+    The first NUMA node is taken, so the two lowest free ones lie in two sockets. The second
     socket is free."""
     node.boot(aligning_with(node, _RESTRICTED, "align-by-socket"))
     _fill_first(node)
@@ -629,34 +586,29 @@ refused(
 
 
 @core(
-    "topology/nine-numa-nodes-are-refused",
-    "Under a Topology Manager policy the kubelet does not start on more than eight NUMA nodes",
-    sources.TOPOLOGY_PAGE, machine="1s-1n-4c-smt1", capabilities=[Capability.START_ERROR],
+    sources.TOPOLOGY_PAGE, area="topology", machine="1s-1n-4c-smt1",
+    capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def nine_numa_nodes_are_refused(node: LockstepNode) -> None:
-    """NUMA nodes without CPUs count too."""
+    """Under a Topology Manager policy the kubelet does not start on more than eight NUMA
+    nodes.
+    NUMA nodes without CPUs count too."""
     node.boot(_config(node, _BEST_EFFORT), machine=machine("1s-1n-4c-smt1-mem8"))
     node.promise_refusal("unsupported on machines with more than 8 NUMA Nodes")
 
 
-@scenario(
-    "topology/none-starts-on-nine-numa-nodes",
-    "Under policy none the kubelet starts on more than eight NUMA nodes",
-    sources.TOPOLOGY_PAGE, machine="1s-1n-4c-smt1",
-)  # fmt: skip
+@_topology(sources.TOPOLOGY_PAGE, machine="1s-1n-4c-smt1")
 def none_starts_on_nine_numa_nodes(node: LockstepNode) -> None:
-    """No hints are made under policy none."""
+    """Under policy none the kubelet starts on more than eight NUMA nodes.
+    No hints are made under policy none."""
     node.boot(machine=machine("1s-1n-4c-smt1-mem8"))
     node.run(guaranteed("a", 1))
 
 
-@core(
-    "topology/max-allowable-numa-nodes",
-    "Option max-allowable-numa-nodes lifts the limit of eight NUMA nodes",
-    sources.NUMA_LIMIT, since="1.31", machine="1s-1n-4c-smt1",
-)  # fmt: skip
+@core(sources.NUMA_LIMIT, area="topology", since="1.31", machine="1s-1n-4c-smt1")
 def max_allowable_numa_nodes(node: LockstepNode) -> None:
-    """The value of the option is the new limit."""
+    """Option max-allowable-numa-nodes lifts the limit of eight NUMA nodes.
+    The value of the option is the new limit."""
     limit = {"max-allowable-numa-nodes": "9"}
     node.boot(_config(node, _SINGLE, options=limit), machine=machine("1s-1n-4c-smt1-mem8"))
     _runs_within(node, 1)

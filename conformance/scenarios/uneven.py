@@ -15,7 +15,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE, RESERVED_STAY
-from conformance.scenario import scenario
+from conformance.scenario import promised
 from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import TASK_PAGE, UNEVEN_CORES
 from reference import CPUSet
@@ -38,29 +38,26 @@ def promise_only_free(node: LockstepNode, requests: Mapping[str, int]) -> None:
         free -= taken
 
 
-_defect: Final = partial(scenario, source=UNEVEN_CORES, since="1.22", until="1.37", machine=_UNEVEN)
+_defect: Final = partial(
+    promised, area="uneven", source=UNEVEN_CORES, since="1.22", until="1.37", machine=_UNEVEN
+)
 
 
 def _is_mended(node: LockstepNode) -> bool:
     return node.release_has(Behaviour.TRUE_SIZES)
 
 
-@_defect(
-    "uneven/only-free-cpus-are-given",
-    "On cores of different sizes exclusive CPUs are taken from what is free",
-    source=TASK_PAGE, since="1.17", until="1.21",
-)  # fmt: skip
+@_defect(source=TASK_PAGE, since="1.17", until="1.21")
 def only_free_cpus_are_given(node: LockstepNode) -> None:
-    """No CPU twice, and no reserved one."""
+    """On cores of different sizes exclusive CPUs are taken from what is free.
+    No CPU twice, and no reserved one."""
     promise_only_free(node, {"a": 1, "b": 1, "c": 2})
 
 
-@_defect(
-    "uneven/reserved-cpu-is-given-away",
-    "Where a core lacks a CPU, a request may be given a reserved CPU",
-)
+@_defect()
 def reserved_cpu_is_given_away(node: LockstepNode) -> None:
-    """A known defect: it breaks the promise that reserved CPUs stay in the shared pool. The kubelet
+    """Where a core lacks a CPU, a request may be given a reserved CPU.
+    A known defect: it breaks the promise that reserved CPUs stay in the shared pool. The kubelet
     counts the first core as free, although only one of its two CPUs is free."""
     if not _is_mended(node):
         node.expect_broken(RESERVED_STAY)
@@ -70,12 +67,10 @@ def reserved_cpu_is_given_away(node: LockstepNode) -> None:
     node.promise_cpus("The reserved CPU is given away", "reserved CPUs of a/c", expected, given)
 
 
-@_defect(
-    "uneven/busy-cpu-is-given-away",
-    "Where a core lacks a CPU, a request may be given a CPU that another container has",
-)
+@_defect()
 def busy_cpu_is_given_away(node: LockstepNode) -> None:
-    """A known defect: it breaks the promise that exclusive CPUs belong to one container alone. The
+    """Where a core lacks a CPU, a request may be given a CPU that another container has.
+    A known defect: it breaks the promise that exclusive CPUs belong to one container alone. The
     first request takes the core with one CPU, and the second takes one CPU of another core. The
     third request then counts that core as free."""
     if not _is_mended(node):

@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
-from conformance.scenario import Capability, scenario
+from conformance.scenario import Capability, promised
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of
 from conformance.scenarios.sources import code
 from reference import Checkpoint
@@ -26,14 +26,14 @@ def _as_1_36_writes_it(node: LockstepNode) -> str:
     return found.dumps(release="1.36", feature_gates=gates)
 
 
-@scenario(
-    "pod-level/version-3-file-is-read",
-    "From 1.37 on the kubelet starts on a state file in which 1.36 has entered CPUs of a whole pod",
-    _MIGRATED, since="1.37", needs=ROOM,
+@promised(
+    _MIGRATED, area="pod-level", since="1.37", needs=ROOM,
     capabilities=[Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR],
 )  # fmt: skip
 def version_3_file_is_read(node: LockstepNode) -> None:
-    """The pod has a CPU that none of its containers has, so that the file accounts for every CPU
+    """From 1.37 on the kubelet starts on a state file in which 1.36 has entered CPUs of a
+    whole pod.
+    The pod has a CPU that none of its containers has, so that the file accounts for every CPU
     only with the entry of the pod. In 1.37 the kubelet then gives the pod other CPUs, and loses the
     first ones (issue 140989)."""
     pool = node.boot(managed(node)).shared_pool

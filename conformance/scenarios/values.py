@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.scenario import Capability, Level, scenario
+from conformance.scenario import Capability, Level, promised
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import refused
 from conformance.scenarios.optional import with_options
@@ -23,14 +23,13 @@ _OPTIONS: Final = {
 }
 
 
-@scenario(
-    "options/every-value-is-a-boolean",
-    "No option of the static policy takes a value that is not a boolean",
-    TASK_PAGE, since="1.23",
+@promised(
+    TASK_PAGE, area="options", since="1.23",
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def every_value_is_a_boolean(node: LockstepNode) -> None:
-    """Each option that the release has keeps the kubelet from starting, and the error names it.
+    """No option of the static policy takes a value that is not a boolean.
+    Each option that the release has keeps the kubelet from starting, and the error names it.
     The words of a boolean are Go's: “TRUE” is one, “on” is not."""
     options = [one for one, behaviour in _OPTIONS.items() if node.release_has(behaviour)]
     node.boot(with_options(node, "full-pcpus-only", value="TRUE"))
@@ -66,14 +65,13 @@ refused(
 )  # fmt: skip
 
 
-@scenario(
-    "topology/limit-of-eight-is-the-usual-one",
-    "With max-allowable-numa-nodes of eight a kubelet starts, and not on nine NUMA nodes",
-    NUMA_LIMIT, since="1.31", machine="1s-1n-4c-smt1",
+@promised(
+    NUMA_LIMIT, area="topology", since="1.31", machine="1s-1n-4c-smt1",
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.REBOOT],
 )  # fmt: skip
 def limit_of_eight_is_the_usual_one(node: LockstepNode) -> None:
-    """Eight is the least that the option takes."""
+    """With max-allowable-numa-nodes of eight a kubelet starts, and not on nine NUMA nodes.
+    Eight is the least that the option takes."""
     node.boot(aligning(node, "restricted", options={"max-allowable-numa-nodes": "8"}))
     node.promise_running("The kubelet starts on one NUMA node")
     node.stop()
