@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from conformance.subject import SubjectError
+from pinproof.playground.captured import parts_of
 from pinproof.playground.scene import Scene, begin
 from pinproof.playground.story import BadStory, Story, packed, story_of, unpacked
 from pinproof.playground.telling import shown, shown_step
@@ -31,11 +32,16 @@ class Page:
         self._steps: list[dict[str, Any]] = []
 
     def asked(self, text: str) -> str:
-        """Answer ``{"story": …}`` or ``{"link": fragment}``: with the story, its link (``""`` where
+        """Answer ``{"capture": …}`` with what the archive has of a node beside its machine
+        (:func:`pinproof.playground.captured.parts_of`).
+
+        Answer ``{"story": …}`` or ``{"link": fragment}``: with the story, its link (``""`` where
         it is too long for one) and what is to be shown; or with ``{"error": line}``, and then
         everything is as it was."""
         try:
             shape = json.loads(text)
+            if capture := shape.get("capture"):
+                return json.dumps({"parts": parts_of(capture["name"], capture["text"])})
             linked = shape.get("link")
             story = story_of(shape.get("story")) if linked is None else unpacked(linked)
             scenes = self._scenes_of(story)

@@ -5,14 +5,9 @@ What belongs here: steps of a story as steps of the model. What never does: how 
 
 from __future__ import annotations
 
-import base64
-import binascii
-import tempfile
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 import topologies
@@ -27,6 +22,7 @@ from pinproof.kubelet_configuration import (
     with_a_reservation,
 )
 from pinproof.manifests import BadManifest, pods_of
+from pinproof.playground.captured import machine_of
 from pinproof.playground.story import BadStory, Story, require_shallow
 from pinproof.simulation import (
     Answer,
@@ -55,7 +51,7 @@ from reference.steps import (
     TakeOver,
     WriteState,
 )
-from topologies import Machine, MachineError
+from topologies import Machine
 from topologies.errors import one_line
 
 _CONFIG: Final = "KubeletConfiguration"
@@ -190,26 +186,6 @@ def begin(story: Story) -> Scene:
         (*notes, *more, *said),
         tuple(first),
     )
-
-
-@lru_cache(maxsize=4)
-def machine_of(name: str, archive: str) -> Machine:
-    """The machine that a story names, or that of its archive. Raises :class:`MachineError`."""
-    if not archive:
-        return topologies.machine(name)
-    try:
-        data = base64.b64decode(archive, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise MachineError("the capture is damaged: it is not base64") from error
-    if not topologies.is_archive_name(name) or Path(name).name != name:
-        raise MachineError(f"{name}: not the name of an archive that pinproof capture writes")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / name
-        path.write_bytes(data)
-        try:
-            return topologies.machine(path)
-        except MachineError as error:
-            raise MachineError(str(error).replace(f"{folder}/", "")) from error
 
 
 def configured(text: str, machine: Machine, release: str) -> tuple[KubeletConfig, tuple[str, ...]]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
+from conformance.pods import guaranteed
 from pinproof.playground.asked import Page
+from tests.support.node_archives import write_archive
 
 Ask: TypeAlias = Callable[..., dict[str, Any]]
 
@@ -33,6 +36,22 @@ def ask() -> Ask:
         return answer
 
     return asked
+
+
+@pytest.fixture
+def node7(tmp_path: Path) -> Path:
+    """The capture of a node with a pod on CPUs 1 and 5, and a release and settings of its own."""
+    state = {"policyName": "static", "defaultCpuSet": "0,2-4,6-7", "checksum": 0}
+    place = tmp_path / "node7.tar.xz"
+    write_archive(
+        place,
+        machine="1s-1n-4c-smt2",
+        settings={"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"},
+        state=json.dumps({**state, "entries": {"0c6f": {"c": "1,5"}}}),
+        pods=[replace(guaranteed("web", 2), uid="0c6f")],
+        release="1.35",
+    )
+    return place
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import topologies
 from pinproof.cli import app
+from pinproof.playground.asked import Page
 from tests.playground.conftest import Ask, pod
 
 CONFIG = """\
@@ -140,6 +141,19 @@ def test_a_capture_is_a_machine(ask: Ask, tmp_path: Path) -> None:
         ("node7", data, "node7: not the name of an archive that pinproof capture writes"),
     ):
         assert ask(machine=name, archive=text)["error"].startswith(why)
+
+
+def test_a_captured_node_goes_on_as_it_was(ask: Ask, node7: Path) -> None:
+    """As simulate does with all of it."""
+    text = base64.b64encode(node7.read_bytes()).decode()
+    capture = {"name": node7.name, "text": text}
+    parts = json.loads(Page().asked(json.dumps({"capture": capture})))["parts"]
+    assert parts["release"] == "1.35"
+    shown = ask(machine=node7.name, archive=text, **parts)
+    said = json.loads(CliRunner().invoke(app, ("simulate", "--node", str(node7), "--json")).stdout)
+    assert shown["answer"] == said
+    assert [(row["pod"], row["cpus"]) for row in shown["rows"]] == [("web", "1,5")]
+    assert json.loads(Page().asked(json.dumps({"capture": {**capture, "text": "AAAA"}})))["error"]
 
 
 @pytest.mark.parametrize(

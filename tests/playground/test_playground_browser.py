@@ -59,6 +59,8 @@ def page(loaded: Tab) -> Tab:
     loaded.resize(DESKTOP)
     for name, value in (("machine", "1s-1n-4c-smt2"), ("config", ""), ("state", ""), ("ran", "")):
         _set(loaded, name, value)
+    loaded.evaluate("document.getElementById('machine').onchange()")
+    _set(loaded, "release", "1.36")
     _set(loaded, "name", "pod1")
     _set(loaded, "cpu", "2")
     _press(loaded, "#node button.main")
@@ -248,6 +250,26 @@ def test_a_page_without_its_files_says_so_in_one_line(tmp_path: Path) -> None:
         assert bare.until("document.getElementById('error')?.textContent", 30) == (
             "choices.json cannot be loaded: HTTP status 404"
         )
+
+
+def test_a_captured_node_goes_on_as_it_was(page: Tab, node7: Path) -> None:
+    """With its machine, release, settings, state file and pods; and its link has all of it."""
+    data = base64.b64encode(node7.read_bytes()).decode()
+    page.evaluate(f"""
+        const bytes = Uint8Array.from(atob("{data}"), (one) => one.charCodeAt());
+        const chosen = new DataTransfer(), field = document.getElementById("capture");
+        chosen.items.add(new File([bytes], "node7.tar.xz"));
+        document.getElementById("machine").value = "another machine…";
+        field.files = chosen.files;
+        field.onchange();""")
+    page.until(f"{IDLE} && document.getElementById('totals').textContent.startsWith('node7: ')", 30)
+    assert _text(page, "status").startswith("kubelet 1.35 with policy static, reservedSystemCPUs 0")
+    assert page.evaluate("document.querySelector('#rows td').textContent") == "web/c: 2"
+    link = page.evaluate("location.hash")
+    _press(page, "#pod button.main")
+    _open_link(page, link)
+    assert _text(page, "totals").startswith("node7: ")
+    assert page.evaluate("document.getElementById('rows').children.length") == 1
 
 
 def test_the_form_writes_a_configuration(page: Tab) -> None:

@@ -64,8 +64,8 @@ function answered({ id, answer, failed: why }) {
   const found = JSON.parse(answer);
   done();
   $("error").textContent = found.error ?? "";
-  if (found.error === undefined) show(found);
-  if (then) then(found.error);
+  if (found.story) show(found);
+  if (then) then(found.error, found);
 }
 
 function failed(why) {
@@ -248,7 +248,8 @@ function fill() { // the forms, after a story that came by its link
   $("shape").value = known || story.archive ? "" : story.machine;
   archive = { name: story.archive && story.machine, text: story.archive };
   $("machine").onchange();
-  for (const name of ["release", "config", "state", "ran"]) $(name).value = story[name];
+  for (const name of ["config", "state", "ran"]) $(name).value = story[name];
+  choose(story.release);
 }
 
 async function capture() {
@@ -259,6 +260,19 @@ async function capture() {
   let text = "";
   for (const one of bytes) text += String.fromCharCode(one);
   archive = { name: file.name, text: btoa(text) };
+  ask({ capture: archive }, { then: (error, { parts }) => { if (!error) take(parts); } });
+}
+
+function take(parts) { // a node as it was captured, as far as the archive has it
+  for (const name of ["config", "state", "ran"]) if (parts[name]) $(name).value = parts[name];
+  choose(parts.release);
+  anew();
+}
+
+function choose(release) {
+  if (!release) return;
+  if (![...$("release").options].some((one) => one.value === release)) $("release").append(made("option", release));
+  $("release").value = release;
 }
 
 function open() {
