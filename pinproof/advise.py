@@ -24,12 +24,13 @@ import topologies
 from conformance.catalogue import find as scenario_of
 from conformance.discovered import topology_named
 from conformance.promises import promise_of
+from conformance.scenario import Scenario
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
 from hunting import telling
 from hunting.advising.deciding import Shown, advice
-from hunting.advising.texts import mended_in, text_of
+from hunting.advising.texts import mended_in, text_of, undecided
 from hunting.confirming import Witnesses, confirmed
 from hunting.finds import Find, found
 from hunting.replaying import spans
@@ -100,7 +101,7 @@ class Advice:
         known."""
         defect = self.shown.defect
         if defect is None:
-            return f"no known issue: {self.find.rule}"
+            return f"a broken promise without a known issue: {self.find.rule}"
         return f"kubernetes/kubernetes#{defect.number}: {defect.title}"
 
     @property
@@ -134,14 +135,16 @@ def advise(given: Given, asked: Asked) -> None:
     applies = [_advice(one, machine) for one in answer.applies]
     otherwise = [_advice(one, machine) for one in answer.otherwise]
     applies = _confirmed(applies, asked.confirm or [])
+    left = undecided(task.release, machine) if task.config.policy == "static" else []
     head = f"kubelet {task.release} on {machine.name} with {task.config}"
     match asked.form:
         case Format.JSON:
-            print_json(_facts(task, machine, pods, notes, applies, otherwise))
+            facts = _facts(task, machine, pods, notes, applies, otherwise)
+            print_json(facts | {"undecided": [one.id for one in left]})
         case Format.MARKDOWN:
-            typer.echo("\n".join(_markdown(head, notes, applies, otherwise)))
+            typer.echo("\n".join(_markdown(head, notes, applies, otherwise, left)))
         case Format.TEXT:
-            _show(head, notes, applies, otherwise)
+            _show(head, notes, applies, otherwise, left)
     raise typer.Exit(int(ExitStatus.NOT_CONFORMANT if applies else ExitStatus.CONFORMANT))
 
 
@@ -250,7 +253,16 @@ def _headline(applies: list[Advice]) -> str:
     return _count(len(applies), "applies" if len(applies) == 1 else "apply")
 
 
-def _show(head: str, notes: list[str], applies: list[Advice], otherwise: list[Advice]) -> None:
+_LEFT: Final = "Not decided by settings; pinproof explain says when each happens"
+
+
+def _show(
+    head: str,
+    notes: list[str],
+    applies: list[Advice],
+    otherwise: list[Advice],
+    left: list[Scenario],
+) -> None:
     console = Console(highlight=False, emoji=False)
     print_lines(console, head, notes=notes)
     print_lines(console, "", f"{_headline(applies)}.")
@@ -268,10 +280,18 @@ def _show(head: str, notes: list[str], applies: list[Advice], otherwise: list[Ad
         text = Text(f"if {one.shown.happens}: {one.title}")
         console.print(Padding(text, (0, 0, 0, 2), expand=False))
         print_lines(console, f"    {one.url}")
+    if left:
+        print_lines(console, "", f"{_LEFT}:")
+    for scenario in left:
+        print_lines(console, f"  {scenario.id}")
 
 
 def _markdown(
-    head: str, notes: list[str], applies: list[Advice], otherwise: list[Advice]
+    head: str,
+    notes: list[str],
+    applies: list[Advice],
+    otherwise: list[Advice],
+    left: list[Scenario],
 ) -> Iterator[str]:
     yield from (f"# {_headline(applies)}", "", f"{head[:1].upper()}{head[1:]}.")
     for each in notes:
@@ -287,6 +307,9 @@ def _markdown(
         yield from ("| if | defect |", "| --- | --- |")
         for one in otherwise:
             yield f"| {one.shown.happens} | [{_in_cell(one.title)}]({one.url}) |"
+    if left:
+        yield from ("", f"## {_LEFT}", "")
+        yield from (f"- `{one.id}`: [{one.title}]({one.source.url})" for one in left)
 
 
 def _in_cell(text: str) -> str:

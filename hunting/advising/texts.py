@@ -10,9 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from conformance.catalogue import catalogue
+from conformance.discovered import topology_named
+from conformance.scenario import Scenario
 from hunting.defects import DEFECTS, Defect
 from reference.releases import LATEST, minor_of
+from topologies import Machine
 
+#: How the promise of a scenario begins that states a defect.
+_MARK: Final = "A known defect"
+#: Areas of which every defect breaks a promise.
+_DECIDED_BY_PROMISES: Final = ("options", "uneven", "init", "resize")
 #: Its fix is a behaviour that is not switched to recognise it.
 _QUOTA: Final = 70585
 
@@ -224,6 +232,23 @@ def mended_in(defect: Defect) -> tuple[str, ...]:
     if first is None or minor_of(first) > LATEST:
         return known.backports
     return (first, *known.backports)
+
+
+def undecided(release: str, machine: Machine) -> list[Scenario]:
+    """The scenarios that state a defect which no story can show, of those that are made for the
+    release and apply to the machine: whether a node has it, is not decided by its settings."""
+    topology = topology_named(machine, release=release)
+    decided = {one.scenario for one in TEXTS.values()}
+    return [
+        one
+        for one in catalogue()
+        if one.promise.startswith(_MARK)
+        and one.id not in decided
+        and one.area not in _DECIDED_BY_PROMISES
+        and minor_of(one.since) <= minor_of(release) <= minor_of(one.until or release)
+        and one.machine in ("", machine.name)
+        and not one.needs.missing(topology)
+    ]
 
 
 def with_texts() -> list[Defect]:
