@@ -3,6 +3,7 @@ and the older ``import`` and ``export``."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -15,9 +16,12 @@ from conformance.subject import SubjectUsageError
 from pinproof.output import note
 from reference import NEWEST, DiscoveryError
 from topologies import Machine
+from topologies.cpulist import bits, format_list
 from topologies.errors import one_line
 from topologies.exporting import readable
 from topologies.importing.printed import read_printed
+from topologies.overlay import passed_over, refusal, sysfs_overlay
+from topologies.packing import save
 from topologies.paths import CPUINFO
 from topologies.reading import machine_name, read_tree, shortened
 
@@ -83,9 +87,18 @@ def export(
         Path, typer.Argument(help="A folder that is empty or not there, or an archive's name.")
     ],
     force: Annotated[bool, typer.Option(help="Replace an archive that is there.")] = False,
+    as_overlay: Annotated[
+        bool,
+        typer.Option(
+            "--sysfs-overlay", help="Write the YAML file of dra-driver-cpu's setting sysfsOverlay."
+        ),
+    ] = False,
 ) -> None:
-    """Write a machine for ``lstopo -i`` and ``lscpu --sysroot``."""
+    """Write a machine for ``lstopo -i`` and ``lscpu --sysroot``, or for dra-driver-cpu."""
     loaded = topologies.machine(machine).tree
+    if as_overlay:
+        _export_overlay(machine, loaded, target, force=force)
+        return
     tree = readable(loaded)
     if len(tree) > len(loaded):
         reason = f"{machine} has no {CPUINFO}, without which lstopo and lscpu read nothing"
@@ -94,4 +107,18 @@ def export(
         topologies.pack(tree, target, replace=force)
     else:
         topologies.write(tree, target)
+    typer.echo(target)
+
+
+def _export_overlay(name: str, tree: topologies.Tree, target: Path, *, force: bool) -> None:
+    """Write the file, and say where the driver sees less than a kubelet does."""
+    texts = sysfs_overlay(tree)
+    data = "".join(f"{json.dumps(path)}: {json.dumps(text)}\n" for path, text in texts.items())
+    save(data.encode(), target, replace=force)
+    if reason := refusal(tree):
+        note(one_line(f"dra-driver-cpu does not start on {name}: {reason}"))
+    if left_out := passed_over(tree):
+        cpus = format_list(bits(left_out))
+        lacking = "they have no socket, no core, no NUMA node or no caches"
+        note(one_line(f"dra-driver-cpu leaves out CPUs {cpus} of {name}: {lacking}"))
     typer.echo(target)

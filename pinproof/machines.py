@@ -51,6 +51,9 @@ class Asked:
     export: Path | None = option(
         None, "Write one machine to this folder or archive, for lstopo -i and lscpu --sysroot."
     )
+    sysfs_overlay: bool = option(
+        False, "With --export: the YAML file of dra-driver-cpu's setting sysfsOverlay."
+    )
 
 
 @with_options
@@ -58,8 +61,10 @@ def machines(asked: Asked) -> None:
     """List machines: a line for each, with its totals and why it is here."""
     if asked.pairs + asked.lint + asked.long + bool(asked.export) > 1:
         raise typer.BadParameter("--pairs, --lint, --long and --export exclude one another")
+    if asked.sysfs_overlay and not asked.export:
+        raise typer.BadParameter("--sysfs-overlay needs --export, the file to write")
     if asked.export:
-        export(asked.pattern, asked.export)
+        export(asked.pattern, asked.export, as_overlay=asked.sysfs_overlay)
     elif asked.pairs:
         _list_pairs(asked.pattern, as_json=asked.as_json)
     elif asked.lint:

@@ -74,7 +74,16 @@ def pack(tree: Tree, path: str | os.PathLike[str], *, replace: bool = False) -> 
         if packer is None:
             raise ValueError(f"its name ends in none of {', '.join(_PACKERS)}")
         check_tree(tree)
-        _put(place, packer(_tar(tree, machine_name(place))), replace)
+    except ValueError as error:
+        raise UnwritableMachine(str(place), str(error)) from error
+    save(packer(_tar(tree, machine_name(place))), place, replace=replace)
+
+
+def save(data: bytes, place: Path, *, replace: bool = False) -> None:
+    """Write a file that is there whole or not at all, as :func:`pack` does. Raises
+    :class:`UnwritableMachine`."""
+    try:
+        _put(place, data, replace)
     except OSError as error:
         raise UnwritableMachine(str(place), error.strerror or str(error)) from error
     except ValueError as error:

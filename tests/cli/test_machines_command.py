@@ -13,11 +13,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
 import topologies
 from reference import discover
 from tests.cli.running import pinproof
 from topologies import Tree, describe, load, names, pack, pairs
+from topologies.overlay import sysfs_overlay
 
 LONG = "2s-2n-8c-smt2-cpustep2-pkgstep2-nodestep4"
 
@@ -203,6 +205,30 @@ def test_export_of_a_machine_without_cpuinfo_makes_one_up_and_says_so(tmp_path: 
     assert CPUINFO in load(tmp_path / "out")
     assert CPUINFO not in load(tmp_path / "a.tar")
     assert pinproof("machines", "2s-2n-4c-smt2", "--export", "b.tar", cwd=tmp_path).stderr == ""
+
+
+def test_a_machine_is_written_as_the_overlay_of_dra_driver_cpu(tmp_path: Path) -> None:
+    """A YAML map of texts, as the driver parses it; a machine that it refuses is written too."""
+    arguments = ("--export", "out.yaml", "--sysfs-overlay")
+    done = pinproof("machines", "2s-2n-4c-smt2", *arguments, cwd=tmp_path, status=0)
+    assert (done.stdout, done.stderr) == ("out.yaml\n", "")
+    overlay = yaml.safe_load((tmp_path / "out.yaml").read_text())
+    assert overlay == sysfs_overlay(WHOLE)
+    again = pinproof("machines", "1s-2n-8c-smt4-near", *arguments, cwd=tmp_path, status=2)
+    assert again.stderr.splitlines()[-1].endswith("it is there already; --force replaces it")
+    assert yaml.safe_load((tmp_path / "out.yaml").read_text()) == overlay
+    refused = pinproof(
+        "export", "6s-1n-20c-smt1-s390x-z196", *arguments[1:], "--force", cwd=tmp_path, status=0
+    )
+    assert refused.stderr == (
+        "dra-driver-cpu leaves out CPUs 0-19 of 6s-1n-20c-smt1-s390x-z196: they have no socket, no "
+        "core, no NUMA node or no caches\n"
+    )
+
+
+def test_an_overlay_needs_a_file(tmp_path: Path) -> None:
+    done = pinproof("machines", "2s-2n-4c-smt2", "--sysfs-overlay", cwd=tmp_path, status=2)
+    assert "--sysfs-overlay needs --export, the file to write" in done.stderr
 
 
 def test_pairs_are_listed() -> None:
