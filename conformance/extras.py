@@ -7,6 +7,7 @@ kubelets and to nodes comes with extras, as ``pyproject.toml`` names them.
 from __future__ import annotations
 
 import traceback
+from importlib import import_module
 from typing import Final
 
 #: How each library is imported; its name, and the extra that brings it.
@@ -38,6 +39,13 @@ def missing(error: BaseException) -> str:
         extra = "hil"
     with_go = ", or with Go 'pinproof[kubelet]'" if extra == "sandbox" else ""
     return f"{library} is not installed: pip install 'pinproof[{extra}]'{with_go}"
+
+
+def require(library: str) -> None:
+    """Raises :class:`ModuleNotFoundError` where a library is not installed that is needed only when
+    much has been done. ``library`` is a key of :data:`LIBRARIES`."""
+    assert library in LIBRARIES, library
+    import_module(library)
 
 
 def _of_real_nodes(error: BaseException) -> bool:

@@ -13,6 +13,7 @@ import typer
 import yaml
 
 from conformance.ending import ENDING, handled
+from conformance.extras import require
 from hil import lab
 from hil.lab import keys, runtime, tools
 from hil.lab.errors import LabUsageError
@@ -56,6 +57,7 @@ def up(asked: Asked) -> None:
     The first of its kind boots for minutes under emulation and leaves a snapshot; the next ones
     take seconds. Use: --subject node:INVENTORY, or `pinproof lab ssh NAME`.
     """
+    require("paramiko")
     wish = lab.Wish(
         specs=asked.specs,
         kubelet=asked.kubelet,

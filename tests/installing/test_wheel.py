@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tarfile
 import zipfile
@@ -142,6 +143,7 @@ def test_the_commands_of_the_smallest_installation(programs: Path, tmp_path: Pat
         (("run", "--subject", "node:ssh://root@node7"), "hil"),
         (("fleet", "up", "1s-1n-4c-smt2"), "sandbox"),
         (("probe", "ssh://root@node7"), "hil"),
+        (("lab", "up", "2s-2n-8c-smt2", "--kubelet", "/nosuch"), "hil"),
     ],
 )
 def test_a_command_that_needs_an_extra_names_it(
@@ -152,10 +154,39 @@ def test_a_command_that_needs_an_extra_names_it(
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert f"protobuf is not installed: pip install 'pinproof[{extra}]'" in line
+    assert re.search(r"\b(protobuf|paramiko) is not installed: pip install", line)
+    assert f"'pinproof[{extra}]'" in line
     assert not [*(tmp_path / "empty").iterdir()]
 
 
 def test_the_checkout_names_no_host_of_its_own() -> None:
     """The project has no public home yet, so its metadata has no address."""
     assert "[project.urls]" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+#: Commands that cannot even be asked for help without an extra, since they are of no use then.
+_OF_EXTRAS: Final = {
+    "capture": "hil", "certify": "hil", "collect": "hil", "fleet": "sandbox", "job": "hil",
+    "probe": "hil", "restore": "hil",
+}  # fmt: skip
+_LOAD: Final = """
+from conformance.extras import missing
+from pinproof.cli import COMMANDS, loaded
+for name in COMMANDS:
+    try:
+        loaded(name)
+    except ModuleNotFoundError as error:
+        print(name, missing(error))
+"""
+
+
+def test_all_other_commands_can_be_asked_for_help(programs: Path, tmp_path: Path) -> None:
+    """And those of extras name theirs."""
+    done = subprocess.run(
+        [programs / "python", "-c", _LOAD],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = dict(re.findall(r"^(\S+) .*?'pinproof\[(\w+)\]'.*", done.stdout, re.MULTILINE))
+    assert len(found) == len(done.stdout.splitlines()), done.stdout
+    assert found == _OF_EXTRAS
