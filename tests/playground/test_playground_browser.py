@@ -75,7 +75,7 @@ def _set(page: Tab, name: str, value: str) -> None:
 
 def _press(page: Tab, selector: str) -> None:
     page.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
-    page.until(IDLE, 30)
+    page.until(IDLE)
 
 
 def _text(page: Tab, name: str) -> Any:
@@ -91,7 +91,7 @@ def _open_link(page: Tab, link: str) -> None:
     """As a person does who pastes another link into the address bar."""
     page.evaluate(f"location.hash = {json.dumps(link)}")
     page.evaluate("new Promise((go) => setTimeout(go, 100))")
-    page.until(IDLE, 30)
+    page.until(IDLE)
 
 
 def test_a_pod_gets_cpus_and_another_is_refused_in_the_kubelets_words(
@@ -247,7 +247,7 @@ def test_a_page_without_its_files_says_so_in_one_line(tmp_path: Path) -> None:
     folder = Path(build.__file__).with_name("page")
     with served(folder) as address, tab(tmp_path) as bare:
         bare.open(address)
-        assert bare.until("document.getElementById('error')?.textContent", 30) == (
+        assert bare.until("document.getElementById('error')?.textContent") == (
             "choices.json cannot be loaded: HTTP status 404"
         )
 
@@ -262,7 +262,7 @@ def test_a_captured_node_goes_on_as_it_was(page: Tab, node7: Path) -> None:
         document.getElementById("machine").value = "another machine…";
         field.files = chosen.files;
         field.onchange();""")
-    page.until(f"{IDLE} && document.getElementById('totals').textContent.startsWith('node7: ')", 30)
+    page.until(f"{IDLE} && document.getElementById('totals').textContent.startsWith('node7: ')")
     assert _text(page, "status").startswith("kubelet 1.35 with policy static, reservedSystemCPUs 0")
     assert page.evaluate("document.querySelector('#rows td').textContent") == "web/c: 2"
     link = page.evaluate("location.hash")
@@ -300,7 +300,7 @@ def test_everything_is_reached_by_keyboard_and_has_a_name(page: Tab) -> None:
     ]  # fmt: skip
     page.type("1+1")
     page.press("Enter")
-    page.until("document.getElementById('rows').children.length === 2", 30)
+    page.until("document.getElementById('rows').children.length === 2")
     nameless = page.evaluate("""
         [...document.querySelectorAll("input, select, textarea, button, [tabindex]")]
         .filter((one) => !one.labels?.length && !one.ariaLabel && !one.textContent.trim())
