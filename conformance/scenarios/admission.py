@@ -104,8 +104,7 @@ def sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     STALE_STATE, needs=Needs(free=2), capabilities=[Capability.REJECTIONS, Capability.CONFIGURE]
 )
 def cpus_are_free_right_after_a_deletion(node: LockstepNode) -> None:
-    """A pod that comes right after a deletion gets the CPUs that became free, before any
-    round.
+    """A pod that comes right after a deletion gets the CPUs that became free, before any round.
     The default reconcile period is ten seconds, so the admission has to clear away what the
     deleted pod held. The second pod needs all of it."""
     node.boot(replace(node.default_config(), reconcile_period=PRODUCTION_PERIOD))

@@ -24,8 +24,7 @@ def _single(node: LockstepNode, scope: str) -> KubeletConfig:
 
 @core(TOPOLOGY_PAGE, area="topology", needs=_NODES, capabilities=[Capability.RESTART])
 def restart_keeps_full_containers(node: LockstepNode) -> None:
-    """After a restart a container that holds a whole NUMA node keeps it under scope
-    container.
+    """After a restart a container that holds a whole NUMA node keeps it under scope container.
     No NUMA node has room for another one, so a kubelet that asks for CPUs again refuses pods
     that run."""
     node.boot(_single(node, "container"))
@@ -34,8 +33,7 @@ def restart_keeps_full_containers(node: LockstepNode) -> None:
 
 @core(TOPOLOGY_SCOPES, area="topology", since="1.20", needs=replace(_NODES, numa_cores=3))
 def pod_scope_counts_the_largest_init_container(node: LockstepNode) -> None:
-    """Under scope pod a pod asks for its largest init container, and not for all of them
-    together.
+    """Under scope pod a pod asks for its largest init container, and not for all of them together.
     They run one after the other: two that fit no NUMA node together lie in one."""
     node.boot(_single(node, "pod"))
     size = len(node.cpus) // node.topology.num_numa_nodes // 2 + 1

@@ -70,8 +70,7 @@ def numa_distribution_of_a_remainder(node: LockstepNode) -> None:
 
 @_options(sources.ACROSS_NUMA, since="1.23", needs=replace(_UNEVEN_HALVES, smt=2, numa_cores=5))
 def numa_distribution_of_a_remaining_core(node: LockstepNode) -> None:
-    """Under full-pcpus-only what cannot be spread evenly over two NUMA nodes is a whole
-    core.
+    """Under full-pcpus-only what cannot be spread evenly over two NUMA nodes is a whole core.
     One core more than an even number of them."""
     node.boot(with_options(node, _ACROSS_NUMA, "full-pcpus-only"))
     per_core, cores = node.topology.cpus_per_core, _cores_of_half(node)
@@ -122,8 +121,7 @@ def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
 
 @_options(sources.NEIGHBOURING_THREADS, since="1.31", until="1.37", machine="1s-1n-4c-smt2-near")
 def across_cores_takes_neighbours(node: LockstepNode) -> None:
-    """Where siblings have neighbouring numbers, distribute-cpus-across-cores takes one core
-    whole.
+    """Where siblings have neighbouring numbers, distribute-cpus-across-cores takes one core whole.
     A known defect: the kubelet takes CPUs in the order of their numbers. On this machine the
     CPUs of a core have consecutive numbers."""
     node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))

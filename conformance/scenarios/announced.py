@@ -36,8 +36,7 @@ def sizes_of_cores_are_respected(node: LockstepNode) -> None:
     sources.ENDLESS_SEARCH, level=Level.CORE, since=_SINCE, machine="2s-4n-40c-smt2-interleaved"
 )
 def numa_distribution_always_answers(node: LockstepNode) -> None:
-    """From 1.38 on a request that is spread over NUMA nodes is answered where half cores are
-    left.
+    """From 1.38 on a request that is spread over NUMA nodes is answered where half cores are left.
     Whole cores are counted, where earlier releases count CPUs and search for ever. One thread of
     each of four cores is reserved."""
     reserved = CPUSet([7, 34, 44, 64])
@@ -62,8 +61,7 @@ def numa_distribution_keeps_its_choice(node: LockstepNode) -> None:
 
 @_options(sources.NEIGHBOURING_THREADS, since=_SINCE, machine="1s-1n-4c-smt2-near")
 def across_cores_spreads_whatever_the_numbers(node: LockstepNode) -> None:
-    """From 1.38 on distribute-cpus-across-cores takes CPUs of different cores in any
-    numbering.
+    """From 1.38 on distribute-cpus-across-cores takes CPUs of different cores in any numbering.
     A CPU of each core in turn."""
     node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))
     node.apply(guaranteed("a", 2))
@@ -76,8 +74,7 @@ def across_cores_spreads_whatever_the_numbers(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.CPUSETS],
 )  # fmt: skip
 def restart_keeps_the_pool(node: LockstepNode) -> None:
-    """From 1.38 on a pod keeps the CPUs that it holds as a whole over a restart of the
-    kubelet.
+    """From 1.38 on a pod keeps the CPUs that it holds as a whole over a restart of the kubelet.
     Exclusive containers keep theirs, the others the rest, over two restarts."""
     node.boot_with(pod_of("a", 4, exclusive("main", 2), shared("side")), config=managed(node))
     main, rest = node.cpuset("a", "main"), node.cpuset("a", "side")

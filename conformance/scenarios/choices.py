@@ -181,8 +181,7 @@ _uncore(
 
 @promised(BY_SOCKET, area="topology", since="1.25", machine="2s-4n-64c-smt2")
 def align_by_socket_stays_in_the_socket(node: LockstepNode) -> None:
-    """Under align-by-socket a request that fits a socket lies in it, though another is
-    fuller.
+    """Under align-by-socket a request that fits a socket lies in it, though another is fuller.
     No NUMA node has room. The two of the first socket have it between them; the second socket
     has fewer free CPUs, which packing alone would take first."""
     free = [0] * node.topology.num_numa_nodes

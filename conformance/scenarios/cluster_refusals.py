@@ -23,8 +23,8 @@ _ADMISSION = code(
     capabilities=[*API_SERVER, Capability.REJECTIONS],
 )  # fmt: skip
 def out_of_cpu_is_named(node: LockstepNode) -> None:
-    """A pod of a cluster that requests more CPU than is left is refused, and the three
-    numbers said.
+    """A pod of a cluster that requests more CPU than is left is refused, and the three numbers
+    said.
     A Burstable pod, which needs no exclusive CPU, and one CPU more than is left. Nobody is put
     out in its favour. The pod before it keeps its CPUs, and the next one gets all the others."""
     node.boot_with(guaranteed("a", 2), config=replace(node.default_config(), api_server=True))

@@ -42,8 +42,7 @@ refused(
 
 @_config(sources.TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=2, even=True))
 def reservation_by_amount(node: LockstepNode) -> None:
-    """Amounts reserved for the system and for Kubernetes add up and are rounded up to whole
-    CPUs.
+    """Amounts reserved for the system and for Kubernetes add up and are rounded up to whole CPUs.
     600m and 500m reserve two CPUs, whichever the kubelet chooses."""
     node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
     node.apply(guaranteed("a", len(node.cpus) - 2))

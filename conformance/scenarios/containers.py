@@ -78,8 +78,7 @@ def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
 
 @_containers(sources.SIDECARS, since="1.29", needs=Needs(free=3), capabilities=_KILLS)
 def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
-    """A sidecar that is killed comes back on its exclusive CPUs, and its pod's others keep
-    theirs.
+    """A sidecar that is killed comes back on its exclusive CPUs, and its pod's others keep theirs.
     Its app container goes on running meanwhile."""
     sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
     node.boot_with(guaranteed_of("a", [sidecar, exclusive("c", 1)]))
@@ -91,8 +90,7 @@ def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
 
 @_containers(sources.RESTARTS, needs=Needs(free=3), capabilities=_EXITS)
 def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
-    """A container that fails comes back on its exclusive CPUs; when it succeeds they are
-    shared.
+    """A container that fails comes back on its exclusive CPUs; when it succeeds they are shared.
     Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
     pod."""
     node.boot_with(best_effort("shared"))
@@ -108,8 +106,7 @@ def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
 
 @_containers(sources.STALE_STATE, needs=Needs(free=4), capabilities=_EXITS)
 def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
-    """A container that has ended for good keeps its CPUs until the last one of its pod has
-    ended.
+    """A container that has ended for good keeps its CPUs until the last one of its pod has ended.
     The kubelet frees what no active pod names, and a pod is active while one of its containers
     may run. So CPUs of a container that has ended stay idle until then."""
     whole = node.boot().shared_pool
@@ -170,8 +167,7 @@ def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
 
 @_containers(SHORT_PODS, needs=Needs(free=3), capabilities=[*_EXITS, Capability.REJECTIONS])
 def short_pods_follow_one_another(node: LockstepNode) -> None:
-    """Short pods that need all free CPUs are admitted one after the other, and none is
-    rejected.
+    """Short pods that need all free CPUs are admitted one after the other, and none is rejected.
     As the pods of a Job do. Two pods fill the machine; each that ends makes room for the
     next."""
     node.boot()
@@ -190,8 +186,7 @@ def short_pods_follow_one_another(node: LockstepNode) -> None:
 
 @_containers(QUOTAS, needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS])
 def limits_become_quotas(node: LockstepNode) -> None:
-    """A container without exclusive CPUs has the CFS quota of its limit, also beside one
-    that has.
+    """A container without exclusive CPUs has the CFS quota of its limit, also beside one that has.
     A fraction in a Guaranteed pod, a limit above the request, and no limit at all."""
     node.boot()
     node.apply(guaranteed("mixed", 1, "1500m"))
@@ -220,8 +215,7 @@ def shares_outlive_pool_changes(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS, Capability.CFS, Capability.CONFIGURE],
 )  # fmt: skip
 def gate_off_brings_quotas_back(node: LockstepNode) -> None:
-    """With DisableCPUQuotaWithExclusiveCPUs off a container with exclusive CPUs has a CFS
-    quota.
+    """With DisableCPUQuotaWithExclusiveCPUs off a container with exclusive CPUs has a CFS quota.
     As up to 1.32. From 1.37 on the kubelet refuses to start with the gate off."""
     gates = {"DisableCPUQuotaWithExclusiveCPUs": False}
     node.boot_with(guaranteed("a", 2), config=replace(node.default_config(), feature_gates=gates))
@@ -255,8 +249,7 @@ def start_on_their_cpus(node: LockstepNode) -> None:
     capabilities=[*_CALLS, Capability.CONFIGURE, Capability.CONTAINERS],
 )  # fmt: skip
 def every_start_has_its_cpuset(node: LockstepNode) -> None:
-    """With a reconcile round every ten seconds each container is started on its CPUs all the
-    same.
+    """With a reconcile round every ten seconds each container is started on its CPUs all the same.
     Also where it is started again. No round has put that right by then."""
     node.boot(replace(node.default_config(), reconcile_period=PRODUCTION_PERIOD))
     node.apply(guaranteed("a", 2))
@@ -271,8 +264,7 @@ def every_start_has_its_cpuset(node: LockstepNode) -> None:
 
 @_containers(REFUSED_UPDATE, since="1.22", needs=Needs(free=3), capabilities=_CALLS)
 def refused_update_is_tried_again(node: LockstepNode) -> None:
-    """A shared container ends on the shared pool though the runtime refuses its first
-    updates.
+    """A shared container ends on the shared pool though the runtime refuses its first updates.
     As with EBUSY, where the container has a cgroup of its own in its cgroup. The next rounds try
     again, and until then it runs on CPUs that are exclusive to another. Up to 1.21 rounds in which
     nothing changed would use the refusals up."""
@@ -309,8 +301,7 @@ def idle_rounds_update_every_container(node: LockstepNode) -> None:
     capabilities=[*_CALLS, Capability.RESTART],
 )  # fmt: skip
 def start_updates_each_container_once(node: LockstepNode) -> None:
-    """A kubelet that starts sends each container that runs its CPUs in one round, and moves
-    none.
+    """A kubelet that starts sends each container that runs its CPUs in one round, and moves none.
     It does not know what its predecessor sent last. How often it sends them in that round is its
     own affair: the same CPUs sent twice change nothing."""
     node.boot_with(best_effort("shared"), guaranteed("a", 2))
@@ -342,8 +333,7 @@ def _updates(node: LockstepNode) -> dict[str, int]:
 
 @_containers(RESTART_ALL, since="1.36", needs=Needs(free=4), capabilities=_EXITS)
 def restart_rule_keeps_all_cpus(node: LockstepNode) -> None:
-    """When a restart rule has all containers of a pod start again, each has the CPUs of
-    before.
+    """When a restart rule has all containers of a pod start again, each has the CPUs of before.
     One container exits with the code that the rule names. The pod stays where it is, so its
     entries do as well."""
     main = replace(exclusive("main", 1), restarts_all_on=(42,))

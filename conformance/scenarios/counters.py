@@ -78,8 +78,7 @@ def pod_scope_is_counted(node: LockstepNode) -> None:
 
 @_metrics(POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS)
 def container_scope_is_counted(node: LockstepNode) -> None:
-    """Under scope container the kubelet counts the exclusive containers of a pod, and no
-    others.
+    """Under scope container the kubelet counts the exclusive containers of a pod, and no others.
     A container that shares the node's pool is given no CPUs."""
     node.boot(managed(node, scope="container"))
     node.run(pod_of("a", 3, exclusive("main", 2), shared("side")))
@@ -97,8 +96,7 @@ def container_scope_is_counted(node: LockstepNode) -> None:
     capabilities=[*_ASKS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
 )  # fmt: skip
 def pod_resources_requests_are_counted(node: LockstepNode) -> None:
-    """The kubelet counts what it is asked at its pod-resources socket, each call by its
-    name.
+    """The kubelet counts what it is asked at its pod-resources socket, each call by its name.
     How often a step asks is left to the subject, so each counter has to grow with its call, and
     the others have to stay."""
     node.boot_with(guaranteed("a", 1))

@@ -89,8 +89,7 @@ def _pass_admission(node: LockstepNode) -> None:
 
 @_atomic()
 def before_a_pod_takes_cpus(node: LockstepNode) -> None:
-    """A kubelet killed before it writes that CPUs are taken pins the pod when it starts
-    again.
+    """A kubelet killed before it writes that CPUs are taken pins the pod when it starts again.
     The file is as before, so the pod is admitted as if it were new."""
     held = _neighbour(node)
     before = node.view.state_file
@@ -106,8 +105,7 @@ def before_a_pod_takes_cpus(node: LockstepNode) -> None:
 
 @_atomic()
 def after_a_pod_is_entered(node: LockstepNode) -> None:
-    """A kubelet killed once it has written a pod's entry gives the pod these CPUs when it
-    starts.
+    """A kubelet killed once it has written a pod's entry gives the pod these CPUs when it starts.
     Though no container of the pod was ever started."""
     held = _neighbour(node)
     node.kill(at=KillAtRename(2, after=True))
@@ -123,8 +121,7 @@ def after_a_pod_is_entered(node: LockstepNode) -> None:
 
 @_torn()
 def half_taken_cpus_stop_the_kubelet(node: LockstepNode) -> None:
-    """Up to 1.37 a kubelet killed between taking a pod's CPUs and its entry does not start
-    again.
+    """Up to 1.37 a kubelet killed between taking a pod's CPUs and its entry does not start again.
     A defect: the file is whole and names all CPUs but the pod's. Once the file is removed the
     kubelet starts and pins the pod."""
     node.boot()
@@ -147,8 +144,7 @@ def half_taken_cpus_stop_the_kubelet(node: LockstepNode) -> None:
 
 @_atomic()
 def before_cpus_return(node: LockstepNode) -> None:
-    """A kubelet killed before it writes that a pod's CPUs return gives them back when it
-    starts.
+    """A kubelet killed before it writes that a pod's CPUs return gives them back when it starts.
     The file still has the entry of the pod, which is stale."""
     held = _neighbour(node)
     node.apply(guaranteed("a", 2))
@@ -175,8 +171,7 @@ def after_cpus_return(node: LockstepNode) -> None:
 
 @_torn()
 def half_returned_cpus_stop_the_kubelet(node: LockstepNode) -> None:
-    """Up to 1.37 a kubelet killed between dropping a pod's entry and its CPUs does not start
-    again.
+    """Up to 1.37 a kubelet killed between dropping a pod's entry and its CPUs does not start again.
     A defect: the file is whole and names all CPUs but the pod's. Once it is removed the kubelet
     starts with all of them."""
     node.boot()
@@ -235,8 +230,7 @@ def _promise_disjoint(node: LockstepNode) -> None:
 
 @_crash(INIT_CONTAINERS, since="1.20", needs=Needs(free=6), capabilities=_CRASHES)
 def between_init_and_app_container(node: LockstepNode) -> None:
-    """An app container uses its pod's init CPUs though the kubelet was killed between the
-    two.
+    """An app container uses its pod's init CPUs though the kubelet was killed between the two.
     The kubelet is killed once it has written the init container's entry. When it starts again
     the pod needs no more CPUs than without the crash."""
     held = _neighbour(node)

@@ -188,8 +188,7 @@ _row(
 
 @_beside(TOPOLOGY_POLICIES)
 def none_does_not_align(node: LockstepNode) -> None:
-    """Under Topology Manager policy none a device does not change where a container's CPUs
-    lie.
+    """Under Topology Manager policy none a device does not change where a container's CPUs lie.
     The pod has the CPUs that a pod without a device would have."""
     _boot(node, "none")
     expected = take(node, "plain", 2)
@@ -241,8 +240,7 @@ def _fill_far(node: LockstepNode, left: int = 0) -> None:
 
 @_beside(TOPOLOGY_POLICIES, capabilities=_REFUSED)
 def single_numa_node_refuses_without_room(node: LockstepNode) -> None:
-    """Under single-numa-node a container is refused whose device's NUMA node has no CPU
-    left.
+    """Under single-numa-node a container is refused whose device's NUMA node has no CPU left.
     Other NUMA nodes have free CPUs. The pool stays as it is."""
     _boot(node, _SINGLE)
     _fill_far(node)
@@ -272,8 +270,7 @@ def best_effort_runs_without_room(node: LockstepNode) -> None:
 
 @_beside(DEVICE_NODES, since="1.36")
 def best_effort_takes_what_is_near(node: LockstepNode) -> None:
-    """From 1.36 on best-effort takes the CPUs near to the device first where they are too
-    few.
+    """From 1.36 on best-effort takes the CPUs near to the device first where they are too few.
     One of two CPUs. No hint of the device names another NUMA node than its own."""
     _boot(node, _BEST_EFFORT)
     _fill_far(node, left=1)
@@ -284,8 +281,7 @@ def best_effort_takes_what_is_near(node: LockstepNode) -> None:
 
 @_beside(DEVICE_NODES, until="1.35", needs=replace(_NODES, numa_cores=4))
 def best_effort_takes_the_first_node(node: LockstepNode) -> None:
-    """Up to 1.35 best-effort takes CPUs of the first NUMA node where too few are near the
-    device.
+    """Up to 1.35 best-effort takes CPUs of the first NUMA node where too few are near the device.
     Two CPUs, where one near to the device is left. A hint of the device names other NUMA nodes
     beside its own, so that of two equally narrow choices the first one wins."""
     _boot(node, _BEST_EFFORT)
@@ -300,8 +296,7 @@ def best_effort_takes_the_first_node(node: LockstepNode) -> None:
 
 @_beside(TOPOLOGY_SCOPES)
 def pod_scope_follows_any_container(node: LockstepNode) -> None:
-    """Under scope pod all containers lie in the NUMA node of the device that one of them
-    requests.
+    """Under scope pod all containers lie in the NUMA node of the device that one of them requests.
     The second container requests the device."""
     _boot(node, _SINGLE, scope="pod")
     run(node, _SECOND)
@@ -311,8 +306,7 @@ def pod_scope_follows_any_container(node: LockstepNode) -> None:
 
 @_beside(TOPOLOGY_SCOPES)
 def container_scope_follows_its_own(node: LockstepNode) -> None:
-    """Under scope container a device decides for the container that requests it and for no
-    other.
+    """Under scope container a device decides for the container that requests it and for no other.
     The first container lies in the first NUMA node, the second one with its device."""
     _boot(node, _SINGLE)
     run(node, _SECOND)
@@ -322,8 +316,7 @@ def container_scope_follows_its_own(node: LockstepNode) -> None:
 
 @_beside(REUSE)
 def init_device_is_used_again(node: LockstepNode) -> None:
-    """An app container uses the device of its pod's init container again, and the CPUs
-    beside it.
+    """An app container uses the device of its pod's init container again, and the CPUs beside it.
     There is one device, and both containers request one."""
     _boot(node, _SINGLE, *_near(far_node(node)))
     run_in(node, far_node(node), _WITH_INIT)
@@ -360,8 +353,7 @@ def deletion_returns_a_device(node: LockstepNode) -> None:
 
 @_beside(RESTART, capabilities=_RESTARTED)
 def restart_keeps_cpus(node: LockstepNode) -> None:
-    """A running pod keeps its CPUs over a restart, before and after its device plugin
-    registers.
+    """A running pod keeps its CPUs over a restart, before and after its device plugin registers.
     A pod without a device before it leaves a gap in the first NUMA node, which it could move
     to."""
     _boot(node, _SINGLE)
@@ -399,8 +391,7 @@ def _reboot(node: LockstepNode) -> PodView:
 
 @_beside(UNCHECKED, since="1.28", capabilities=(*_REFUSED, Capability.RESTART, Capability.REBOOT))
 def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
-    """From 1.28 on a pod is refused after a reboot as long as its device plugin has not
-    registered.
+    """From 1.28 on a pod is refused after a reboot as long as its device plugin has not registered.
     Its CPUs return. Up to 1.24 it ran, whether its device was there or not. Of 1.25, 1.26 and
     1.27 the last patch releases have the check."""
     promise_refused(node, _reboot(node), "UnexpectedAdmissionError", _UNHEALTHY)
@@ -434,8 +425,7 @@ def restart_refuses_ended_init_container(node: LockstepNode) -> None:
 
 @_reported(capabilities=(*_RESTARTED, Capability.POD_RESOURCES))
 def list_has_devices_beside_cpus(node: LockstepNode) -> None:
-    """The pod-resources socket reports a container's device with its NUMA node beside its
-    CPUs.
+    """The pod-resources socket reports a container's device with its NUMA node beside its CPUs.
     A container without a device has none, and a restart changes nothing of it."""
     _boot(node, _SINGLE)
     far = far_node(node)

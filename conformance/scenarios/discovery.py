@@ -108,8 +108,7 @@ refused(
     sources.RESERVED_CPUS, area="discovery", since="1.17", capabilities=[Capability.START_ERROR]
 )
 def absent_cpu_cannot_be_reserved(node: LockstepNode) -> None:
-    """A list of reserved CPUs with one that the machine lacks keeps the kubelet from
-    starting.
+    """A list of reserved CPUs with one that the machine lacks keeps the kubelet from starting.
     One that is higher than every id, and than the number of CPUs that the kubelet counts."""
     absent = CPUSet([max(max(node.topology.details), node.topology.num_cpus) + 1])
     node.boot(KubeletConfig(reserved_system_cpus=absent))

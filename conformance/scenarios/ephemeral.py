@@ -74,8 +74,7 @@ def over_a_restart(node: LockstepNode) -> None:
 
 @_shared_pool(capabilities=API_SERVER)
 def in_a_shared_pod(node: LockstepNode) -> None:
-    """An ephemeral container in a pod without exclusive CPUs runs in the shared pool as it
-    is.
+    """An ephemeral container in a pod without exclusive CPUs runs in the shared pool as it is.
     It starts on the shared pool that another pod's exclusive CPUs have left."""
     node.boot_with(best_effort("s"), guaranteed("a", 2), config=in_cluster(node))
     pool = node.view.shared_pool
@@ -85,8 +84,7 @@ def in_a_shared_pod(node: LockstepNode) -> None:
 
 @_shared_pool(source=_NOT_VISITED, needs=Needs(free=3), capabilities=API_SERVER)
 def pool_changes_pass_it_by(node: LockstepNode) -> None:
-    """An ephemeral container keeps the cpuset that it started with when the shared pool
-    shrinks.
+    """An ephemeral container keeps the cpuset that it started with when the shared pool shrinks.
     A known defect: reconcile rounds skip ephemeral containers. An ephemeral container that
     already runs when a pod gets exclusive CPUs may run on these CPUs too. The entry and the cpuset
     of that pod are right."""
@@ -103,8 +101,8 @@ def pool_changes_pass_it_by(node: LockstepNode) -> None:
 
 @promised(POD_LEVEL_MANAGERS, area="ephemeral", since="1.36", needs=ROOM, capabilities=API_SERVER)
 def beside_a_pod_pool(node: LockstepNode) -> None:
-    """An ephemeral container in a pod with CPUs as a whole runs outside of them, in the
-    shared pool.
+    """An ephemeral container in a pod with CPUs as a whole runs outside of them, in the shared
+    pool.
     The pod's containers share the CPUs that it has as a whole. An ephemeral container is none of
     those that the pod's CPUs were allocated for: it runs in the shared pool of the node."""
     gates = {"PodLevelResourceManagers": True}

@@ -181,8 +181,7 @@ def closest_needs_its_gate(node: LockstepNode) -> None:
 
 @_topology(sources.CLOSEST_NUMA, since="1.32", machine="1s-1n-4c-smt1")
 def closest_needs_no_gate(node: LockstepNode) -> None:
-    """From 1.32 on prefer-closest-numa-nodes takes effect whatever the gates of alpha and
-    beta.
+    """From 1.32 on prefer-closest-numa-nodes takes effect whatever the gates of alpha and beta.
     It is stable."""
     gates = {"TopologyManagerPolicyAlphaOptions": False, "TopologyManagerPolicyBetaOptions": False}
     node.boot(_restricted(node, _CLOSEST, "true", **gates))
@@ -218,8 +217,7 @@ def limit_needs_no_gate(node: LockstepNode) -> None:
 
 @_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=[Capability.START_ERROR])
 def none_checks_options(node: LockstepNode) -> None:
-    """Up to 1.27 a Topology Manager option that does not exist is refused under policy none
-    too.
+    """Up to 1.27 a Topology Manager option that does not exist is refused under policy none too.
     Options are read whatever the policy."""
     config = _restricted(node, "closest", "true", TopologyManagerPolicyOptions=True)
     node.boot(replace(config, topology_manager_policy="none"))
@@ -228,8 +226,7 @@ def none_checks_options(node: LockstepNode) -> None:
 
 @_topology(sources.TOPOLOGY_PAGE, since="1.28")
 def none_checks_no_options(node: LockstepNode) -> None:
-    """From 1.28 on a Topology Manager option that does not exist is ignored under policy
-    none.
+    """From 1.28 on a Topology Manager option that does not exist is ignored under policy none.
     There is nothing that it could change."""
     config = _restricted(node, "closest", "true")
     node.boot(replace(config, topology_manager_policy="none"))

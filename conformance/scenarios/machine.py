@@ -51,8 +51,8 @@ def _last_core(node: LockstepNode) -> CPUSet:
 
 @_changed(machine="1s-1n-4c-smt1")
 def cpu_upgrade_incident(node: LockstepNode) -> None:
-    """After a CPU upgrade from CPUs 0-3 to 0-7 the kubelet refuses to start until its state
-    file is removed.
+    """After a CPU upgrade from CPUs 0-3 to 0-7 the kubelet refuses to start until its state file is
+    removed.
     The incident that this project began with, and how to recover: remove the state file, start
     the kubelet again."""
     node.boot()

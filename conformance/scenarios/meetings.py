@@ -177,8 +177,8 @@ def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS, Capability.CFS],
 )  # fmt: skip
 def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
-    """A sidecar with exclusive CPUs has no CFS quota, and one with a fraction has that of
-    its limit.
+    """A sidecar with exclusive CPUs has no CFS quota, and one with a fraction has that of its
+    limit.
     As app containers. A fraction in another pod keeps its quota, too."""
     node.boot()
     proxy = exclusive("proxy", 1, kind=Kind.SIDECAR)
@@ -212,8 +212,7 @@ def shared_container_may_come_first(node: LockstepNode) -> None:
 
 @of_managers(capabilities=[Capability.CPUSETS])
 def container_scope_leaves_the_first_container_shared(node: LockstepNode) -> None:
-    """Under scope container a shared container before the exclusive one runs on the node's
-    pool.
+    """Under scope container a shared container before the exclusive one runs on the node's pool.
     Without the CPUs that the exclusive container takes after it."""
     whole = node.boot(managed(node, scope="container")).shared_pool
     node.run(pod_of("a", 4, shared("early"), exclusive("main", 2)))
@@ -245,8 +244,7 @@ def _run_in_nodes(node: LockstepNode, count: int, *numa: int) -> None:
 
 @_options(sources.ACROSS_NUMA, since="1.23", needs=_NODES)
 def numa_distribution_under_best_effort(node: LockstepNode) -> None:
-    """Under best-effort distribute-cpus-across-numa takes half of a request from each of two
-    nodes.
+    """Under best-effort distribute-cpus-across-numa takes half of a request from each of two nodes.
     The Topology Manager names the first two NUMA nodes, since no single one has room."""
     _beside_hints(node, _NUMA)
     count = 2 * node.topology.cpus_per_core * (_cores_of_a_node(node) // 2 + 1)
@@ -259,8 +257,7 @@ def numa_distribution_under_best_effort(node: LockstepNode) -> None:
 
 @_options(sources.ACROSS_CORES, since="1.31", needs=replace(_NODES, smt=2, far_siblings=True))
 def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
-    """Under best-effort distribute-cpus-across-cores takes CPUs of different cores of a NUMA
-    node.
+    """Under best-effort distribute-cpus-across-cores takes CPUs of different cores of a NUMA node.
     Of the first NUMA node that has room. Another pod leaves the first one a CPU too few."""
     if len(node.topology.socket_masks) > node.topology.num_numa_nodes:
         raise DoesNotApply("needs NUMA nodes of one socket, the machine's have several")
@@ -279,8 +276,7 @@ def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
     needs=Needs(numa_nodes=2, uncore_caches=4, cores=8, even=True, caches_in_nodes=True),
 )  # fmt: skip
 def uncore_cache_under_best_effort(node: LockstepNode) -> None:
-    """Under best-effort a request that fits one uncore cache is kept within one of a NUMA
-    node.
+    """Under best-effort a request that fits one uncore cache is kept within one of a NUMA node.
     The first cache of the first NUMA node has a reserved core, so that the first free cores lie
     in two caches."""
     topology = node.topology
@@ -298,8 +294,7 @@ def uncore_cache_under_best_effort(node: LockstepNode) -> None:
     capabilities=[Capability.REJECTIONS],
 )  # fmt: skip
 def full_pcpus_under_best_effort(node: LockstepNode) -> None:
-    """Under best-effort full-pcpus-only gives whole cores of two NUMA nodes, and refuses
-    parts.
+    """Under best-effort full-pcpus-only gives whole cores of two NUMA nodes, and refuses parts.
     The sibling of a reserved CPU is free, and no part of what is given. Best-effort refuses no
     pod by itself, and lets the CPU manager refuse one."""
     _beside_hints(node, _FULL, reserved=CPUSet([min(node.cpus)]))
@@ -314,8 +309,7 @@ def full_pcpus_under_best_effort(node: LockstepNode) -> None:
 
 @_options(sources.FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2))
 def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
-    """Under best-effort full-pcpus-only gives parts of cores in a NUMA node that has no
-    whole one.
+    """Under best-effort full-pcpus-only gives parts of cores in a NUMA node that has no whole one.
     A known defect: it breaks the promise that a container has its cores for itself. The hint
     counts free CPUs and no cores, and the first NUMA node has just as many as are requested: one of
     each of several cores, whose other CPUs are reserved. The next NUMA node has whole cores."""
@@ -334,8 +328,8 @@ def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
     sources.BY_SOCKET, area="topology", level=Level.CORE, since="1.25", machine="2s-4n-64c-smt2"
 )
 def best_effort_aligns_by_socket(node: LockstepNode) -> None:
-    """Under best-effort and align-by-socket two NUMA nodes of one socket go before two of
-    different sockets.
+    """Under best-effort and align-by-socket two NUMA nodes of one socket go before two of different
+    sockets.
     No NUMA node has room. The lowest two that have it together lie in different sockets, and
     best-effort alone takes these."""
     kept = {0: 12, 1: 30, 2: 18, 3: 20}
@@ -373,8 +367,7 @@ def _more_than_a_node(node: LockstepNode) -> int:
     capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
 )  # fmt: skip
 def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
-    """Under restricted a container is refused whose devices need two NUMA nodes and whose
-    CPUs one.
+    """Under restricted a container is refused whose devices need two NUMA nodes and whose CPUs one.
     No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
     well, which runs. Up to 1.23 the first one runs, too."""
     require_few_nodes(node)
@@ -410,8 +403,7 @@ def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
     INTEGRATION, since="1.20", needs=_NODES, capabilities=[Capability.DEVICES, Capability.CPUSETS]
 )
 def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
-    """Under best-effort a container runs whose devices of two resources lie in two NUMA
-    nodes.
+    """Under best-effort a container runs whose devices of two resources lie in two NUMA nodes.
     With as many CPUs as it requests. Restricted refuses it."""
     require_few_nodes(node)
     node.boot(replace(aligning(node, "best-effort"), policy_options={}))
@@ -426,8 +418,7 @@ def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
     capabilities=[Capability.MEMORY, Capability.CPUSETS, Capability.REJECTIONS],
 )  # fmt: skip
 def restricted_refuses_memory_of_two_nodes(node: LockstepNode) -> None:
-    """Under restricted a container is refused whose memory needs two NUMA nodes and whose
-    CPUs one.
+    """Under restricted a container is refused whose memory needs two NUMA nodes and whose CPUs one.
     No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
     well, which runs. Each NUMA node has 128 MiB, and the containers request 200."""
     require_few_nodes(node)
@@ -469,8 +460,7 @@ def _start_on_uneven_cores(node: LockstepNode) -> list[CPUSet]:
 
 @promised(sources.FULL_PCPUS, area="uneven", level=Level.CORE, since="1.23")
 def full_pcpus_gives_small_cores(node: LockstepNode) -> None:
-    """Where most cores have one CPU full-pcpus-only gives a single CPU, which is a core by
-    itself.
+    """Where most cores have one CPU full-pcpus-only gives a single CPU, which is a core by itself.
     As on hybrid processors, whose large cores have two. Each core counts as one CPU by the
     average, so no number is odd."""
     small = [one for one in _start_on_uneven_cores(node) if len(one) == 1]
@@ -507,8 +497,7 @@ def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
     sources.CLOSEST_NUMA, area="topology", level=Level.CORE, since="1.26", machine="2s-4n-64c-smt2"
 )
 def closest_looks_past_a_node_without_cpus(node: LockstepNode) -> None:
-    """Under prefer-closest-numa-nodes two NUMA nodes that are close go first where one has
-    no CPU.
+    """Under prefer-closest-numa-nodes two NUMA nodes that are close go first where one has no CPU.
     All CPUs of NUMA node 1 are offline, so that 0, 2 and 3 have CPUs. 2 and 3 lie in one socket
     and are close to each other. 0 and 2 have lower ids and are far apart."""
     gone = node.topology.cpus_in_numa_nodes(1)

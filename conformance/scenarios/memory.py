@@ -138,8 +138,7 @@ _row(
 
 @_static(source=MANAGER)
 def policy_none_does_not_align(node: LockstepNode) -> None:
-    """Under memory manager policy None the memory of NUMA nodes does not decide where CPUs
-    lie.
+    """Under memory manager policy None the memory of NUMA nodes does not decide where CPUs lie.
     The pod's memory fits the last NUMA node alone, and its CPU lies in the first."""
     _boot(node, _SINGLE, roomy=[far_node(node)], manager="None")
     run_in(node, first_node(node), guaranteed("a", 1))
@@ -147,8 +146,7 @@ def policy_none_does_not_align(node: LockstepNode) -> None:
 
 @_static()
 def full_numa_node_is_passed_over(node: LockstepNode) -> None:
-    """Under single-numa-node CPUs lie in a NUMA node that has memory left, though others
-    have CPUs.
+    """Under single-numa-node CPUs lie in a NUMA node that has memory left, though others have CPUs.
     The first pod leaves too little memory in the first NUMA node for the second."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
@@ -228,8 +226,7 @@ _WITH_INIT: Final = guaranteed_of("a", [_INIT, with_mebibytes(exclusive("c", 1),
 
 @_static(capabilities=_REFUSED)
 def pod_scope_counts_every_container(node: LockstepNode) -> None:
-    """Under scope pod a pod is refused whose containers together need more memory than a
-    NUMA node.
+    """Under scope pod a pod is refused whose containers together need more memory than a NUMA node.
     Each of them alone would fit."""
     _boot(node, _SINGLE, scope="pod")
     promise_refused(node, node.apply(_TWO_OF_64_MIB), "TopologyAffinityError")
@@ -248,8 +245,7 @@ def container_scope_parts_containers(node: LockstepNode) -> None:
 
 @_static(source=REUSE)
 def init_memory_is_used_again(node: LockstepNode) -> None:
-    """An app container uses the memory of its pod's init container again, and the CPUs
-    beside it.
+    """An app container uses the memory of its pod's init container again, and the CPUs beside it.
     No NUMA node has room for both."""
     _boot(node, _SINGLE, roomy=[far_node(node)])
     run_in(node, far_node(node), _WITH_INIT)
@@ -258,8 +254,7 @@ def init_memory_is_used_again(node: LockstepNode) -> None:
 
 @_static(source=MANAGER, capabilities=(*_REFUSED, Capability.DEVICES))
 def device_elsewhere_is_refused(node: LockstepNode) -> None:
-    """Under single-numa-node a container is refused whose memory and device lie in two NUMA
-    nodes.
+    """Under single-numa-node a container is refused whose memory and device lie in two NUMA nodes.
     Each NUMA node has CPUs. The same pod without a device runs where its memory fits."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first])
@@ -285,8 +280,7 @@ def deletion_returns_memory(node: LockstepNode) -> None:
 
 @_static(capabilities=(*_SEEN, Capability.CALLS))
 def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
-    """The runtime is asked to bind a container's memory to the NUMA nodes that it was given
-    from.
+    """The runtime is asked to bind a container's memory to the NUMA nodes that it was given from.
     As cpuset.mems: one NUMA node of a Guaranteed pod, both that have room where the memory of
     one does not do, and none of a Burstable pod."""
     first, far = first_node(node), far_node(node)
@@ -348,8 +342,7 @@ def _gate_tried(node: LockstepNode) -> None:
     capabilities=(*_RESTARTED, Capability.CONFIGURE, Capability.START_ERROR),
 )  # fmt: skip
 def gate_off_refuses_the_file(node: LockstepNode) -> None:
-    """Once feature gate PodLevelResourceManagers was tried, the kubelet refuses the memory
-    file.
+    """Once feature gate PodLevelResourceManagers was tried, the kubelet refuses the memory file.
     No pod has exclusive CPUs, so only the memory manager writes its file in between. The refusal
     says which file is to be deleted."""
     _gate_tried(node)
@@ -358,8 +351,7 @@ def gate_off_refuses_the_file(node: LockstepNode) -> None:
 
 @_static(source=POD_LEVEL_MANAGERS, since="1.37", capabilities=(*_RESTARTED, Capability.CONFIGURE))
 def gate_off_keeps_the_file(node: LockstepNode) -> None:
-    """Once feature gate PodLevelResourceManagers was tried, the kubelet reads the memory
-    file.
+    """Once feature gate PodLevelResourceManagers was tried, the kubelet reads the memory file.
     Memory that the file names is given to no other pod."""
     _gate_tried(node)
     run_in(node, first_node(node), _pod("a", 100))

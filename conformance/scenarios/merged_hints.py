@@ -141,8 +141,7 @@ _row(
 
 @_four()
 def best_effort_needs_two_nodes_of_them(node: LockstepNode) -> None:
-    """Where devices need two NUMA nodes best-effort takes CPUs of the first two that will
-    do.
+    """Where devices need two NUMA nodes best-effort takes CPUs of the first two that will do.
     Three devices, of which NUMA nodes 0 and 2 have one each and NUMA node 3 has two. NUMA nodes
     0 and 2 are the first of as many as are needed. NUMA node 0 alone has a CPU too few, since two
     are reserved."""

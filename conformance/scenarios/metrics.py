@@ -51,8 +51,7 @@ def _whole_cores(node: LockstepNode) -> KubeletConfig:
 
 @_metrics(PINNING, since="1.26", needs=Needs(free=3), capabilities=_ASKS)
 def requests_are_counted(node: LockstepNode) -> None:
-    """The kubelet counts the requests for exclusive CPUs, and no shared container among
-    them.
+    """The kubelet counts the requests for exclusive CPUs, and no shared container among them.
     Once for each container, and no error while all can be met."""
     node.boot()
     promise_counts(node, "A kubelet starts with none", {REQUESTS: 0, ERRORS: 0})
@@ -79,8 +78,7 @@ def refusals_are_counted(node: LockstepNode) -> None:
     capabilities=[*_ASKS, Capability.CONFIGURE],
 )  # fmt: skip
 def alignment_is_counted(node: LockstepNode) -> None:
-    """Under full-pcpus-only the kubelet counts containers on whole physical cores, and
-    refusals.
+    """Under full-pcpus-only the kubelet counts containers on whole physical cores, and refusals.
     Both counters are there from the start."""
     node.boot(_whole_cores(node))
     promise_counts(node, "A kubelet starts with none", {ALIGNED: 0, MISALIGNED: 0})
@@ -92,8 +90,7 @@ def alignment_is_counted(node: LockstepNode) -> None:
 
 @_metrics(UPSTREAM, since="1.32", needs=Needs(free=3), capabilities=_ASKS)
 def gauges_follow_the_cpus(node: LockstepNode) -> None:
-    """The gauges of the shared pool and of exclusive CPUs follow a pod, and return when it
-    goes.
+    """The gauges of the shared pool and of exclusive CPUs follow a pod, and return when it goes.
     The pool is counted in thousandths of a CPU, and without the reserved CPUs."""
     node.boot()
     free = len(node.free)
@@ -126,8 +123,7 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
     capabilities=[*_ASKS, Capability.CONFIGURE],
 )  # fmt: skip
 def admissions_are_counted(node: LockstepNode) -> None:
-    """The Topology Manager counts the pods that it is asked about, and those that it
-    refuses.
+    """The Topology Manager counts the pods that it is asked about, and those that it refuses.
     Under single-numa-node, one CPU more than a NUMA node has is refused."""
     node.boot(aligning(node, "single-numa-node"))
     promise_counts(node, "A kubelet starts with none", {ADMISSIONS: 0, ADMISSION_ERRORS: 0})
@@ -141,8 +137,7 @@ def admissions_are_counted(node: LockstepNode) -> None:
     UPSTREAM, since="1.33", needs=Needs(free=4, uncore_caches=2, even=True), capabilities=_ASKS
 )
 def uncore_caches_are_counted(node: LockstepNode) -> None:
-    """The kubelet counts a container whose CPUs have one uncore cache, and none that spans
-    several.
+    """The kubelet counts a container whose CPUs have one uncore cache, and none that spans several.
     Whether or not prefer-align-cpus-by-uncorecache is on. One CPU has one cache; all that are
     left have several."""
     node.boot()

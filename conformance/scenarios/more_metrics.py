@@ -41,8 +41,7 @@ def _promise_sources(node: LockstepNode, rule: str, expected: dict[str, int]) ->
     capabilities=_CONFIGURES,
 )  # fmt: skip
 def sources_are_counted(node: LockstepNode) -> None:
-    """The kubelet counts the containers that were given CPUs of the node, and those that
-    were not.
+    """The kubelet counts the containers that were given CPUs of the node, and those that were not.
     With feature gate PodLevelResourceManagers. One CPU under full-pcpus-only is refused, and the
     Topology Manager counts that, too."""
     aligned = managed(node, scope="container")
@@ -69,8 +68,7 @@ def single_numa_containers_are_counted(node: LockstepNode) -> None:
 
 @_of_two_nodes()
 def single_numa_pods_are_counted(node: LockstepNode) -> None:
-    """Under single-numa-node and scope pod the kubelet counts pods on one NUMA node, and
-    refusals.
+    """Under single-numa-node and scope pod the kubelet counts pods on one NUMA node, and refusals.
     However many containers a pod has."""
     node.boot_with(guaranteed("fits", 1, 1), config=aligning(node, "single-numa-node", scope="pod"))
     promise_counts(node, "One pod fits", {metrics.ALIGNED_PODS: 1})

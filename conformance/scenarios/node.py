@@ -238,8 +238,7 @@ def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     capabilities=[*_RECOVERS, Capability.CONFIGURE, Capability.SERVICES],
 )  # fmt: skip
 def policy_change_crash_loops(node: LockstepNode) -> None:
-    """Changed from policy none to static, the kubelet crash-loops until its state file is
-    removed.
+    """Changed from policy none to static, the kubelet crash-loops until its state file is removed.
     The service manager starts the kubelet again and again, and each start logs the reason."""
     static = node.default_config()
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=static.reserved_system_cpus))
@@ -263,8 +262,7 @@ def _spare(node: LockstepNode) -> CPUSet:
     capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
 )  # fmt: skip
 def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
-    """With a CPU offline the kubelet does not start; with the CPU back it starts and loses
-    nothing.
+    """With a CPU offline the kubelet does not start; with the CPU back it starts and loses nothing.
     The state file names the CPU, and the machine lacks it."""
     node.boot_with(guaranteed("a", 1))
     held, whole = node.taken("a"), node.cpus
@@ -301,8 +299,7 @@ def offline_cpu_and_recovery(node: LockstepNode) -> None:
 
 @_node(CPUSET_V2, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG])
 def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
-    """A container runs on fewer CPUs while one of them is offline, and gets it back
-    afterwards.
+    """A container runs on fewer CPUs while one of them is offline, and gets it back afterwards.
     The kubelet does not notice. The kernel keeps the configured cpuset, and its effective part
     is what is online."""
     node.boot_with(guaranteed("a", 2))
@@ -317,8 +314,7 @@ def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
 
 @_node(HOTPLUG, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG])
 def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
-    """A container whose CPUs are all offline runs on its parent's; the state file is
-    unchanged.
+    """A container whose CPUs are all offline runs on its parent's; the state file is unchanged.
     State file and cpuset.cpus stay as they were. Only the effective cpuset and the affinity of
     the tasks show the change. Once the CPUs are back, the container is pinned again."""
     node.boot_with(guaranteed("a", 1))
@@ -337,8 +333,7 @@ def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     sources.CPUS_CHANGED, needs=Needs(free=2), capabilities=[*_SEES, *_RECOVERS, Capability.REBOOT]
 )
 def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
-    """Booted with more CPUs the kubelet refuses its old state file, and starts once it is
-    removed.
+    """Booted with more CPUs the kubelet refuses its old state file, and starts once it is removed.
     The incident that this project began with, on a machine that really has other CPUs after its
     boot, and how to recover."""
     larger = node.larger()

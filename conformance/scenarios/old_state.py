@@ -35,8 +35,7 @@ def _file(layout: Layout, default: str, entries: dict[str, str] | None = None) -
 
 @_state(sources.MIGRATED, until="1.36", capabilities=_EDITS)
 def version_1_file_is_read(node: LockstepNode) -> None:
-    """A state file of 1.17 or before without assignments is read by its successors up to
-    1.36.
+    """A state file of 1.17 or before without assignments is read by its successors up to 1.36.
     So a node can be updated in place."""
     _start_on(node, _file(Layout.V1, str(node.cpus)))
     node.promise_running("The kubelet starts")
@@ -53,8 +52,7 @@ def version_1_file_is_refused(node: LockstepNode) -> None:
 
 @_state(sources.MIGRATED, until="1.36", capabilities=_EDITS)
 def version_1_file_of_unknown_containers(node: LockstepNode) -> None:
-    """A state file of 1.17 or before is refused up to 1.36 where its containers are not
-    known.
+    """A state file of 1.17 or before is refused up to 1.36 where its containers are not known.
     The file names containers by id, and the runtime says which pod an id belongs to."""
     last = CPUSet([max(node.cpus)])
     _start_on(node, _file(Layout.V1, str(node.cpus - last), {"0123456789": str(last)}))

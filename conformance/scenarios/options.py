@@ -118,8 +118,7 @@ def full_pcpus_splits_no_core(node: LockstepNode) -> None:
 
 @_full_pcpus(capabilities=[Capability.REJECTIONS])
 def full_pcpus_judges_each_container(node: LockstepNode) -> None:
-    """Under full-pcpus-only one container that would share a core has its whole pod
-    rejected.
+    """Under full-pcpus-only one container that would share a core has its whole pod rejected.
     The first container asks for a whole core, the second for one CPU more. What the first was
     given returns."""
     per_core, whole = _boot_full_pcpus(node), node.view.shared_pool
@@ -144,8 +143,7 @@ def full_pcpus_ignores_shared_containers(node: LockstepNode) -> None:
 
 @_full_pcpus(source=sources.SPLIT_CORES, until="1.26")
 def full_pcpus_splits_reserved_cores(node: LockstepNode) -> None:
-    """Up to 1.26 full-pcpus-only gives out the siblings of reserved CPUs as if they were a
-    core.
+    """Up to 1.26 full-pcpus-only gives out the siblings of reserved CPUs as if they were a core.
     A known defect: of several cores one CPU each is reserved. A request for as many CPUs as a
     core has gets CPUs of more than one core."""
     per_core = node.topology.cpus_per_core
@@ -177,8 +175,7 @@ def full_pcpus_restart_refuses_what_runs(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.CPUSETS],
 )  # fmt: skip
 def full_pcpus_restart_keeps_what_runs(node: LockstepNode) -> None:
-    """Under full-pcpus-only a full node's pods keep their CPUs over a restart of the
-    kubelet.
+    """Under full-pcpus-only a full node's pods keep their CPUs over a restart of the kubelet.
     What a container holds needs no free CPUs."""
     for name, held in _fill_and_restart(node).items():
         node.promise_cpus("Its entry is as before", f"CPUs of {name}/c", held, node.taken(name))
@@ -320,8 +317,7 @@ def strict_starts_again(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS, Capability.RESTART, Capability.START_ERROR],
 )  # fmt: skip
 def strict_empties_the_pool(node: LockstepNode) -> None:
-    """Under strict-cpu-reservation exclusive CPUs may leave shared containers none of their
-    own.
+    """Under strict-cpu-reservation exclusive CPUs may leave shared containers none of their own.
     A known defect: it breaks the promise that exclusive CPUs belong to one container alone. A
     request may take the last CPU of the shared pool. Running shared containers then stay on CPUs
     that are exclusive to another container. New shared containers run without a cpuset, and the
@@ -343,8 +339,7 @@ def strict_empties_the_pool(node: LockstepNode) -> None:
 
 @_strict(capabilities=[Capability.START_ERROR])
 def strict_refuses_an_older_file(node: LockstepNode) -> None:
-    """After strict-cpu-reservation is switched on the kubelet does not start on its old
-    state file.
+    """After strict-cpu-reservation is switched on the kubelet does not start on its old state file.
     The file says that shared containers run on reserved CPUs. Without it the kubelet starts."""
     node.boot()
     restart_with(node, with_options(node, "strict-cpu-reservation"))
@@ -361,8 +356,8 @@ def strict_refuses_an_older_file(node: LockstepNode) -> None:
 
 @_strict(capabilities=[Capability.START_ERROR])
 def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
-    """After strict-cpu-reservation is switched off the kubelet does not start on its old
-    state file.
+    """After strict-cpu-reservation is switched off the kubelet does not start on its old state
+    file.
     To switch it off, the node has to be drained too."""
     node.boot(with_options(node, "strict-cpu-reservation"))
     restart_with(node, node.default_config())

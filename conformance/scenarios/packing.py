@@ -76,8 +76,7 @@ _whole(
 
 @_packing(since="1.23", needs=Needs(numa_nodes=2, cores=4, even=True))
 def spill_over(node: LockstepNode) -> None:
-    """A request larger than a NUMA node takes one whole NUMA node and spills over with whole
-    cores.
+    """A request larger than a NUMA node takes one whole NUMA node and spills over with whole cores.
     The part that spills over is one physical core of another NUMA node."""
     node.boot()
     numa, cores = node.topology.numa_masks, node.topology.core_masks

@@ -90,8 +90,7 @@ def empty_resources_are_ignored(node: LockstepNode) -> None:
 
 @of_managers(capabilities=[Capability.CPUSETS])
 def pod_scope_shares_one_pool(node: LockstepNode) -> None:
-    """Under scope pod exclusive containers take CPUs of their pod's, and the others share
-    the rest.
+    """Under scope pod exclusive containers take CPUs of their pod's, and the others share the rest.
     All of the pod's CPUs lie in one NUMA node, and no other pod runs on them."""
     whole = node.boot(managed(node)).shared_pool
     node.run(pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
@@ -194,8 +193,7 @@ def odd_total_gets_nothing(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.START_ERROR],
 )  # fmt: skip
 def restart_takes_another_pool(node: LockstepNode) -> None:
-    """After a restart a pod with CPUs as a whole is given others, and the first ones are
-    lost.
+    """After a restart a pod with CPUs as a whole is given others, and the first ones are lost.
     A known defect: after that restart the kubelet starts again only without its state file. The
     invariants cannot hold until then, so only the kubelet's last error is judged."""
     if node.release_has(Behaviour.POD_POOL_KEPT):
@@ -222,8 +220,7 @@ def _exclusive_alone(node: LockstepNode) -> None:
 
 @of_managers(capabilities=[Capability.CPUSETS])
 def container_scope_has_no_pool(node: LockstepNode) -> None:
-    """Under scope container only exclusive containers of a pod with pod-level resources get
-    CPUs.
+    """Under scope container only exclusive containers of a pod with pod-level resources get CPUs.
     The rest of the pod's request is not reserved."""
     node.boot(managed(node, scope="container"))
     _exclusive_alone(node)
@@ -294,8 +291,7 @@ def _gate_turned_off(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.CONFIGURE, Capability.START_ERROR],
 )  # fmt: skip
 def gate_off_refuses_the_state(node: LockstepNode) -> None:
-    """Without feature gate PodLevelResourceManagers the kubelet refuses a state file made
-    with it.
+    """Without feature gate PodLevelResourceManagers the kubelet refuses a state file made with it.
     The file has version 3, which a kubelet reads only with that gate."""
     _gate_turned_off(node)
     node.promise_refusal("could not restore state from checkpoint")
@@ -306,8 +302,7 @@ def gate_off_refuses_the_state(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def gate_off_keeps_the_state(node: LockstepNode) -> None:
-    """Without feature gate PodLevelResourceManagers the kubelet reads a state file made with
-    it.
+    """Without feature gate PodLevelResourceManagers the kubelet reads a state file made with it.
     Containers keep what they have; that the pod has it as a whole is forgotten."""
     _gate_turned_off(node)
     node.promise_running("The kubelet starts")
@@ -374,8 +369,7 @@ def _reported_pool(node: LockstepNode) -> CPUSet:
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )  # fmt: skip
 def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
-    """CPUs that a pod's containers share are reported of the pod, and of none of its
-    containers.
+    """CPUs that a pod's containers share are reported of the pod, and of none of its containers.
     With feature gate PodLevelResourceManagers. The pod's CPUs are all of them, the exclusive
     ones of its containers among them."""
     pool, main = _reported_pool(node), node.taken("a", "main")

@@ -59,8 +59,7 @@ def pods_without_it_are_as_before(node: LockstepNode) -> None:
 
 @of_managers(capabilities=_QUOTAS)
 def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
-    """With the gate on a container with exclusive CPUs has no CFS quota, and one that shares
-    has.
+    """With the gate on a container with exclusive CPUs has no CFS quota, and one that shares has.
     In a pod with CPUs as a whole, and in pods without. A container that shares its pod's CPUs
     holds an entry in the state file, and has the quota of its limit or that of its pod."""
     node.boot(managed(node))
@@ -83,8 +82,8 @@ def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
 
 @promised(POD_LEVEL, area="pod-level", since="1.34", needs=ROOM)
 def containers_have_no_hint_by_default(node: LockstepNode) -> None:
-    """By default a container of such a pod is admitted though it asks for more than a NUMA
-    node has.
+    """By default a container of such a pod is admitted though it asks for more than a NUMA node
+    has.
     Under scope container single-numa-node admits it: without exclusive CPUs it has no
     preference."""
     node.boot(managed(node, "single-numa-node", scope="container", on=False))

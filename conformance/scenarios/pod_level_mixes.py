@@ -61,8 +61,7 @@ row(
 
 @_of_managers()
 def exclusive_containers_use_all(node: LockstepNode) -> None:
-    """Under scope pod exclusive containers that ask for all CPUs of their pod get all of
-    them.
+    """Under scope pod exclusive containers that ask for all CPUs of their pod get all of them.
     No container shares, so nothing has to be left."""
     whole = node.boot(managed(node)).shared_pool
     node.run(pod_of("a", 3, exclusive("one", 1), exclusive("two", 2)))

@@ -156,8 +156,7 @@ def restart_reports_the_same(node: LockstepNode) -> None:
     capabilities=[*_ASKS, Capability.CONTAINERS, Capability.EXIT_CODES, Capability.REJECTIONS],
 )  # fmt: skip
 def inactive_pods_are_left_out(node: LockstepNode) -> None:
-    """The pod-resources socket reports neither a pod that was refused nor one that has
-    ended.
+    """The pod-resources socket reports neither a pod that was refused nor one that has ended.
     Their manifests are still there. Up to 1.33 both were reported."""
     node.boot_with(guaranteed("a", 1))
     node.apply(guaranteed("refused", len(node.cpus)))

@@ -68,8 +68,7 @@ def every_pod_is_listed_on_request(node: LockstepNode) -> None:
     capabilities=[*_ASKS, *_ENDS, Capability.CONFIGURE],
 )  # fmt: skip
 def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
-    """With KubeletPodResourcesListUseActivePods off List names pods that have ended, without
-    CPUs.
+    """With KubeletPodResourcesListUseActivePods off List names pods that have ended, without CPUs.
     One pod, then three more; one of them had a fraction of a CPU. All have ended."""
     node.boot(_of_every_pod(node))
     ended: list[str] = []
@@ -102,8 +101,7 @@ def too_many_calls_are_refused(node: LockstepNode) -> None:
     POD_LEVEL, since="1.36", needs=ROOM, capabilities=[*_ASKS, Capability.POD_RESOURCES_GET]
 )
 def container_scope_reports_own_cpus(node: LockstepNode) -> None:
-    """Under scope container a pod with pod-level resources is reported by its containers'
-    CPUs.
+    """Under scope container a pod with pod-level resources is reported by its containers' CPUs.
     The pod as a whole has none, and a container that shares has none. Get and List agree."""
     node.boot(managed(node, scope="container"))
     node.run(pod_of("a", 2, exclusive("main", 1), shared("side")))

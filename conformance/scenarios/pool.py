@@ -85,8 +85,7 @@ def deletion_keeps_others(node: LockstepNode) -> None:
 
 @_pool(sources.PENDING_ADMISSION, since="1.22", until="1.31")
 def last_admitted_is_freed_late(node: LockstepNode) -> None:
-    """The CPUs of the pod admitted last are freed by the next admission, not by its
-    deletion.
+    """The CPUs of the pod admitted last are freed by the next admission, not by its deletion.
     A known defect: the kubelet's clean-up skips the pod that was admitted last. It also skips
     this pod after its deletion, until another pod is admitted."""
     whole = node.boot().shared_pool

@@ -52,8 +52,7 @@ def _promise_quota(node: LockstepNode, rule: str, owner: str, quota: int | None)
 
 @promised(QUOTA_GATE, area="containers", since="1.33", needs=Needs(free=2), capabilities=_SEES)
 def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
-    """A container with exclusive CPUs has no CFS quota, and one beside it has that of its
-    limit.
+    """A container with exclusive CPUs has no CFS quota, and one beside it has that of its limit.
     A quota would throttle what has its CPUs alone. Each container is judged by itself, the pod
     is Guaranteed as a whole."""
     node.boot_with(guaranteed("mixed", 1, "1500m"))
@@ -82,8 +81,7 @@ def custom_period_is_used(node: LockstepNode) -> None:
     capabilities=[*_SEES, Capability.CONFIGURE],
 )  # fmt: skip
 def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
-    """With another cpuCFSQuotaPeriod a container with exclusive CPUs has no CFS quota
-    either.
+    """With another cpuCFSQuotaPeriod a container with exclusive CPUs has no CFS quota either.
     Up to 1.32 it has one. The fraction beside it keeps its own."""
     node.boot_with(guaranteed("a", 2, "1500m"), config=_half_period(node))
     _promise_quota(node, "It has no quota", "a/c1", None)
@@ -117,8 +115,7 @@ def _keeps_shared_quotas(node: LockstepNode, scope: str) -> None:
 
 @_pod_level()
 def pod_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
-    """Under scope pod an exclusive container of a pod with pod-level resources has no CFS
-    quota.
+    """Under scope pod an exclusive container of a pod with pod-level resources has no CFS quota.
     Whether it has all CPUs of its pod or some of them."""
     node.boot(managed(node))
     node.apply(pod_of("whole", 1, exclusive("main", 1)))
@@ -139,8 +136,7 @@ row(
 
 @_pod_level()
 def container_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
-    """Under scope container an exclusive container of a pod with pod-level resources has no
-    quota.
+    """Under scope container an exclusive container of a pod with pod-level resources has no quota.
     As any other container with exclusive CPUs."""
     node.boot(managed(node, scope="container"))
     node.run(pod_of("a", 2, exclusive("main", 1), shared("side")))

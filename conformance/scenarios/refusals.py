@@ -15,8 +15,7 @@ from reference.view import Phase
     capabilities=[Capability.REJECTIONS],
 )  # fmt: skip
 def pod_beyond_the_node_is_refused(node: LockstepNode) -> None:
-    """A static pod that requests more CPU than is left is refused, by as much as it is too
-    large.
+    """A static pod that requests more CPU than is left is refused, by as much as it is too large.
     A Burstable pod, which needs no exclusive CPU. A static pod is critical, so the kubelet looks
     for pods that it could put out in its favour, and finds none. The next pod is admitted."""
     node.boot_with(guaranteed("a", 2))

@@ -73,8 +73,7 @@ row(
     capabilities=[Capability.REJECTIONS, Capability.CPUSETS],
 )  # fmt: skip
 def rejection_spares_equal_names(node: LockstepNode) -> None:
-    """The entry of a rejected pod goes, and that of another pod's container of the same name
-    stays.
+    """The entry of a rejected pod goes, and that of another pod's container of the same name stays.
     Containers c1 of both pods have taken their CPUs when c2 of the second pod finds too few."""
     whole = node.boot().shared_pool
     node.apply(guaranteed("stays", 1, "500m"))
@@ -111,8 +110,7 @@ def _promise_held(node: LockstepNode, pod: Pod, held: dict[str, CPUSet]) -> None
     capabilities=[Capability.CPUSETS, Capability.RESTART],
 )  # fmt: skip
 def alike_names_keep_apart(node: LockstepNode) -> None:
-    """Pods and containers whose names differ in their last character alone keep CPUs of
-    their own.
+    """Pods and containers whose names differ in their last character alone keep CPUs of their own.
     Names have 63 characters. Nothing that is shortened tells them apart: not the name of a
     container within its pod, and neither name nor uid of a pod. They keep their CPUs over a restart
     of the kubelet, and the deletion of one pod returns its CPUs and none of the other's."""
@@ -136,8 +134,7 @@ def alike_names_keep_apart(node: LockstepNode) -> None:
 
 @promised(OBJECT_NAMES, area="pool", since="1.22", needs=Needs(free=4), capabilities=API_SERVER)
 def new_uid_is_another_pod(node: LockstepNode) -> None:
-    """A pod that comes back under another uid has CPUs of its own, and the former one's
-    entry goes.
+    """A pod that comes back under another uid has CPUs of its own, and the former one's entry goes.
     As when a StatefulSet replaces its pod by one of the same name. Each pod requests one CPU
     more than the former one. The state file has the entry of the last one alone. (A static pod
     would have to wait until the kubelet has forgotten the former one of its name.)"""
@@ -162,8 +159,7 @@ def new_uid_is_another_pod(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS],
 )  # fmt: skip
 def many_shared_containers_follow(node: LockstepNode) -> None:
-    """Each of many shared containers follows the shared pool, whether of one pod or of
-    several.
+    """Each of many shared containers follows the shared pool, whether of one pod or of several.
     Six of one Guaranteed pod, which request fractions of a CPU, and one of each of six
     BestEffort pods. A kubelet that sends its changes to some of them leaves the others on exclusive
     CPUs."""
@@ -247,8 +243,7 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.RESTART, Capability.CALLS],
 )  # fmt: skip
 def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
-    """A container that is killed after each start of the kubelet is started on its CPUs
-    every time.
+    """A container that is killed after each start of the kubelet is started on its CPUs every time.
     A kubelet that starts meets a container that another has started, and starts the next one
     itself. Lower CPUs are free, which a kubelet that allocates anew would take. (Within one run the
     kubelet's back-off delays the second start of a container.)"""

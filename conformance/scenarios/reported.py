@@ -29,8 +29,7 @@ def every_container_is_reported(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
 )  # fmt: skip
 def amounts_reserve_whole_cpus(node: LockstepNode) -> None:
-    """GetAllocatableResources leaves out as many CPUs as the reserved amounts make, rounded
-    up.
+    """GetAllocatableResources leaves out as many CPUs as the reserved amounts make, rounded up.
     600m for the system and 500m for Kubernetes are 1100m, which make two CPUs. A pod that fills
     the machine cannot show it: the node has 1100m less for pods in any case."""
     node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))

@@ -162,8 +162,7 @@ def shared_containers_stay_shared(node: LockstepNode) -> None:
 
 @_resize(_IN_PLACE, since="1.34", needs=Needs(free=3, counted_once=True), capabilities=API_SERVER)
 def beyond_the_node_waits(node: LockstepNode) -> None:
-    """A resize for which the node has no CPUs left is deferred, and granted when they are
-    free.
+    """A resize for which the node has no CPUs left is deferred, and granted when they are free.
     A Burstable pod asks for every CPU that the node gives to pods while another holds exclusive
     CPUs: deferred, and no CPU moves. Once the other pod is gone it is granted, and its cpuset is
     the shared pool with the CPUs that came back."""
@@ -186,8 +185,7 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     capabilities=(*API_SERVER, Capability.RESTART),
 )  # fmt: skip
 def granted_without_cpus(node: LockstepNode) -> None:
-    """Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not
-    follow.
+    """Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not follow.
     A known defect up to 1.31, and from 1.32 on with feature gate
     InPlacePodVerticalScalingExclusiveCPUs: the kubelet grants 3 CPUs to a pod that has 2 exclusive
     CPUs. The pod keeps its 2 CPUs, also after a restart of the kubelet, and the shared pool stays
@@ -206,8 +204,7 @@ def granted_without_cpus(node: LockstepNode) -> None:
 
 @_resize(_NOT_MOVED, since="1.35", until="1.36", needs=Needs(free=3), capabilities=API_SERVER)
 def restricted_defers_another_number(node: LockstepNode) -> None:
-    """Up to 1.36 a resize that is let through is deferred by the Topology Manager, if
-    restricted.
+    """Up to 1.36 a resize that is let through is deferred by the Topology Manager, if restricted.
     With feature gate InPlacePodVerticalScalingExclusiveCPUs the resize is admitted like a pod.
     CPUs of another number than is asked for are no hint, so the policy restricted refuses, and the
     resize waits. No CPU moves."""
@@ -223,8 +220,7 @@ def restricted_defers_another_number(node: LockstepNode) -> None:
     capabilities=(*API_SERVER, Capability.RESTART, Capability.REJECTIONS),
 )  # fmt: skip
 def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
-    """In 1.37 a pod that was granted another number of CPUs is rejected when the kubelet
-    restarts.
+    """In 1.37 a pod that was granted another number of CPUs is rejected when the kubelet restarts.
     A known defect: with feature gate InPlacePodVerticalScalingExclusiveCPUs the static policy
     ignores the resize, so the kubelet grants it and the CPUs stay as they were. After a restart the
     pod requests another number of CPUs than its state file has. Under Topology Manager policy

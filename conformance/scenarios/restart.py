@@ -56,8 +56,7 @@ row(
 
 @_restart(sources.FORGOTTEN, since="1.14", until="1.16", needs=Needs(free=4), capabilities=_RESTART)
 def start_forgets_assignments(node: LockstepNode) -> None:
-    """From 1.14 to 1.16 a kubelet that starts forgets who holds which CPUs, and gives out
-    others.
+    """From 1.14 to 1.16 a kubelet that starts forgets who holds which CPUs, and gives out others.
     A known defect: the first reconcile round runs before the kubelet knows any pod, and removes
     the entry of every container that it did not meet. The next round chooses CPUs for the running
     containers as on an empty machine."""

@@ -34,8 +34,7 @@ def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS, Capability.CALLS],
 )  # fmt: skip
 def pod_that_comes_back_follows_the_pool(node: LockstepNode) -> None:
-    """A shared container of a pod that is applied again follows the pool as at its first
-    time.
+    """A shared container of a pod that is applied again follows the pool as at its first time.
     A static pod comes back with the uid of before. It starts on a smaller pool, and the runtime
     refuses the first updates; then the pool is what it was in the pod's first time. What was sent
     to its container then counts no more."""

@@ -13,8 +13,7 @@ from reference import CPUSet
 
 @promised(TOPOLOGY_ORDER, area="packing", since="1.20", machine="4s-2n-16c-smt2")
 def socket_of_a_numa_node(node: LockstepNode) -> None:
-    """A request as large as a socket takes a whole one, also where a NUMA node has two
-    sockets.
+    """A request as large as a socket takes a whole one, also where a NUMA node has two sockets.
     Each socket is free but the first, which has the reserved CPU."""
     node.boot()
     taken = take(node, "a", len(node.cpus) // node.topology.num_sockets)

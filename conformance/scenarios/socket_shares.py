@@ -34,8 +34,7 @@ def _boot(node: LockstepNode) -> None:
 
 @_distributed()
 def numa_distribution_spans_as_few_nodes(node: LockstepNode) -> None:
-    """With align-by-socket distribute-cpus-across-numa takes unequal shares of two NUMA
-    nodes.
+    """With align-by-socket distribute-cpus-across-numa takes unequal shares of two NUMA nodes.
     Rather than equal ones of three. No NUMA node has room for the whole request, and two that
     have it together are in different sockets. One of them has less than half of it."""
     _boot(node)
@@ -49,8 +48,8 @@ def numa_distribution_spans_as_few_nodes(node: LockstepNode) -> None:
 
 @_distributed()
 def numa_distribution_keeps_the_first_of_equals(node: LockstepNode) -> None:
-    """With align-by-socket distribute-cpus-across-numa takes the first of NUMA nodes that
-    are equal.
+    """With align-by-socket distribute-cpus-across-numa takes the first of NUMA nodes that are
+    equal.
     Two NUMA nodes are empty. Either leaves the machine as even as the other, and more so than
     the one that has reserved CPUs."""
     _boot(node)

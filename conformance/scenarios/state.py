@@ -35,8 +35,7 @@ def _promise_recovery(node: LockstepNode, refused: str) -> None:
 
 @_state(KEP, level=Level.CORE, since="1.10", needs=Needs(free=2), capabilities=_EDITS)
 def removed_starts_afresh(node: LockstepNode) -> None:
-    """Without its state file the kubelet starts with every CPU shared, and admits its pods
-    again.
+    """Without its state file the kubelet starts with every CPU shared, and admits its pods again.
     The pod gets CPUs as on an empty machine."""
     node.boot_with(guaranteed("a", 2))
     node.stop()
@@ -74,8 +73,7 @@ def empty_is_refused(node: LockstepNode) -> None:
 
 @_of_checksum(level=Level.CORE)
 def wrong_checksum_is_refused(node: LockstepNode) -> None:
-    """A state file whose checksum is wrong keeps the kubelet from starting, until it is
-    removed.
+    """A state file whose checksum is wrong keeps the kubelet from starting, until it is removed.
     The contents are whole, but not what the kubelet wrote. From 1.37 on there are two checksums,
     and the one over the inner text counts."""
     node.boot()
@@ -140,8 +138,7 @@ def of_other_cpus_is_refused(node: LockstepNode) -> None:
 
 @_state(KEP, level=Level.CORE, capabilities=_EDITS)
 def overlap_is_refused(node: LockstepNode) -> None:
-    """A state file in which a CPU is both exclusive and shared keeps the kubelet from
-    starting.
+    """A state file in which a CPU is both exclusive and shared keeps the kubelet from starting.
     A whole file with a right checksum that contradicts itself."""
     node.boot()
     both = CPUSet([max(node.cpus)])
@@ -170,8 +167,7 @@ def _promise_baselines(node: LockstepNode, *pods: str) -> None:
 
 @_state(BASELINES, since="1.37", needs=Needs(free=3), capabilities=[Capability.RESTART])
 def first_cpus_are_remembered(node: LockstepNode) -> None:
-    """With the gate for resizing exclusive CPUs the state file keeps what each container got
-    first.
+    """With the gate for resizing exclusive CPUs the state file keeps what each container got first.
     Over a restart, and until the container is gone. Nothing is computed from it yet."""
     node.boot(replace(node.config, feature_gates=_RESIZES))
     node.apply(guaranteed("a", 1))
@@ -188,8 +184,7 @@ def first_cpus_are_remembered(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def first_cpus_are_those_held_before(node: LockstepNode) -> None:
-    """Once the gate for resizing exclusive CPUs is on, CPUs that are held count as those got
-    first.
+    """Once the gate for resizing exclusive CPUs is on, CPUs that are held count as those got first.
     The state file of before has none of them. Its next change brings those of every
     container."""
     node.boot_with(guaranteed("a", 2))

@@ -64,8 +64,7 @@ def _promise_contents_checked(node: LockstepNode) -> None:
 
 @promised(sources.KEP, area="state", capabilities=_EDITS)
 def unreadable_cpus_are_refused(node: LockstepNode) -> None:
-    """A state file with a list of CPUs that cannot be parsed keeps the kubelet from
-    starting.
+    """A state file with a list of CPUs that cannot be parsed keeps the kubelet from starting.
     Be it the list of the shared pool or that of a container. The checksum of the file is
     right."""
     node.boot()
@@ -75,8 +74,7 @@ def unreadable_cpus_are_refused(node: LockstepNode) -> None:
 
 @promised(sources.CHANGING_POLICY, area="pod-level", since="1.36", capabilities=_EDITS)
 def state_file_is_checked(node: LockstepNode) -> None:
-    """With feature gate PodLevelResourceManagers a bad state file keeps the kubelet from
-    starting.
+    """With feature gate PodLevelResourceManagers a bad state file keeps the kubelet from starting.
     A list of CPUs that cannot be parsed, another policy, and an edit without a matching
     checksum."""
     node.boot(replace(node.config, feature_gates=_MANAGERS))

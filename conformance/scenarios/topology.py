@@ -298,8 +298,7 @@ def container_scope_lets_containers_differ(node: LockstepNode) -> None:
 
 @_scope(capabilities=_REFUSALS)
 def pod_scope_refuses_the_sum(node: LockstepNode) -> None:
-    """Under scope pod containers that fit no NUMA node together are refused, though each
-    fits one.
+    """Under scope pod containers that fit no NUMA node together are refused, though each fits one.
     Under scope container the same pod would run."""
     node.boot(_config(node, _SINGLE, scope="pod"))
     half = _node_size(node) // 2
@@ -376,8 +375,7 @@ def restart_keeps_full_pods(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.CONFIGURE, *_REFUSALS],
 )  # fmt: skip
 def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
-    """A pod that lies in more NUMA nodes than needed is refused once restricted is
-    configured.
+    """A pod that lies in more NUMA nodes than needed is refused once restricted is configured.
     The kubelet admits every pod again at each start, also one that holds CPUs."""
     node.boot(_config(node, _BEST_EFFORT))
     node.run(guaranteed("a", _scatter(node)))
@@ -390,8 +388,7 @@ def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
 
 @_policy(needs=_SPLIT)
 def every_container_follows_its_hint(node: LockstepNode) -> None:
-    """Under single-numa-node a pod's second container lies in one NUMA node as its first
-    does.
+    """Under single-numa-node a pod's second container lies in one NUMA node as its first does.
     The second asks for more than the first has left in its NUMA node. Without its hint it would
     begin there and go on in another."""
     node.boot(_config(node, _SINGLE))
@@ -455,8 +452,7 @@ def pod_scope_counts_sidecars(node: LockstepNode) -> None:
 
 @_topology(sources.INIT_PINS_NODE, needs=_NODES, capabilities=_REFUSALS)
 def init_container_pins_its_pod(node: LockstepNode) -> None:
-    """An init container in a NUMA node without room for its app container has the pod
-    refused.
+    """An init container in a NUMA node without room for its app container has the pod refused.
     A known defect: the init container took the last free CPU of the first NUMA node. The app
     container has to reuse this CPU, so it does not fit into one NUMA node. The other NUMA nodes are
     empty."""
@@ -493,8 +489,7 @@ def each_pod_gets_close_numa_nodes(node: LockstepNode) -> None:
 
 @_closest()
 def far_numa_nodes_where_close_ones_are_full(node: LockstepNode) -> None:
-    """Under prefer-closest-numa-nodes best-effort takes far NUMA nodes where close ones lack
-    room.
+    """Under prefer-closest-numa-nodes best-effort takes far NUMA nodes where close ones lack room.
     The second node of each socket is full, so the two that have room lie in two sockets."""
     node.boot(_config(node, _BEST_EFFORT, options=_PREFER_CLOSEST))
     size = _node_size(node)
@@ -509,8 +504,8 @@ def far_numa_nodes_where_close_ones_are_full(node: LockstepNode) -> None:
 
 @_closest(since="1.19")  # before, nodes of one socket came first
 def lowest_numa_nodes(node: LockstepNode) -> None:
-    """Without prefer-closest-numa-nodes a request for two NUMA nodes gets those with the
-    lowest ids.
+    """Without prefer-closest-numa-nodes a request for two NUMA nodes gets those with the lowest
+    ids.
     Even where they are far from each other."""
     node.boot(_config(node, _RESTRICTED))
     _fill_first(node)
@@ -523,8 +518,7 @@ def lowest_numa_nodes(node: LockstepNode) -> None:
 
 @_by_socket()
 def align_by_socket_widens_restricted(node: LockstepNode) -> None:
-    """Under align-by-socket restricted admits what fits a socket, though no NUMA node has
-    room.
+    """Under align-by-socket restricted admits what fits a socket, though no NUMA node has room.
     Two NUMA nodes of one socket have room between them, the others are full."""
     node.boot(aligning_with(node, _RESTRICTED, "align-by-socket"))
     size = _node_size(node)
@@ -539,8 +533,7 @@ def align_by_socket_widens_restricted(node: LockstepNode) -> None:
 
 @_by_socket()
 def align_by_socket_widens_the_hint(node: LockstepNode) -> None:
-    """Under align-by-socket a request as large as a socket lies in one, wherever its hint
-    begins.
+    """Under align-by-socket a request as large as a socket lies in one, wherever its hint begins.
     The first NUMA node is taken, so the two lowest free ones lie in two sockets. The second
     socket is free."""
     node.boot(aligning_with(node, _RESTRICTED, "align-by-socket"))
@@ -590,8 +583,7 @@ refused(
     capabilities=[Capability.START_ERROR],
 )  # fmt: skip
 def nine_numa_nodes_are_refused(node: LockstepNode) -> None:
-    """Under a Topology Manager policy the kubelet does not start on more than eight NUMA
-    nodes.
+    """Under a Topology Manager policy the kubelet does not start on more than eight NUMA nodes.
     NUMA nodes without CPUs count too."""
     node.boot(_config(node, _BEST_EFFORT), machine=machine("1s-1n-4c-smt1-mem8"))
     node.promise_refusal("unsupported on machines with more than 8 NUMA Nodes")

@@ -31,8 +31,8 @@ def _as_1_36_writes_it(node: LockstepNode) -> str:
     capabilities=[Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR],
 )  # fmt: skip
 def version_3_file_is_read(node: LockstepNode) -> None:
-    """From 1.37 on the kubelet starts on a state file in which 1.36 has entered CPUs of a
-    whole pod.
+    """From 1.37 on the kubelet starts on a state file in which 1.36 has entered CPUs of a whole
+    pod.
     The pod has a CPU that none of its containers has, so that the file accounts for every CPU
     only with the entry of the pod. In 1.37 the kubelet then gives the pod other CPUs, and loses the
     first ones (issue 140989)."""
