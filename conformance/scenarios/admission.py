@@ -16,9 +16,10 @@ from reference.steps import PRODUCTION_PERIOD, Kind
 from reference.view import Phase
 
 _admission: Final = partial(promised, area="admission")
+_core: Final = partial(_admission, level=Level.CORE)
 
 
-@_admission(KEP, level=Level.CORE, since="1.29", capabilities=[Capability.REJECTIONS])
+@_core(KEP, since="1.29", capabilities=[Capability.REJECTIONS])
 def too_large_is_rejected(node: LockstepNode) -> None:
     """A request larger than what is free is rejected with its reason, and takes nothing.
     The message names what was requested and what was available."""
@@ -34,7 +35,7 @@ def too_large_is_rejected(node: LockstepNode) -> None:
     node.promise_pool("The shared pool is as before", whole)
 
 
-@_admission(KEP, level=Level.CORE, since="1.9", capabilities=[Capability.REJECTIONS])
+@_core(KEP, since="1.9", capabilities=[Capability.REJECTIONS])
 def all_free_cpus_are_assigned(node: LockstepNode) -> None:
     """A request for all that is free is admitted, and the next one is rejected.
     The first pod is left alone by the second's rejection."""
@@ -46,9 +47,7 @@ def all_free_cpus_are_assigned(node: LockstepNode) -> None:
     node.promise_taken("The first keeps its CPUs", "a", held)
 
 
-@_admission(
-    TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=4), capabilities=[Capability.CPUSETS]
-)
+@_core(TASK_PAGE, since="1.9", needs=Needs(free=4), capabilities=[Capability.CPUSETS])
 def several_containers(node: LockstepNode) -> None:
     """Each container of a Guaranteed pod is judged on its own request.
     Two whole requests get exclusive CPUs, a fractional one shares."""
@@ -61,7 +60,7 @@ def several_containers(node: LockstepNode) -> None:
     node.promise_cpuset("It runs in the shared pool", "a", node.cpus - one - two, "c3")
 
 
-@_admission(KEP, level=Level.CORE, since="1.9", capabilities=[Capability.REJECTIONS])
+@_core(KEP, since="1.9", capabilities=[Capability.REJECTIONS])
 def rejection_returns_what_was_taken(node: LockstepNode) -> None:
     """A pod that is rejected at its second container leaves no CPU assigned.
     Its first container took all that was free before the second found nothing."""

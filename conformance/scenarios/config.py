@@ -16,11 +16,12 @@ from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 
 _config: Final = partial(promised, area="config")
+_core: Final = partial(_config, level=Level.CORE)
 
 _NO_RESERVATION = "[cpumanager] unable to determine reserved CPU resources for static policy"
 
 
-@_config(sources.TASK_PAGE, level=Level.CORE, since="1.8", capabilities=[Capability.START_ERROR])
+@_core(sources.TASK_PAGE, since="1.8", capabilities=[Capability.START_ERROR])
 def zero_reservation_is_refused(node: LockstepNode) -> None:
     """The static policy with a CPU reservation of zero keeps the kubelet from starting.
     Without a reservation the shared pool could become empty. The kubelet drops an amount of zero
@@ -40,7 +41,7 @@ refused(
 )  # fmt: skip
 
 
-@_config(sources.TASK_PAGE, level=Level.CORE, since="1.9", needs=Needs(free=2, even=True))
+@_core(sources.TASK_PAGE, since="1.9", needs=Needs(free=2, even=True))
 def reservation_by_amount(node: LockstepNode) -> None:
     """Amounts reserved for the system and for Kubernetes add up and are rounded up to whole CPUs.
     600m and 500m reserve two CPUs, whichever the kubelet chooses."""
@@ -55,7 +56,7 @@ def reservation_by_amount(node: LockstepNode) -> None:
     node.promise_taken("Neither becomes exclusive", "b", CPUSet())
 
 
-@_config(sources.RESERVED_CPUS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True))
+@_core(sources.RESERVED_CPUS, since="1.17", needs=Needs(free=2, even=True))
 def reservation_by_list(node: LockstepNode) -> None:
     """An explicit list of reserved CPUs is reserved, whatever its place in the topology.
     The highest CPU rather than the lowest ones. Stated for machines whose cores are of one
@@ -66,10 +67,7 @@ def reservation_by_list(node: LockstepNode) -> None:
     node.promise_pool("Just the listed CPU stays in the pool", reserved)
 
 
-@_config(
-    sources.NONE_POLICY, level=Level.CORE, since="1.8", needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@_core(sources.NONE_POLICY, since="1.8", needs=Needs(free=2), capabilities=[Capability.CPUSETS])
 def none_policy_pins_nothing(node: LockstepNode) -> None:
     """Under the none policy no container gets exclusive CPUs or a cpuset.
     Guaranteed and BestEffort pods alike run wherever the scheduler puts them."""
@@ -93,7 +91,7 @@ refused(
 )  # fmt: skip
 
 
-@_config(sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2))
+@_core(sources.TASK_PAGE, needs=Needs(free=2))
 def reserved_amounts_are_kept(node: LockstepNode) -> None:
     """A request that leaves fewer CPUs than were reserved by amount is rejected.
     600m for the system and 500m for Kubernetes make two CPUs, so one CPU more than the rest is
@@ -141,9 +139,7 @@ def kube_reserved_counts(node: LockstepNode) -> None:
     node.promise_equal("Two are left in the pool", "size of the pool", 2, left)
 
 
-@_config(
-    sources.EXPLICIT_OVER_AMOUNTS, level=Level.CORE, since="1.17", needs=Needs(free=2, even=True)
-)
+@_core(sources.EXPLICIT_OVER_AMOUNTS, since="1.17", needs=Needs(free=2, even=True))
 def list_wins_over_amounts(node: LockstepNode) -> None:
     """Where CPUs are reserved by list and by amount, the list alone counts.
     The amounts would reserve a CPU more."""
@@ -154,7 +150,7 @@ def list_wins_over_amounts(node: LockstepNode) -> None:
     node.promise_pool("Just the listed CPU stays in the pool", reserved)
 
 
-@_config(sources.TASK_PAGE, level=Level.CORE, capabilities=[Capability.START_ERROR])
+@_core(sources.TASK_PAGE, capabilities=[Capability.START_ERROR])
 def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
     """A reservation of more CPUs than the machine has keeps the kubelet from starting.
     By one CPU."""
@@ -163,7 +159,7 @@ def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
     node.promise_refusal(f"[cpumanager] {text} (size of  did not equal {more})")
 
 
-@_config(sources.RESERVED_CPUS, level=Level.CORE, machine="1s-1n-4c-smt2")
+@_core(sources.RESERVED_CPUS, machine="1s-1n-4c-smt2")
 def reserved_cores_are_whole(node: LockstepNode) -> None:
     """Of CPUs reserved by amount the kubelet takes the lowest physical cores whole.
     Two CPUs of eight, with siblings 0 and 4: these two are left when all others are taken."""
@@ -171,7 +167,7 @@ def reserved_cores_are_whole(node: LockstepNode) -> None:
     node.promise_pool("CPUs 0 and 4 stay", CPUSet([0, 4]))
 
 
-@_config(sources.RESERVED_CPUS, level=Level.CORE, capabilities=[Capability.START_ERROR])
+@_core(sources.RESERVED_CPUS, capabilities=[Capability.START_ERROR])
 def reserved_cpu_that_is_missing_is_refused(node: LockstepNode) -> None:
     """A reserved CPU that the machine does not have keeps the kubelet from starting.
     By number, one beyond the last."""

@@ -16,6 +16,7 @@ from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPo
 from reference.view import Phase, PodView
 
 _containers: Final = partial(promised, area="containers")
+_core: Final = partial(_containers, level=Level.CORE)
 
 ENDED = sources.pull(52363, "a pod that has ended gives its CPUs back")
 SHORT_PODS = sources.issue(79159, "pods of a Job fail although CPUs are free")
@@ -65,7 +66,7 @@ def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
     node.promise_pool("Its CPUs are shared again", whole)
 
 
-@_containers(sources.RESTARTS, level=Level.CORE, needs=Needs(free=3), capabilities=_KILLS)
+@_core(sources.RESTARTS, needs=Needs(free=3), capabilities=_KILLS)
 def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
     """A shared container that is killed comes back on the shared pool as it is by then.
     It was created with more CPUs than the pool has now, and the kubelet creates it anew."""
@@ -138,9 +139,7 @@ def own_restart_policy_decides(node: LockstepNode) -> None:
     _promise_returned(node, "a", whole)
 
 
-@_containers(
-    ENDED, level=Level.CORE, needs=Needs(free=2), capabilities=[*_EXITS, Capability.REJECTIONS]
-)
+@_core(ENDED, needs=Needs(free=2), capabilities=[*_EXITS, Capability.REJECTIONS])
 def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
     """CPUs of a pod that has ended for good are free for the next pod.
     Restart policy Never, and exit code 0. The manifest is still there. The next pod requests all

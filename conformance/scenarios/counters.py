@@ -26,6 +26,7 @@ POD_LEVEL: Final = tests(
 SOCKET: Final = tests("podresources_test.go#L2041", "the metrics of the pod-resources socket")
 
 _ASKS: Final = (Capability.METRICS,)
+_CONFIGURES: Final = (*_ASKS, Capability.CONFIGURE)
 
 
 def _counts(node: LockstepNode, names: Iterable[str]) -> dict[str, float]:
@@ -41,7 +42,7 @@ def _promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> 
 
 @_metrics(
     NUMA_NODES, since="1.33", needs=Needs(numa_nodes=2, numa_cores=2, even=True, smt=2),
-    capabilities=[*_ASKS, Capability.CONFIGURE],
+    capabilities=_CONFIGURES,
 )  # fmt: skip
 def numa_nodes_are_counted(node: LockstepNode) -> None:
     """The kubelet counts the exclusive CPUs in each NUMA node.

@@ -19,6 +19,7 @@ from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 
 _topology: Final = partial(promised, area="topology")
+_REFUSES: Final = (Capability.START_ERROR,)
 
 _staged: Final = partial(
     promised,
@@ -119,10 +120,7 @@ def later_options_are_unknown(node: LockstepNode) -> None:
         node.promise_refusal(unknown if staged else f'unsupported cpumanager option: "{option}"')
 
 
-@promised(
-    sources.FULL_PCPUS, area="options", since="1.22", until="1.32",
-    capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@promised(sources.FULL_PCPUS, area="options", since="1.22", until="1.32", capabilities=_REFUSES)
 def options_need_their_gate(node: LockstepNode) -> None:
     """Where feature gate CPUManagerPolicyOptions is off, any policy option is refused.
     In 1.22 it is off by default, from 1.33 on it cannot be switched off."""
@@ -155,7 +153,7 @@ def _promise_stage(node: LockstepNode, stage: str, option: str) -> None:
     node.promise_refusal(f'{text}, but option "{option}" provided')
 
 
-@_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.31", capabilities=[Capability.START_ERROR])
+@_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.31", capabilities=_REFUSES)
 def manager_options_need_their_gate(node: LockstepNode) -> None:
     """Where feature gate TopologyManagerPolicyOptions is off, any option is refused.
     It is off by default up to 1.27."""
@@ -165,7 +163,7 @@ def manager_options_need_their_gate(node: LockstepNode) -> None:
     node.promise_refusal('"TopologyManagerPolicyOptions" enabled')
 
 
-@_topology(sources.CLOSEST_NUMA, since="1.26", until="1.31", capabilities=[Capability.START_ERROR])
+@_topology(sources.CLOSEST_NUMA, since="1.26", until="1.31", capabilities=_REFUSES)
 def closest_needs_its_gate(node: LockstepNode) -> None:
     """Prefer-closest-numa-nodes is refused where the gate of its stage is off, up to 1.31.
     It is alpha up to 1.27, then beta."""
@@ -199,7 +197,7 @@ refused(
 )  # fmt: skip
 
 
-@_topology(sources.NUMA_LIMIT, since="1.31", until="1.34", capabilities=[Capability.START_ERROR])
+@_topology(sources.NUMA_LIMIT, since="1.31", until="1.34", capabilities=_REFUSES)
 def limit_needs_its_gate(node: LockstepNode) -> None:
     """Max-allowable-numa-nodes is refused where the beta gate is off, up to 1.34.
     It began as beta."""
@@ -215,7 +213,7 @@ def limit_needs_no_gate(node: LockstepNode) -> None:
     node.promise_running("The kubelet starts")
 
 
-@_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=[Capability.START_ERROR])
+@_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=_REFUSES)
 def none_checks_options(node: LockstepNode) -> None:
     """Up to 1.27 a Topology Manager option that does not exist is refused under policy none too.
     Options are read whatever the policy."""
@@ -233,7 +231,7 @@ def none_checks_no_options(node: LockstepNode) -> None:
     node.promise_running("The kubelet starts")
 
 
-@_topology(sources.TOPOLOGY_PAGE, until="1.26", capabilities=[Capability.START_ERROR])
+@_topology(sources.TOPOLOGY_PAGE, until="1.26", capabilities=_REFUSES)
 def policy_needs_its_gate(node: LockstepNode) -> None:
     """Where feature gate TopologyManager is off, a Topology Manager policy is refused.
     From 1.27 on there is no such gate."""

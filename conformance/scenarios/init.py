@@ -14,9 +14,12 @@ from reference import CPUSet
 from reference.steps import Container, Kind, Pod
 
 _init: Final = partial(promised, area="init")
+_SEES: Final = (Capability.CPUSETS,)
+_RESTARTED: Final = (Capability.RESTART, Capability.CPUSETS)
+_core: Final = partial(_init, level=Level.CORE)
 
 
-@_init(INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=4))
+@_core(INIT_CONTAINERS, needs=Needs(free=4))
 def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
     """Of two app containers only the first reuses the CPUs of their pod's init container.
     What one app container has reused is not offered to the next one."""
@@ -28,7 +31,7 @@ def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
     node.promise_cpus("They share no CPU", "CPUs of both", CPUSet(), first & second)
 
 
-@_init(INIT_CONTAINERS, level=Level.CORE, needs=Needs(free=4), capabilities=[Capability.CPUSETS])
+@_core(INIT_CONTAINERS, needs=Needs(free=4), capabilities=_SEES)
 def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     """No other pod gets CPUs that an init container leaves to its own pod.
     The app container needs fewer CPUs than the init container had. What is left stays booked
@@ -68,10 +71,7 @@ def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
     node.promise_pool("All return with the pod", whole)
 
 
-@_init(
-    KEP, level=Level.CORE, needs=Needs(free=4),
-    capabilities=[Capability.RESTART, Capability.CPUSETS],
-)  # fmt: skip
+@_core(KEP, needs=Needs(free=4), capabilities=_RESTARTED)
 def restart_keeps_init_entries(node: LockstepNode) -> None:
     """A restart of the kubelet keeps the entries of init containers that have ended.
     Without the entry their CPUs would go to other pods."""
@@ -96,9 +96,7 @@ def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
     node.promise_equal("The app container has its CPU", "number of CPUs of a/main", 1, held)
 
 
-@_init(
-    SIDECARS, level=Level.CORE, since="1.29", needs=Needs(free=2), capabilities=[Capability.CPUSETS]
-)
+@_core(SIDECARS, since="1.29", needs=Needs(free=2), capabilities=_SEES)
 def sidecars_follow_the_pool(node: LockstepNode) -> None:
     """A shared sidecar follows the shared pool as its pod's app containers do.
     It is an init container that runs on."""
@@ -110,10 +108,7 @@ def sidecars_follow_the_pool(node: LockstepNode) -> None:
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
 
 
-@_init(
-    SIDECARS, since="1.29", needs=Needs(free=4),
-    capabilities=[Capability.RESTART, Capability.CPUSETS],
-)  # fmt: skip
+@_init(SIDECARS, since="1.29", needs=Needs(free=4), capabilities=_RESTARTED)
 def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
     """After a restart of the kubelet a sidecar still has CPUs of its own.
     The pod before it is deleted while the kubelet is down, so other CPUs would be free."""

@@ -37,6 +37,7 @@ from reference.view import Phase
 from topologies import offline, with_memory
 
 _options: Final = partial(promised, area="options")
+_core: Final = partial(_options, level=Level.CORE)
 _devices: Final = partial(promised, area="devices")
 
 HYBRID: Final = sources.issue(
@@ -51,13 +52,15 @@ _STRICT: Final = "strict-cpu-reservation"
 _UNCORE: Final = "prefer-align-cpus-by-uncorecache"
 
 _NODES: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
+_DEVICES: Final = (Capability.DEVICES, Capability.CPUSETS)
+_REFUSED: Final = (Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS)
 
 
 # -- reservations by amount ------------------------------------------------------------------------
 
 
-@_options(
-    sources.STRICT, level=Level.CORE, since="1.32", needs=Needs(free=3, even=True),
+@_core(
+    sources.STRICT, since="1.32", needs=Needs(free=3, even=True),
     capabilities=[Capability.CPUSETS, Capability.RESTART],
 )  # fmt: skip
 def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
@@ -126,8 +129,8 @@ def _with_words(
     return replace(aligned, policy_options=dict(words), feature_gates=gates)
 
 
-@_options(
-    sources.OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
+@_core(
+    sources.OPTION_STAGES, since="1.32", needs=Needs(free=2),
     capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
 )  # fmt: skip
 def other_words_for_true_switch_on(node: LockstepNode) -> None:
@@ -152,10 +155,9 @@ def other_words_for_true_switch_on(node: LockstepNode) -> None:
     node.promise_refusal("policy is incompatible with CPUManager align-by-socket policy option")
 
 
-@_options(
-    sources.OPTION_STAGES, level=Level.CORE, since="1.32", needs=Needs(free=2),
-    capabilities=[Capability.CONFIGURE],
-)  # fmt: skip
+@_core(
+    sources.OPTION_STAGES, since="1.32", needs=Needs(free=2), capabilities=[Capability.CONFIGURE]
+)
 def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
     """An option of the static policy is off whichever of Go's words for false is its value.
     All six options at once, each with another word. Switched on, they would exclude one another
@@ -362,10 +364,7 @@ def _more_than_a_node(node: LockstepNode) -> int:
     return len(node.cpus) // node.topology.num_numa_nodes + 1
 
 
-@_devices(
-    sources.TOPOLOGY_POLICIES, since="1.24", needs=_NODES,
-    capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
-)  # fmt: skip
+@_devices(sources.TOPOLOGY_POLICIES, since="1.24", needs=_NODES, capabilities=_REFUSED)
 def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     """Under restricted a container is refused whose devices need two NUMA nodes and whose CPUs one.
     No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
@@ -382,10 +381,7 @@ def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     node.promise_equal("It lies with its devices", "NUMA nodes of both/c", [first, far], seen)
 
 
-@_devices(
-    INTEGRATION, since="1.20", needs=_NODES,
-    capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
-)  # fmt: skip
+@_devices(INTEGRATION, since="1.20", needs=_NODES, capabilities=_REFUSED)
 def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
     """Under restricted devices of two resources in different NUMA nodes are refused.
     One NUMA node is the fewest for each, and none serves both. A container with devices of one
@@ -399,9 +395,7 @@ def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
     run(node, _nics_and_gpus("one", 1, gpus=1))
 
 
-@_devices(
-    INTEGRATION, since="1.20", needs=_NODES, capabilities=[Capability.DEVICES, Capability.CPUSETS]
-)
+@_devices(INTEGRATION, since="1.20", needs=_NODES, capabilities=_DEVICES)
 def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
     """Under best-effort a container runs whose devices of two resources lie in two NUMA nodes.
     With as many CPUs as it requests. Restricted refuses it."""

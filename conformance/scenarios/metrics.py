@@ -35,6 +35,7 @@ TOPOLOGY_UPSTREAM = tests("topology_manager_metrics_test.go", "the Topology Mana
 DRIFT = issue(141262, "the gauges drift where an app container reuses CPUs of an init container")
 
 _ASKS = (Capability.METRICS,)
+_CONFIGURES: Final = (*_ASKS, Capability.CONFIGURE)
 
 
 def promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> None:
@@ -60,10 +61,7 @@ def requests_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "Each container is counted", {REQUESTS: 2, ERRORS: 0})
 
 
-@_metrics(
-    UPSTREAM, since="1.26", needs=Needs(free=4, smt=2, even=True),
-    capabilities=[*_ASKS, Capability.CONFIGURE],
-)  # fmt: skip
+@_metrics(UPSTREAM, since="1.26", needs=Needs(free=4, smt=2, even=True), capabilities=_CONFIGURES)
 def refusals_are_counted(node: LockstepNode) -> None:
     """The kubelet counts a request that it refuses as a request and as an error.
     One CPU under full-pcpus-only, where a physical core has more. The next pod is met."""
@@ -73,10 +71,7 @@ def refusals_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "The next is a request alone", {REQUESTS: 2, ERRORS: 1})
 
 
-@_metrics(
-    UPSTREAM, since="1.33", needs=Needs(free=4, smt=2, even=True),
-    capabilities=[*_ASKS, Capability.CONFIGURE],
-)  # fmt: skip
+@_metrics(UPSTREAM, since="1.33", needs=Needs(free=4, smt=2, even=True), capabilities=_CONFIGURES)
 def alignment_is_counted(node: LockstepNode) -> None:
     """Under full-pcpus-only the kubelet counts containers on whole physical cores, and refusals.
     Both counters are there from the start."""
@@ -120,7 +115,7 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
 
 @_metrics(
     TOPOLOGY_UPSTREAM, since="1.27", needs=Needs(numa_nodes=2, numa_cores=2, even=True),
-    capabilities=[*_ASKS, Capability.CONFIGURE],
+    capabilities=_CONFIGURES,
 )  # fmt: skip
 def admissions_are_counted(node: LockstepNode) -> None:
     """The Topology Manager counts the pods that it is asked about, and those that it refuses.

@@ -20,6 +20,7 @@ from reference import CPUSet
 from reference.steps import KubeletConfig, RestartRuntime
 
 _node: Final = partial(promised, area="node")
+_core: Final = partial(_node, level=Level.CORE)
 
 _KERNEL = "https://docs.kernel.org/admin-guide"
 
@@ -42,6 +43,10 @@ POD_RESOURCES_OF_POOL = sources.pull(
 
 _SEES = (Capability.CPUSETS, Capability.KERNEL)
 _RECOVERS = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
+_QUOTAS: Final = (Capability.CPUSETS, Capability.CFS)
+_POD_QUOTAS: Final = (Capability.CPUSETS, Capability.POD_CGROUP)
+_KILLS: Final = (Capability.CPUSETS, Capability.CONTAINERS)
+_ASKS: Final = (Capability.CPUSETS, Capability.POD_RESOURCES)
 _MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"'
 
 
@@ -72,7 +77,7 @@ def _promise_all_in_state(node: LockstepNode, rule: str, cpus: CPUSet) -> None:
     node.promise_cpus(rule, "exclusive CPUs and shared pool", cpus, seen)
 
 
-@_node(sources.TASK_PAGE, level=Level.CORE, needs=Needs(free=2), capabilities=_SEES)
+@_core(sources.TASK_PAGE, needs=Needs(free=2), capabilities=_SEES)
 def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     """Tasks run on the exclusive CPUs of their container, and all others stay off them.
     Read from the kernel: the effective cpuset of the container's cgroup, the affinity of every
@@ -91,10 +96,7 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     node.promise_cpus("They ran elsewhere", "CPUs that shared/c ran on", ran_on - held, ran_on)
 
 
-@_node(
-    QUOTA, level=Level.CORE, since="1.33", needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.CFS],
-)  # fmt: skip
+@_core(QUOTA, since="1.33", needs=Needs(free=2), capabilities=_QUOTAS)
 def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     """A container with exclusive CPUs has no CFS quota, and one without keeps its own.
     A quota would throttle a container that uses all of its CPUs."""
@@ -103,7 +105,7 @@ def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     node.promise_equal("The other has one", "CFS quota b/c", 50_000, node.quota("b"))
 
 
-@_node(QUOTA, until="1.32", needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS])
+@_node(QUOTA, until="1.32", needs=Needs(free=2), capabilities=_QUOTAS)
 def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     """Up to 1.32 a container with exclusive CPUs has a CFS quota of just as many CPUs.
     The documentation said otherwise for years."""
@@ -111,10 +113,7 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     node.promise_equal("It has a quota", "CFS quota a/c", 200_000, node.quota("a"))
 
 
-@_node(
-    QUOTA, since="1.33", needs=Needs(free=3),
-    capabilities=[Capability.CPUSETS, Capability.POD_CGROUP],
-)  # fmt: skip
+@_node(QUOTA, since="1.33", needs=Needs(free=3), capabilities=_POD_QUOTAS)
 def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     """The cgroup of a pod whose container has exclusive CPUs has no CFS quota either.
     A quota of the pod throttles every container in it, whatever their own cgroups say. A pod
@@ -127,10 +126,7 @@ def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     _promise_pod_quota(node, "A pod without exclusive CPUs has one", "fractions", 40_000)
 
 
-@_node(
-    QUOTA, until="1.32", needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.POD_CGROUP],
-)  # fmt: skip
+@_node(QUOTA, until="1.32", needs=Needs(free=2), capabilities=_POD_QUOTAS)
 def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
     """Up to 1.32 the cgroup of a pod with exclusive CPUs has a CFS quota of all its limits.
     As its containers have theirs."""
@@ -154,10 +150,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@_node(
-    sources.RESTARTS, level=Level.CORE, needs=Needs(free=3),
-    capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
-)  # fmt: skip
+@_core(sources.RESTARTS, needs=Needs(free=3), capabilities=_KILLS)
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     """A container that is killed and started again keeps its exclusive CPUs.
     The state is kept by pod and container name, so it holds for the new container too."""
@@ -168,10 +161,7 @@ def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_cpuset("The others stay off", "shared", node.cpus - held)
 
 
-@_node(
-    sources.STALE_STATE, level=Level.CORE, needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
-)  # fmt: skip
+@_core(sources.STALE_STATE, needs=Needs(free=2), capabilities=_KILLS)
 def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     """The CPUs of a pod that is deleted by force return to the shared pool.
     Its sandbox and containers are killed behind the kubelet's back while its manifest goes."""
@@ -183,10 +173,7 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     node.promise_cpuset("Shared containers have it", "shared", whole)
 
 
-@_node(
-    sources.KEP, level=Level.CORE, needs=Needs(free=3),
-    capabilities=[Capability.CPUSETS, Capability.RUNTIME],
-)  # fmt: skip
+@_core(sources.KEP, needs=Needs(free=3), capabilities=[Capability.CPUSETS, Capability.RUNTIME])
 def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     """Exclusive CPUs outlive a restart of the container runtime.
     Containers keep running, and later pods get their CPUs as before."""
@@ -199,9 +186,7 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@_node(
-    DAEMON_RELOAD, level=Level.CORE, needs=Needs(free=2), capabilities=[*_SEES, Capability.SERVICES]
-)
+@_core(DAEMON_RELOAD, needs=Needs(free=2), capabilities=[*_SEES, Capability.SERVICES])
 def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
     """Pinned and shared containers keep their cpusets when systemd reads its units again.
     Systemd writes the cpusets of its units again: those that the runtime set last, also for
@@ -233,10 +218,9 @@ def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@_node(
-    sources.CHANGING_POLICY, level=Level.CORE,
-    capabilities=[*_RECOVERS, Capability.CONFIGURE, Capability.SERVICES],
-)  # fmt: skip
+@_core(
+    sources.CHANGING_POLICY, capabilities=[*_RECOVERS, Capability.CONFIGURE, Capability.SERVICES]
+)
 def policy_change_crash_loops(node: LockstepNode) -> None:
     """Changed from policy none to static, the kubelet crash-loops until its state file is removed.
     The service manager starts the kubelet again and again, and each start logs the reason."""
@@ -257,8 +241,8 @@ def _spare(node: LockstepNode) -> CPUSet:
     return CPUSet([max(node.free - CPUSet([0]))])
 
 
-@_node(
-    sources.CPUS_CHANGED, level=Level.CORE, needs=Needs(free=3),
+@_core(
+    sources.CPUS_CHANGED, needs=Needs(free=3),
     capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
 )  # fmt: skip
 def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
@@ -351,10 +335,7 @@ def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     _promise_all_in_state(node, "Every CPU of the new machine is in the state", node.cpus)
 
 
-@_node(
-    POD_RESOURCES, since="1.23", needs=Needs(free=3),
-    capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)  # fmt: skip
+@_node(POD_RESOURCES, since="1.23", needs=Needs(free=3), capabilities=_ASKS)
 def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     """The pod-resources socket reports the exclusive CPUs of each container, and no others.
     Monitoring and the placement of devices rely on these answers. They equal the state file and
@@ -379,10 +360,7 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     node.promise_pod_resources("The other stays", "b", kept)
 
 
-@_node(
-    POD_RESOURCES_OF_POOL, since="1.20", until="1.22", needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)  # fmt: skip
+@_node(POD_RESOURCES_OF_POOL, since="1.20", until="1.22", needs=Needs(free=2), capabilities=_ASKS)
 def pod_resources_report_the_shared_pool(node: LockstepNode) -> None:
     """Up to 1.22 the pod-resources socket reports the shared pool for each shared container.
     A reader could not distinguish exclusive CPUs from shared ones."""

@@ -35,6 +35,8 @@ from reference.view import Phase, PodView
 _pod_level: Final = partial(promised, area="pod-level")
 
 _REFUSALS: Final = (Capability.REJECTIONS,)
+_CONFIGURES: Final = (Capability.RESTART, Capability.CONFIGURE)
+_ASKS: Final = (Capability.CPUSETS, Capability.POD_RESOURCES)
 
 
 def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str) -> None:
@@ -297,10 +299,7 @@ def gate_off_refuses_the_state(node: LockstepNode) -> None:
     node.promise_refusal("could not restore state from checkpoint")
 
 
-@_pod_level(
-    sources.POD_LEVEL_STATE, since="1.37", needs=ROOM,
-    capabilities=[Capability.RESTART, Capability.CONFIGURE],
-)  # fmt: skip
+@_pod_level(sources.POD_LEVEL_STATE, since="1.37", needs=ROOM, capabilities=_CONFIGURES)
 def gate_off_keeps_the_state(node: LockstepNode) -> None:
     """Without feature gate PodLevelResourceManagers the kubelet reads a state file made with it.
     Containers keep what they have; that the pod has it as a whole is forgotten."""
@@ -364,10 +363,7 @@ def _reported_pool(node: LockstepNode) -> CPUSet:
     return node.taken("a", "one")
 
 
-@_pod_level(
-    sources.POD_LEVEL_POOL, since="1.37", needs=ROOM,
-    capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)  # fmt: skip
+@_pod_level(sources.POD_LEVEL_POOL, since="1.37", needs=ROOM, capabilities=_ASKS)
 def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
     """CPUs that a pod's containers share are reported of the pod, and of none of its containers.
     With feature gate PodLevelResourceManagers. The pod's CPUs are all of them, the exclusive
@@ -378,10 +374,7 @@ def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
     node.promise_pod_resources("The pod has all", "a", pool | main, WHOLE_POD)
 
 
-@_pod_level(
-    sources.POD_LEVEL_POOL, since="1.36", until="1.36", needs=ROOM,
-    capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)  # fmt: skip
+@_pod_level(sources.POD_LEVEL_POOL, since="1.36", until="1.36", needs=ROOM, capabilities=_ASKS)
 def pool_is_reported_as_exclusive(node: LockstepNode) -> None:
     """In 1.36 CPUs that a pod's containers share are reported as a container's own.
     A defect, mended in 1.37: whoever reads it cannot tell them from exclusive CPUs."""

@@ -13,9 +13,10 @@ from reference import CPUSet
 from reference.steps import Container, Pod
 
 _pool: Final = partial(promised, area="pool")
+_core: Final = partial(_pool, level=Level.CORE)
 
 
-@_pool(sources.TASK_PAGE, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS])
+@_core(sources.TASK_PAGE, since="1.9", capabilities=[Capability.CPUSETS])
 def shrinks_and_grows(node: LockstepNode) -> None:
     """Running shared containers follow the shared pool as it shrinks and grows.
     A shared container leaves CPUs that become exclusive, and gets them back."""
@@ -28,7 +29,7 @@ def shrinks_and_grows(node: LockstepNode) -> None:
     node.promise_cpuset("The shared container has the CPUs back", "shared", whole)
 
 
-@_pool(sources.RESERVED_CPUS, level=Level.CORE, since="1.9", capabilities=[Capability.CPUSETS])
+@_core(sources.RESERVED_CPUS, since="1.9", capabilities=[Capability.CPUSETS])
 def reserved_cpus_stay(node: LockstepNode) -> None:
     """Reserved CPUs are never exclusive, and shared containers may run on them.
     With every other CPU taken, the shared pool is the reserved CPUs."""
@@ -39,7 +40,7 @@ def reserved_cpus_stay(node: LockstepNode) -> None:
     node.promise_cpuset("Shared containers run on the reserved CPUs", "shared", node.reserved)
 
 
-@_pool(sources.KEP, level=Level.CORE, since="1.9", needs=Needs(free=3))
+@_core(sources.KEP, since="1.9", needs=Needs(free=3))
 def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
     """No CPU is exclusive to two containers.
     Pods of different sizes, until the machine is full."""
@@ -54,7 +55,7 @@ def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
     node.promise_cpus("No free CPU is left", "free CPUs", CPUSet(), node.free)
 
 
-@_pool(sources.STALE_STATE, level=Level.CORE, since="1.9", needs=Needs(free=2))
+@_core(sources.STALE_STATE, since="1.9", needs=Needs(free=2))
 def deletion_returns_cpus(node: LockstepNode) -> None:
     """The CPUs of a deleted pod return to the shared pool and can be taken again.
     An equal pod then gets the same CPUs."""
@@ -67,10 +68,7 @@ def deletion_returns_cpus(node: LockstepNode) -> None:
     node.promise_taken("An equal pod gets the same CPUs", "b", first)
 
 
-@_pool(
-    sources.KEP, level=Level.CORE, since="1.9", needs=Needs(free=3),
-    capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@_core(sources.KEP, since="1.9", needs=Needs(free=3), capabilities=[Capability.CPUSETS])
 def deletion_keeps_others(node: LockstepNode) -> None:
     """When a pod is deleted, the other pods keep their CPUs.
     The next pod takes the CPUs that became free. Pods that run keep theirs."""

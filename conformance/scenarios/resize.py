@@ -18,6 +18,7 @@ from reference.behaviours import Behaviour
 from reference.view import Phase, PodView
 
 _resize: Final = partial(promised, area="resize")
+_RESTARTED: Final = (*API_SERVER, Capability.RESTART)
 
 _ISSUE: Final = "https://github.com/kubernetes/kubernetes/issues/"
 _REFUSED: Final = Source(
@@ -86,9 +87,7 @@ def fewer_cpus_infeasible(node: LockstepNode) -> None:
     node.promise_pool("All CPUs come back", pool)
 
 
-@_resize(
-    _REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, Capability.RESTART)
-)
+@_resize(_REFUSED, since="1.34", needs=Needs(free=3), capabilities=_RESTARTED)
 def infeasible_over_a_restart(node: LockstepNode) -> None:
     """A pod whose resize is infeasible keeps its CPUs over a restart.
     The API server keeps the size that was refused. A kubelet that starts again admits the pod
@@ -102,9 +101,7 @@ def infeasible_over_a_restart(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
 
 
-@_resize(
-    _REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, Capability.RESTART)
-)
+@_resize(_REFUSED, since="1.34", needs=Needs(free=3), capabilities=_RESTARTED)
 def while_the_kubelet_is_down(node: LockstepNode) -> None:
     """A pod that is resized while the kubelet is down keeps its CPUs.
     The kubelet that starts finds another size at the API server than in its checkpoint. It
@@ -119,9 +116,7 @@ def while_the_kubelet_is_down(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
 
 
-@_resize(
-    _IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=(*API_SERVER, Capability.RESTART)
-)
+@_resize(_IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=_RESTARTED)
 def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     """A Guaranteed pod's memory is resized, and its exclusive CPUs stay.
     From 1.34 on the static policy stands against a resize only where a cpu request changes. More
@@ -180,10 +175,7 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool | cpus)
 
 
-@_resize(
-    _NOT_MOVED, since="1.27", until="1.37", needs=Needs(free=3),
-    capabilities=(*API_SERVER, Capability.RESTART),
-)  # fmt: skip
+@_resize(_NOT_MOVED, since="1.27", until="1.37", needs=Needs(free=3), capabilities=_RESTARTED)
 def granted_without_cpus(node: LockstepNode) -> None:
     """Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not follow.
     A known defect up to 1.31, and from 1.32 on with feature gate

@@ -14,6 +14,7 @@ from reference import CPUSet
 from reference.steps import Kind
 
 _restart: Final = partial(promised, area="restart")
+_core: Final = partial(_restart, level=Level.CORE)
 
 _RESTART = (Capability.RESTART, Capability.CPUSETS)
 
@@ -70,9 +71,7 @@ def start_forgets_assignments(node: LockstepNode) -> None:
     node.promise_cpuset("The container was moved", "a", node.taken("a"))
 
 
-@_restart(
-    sources.STALE_STATE, level=Level.CORE, since="1.17", needs=Needs(free=2), capabilities=_RESTART
-)
+@_core(sources.STALE_STATE, since="1.17", needs=Needs(free=2), capabilities=_RESTART)
 def deleted_while_down_is_freed(node: LockstepNode) -> None:
     """The CPUs of a pod deleted while the kubelet is down return after its start.
     The first clean-up removes the stale entry."""
@@ -88,9 +87,7 @@ def deleted_while_down_is_freed(node: LockstepNode) -> None:
     node.promise_pool("The CPUs are back", whole - kept)
 
 
-@_restart(
-    sources.KEP, level=Level.CORE, needs=Needs(free=2), capabilities=[*_RESTART, Capability.REBOOT]
-)
+@_core(sources.KEP, needs=Needs(free=2), capabilities=[*_RESTART, Capability.REBOOT])
 def reboot_keeps_assignments(node: LockstepNode) -> None:
     """Exclusive CPUs outlive a reboot of an unchanged machine.
     The containers are made anew, on the CPUs that the state file has for them."""
@@ -183,7 +180,7 @@ def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
     node.promise_cpus("They are others", "CPUs of both", CPUSet(), setup & main)
 
 
-@_restart(sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART)
+@_core(sources.KEP, since="1.17", needs=Needs(free=3), capabilities=_RESTART)
 def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
     """A pod keeps its exclusive CPUs over a restart, though lower ones have become free.
     A kubelet that allocates anew at its start would give the pod the CPUs that a deleted pod
