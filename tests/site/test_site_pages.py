@@ -1,0 +1,100 @@
+"""The pages of the site that are made of the code and of the recordings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import topologies
+from conformance.catalogue import catalogue, find
+from conformance.scenario import Scenario
+from differential.site import atlas, hook
+from differential.site.machines import machine_files
+from differential.site.scenarios import scenario_files
+from tests.cli.running import python
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+def _scenario(name: str) -> Scenario:
+    found = find(name)
+    assert found is not None
+    return found
+
+
+def test_a_cell_says_on_how_many_machines_a_promise_was_kept() -> None:
+    one = _scenario("packing/whole-core")
+    kept = Counter({one.id: 3})
+    assert atlas.row(one, {"1.36": kept}) == {"1.36": "kept on 3 machines"}
+
+
+def test_a_cell_without_a_recording_says_so() -> None:
+    one = _scenario("packing/whole-core")
+    assert atlas.row(one, {"1.36": Counter()}) == {"1.36": atlas.NO_RECORDING}
+
+
+@pytest.mark.parametrize(("since", "until"), [("1.37", ""), ("1.18", "1.35")])
+def test_a_cell_of_another_release_says_that_nothing_is_promised(since: str, until: str) -> None:
+    one = replace(_scenario("packing/whole-core"), since=since, until=until)
+    assert atlas.row(one, {"1.36": Counter({one.id: 3})}) == {"1.36": atlas.NOT_PROMISED}
+
+
+def test_a_defect_is_shown_and_not_kept() -> None:
+    """Pull request 129078's defect: in 1.36, and in 1.37 no more."""
+    one = _scenario("options/full-pcpus-restart-refuses-what-runs")
+    cells = atlas.row(one, atlas.counts())
+    assert cells["1.36"].startswith("shown on ")
+    assert cells["1.37"] == atlas.NOT_PROMISED
+
+
+def test_the_atlas_has_a_row_for_each_scenario_and_names_what_was_not_recorded() -> None:
+    page = atlas.page(catalogue())
+    assert [one.id for one in catalogue() if f"(../scenarios/{one.id}.md)" not in page] == []
+    assert "No recording was made of 1.18," in page
+
+
+def test_a_scenarios_page_has_its_promise_its_steps_and_its_drawing() -> None:
+    one = _scenario("packing/whole-core")
+    files = dict(scenario_files(one, {"1.36": "kept on 3 machines"}))
+    page, picture = files[f"scenarios/{one.id}.md"], files[f"scenarios/{one.id}.svg"]
+    assert one.promise in page
+    assert "2. start the kubelet" in page
+    assert "| 1.36 | kept on 3 machines |" in page
+    assert picture.startswith("<svg ")
+    assert "shared pool" in picture
+
+
+def test_a_machines_page_has_its_picture_its_source_and_its_digest() -> None:
+    machine = topologies.machine("2s-2n-16c-smt2")
+    files = dict(machine_files(machine))
+    page = files["machines/2s-2n-16c-smt2.md"]
+    assert machine.digest in page
+    assert machine.source in page
+    assert files["machines/2s-2n-16c-smt2.svg"].startswith("<svg ")
+
+
+def test_a_link_to_the_repository_keeps_its_words_alone() -> None:
+    """One to another page stays."""
+    text = "[the table](../../reference/behaviours.py) [results](../reference/results.md)"
+    mended = hook.without_links_to_the_repository(text, "how-to/x.md")
+    assert mended == "the table [results](../reference/results.md)"
+
+
+def test_every_page_of_docs_is_in_the_menu() -> None:
+    """Or nobody finds it."""
+    menu = repr(hook.nav(ROOT / "docs"))
+    pages = [str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if page not in menu] == []
+
+
+def test_the_picture_of_the_readme_is_what_simulate_draws(tmp_path: Path) -> None:
+    made = tmp_path / "simulated.svg"
+    words = ("--machine", "2s-2n-8c-smt2", "--pods", "3,2,4", "--svg", str(made))
+    python("-m", "pinproof", "simulate", *words, status=0)
+    assert "docs/pictures/simulated.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
+    kept = ROOT / "docs/pictures/simulated.svg"
+    assert made.read_text(encoding="utf-8") == kept.read_text(encoding="utf-8")
