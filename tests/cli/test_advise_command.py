@@ -9,11 +9,15 @@ from typing import Any, Final
 import pytest
 from typer.testing import CliRunner, Result
 
+from conformance.pods import guaranteed
 from conformance.subject import SubjectError
+from hunting.advising.deciding import Found, advice
+from hunting.scope import Task
 from pinproof import advise
 from pinproof.cli import app
 from reference import NotModelled
 from tests.cli.running import pinproof
+from tests.support.node_archives import write_archive
 
 KUBELET: Final = """
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -28,7 +32,22 @@ UNDECIDED: Final = [
     "ephemeral/pool-changes-pass-it-by",
     "stopping/static-pods-cpus-are-given-away",
 ]
+DECIDED: Final[dict[str, Found]] = {}
 NODE: Final = ("--machine", "1s-1n-3c-smt2", "--release", "1.36")
+
+
+@pytest.fixture(autouse=True)
+def _decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question that another test has asked too is not walked again."""
+    walk = advice
+
+    def remembered(task: Task, pods: object = None, **more: Any) -> Found:
+        key = f"{task} {pods}"
+        if key not in DECIDED:
+            DECIDED[key] = walk(task, pods, **more)  # type: ignore[arg-type]
+        return DECIDED[key]
+
+    monkeypatch.setattr(advise, "advice", remembered)
 
 
 def asked(*words: str, width: int = 80) -> Result:
@@ -114,7 +133,7 @@ def test_markdown_has_a_section_for_each_defect(config: str) -> None:
 @pytest.mark.needs("kubelet", "sandbox")
 def test_a_kubelet_shows_it(config: str) -> None:
     """``--confirm`` walks a real kubelet through the same steps."""
-    status, found = facts(*NODE, "--config", config, "--pods", "4", "--confirm", "kubelet:1.36")
+    status, found = facts(*NODE, "--config", config, "--pods", "2,2", "--confirm", "kubelet:1.36")
     assert (status, found["applies"][0]["confirmed"]) == (1, {"kubelet:1.36": True})
 
 
@@ -160,3 +179,18 @@ def test_where_the_model_does_not_know_there_is_no_answer(
     done = asked(*NODE, "--config", config)
     assert isinstance(done.exception, SubjectError)
     assert str(done.exception) == "no answer: that is not known"
+
+
+def test_a_captured_node_brings_its_settings_and_pods(tmp_path: Path) -> None:
+    """The archive of ``pinproof capture --node`` is all that is needed."""
+    settings = {
+        "cpuManagerPolicy": "static",
+        "reservedSystemCPUs": "0,3",
+        "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
+    }
+    pods = [guaranteed("db", 2), guaranteed("web", 2)]
+    place = tmp_path / "node7.tar.xz"
+    write_archive(place, machine="1s-1n-3c-smt2", settings=settings, state=None, pods=pods)
+    status, found = facts("--machine", str(place))
+    assert (status, found["release"], found["pods"]) == (1, "1.36", ["db", "web"])
+    assert [one["issue"] for one in found["applies"]] == [129078]

@@ -11,8 +11,8 @@ import pytest
 
 from conformance.catalogue import find
 from conformance.recording import shipped
-from hunting.advising.atlas import shown_at
 from hunting.advising.cases import CASES, NOT_SHOWN
+from hunting.advising.deciding import first_of
 from hunting.advising.texts import TEXTS, mended_in, text_of, with_texts
 from hunting.defects import Defect
 from hunting.replaying import replayed
@@ -36,7 +36,7 @@ def test_every_known_defect_has_a_text_and_a_node_that_shows_it_or_a_reason() ->
 def test_a_defect_shows_on_its_node_and_not_where_it_is_mended(title: str) -> None:
     """The release that mends it keeps the promise by the same steps; so does policy none."""
     case, defect = CASES[title], DEFECTS[title]
-    one = shown_at(case, title)
+    one = first_of(case.task, case.story, title)
     assert one is not None
     assert one.defect is not None
     assert one.defect.number == defect.number
