@@ -15,6 +15,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,7 @@ MACHINES_VARIABLE: Final = "PINPROOF_MACHINES"
 #: What :func:`offline` puts after a name.
 _OFFLINE: Final = re.compile(r"-off[0-9][0-9,-]*$", re.ASCII)
 #: What :func:`with_memory` puts after a name.
-_WITH_MEMORY: Final = re.compile(r"(.+)-([0-9]{1,9})mib", re.ASCII)
+_WITH_MEMORY: Final = re.compile(r"(.+)-([0-9]{1,9}(?:,[0-9]{1,9}){0,63})mib", re.ASCII)
 
 _NODE_CPUS: Final = re.compile(r"(sys/devices/system/node/node([0-9]+))/cpulist", re.ASCII)
 _HUGE_PAGES: Final = re.compile(r"sys/devices/system/node/node[0-9]+/hugepages(/|$)", re.ASCII)
@@ -124,22 +125,24 @@ def _offline(machine: Machine, wanted: tuple[int, ...]) -> Machine:
     return Machine(name=name, tree=tree, shape=shape, source=source)
 
 
-def with_memory(machine: Machine, mebibytes: int) -> Machine:
+def with_memory(machine: Machine, *mebibytes: int) -> Machine:
     """``machine`` with so much memory in each NUMA node and without huge pages, under a name that
-    says so: ``NAME-256mib``. The same machine and memory give the same object; a machine whose tree
-    has no NUMA nodes is returned as it is."""
+    says so: ``NAME-256mib``. Of several sizes each is of one NUMA node, by rising id, and the last
+    of all further ones: ``NAME-255,257,256mib``. The same machine and memory give the same object;
+    a machine whose tree has no NUMA nodes is returned as it is."""
     return machine.derived(("memory", mebibytes), lambda: _with_memory(machine, mebibytes))
 
 
-def _with_memory(machine: Machine, mebibytes: int) -> Machine:
+def _with_memory(machine: Machine, mebibytes: tuple[int, ...]) -> Machine:
     nodes = [match for path in machine.tree if (match := _NODE_CPUS.fullmatch(path))]
     if not nodes:
         return machine
     tree = {path: machine.tree[path] for path in machine.tree if not _HUGE_PAGES.match(path)}
-    for node in nodes:
-        tree[f"{node[1]}/meminfo"] = f"Node {node[2]} MemTotal: {mebibytes * 1024} kB\n"
+    nodes.sort(key=lambda node: int(node[2]))
+    for node, size in zip(nodes, chain(mebibytes, repeat(mebibytes[-1])), strict=False):
+        tree[f"{node[1]}/meminfo"] = f"Node {node[2]} MemTotal: {size * 1024} kB\n"
     source = f"{machine.source}, with other memory" if machine.source else ""
-    name = f"{machine.name}-{mebibytes}mib"
+    name = f"{machine.name}-{','.join(map(str, mebibytes))}mib"
     return Machine(name=name, tree=Tree(tree), shape=machine.shape, source=source)
 
 
@@ -158,7 +161,7 @@ def _named(name: str, check: bool) -> Machine | None:
     memory = _WITH_MEMORY.fullmatch(name)
     base = _named(memory[1], check) if memory else None
     if memory and base:
-        return with_memory(base, int(memory[2]))
+        return with_memory(base, *map(int, memory[2].split(",")))
     return _from_spec(name) if looks_like_spec(name) else None
 
 

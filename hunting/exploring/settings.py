@@ -54,7 +54,8 @@ def machine_of(name: str) -> Machine:
         if base and how.startswith("off"):
             return topologies.offline(machine_of(base), CPUSet.parse(how.removeprefix("off")))
         if base and how.endswith("mib"):
-            return topologies.with_memory(machine_of(base), int(how.removesuffix("mib")))
+            sizes = map(int, how.removesuffix("mib").split(","))
+            return topologies.with_memory(machine_of(base), *sizes)
         raise
 
 

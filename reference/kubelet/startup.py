@@ -33,7 +33,7 @@ from reference.machine.machineinfo import MachineInfo
 from reference.machine.topology import CPUTopology
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
 from reference.memorymanager.state import State as MemoryState
-from reference.memorymanager.state import same_machine, validate
+from reference.memorymanager.state import validate
 from reference.pods.pod_level_resources import pod_managers_on
 from reference.pods.quantity import milli_value
 from reference.releases import AnyRelease, has
@@ -109,16 +109,13 @@ class Maker:
         self, info: MachineInfo, config: KubeletConfig, kept: MemoryState | None
     ) -> MemoryManager | None:
         """``None`` under policy None. Raises :class:`StateError` where its file cannot be read, or
-        is not valid, :class:`NotModelled` where the policy changes, or where machine or reservation
-        have changed."""
+        is not valid, :class:`NotModelled` where the policy changes."""
         if config.memory_manager_policy == "None":
             if kept is not None:
                 raise NotModelled("memory manager None over the state of another policy")
             return None
         memory = {node.node_id: node.memory for node in info.nodes}
         fresh = default_machine_state(memory, config.reserved_memory)
-        if kept is not None and not same_machine(kept, fresh):
-            raise NotModelled("memory manager Static over the state of another machine")
         whole = pod_managers_on(config.feature_gates, release=self.release)
         fresh.of_pods = whole  # a file that is not there is written at once
         state = (kept or fresh).taken_up(writes_pods=whole, release=self.release)

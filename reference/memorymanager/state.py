@@ -140,12 +140,15 @@ def same_machine(one: State, other: State) -> bool:
 
 def validate(kept: State, fresh: State, *, release: AnyRelease) -> None:
     """``validateState``: what a kubelet that starts makes of the kept blocks, one after the other,
-    must be the kept machine. ``fresh``: nothing is handed out.
+    must be the kept machine. ``fresh``: the machine that it finds, with nothing handed out. It
+    may not have other memory, nor another reservation (kubernetes/kubernetes#131253).
 
     Raises :class:`StateError`, and :class:`NotModelled` where the order of a Go map tells: where
     some blocks share NUMA nodes and others do not, the last one decides the cells. Seen on 1.36.4:
     such a kubelet starts by chance.
     """
+    if not same_machine(kept, fresh):
+        raise StateError(_DIFFERENT)
     blocks = [block for named in kept.blocks.values() for block in named.values()]
     orders = permutations(blocks) if _overlap(blocks) else (tuple(blocks),)
     if _overlap(blocks) and len(blocks) > _MOST_ORDERED:

@@ -17,7 +17,9 @@ def tree(machine: str) -> Mapping[str, str]:
     """Of a machine of the catalogue or a described one; ``…-128mib``: so much memory by node."""
     base, _, size = machine.rpartition("-")
     if size.endswith("mib"):
-        return topologies.with_memory(topologies.machine(base), int(size.removesuffix("mib"))).tree
+        return topologies.with_memory(
+            topologies.machine(base), *map(int, size.removesuffix("mib").split(","))
+        ).tree
     return topologies.machine(machine).tree
 
 

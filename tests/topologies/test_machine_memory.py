@@ -22,6 +22,16 @@ def test_every_numa_node_has_so_much_memory() -> None:
     assert before.digest != after.digest
 
 
+def test_numa_nodes_may_have_different_memory() -> None:
+    """The last size is that of all further NUMA nodes. The machine is found by its name."""
+    made = with_memory(machine("2s-4n-64c-smt2"), 255, 257, 256)
+    assert made.name == "2s-4n-64c-smt2-255,257,256mib"
+    sizes = [node.memory >> 20 for node in discover(machine(made.name).tree).nodes]
+    assert sizes == [255, 257, 256, 256]
+    more = with_memory(machine("1s-1n-4c-smt2"), 5, 6, 7)
+    assert [node.memory >> 20 for node in discover(more.tree).nodes] == [5]
+
+
 def test_a_machine_is_changed_once_in_each_way() -> None:
     """The catalogue's scenarios ask for the same variants of a machine again and again. One without
     NUMA nodes stays as it is."""

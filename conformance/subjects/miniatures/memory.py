@@ -94,6 +94,22 @@ class BindsNoMemory(MemoryManager):
         return CPUSet()
 
 
+class MixesMemory(MemoryManager):
+    """Hands out memory of several NUMA nodes of which one serves a pod alone."""
+
+    def _mixes(self, nodes: int) -> bool:
+        """Never."""
+        return False
+
+
+class PrefersEveryHint(MemoryManager):
+    """Prefers each set of NUMA nodes that has the memory, however many they are."""
+
+    def calculate_hints(self, pod: Pod, requested: int) -> list[Hint]:
+        """All of them, preferred."""
+        return [one._replace(preferred=True) for one in super().calculate_hints(pod, requested)]
+
+
 class KeepsEndedInitContainers(MemoryManager):
     """Keeps the entry of an init container that has ended."""
 

@@ -41,6 +41,16 @@ class ForgetsOverABoot(Reader):
         super().do(step)
 
 
+class ForgetsMemoryOverABoot(Reader):
+    """Removes the file of its memory manager at a boot of the machine."""
+
+    def do(self, step: Step) -> None:
+        """So it starts, whatever memory the machine has by then."""
+        if isinstance(step, Reboot):
+            self._memory = None
+        super().do(step)
+
+
 class FreesWhatStops(Reader):
     """Takes a pod for gone as soon as it is deleted, though its containers still run."""
 

@@ -1,0 +1,210 @@
+"""Memory of several NUMA nodes under the static memory manager, and a machine whose memory has
+moved: what the Kubernetes tracker has of them.
+
+A NUMA node serves pods alone, or together with others as a *group*, and never both ways at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import DoesNotApply
+from conformance.pods import exclusive, guaranteed_of
+from conformance.scenario import Capability, Needs, promised
+from conformance.scenarios import sources
+from conformance.scenarios.aligning import aligning
+from conformance.scenarios.entering import row
+from conformance.scenarios.hint_parts import (
+    far_node,
+    first_node,
+    promise_phase,
+    promise_refused,
+    require_few_nodes,
+    run,
+)
+from conformance.scenarios.memory import with_mebibytes
+from reference.steps import Pod
+from reference.view import Phase
+from topologies import with_memory
+
+SINGLE_REFUSES: Final = sources.issue(
+    128708, "a NUMA node that serves a pod alone refuses pods that need several"
+)
+GROUP_REFUSES: Final = sources.issue(
+    128669, "restricted refuses a pod that fits one NUMA node of a group"
+)
+MIXED: Final = sources.issue(
+    120733, "a hint of the CPU manager mixes memory of one NUMA node with memory of several"
+)
+GIVEN_BACK: Final = sources.issue(
+    113130, "a restart is refused after memory of a group was given back"
+)
+MOVED: Final = sources.issue(131253, "a reboot moves memory between NUMA nodes")
+_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
+_SEEN: Final = (Capability.MEMORY, Capability.CPUSETS)
+_REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
+
+_groups: Final = partial(
+    promised,
+    source=SINGLE_REFUSES,
+    area="memory",
+    since="1.32",
+    needs=_NODES,
+    capabilities=_REFUSED,
+)
+_row: Final = partial(row, enter=_groups)
+
+#: Each NUMA node has so much, in MiB.
+_SIZE: Final = 128
+_VIOLATES: Final = "[memorymanager] preferred hint violates NUMA node allocation"
+_DIFFERENT: Final = "the expected machine state is different from the real one"
+
+
+# -- what a scenario says and reads ----------------------------------------------------------------
+
+
+def _boot(node: LockstepNode, policy: str, free: Mapping[int, int]) -> None:
+    """Align by the policy. These NUMA nodes have so many MiB for pods, all others have one."""
+    require_few_nodes(node)
+    machine = with_memory(node.machine, _SIZE)
+    if machine is node.machine:
+        raise DoesNotApply("needs NUMA nodes whose memory the kernel tells, the machine has none")
+    reserved = {numa: f"{_SIZE - free.get(numa, 1)}Mi" for numa in node.numa_nodes}
+    config = replace(
+        aligning(node, policy),
+        policy_options={},
+        memory_manager_policy="Static",
+        reserved_memory=reserved,
+    )
+    node.boot(config, machine=machine)
+
+
+def _pod(name: str, mebibytes: int, cpus: int | str = 1) -> Pod:
+    return guaranteed_of(name, [with_mebibytes(exclusive("c", cpus), mebibytes)])
+
+
+def _wide(name: str) -> Pod:
+    """More memory than a NUMA node has, and no CPUs of its own."""
+    return _pod(name, 150, "500m")
+
+
+def _two(node: LockstepNode, first: int = 100, far: int = 100) -> Mapping[int, int]:
+    """Room in the first and in the far NUMA node."""
+    return {first_node(node): first, far_node(node): far}
+
+
+# -- alone, or as a group --------------------------------------------------------------------------
+
+
+def _refuses_wide(node: LockstepNode, policy: str) -> None:
+    _boot(node, policy, _two(node))
+    run(node, _pod("small", 10))
+    promise_refused(node, node.apply(_wide("a")), "UnexpectedAdmissionError", _VIOLATES)
+    node.delete("small", passing=True)
+    run(node, _wide("next"))
+
+
+_WIDE: Final = """A small pod holds 10 MiB in the first NUMA node. The memory manager has no hint
+then, so the Topology Manager does not object, and the reason is UnexpectedAdmissionError. Once the
+small pod is gone, a pod runs that needs two NUMA nodes."""
+
+_row(
+    "memory/single-refuses-wide-under-best-effort",
+    "Under best-effort a pod that needs two NUMA nodes is refused while one serves a pod alone",
+    _WIDE,
+    lambda node: _refuses_wide(node, "best-effort"),
+)
+_row(
+    "memory/single-refuses-wide-under-restricted",
+    "Under restricted a pod that needs two NUMA nodes is refused while one serves a pod alone",
+    _WIDE,
+    lambda node: _refuses_wide(node, "restricted"),
+)
+
+
+@_groups(source=GROUP_REFUSES, since="1.26")
+def group_refuses_small_under_restricted(node: LockstepNode) -> None:
+    """Under restricted a pod that fits one NUMA node is refused while a group serves a pod.
+    The only hint of the memory manager is the group, and one NUMA node would do on an empty
+    machine, so the hint is not preferred. Once the pod of the group is gone, the small one runs."""
+    _boot(node, "restricted", _two(node))
+    run(node, _wide("wide"))
+    promise_refused(node, node.apply(_pod("a", 10, "500m")), "TopologyAffinityError")
+    node.delete("wide", passing=True)
+    run(node, _pod("next", 10, "500m"))
+
+
+@_groups(source=GROUP_REFUSES, since="1.26", capabilities=_SEEN)
+def group_serves_small_under_best_effort(node: LockstepNode) -> None:
+    """Under best-effort a pod that fits one NUMA node runs in the group that serves another pod.
+    Both NUMA nodes of the group are asked for."""
+    _boot(node, "best-effort", _two(node))
+    run(node, _wide("wide"))
+    run(node, _pod("a", 10))
+    node.promise_cpus(
+        "It shares the group", "cpuset.mems of a/c", node.asked("wide").mems, node.asked("a").mems
+    )
+
+
+def _mixes(node: LockstepNode) -> Pod:
+    """A pod whose CPUs need both NUMA nodes, whose memory no free NUMA node has alone, and both
+    have together; a small pod holds memory of the first one."""
+    if len(node.topology.numa_masks) > 2:
+        raise DoesNotApply("needs two NUMA nodes with CPUs: more of them have room for its CPUs")
+    _boot(node, "best-effort", _two(node, 60, 60))
+    run(node, _pod("small", 10))
+    free = node.topology.cpus_in_numa_nodes(first_node(node)) & node.view.shared_pool
+    whole = node.topology.cpus_in_numa_nodes(far_node(node))
+    return _pod("a", 80, max(len(free), len(whole)) + 1)
+
+
+@_groups(source=MIXED)
+def mixed_hint_is_refused(node: LockstepNode) -> None:
+    """A pod is refused whose CPUs make it take memory of a NUMA node that serves a pod alone.
+    The CPUs need both NUMA nodes, so the Topology Manager hands the memory manager both."""
+    pod = _mixes(node)
+    pool = node.view.shared_pool
+    promise_refused(node, node.apply(pod), "UnexpectedAdmissionError", _VIOLATES)
+    node.pass_admission()
+    node.promise_pool("No CPU stays taken", pool)
+
+
+# -- what a start makes of it ----------------------------------------------------------------------
+
+
+@_groups(source=GIVEN_BACK, capabilities=(*_SEEN, Capability.RESTART))
+def given_back_memory_of_a_group(node: LockstepNode) -> None:
+    """The kubelet starts again after memory of a group was given back and handed out again.
+    The next pod's memory may lie in another NUMA node of the group than before. Up to 1.26 the
+    kubelet compared each NUMA node alone, and did not start."""
+    _boot(node, "best-effort", _two(node))
+    run(node, _wide("wide"))
+    run(node, _pod("gap", 20))
+    node.delete("gap", passing=True)
+    run(node, _pod("a", 10))
+    held = node.taken("a")
+    node.restart()
+    node.promise_running("The kubelet starts again")
+    promise_phase(node, "a", node.view.pods["a"], Phase.RUNNING)
+    node.promise_cpus("It has its CPUs", "CPUs of a/c", held, node.taken("a"))
+
+
+@_groups(
+    source=MOVED,
+    since="1.26",
+    capabilities=(Capability.MEMORY, Capability.REBOOT, Capability.START_ERROR),
+)
+def moved_memory_stops_the_kubelet(node: LockstepNode) -> None:
+    """A kubelet does not start once memory has moved between NUMA nodes, and says why.
+    One MiB moves from the first NUMA node to the second over a reboot, as kernels place
+    themselves elsewhere at each boot; the sum is the same. No pod has any of it."""
+    whole = node.machine
+    _boot(node, "best-effort", {})
+    node.stop()
+    node.reboot(with_memory(whole, _SIZE - 1, _SIZE + 1, _SIZE))
+    node.start()
+    node.promise_refusal(_DIFFERENT)
