@@ -17,7 +17,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, TAKES, THEMES, Part, Row, Theme
+from hunting.exploring.factors import (
+    BY_NAME,
+    FACTORS,
+    PLAIN,
+    QUIET,
+    TAKES,
+    THEMES,
+    Part,
+    Row,
+    Theme,
+)
 from reference.cpumanager.policy_options import OPTIONS
 
 #: A value of a factor.
@@ -155,12 +165,14 @@ class Covering:
     def _varied(self, likely: Mapping[str, float], theme: Theme) -> Row:
         """A row of the theme in which each other factor is as ``likely`` to be other than plain as
         it says."""
-        row = {}
+        row: dict[str, str] = {}
         for name, values in self.offered.items():
             of_theme = [one for one in theme.of.get(name, ()) if one in values]
             varied = name in likely and self._chance.random() < likely[name]
             others = of_theme or (values[1:] if varied else ())
             row[name] = self._chance.choice(others or values[:1])
+        for name in QUIET:
+            row[name] = self._best(name, row)
         return self._with_taken(row, {})
 
     def _best(self, name: str, row: Mapping[str, str]) -> str:

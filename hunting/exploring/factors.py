@@ -35,7 +35,8 @@ class Factor:
     """One thing that varies. The first of its ``values`` is the plain one. ``needs``: what a
     subject must be able to do for a value (the key ``*``: for all but the plain one); ``since``:
     the first minor that has one, likewise. ``of_cpus``: it decides which CPUs a container gets, so
-    its values are met in triples too."""
+    its values are met in triples too. ``quiet``: it disturbs no other factor, so it varies in every
+    company."""
 
     name: str
     part: Part
@@ -43,6 +44,7 @@ class Factor:
     needs: Mapping[str, Capability] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
     of_cpus: bool = False
+    quiet: bool = False
 
     @property
     def plain(self) -> str:
@@ -69,22 +71,23 @@ _SIDECARS: Final = 29
 #: Sizes of pods, all told, that are measured by the CPUs that other pods have left.
 OF_WHAT_IS_LEFT: Final = (
     "what a NUMA node has left", "what a NUMA node has left and one", "what is left",
-    "what is left and one",
+    "what is left and one", "what the fullest NUMA node has left",
+    "what all NUMA nodes but one have left and one",
 )  # fmt: skip
 _CONFIGURED: Final = {"*": Capability.CONFIGURE}
 
 #: Every factor but the six options of the static policy, whose names are the kubelet's own.
 _OTHERS: Final = (
-    Factor("spelling", Part.SETTINGS, ("true", "1", "t", "T", "TRUE", "True")),
+    Factor("spelling", Part.SETTINGS, ("true", "1", "t", "T", "TRUE", "True"), quiet=True),
     Factor("options that are off", Part.SETTINGS, ("not given", "false", "0", "f", "F", "FALSE"),
-           since={"*": 22}, needs=_CONFIGURED),
+           since={"*": 22}, needs=_CONFIGURED, quiet=True),
     Factor(
         "topology policy", Part.SETTINGS,
         ("none", "best-effort", "restricted", "single-numa-node"), since={"*": 16}, of_cpus=True,
     ),
     Factor("scope", Part.SETTINGS, ("container", "pod"), since={"*": 20}, of_cpus=True),
     Factor("prefer-closest-numa-nodes", Part.SETTINGS, _ON_OFF, since={"*": 26}),
-    Factor("max-allowable-numa-nodes", Part.SETTINGS, _ON_OFF, since={"*": 31}),
+    Factor("max-allowable-numa-nodes", Part.SETTINGS, _ON_OFF, since={"*": 31}, quiet=True),
     Factor(
         "reservation", Part.SETTINGS,
         ("first core", "first CPU", "last core", "CPU of each socket", "two cores",
@@ -104,7 +107,7 @@ _OTHERS: Final = (
            ("none", "one a NUMA node", "near the last NUMA node", "of two NUMA nodes", "anywhere"),
            needs={"*": Capability.DEVICES}, since={"*": 20}),
     Factor("CFS period", Part.SETTINGS, ("100 ms", "10 ms"), since={"*": 36},
-           needs={"*": Capability.CFS}),
+           needs={"*": Capability.CFS}, quiet=True),
     Factor("gates", Part.SETTINGS,
            ("as released", "pod-level managers", "resize of exclusive CPUs", "beta options off"),
            since={"pod-level managers": 36, "resize of exclusive CPUs": 32,
@@ -122,11 +125,11 @@ _OTHERS: Final = (
         ("Guaranteed", "Guaranteed by limits", "Burstable by memory", "Burstable by CPU",
          "Burstable without limits", "BestEffort", "pod-level", "pod-level and shared",
          "pod-level without a CPU to share", "pod-level of unequal containers",
-         "pod-level by limits", "pod-level of nothing"),
+         "pod-level by limits", "pod-level of nothing", "pod-level of apps that share"),
         since=dict.fromkeys(("pod-level", "pod-level and shared",
                              "pod-level without a CPU to share",
                              "pod-level of unequal containers", "pod-level by limits",
-                             "pod-level of nothing"), 34),
+                             "pod-level of nothing", "pod-level of apps that share"), 34),
         of_cpus=True,
     ),
     Factor(
@@ -136,7 +139,7 @@ _OTHERS: Final = (
          "all but one", "all", "too many", *OF_WHAT_IS_LEFT),
         of_cpus=True,
     ),
-    Factor("quantity", Part.POD, ("plain", "milli", "exponent")),
+    Factor("quantity", Part.POD, ("plain", "milli", "exponent"), quiet=True),
     Factor("apps", Part.POD, ("1", "2", "3", "6", "12"), of_cpus=True),
     Factor("other apps", Part.POD, ("one CPU", "as large", "fractions", "fractions first"),
            of_cpus=True),
@@ -153,11 +156,14 @@ _OTHERS: Final = (
            since=dict.fromkeys(("Never but of one", "Always but of one"), 35)),
     Factor("restart rule", Part.POD, ("none", "all containers"), since={"*": 36},
            needs={"*": Capability.EXIT_CODES}),
-    Factor("names", Part.POD, ("short", "63 characters", "one prefix", "as in other pods")),
-    Factor("requested devices", Part.POD, ("none", "one", "two", "by init and app", "by each app"),
+    Factor("names", Part.POD, ("short", "63 characters", "one prefix", "as in other pods"),
+           quiet=True),
+    Factor("requested devices", Part.POD, ("none", "one", "two", "by init and app", "by each app", "more by init"),
            needs={"*": Capability.DEVICES}, since={"*": 20}),
-    Factor("memory", Part.POD, ("small", "most of a NUMA node"), needs={"*": Capability.MEMORY},
-           since={"*": 26}),
+    Factor("memory", Part.POD,
+           ("small", "most of a NUMA node", "as much for init", "more for init",
+            "more than a NUMA node"),
+           needs={"*": Capability.MEMORY}, since={"*": 26}),
     Factor(
         "event", Part.EVENT,
         ("none", "restart", "kill", "two restarts", "reboot", "reboot without the pod", "delete",
@@ -234,6 +240,8 @@ FACTORS: Final = (
 BY_NAME: Final = {one.name: one for one in FACTORS}
 #: Every factor at its plain value.
 PLAIN: Final[Row] = {one.name: one.plain for one in FACTORS}
+#: The names of those that disturb no other.
+QUIET: Final = tuple(one.name for one in FACTORS if one.quiet)
 
 _IN_CLUSTER: Final[Row] = {"pods from": "API server"}
 
@@ -259,6 +267,11 @@ def _is_setting(name: str) -> bool:
 
 _ALIGNED: Final = {"topology policy": ("best-effort", "restricted", "single-numa-node")}
 _WHOLE: Final = tuple(one for one in BY_NAME["class"].values if one.startswith("pod-level"))
+#: What was of a pod meets what comes after it.
+_COMES_AGAIN: Final = (
+    "two restarts", "reboot", "delete and apply again", "replaced before a round",
+    "replaced while it stops", "put back later", "three pods at once",
+)  # fmt: skip
 THEMES: Final = (
     Theme(("scope", "prefer-closest-numa-nodes", "size", "apps", "other apps", "init", "sidecar",
            "before"), _ALIGNED),
@@ -274,6 +287,8 @@ THEMES: Final = (
            "finally")),
     Theme(("gates", "class", "size", "sidecar", "before", "event", "then"),
           {"pods from": ("API server",)}),
+    Theme(("topology policy", "size", "apps", "other apps", "init", "sidecar", "before", "then"),
+          {"event": _COMES_AGAIN}),
 )  # fmt: skip
 
 #: A pod has CPUs as a whole, which its containers share.
@@ -306,6 +321,10 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
     **{("class", one): _POD_POOL
        for one in ("pod-level", "pod-level of unequal containers", "pod-level by limits")},
     ("class", "pod-level of nothing"): {"gates": "pod-level managers"},
+    ("class", "pod-level of apps that share"): {**_POD_POOL, "sidecar": "before init"},
+    **{("memory", one): {"memory manager": "Static", "init": "as large"}
+       for one in ("as much for init", "more for init")},
+    ("requested devices", "more by init"): {"devices": "anywhere", "init": "smaller"},
     **{("other apps", one): {"apps": "2"} for one in BY_NAME["other apps"].values[1:]},
 }  # fmt: skip
 

@@ -28,6 +28,14 @@ _PREFIX: Final = "a-name-that-begins-like-the-others-"
 RESTARTS_ALL: Final = 42
 #: Pods with resources of the whole, of whose containers some ask for none.
 _SHARED: Final = ("pod-level and shared", "pod-level without a CPU to share")
+#: The same, none of whose apps asks for any.
+_SHARING: Final = "pod-level of apps that share"
+#: MiB that each init container asks for, and each of the apps that are as large as the row's size.
+_MEMORY: Final = {
+    "small": (_SMALL, _SMALL), "most of a NUMA node": (_SMALL, LARGE),
+    "as much for init": (LARGE, LARGE), "more for init": (LARGE, LARGE // 2),
+    "more than a NUMA node": (_SMALL, MEMORY + LARGE // 2),
+}  # fmt: skip
 _FRACTIONS: Final = {"half a CPU": 500, "one and a half": 1500}
 
 
@@ -53,6 +61,8 @@ class Room:
             "what a NUMA node has left and one": max(left) + 1,
             "what is left": sum(left),
             "what is left and one": sum(left) + 1,
+            "what the fullest NUMA node has left": min(left),
+            "what all NUMA nodes but one have left and one": sum(left) - min(left) + 1,
         }
         return counts.get(size)
 
@@ -139,12 +149,13 @@ def _containers(row: Row, room: Room) -> Iterator[Container]:
     first = row["sidecar"] in ("before init", "two")
     if first:
         yield _container(row, called("side"), 1000, Kind.SIDECAR)
+    for_init, for_apps = _MEMORY[row["memory"]]
     for number, milli in enumerate(_inits(row, room), start=1):
-        yield _container(row, called(f"init{number}"), milli, Kind.INIT)
+        yield _container(row, called(f"init{number}"), milli, Kind.INIT, for_init)
     for number, milli in enumerate(_later_sidecars(row["sidecar"]), start=1):
         yield _container(row, called(f"side{number}"), milli, Kind.SIDECAR)
     for number, milli in enumerate(_apps(row, size), start=1):
-        memory = LARGE if milli == size and row["memory"] != "small" else _SMALL
+        memory = for_apps if milli == size else _SMALL
         yield _container(row, called(f"app{number}"), milli, Kind.APP, memory)
 
 
@@ -199,7 +210,7 @@ def _names(how: str) -> Callable[[str], str]:
 def _container(row: Row, name: str, milli: int, kind: Kind, memory: int = _SMALL) -> Container:
     """A container of the pod's class; one that asks for no CPU asks for nothing."""
     how = row["class"]
-    shares = how in _SHARED and kind is Kind.APP and milli < 1000
+    shares = kind is Kind.APP and (how == _SHARING or (how in _SHARED and milli < 1000))
     if milli == 0 or how == "BestEffort" or shares:
         return Container(name, kind=kind)
     cpu, amount = _quantity(milli, row["quantity"]), f"{memory}Mi"
@@ -230,8 +241,10 @@ def _with_devices(how: str, containers: tuple[Container, ...]) -> tuple[Containe
     wanted = {first: 2 if how == "two" else 1}
     if how == "by each app":
         wanted = {at: 1 for at, one in enumerate(containers) if one.kind is Kind.APP}
-    elif how == "by init and app" and containers[0].kind is Kind.INIT:
-        wanted[0] = 1
+    by_init = {"by init and app": 1, "more by init": 2}.get(how)
+    inits = [at for at, one in enumerate(containers) if one.kind is Kind.INIT]
+    if by_init and inits:
+        wanted[inits[0]] = by_init
     return tuple(
         replace(one, devices=((DEVICE, wanted[at]),)) if at in wanted else one
         for at, one in enumerate(containers)
@@ -249,5 +262,6 @@ def _as_whole(row: Row, pod: Pod) -> Pod:
     if row["class"] == "pod-level by limits":
         # What its containers ask for together, so that requests which are filled in equal them.
         return replace(pod, resources=PodResources(cpu_limit=f"{most}m", memory_limit=f"{mib}Mi"))
-    cpu, memory = _quantity(-(-most // 1000) * 1000 + more, "plain"), f"{mib + _SMALL}Mi"
+    whole = max(-(-most // 1000) * 1000, 1000) + more
+    cpu, memory = _quantity(whole, "plain"), f"{mib + _SMALL}Mi"
     return replace(pod, resources=PodResources(cpu, cpu, memory, memory))

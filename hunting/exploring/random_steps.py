@@ -18,7 +18,7 @@ from random import Random
 from typing import Final
 
 from hunting.exploring.drafting import Draft, is_told_otherwise
-from hunting.exploring.factors import BY_NAME, FACTORS, OF_WHAT_IS_LEFT, Part, Row, Theme
+from hunting.exploring.factors import BY_NAME, FACTORS, OF_WHAT_IS_LEFT, QUIET, Part, Row, Theme
 from hunting.exploring.pods import pod_of
 from hunting.families import Scene, moves_of
 from reference.steps import Apply, Delete, Start
@@ -50,6 +50,7 @@ _PARTS: Final = (
     "apps", "other apps", "init", "sidecar", "class", "size", "memory", "requested devices",
     "restart policy",
 )  # fmt: skip
+_QUIET: Final = tuple(one for one in QUIET if BY_NAME[one].part is Part.POD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class RandomSteps:
 
     def _row(self) -> Row:
         plain = {one.name: one.plain for one in FACTORS if one.part is Part.POD}
-        return {**self.draft.row, **plain, **{part: self._value(part) for part in _PARTS}}
+        return {**self.draft.row, **plain, **{part: self._value(part) for part in _PARTS + _QUIET}}
 
     def _sized(self, row: Row) -> Row:
         """A pod of plain size has any."""
@@ -121,6 +122,8 @@ class RandomSteps:
 
     def _value(self, part: str) -> str:
         values = self.offered[part]
+        if part in _QUIET:
+            return self.chance.choice(values)
         if part == "size" and self.chance.random() < _TO_THE_BRIM:
             return self.chance.choice(OF_WHAT_IS_LEFT)
         mine = [one for one in self.theme.of.get(part, ()) if one in values]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -9,19 +11,29 @@ from typing import Final
 import pytest
 
 import hunting.exploring
+from conformance.discovered import info_of
 from conformance.subject import OF_WHOLE_KUBELETS, Capability
 from conformance.subjects import open_subject
 from hunting.exploring.covering import Covering
 from hunting.exploring.drafting import is_legal
 from hunting.exploring.drawing import Drawn, drafted, drawn
 from hunting.exploring.driving import Walk, walked
-from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, TAKES, THEMES, Row, offered
+from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, QUIET, TAKES, THEMES, Row, offered
 from hunting.exploring.history import History
 from hunting.exploring.plan import plan_at
+from hunting.exploring.settings import machine_of
 from pinproof.explore import MACHINES, OTHERS
+from reference import CPUSet, Node
+from reference.cpumanager import policy_static
 from reference.cpumanager.cpu_manager import CPUManager
+from reference.cpumanager.policy_static import StaticPolicy
+from reference.devicemanager.manager import DeviceManager
+from reference.devicemanager.pod_devices import Held
+from reference.memorymanager.policy_static import MemoryManager
 from reference.pods.qos import pod_milli_cpus
-from reference.steps import Apply, FailUpdates, Pod
+from reference.steps import Apply, Container, FailUpdates, Kind, Pod
+from reference.topologymanager.hint import Hint
+from reference.view import View
 
 _EVERY: Final = frozenset(Capability)
 #: What a CPU manager that is no whole kubelet can do.
@@ -219,6 +231,8 @@ def test_updates_are_refused_so_often_that_a_node_comes_to_rest(
         ("what is left and one", 13),
         ("what a NUMA node has left", 8),
         ("what a NUMA node has left and one", 9),
+        ("what the fullest NUMA node has left", 4),
+        ("what all NUMA nodes but one have left and one", 9),
     ],
 )
 def test_a_pod_takes_just_what_others_have_left(
@@ -246,6 +260,105 @@ def test_a_manifest_that_is_put_back_has_the_uid_of_before() -> None:
         without = drafted({**_with("event", "put back later"), **other}, _MACHINE, "1.36")
         assert without is not None
         assert "event" not in without.shown
+
+
+def test_a_pod_takes_one_cpu_more_than_all_numa_nodes_but_one_have() -> None:
+    """Of four NUMA nodes with eight CPUs one has two reserved."""
+    row = {**PLAIN, "size": "what all NUMA nodes but one have left and one"}
+    made = drafted(row, "qemu-2s-4n-16c-smt2-near-l3s", "1.36")
+    assert made is not None
+    assert [pod_milli_cpus(one) for one in _applied(made.history)] == [25_000]
+
+
+def _seen(history: History) -> list[View]:
+    """What the model shows after each step."""
+    task = history.task("1.36")
+    node = Node(lambda name: machine_of(name).tree, task.machine, task.config, release="1.36",
+                discovering=info_of)  # fmt: skip
+    views = []
+    for step in history.taken:
+        node.do(step)
+        views.append(node.view())
+    return views
+
+
+def _is_init_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod without CPUs for an init container is admitted."""
+    plainly = policy_static.empty_pool_fault
+
+    def wrong(pod: Pod, total: int, counts: Mapping[str, int]) -> str:
+        others = tuple(one for one in pod.containers if one.kind is not Kind.INIT)
+        return plainly(replace(pod, containers=others), total, counts)
+
+    monkeypatch.setattr(policy_static, "empty_pool_fault", wrong)
+
+
+def _is_memory_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that init containers leave counts in no hint."""
+    plainly = MemoryManager.calculate_hints
+
+    def wrong(self: MemoryManager, pod: Pod, requested: int) -> list[Hint]:
+        fresh = self.copy()
+        fresh._reusable = {}
+        return plainly(fresh, pod, requested)
+
+    monkeypatch.setattr(MemoryManager, "calculate_hints", wrong)
+
+
+def _is_device_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices that init containers leave count in no hint."""
+    plainly = DeviceManager._hints
+
+    def wrong(self: DeviceManager, resource: str, requested: int, held: Held | None, _: object) \
+            -> list[Hint] | None:  # fmt: skip
+        return plainly(self, resource, requested, held, ())
+
+    monkeypatch.setattr(DeviceManager, "_hints", wrong)
+
+
+def _is_reuse_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPUs of init containers are offered to their pod after others were admitted, too."""
+    offered: dict[str, CPUSet] = {}
+
+    def offer(self: StaticPolicy, pod: Pod, container: Container, cpus: CPUSet) -> None:
+        before = offered.get(pod.uid, CPUSet())
+        offered[pod.uid] = self.reusable_after(before, container, cpus)
+
+    monkeypatch.setattr(StaticPolicy, "_offer", offer)
+    monkeypatch.setattr(StaticPolicy, "reusable", lambda _, pod: offered.get(pod.uid, CPUSet()))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "row"),
+    [
+        (_is_init_forgotten, {**_with("class", "pod-level of apps that share"),
+                              "init": "unlimited", "size": "1"}),
+        (_is_memory_no_hint, {**_with("memory", "as much for init"),
+                              "topology policy": "restricted"}),
+        (_is_device_no_hint, {**_with("requested devices", "more by init"),
+                              "topology policy": "restricted",
+                              "devices": "near the last NUMA node"}),
+        (_is_reuse_kept, {**_with("event", "put back later"), "init": "larger"}),
+    ],
+)  # fmt: skip
+def test_a_row_shows_the_rule_that_its_values_are_for(
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: Callable[[pytest.MonkeyPatch], None],
+    row: dict[str, str],
+) -> None:
+    """A node without the rule shows something else."""
+    made = drafted(row, _MACHINE, "1.36")
+    assert made is not None
+    right = _seen(made.history)
+    wrong(monkeypatch)
+    assert _seen(made.history) != right
+
+
+def test_factors_that_disturb_nothing_vary_in_every_history() -> None:
+    """So they meet the others sooner, and no row has to be drawn for them."""
+    rows = [one.row for one in _drawing()[1][:200]]
+    for name in QUIET:
+        assert sum(row[name] != PLAIN[name] for row in rows) > len(rows) / 4, name
 
 
 def test_more_pods_come_after_the_story_of_a_row() -> None:
