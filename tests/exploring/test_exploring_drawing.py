@@ -24,8 +24,8 @@ from hunting.exploring.plan import plan_at
 from hunting.exploring.settings import machine_of
 from pinproof.explore import MACHINES, OTHERS
 from reference import CPUSet, Node
-from reference.cpumanager import policy_static
 from reference.cpumanager.cpu_manager import CPUManager
+from reference.cpumanager.pod_level_resources import empty_pool_fault
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held
@@ -284,13 +284,13 @@ def _seen(history: History) -> list[View]:
 
 def _is_init_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod without CPUs for an init container is admitted."""
-    plainly = policy_static.empty_pool_fault
+    plainly = empty_pool_fault
 
     def wrong(pod: Pod, total: int, counts: Mapping[str, int]) -> str:
         others = tuple(one for one in pod.containers if one.kind is not Kind.INIT)
         return plainly(replace(pod, containers=others), total, counts)
 
-    monkeypatch.setattr(policy_static, "empty_pool_fault", wrong)
+    monkeypatch.setattr("reference.cpumanager.policy_static.empty_pool_fault", wrong)
 
 
 def _is_memory_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
