@@ -170,8 +170,10 @@ class PodLifecycle:
         if self._refused and minor_of(self._release) >= _WORKERS_DECIDE_SINCE:
             known = {*self.runtime.uids(), *self.runtime.removed}
             self.ending |= known.intersection(pod.uid for pod in self._refused.values())
+        # Where refused pods ran, their CPUs return a round later (seen on 1.26.15).
+        late = several or any(pod.uid in self.runtime.removed for pod in self._refused.values())
         for pod in arrived:
-            self._run(pod, raced=several)
+            self._run(pod, raced=late)
         self.settle()
         for pod in arrived:
             self._note_rounds(pod)

@@ -378,6 +378,16 @@ def test_which_devices_a_pod_gets_beside_one_that_ends_is_not_known() -> None:
     assert shared.view().pods["b"].phase is Phase.RUNNING
 
 
+@pytest.mark.parametrize("release", ["1.26", "1.36"])
+def test_a_pod_may_start_before_the_cpus_of_a_refused_one_return(release: str) -> None:
+    """Which ran until then (seen on 1.26.15, where a round removed its entry too late)."""
+    steps = (Apply(guaranteed("odd", 1)), Stop(), Configure(WHOLE_CORES), Start())
+    made = node(*steps, Apply(best_effort("b")), release=release)
+    assert made.view().pods["odd"].phase is Phase.REJECTED
+    assert made.view().asked["b"]["c"].raced
+    assert not node(Apply(best_effort("b")), release=release).view().asked["b"]["c"].raced
+
+
 def test_a_pod_of_policy_never_gets_no_second_sandbox() -> None:
     """Whatever the policy of its containers: a kubelet 1.36.4 that had refused it tries for ever
     to stop it."""
