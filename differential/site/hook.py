@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -9,10 +10,11 @@ from typing import Any, Final
 
 import topologies
 from conformance.catalogue import catalogue
-from differential.site import atlas
+from differential.site import atlas, defects
 from differential.site.machines import index, machine_files
 from differential.site.scenarios import scenario_files
 
+_DEFECTS: Final = Path(__file__).parents[2] / "docs/tables/defects.json"
 _SHELVES: Final = ("tutorials", "how-to", "reference", "explanation", "facts", "tables")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]*)\)")
 
@@ -24,7 +26,8 @@ def nav(docs: Path) -> list[Any]:
         for shelf in _SHELVES
     ]
     design = [f"{name}.md" for name in ("architecture", "decisions", "glossary", "style")]
-    made = [{"Atlas": "atlas/index.md"}, {"Machines": "machines/index.md"}]
+    made = [{"Atlas": "atlas/index.md"}, {"Defects": "defects/index.md"}]
+    made += [{"Machines": "machines/index.md"}]
     return [{"Start": "README.md"}, *made, *shelves, {"Design": design}]
 
 
@@ -32,6 +35,7 @@ def generated() -> Iterator[tuple[str, str]]:
     """Path and text of every file that is made of the code and of the recordings."""
     counts = atlas.counts()
     yield "atlas/index.md", atlas.page(catalogue())
+    yield "defects/index.md", defects.page(json.loads(_DEFECTS.read_text(encoding="utf-8")))
     for scenario in catalogue():
         yield from scenario_files(scenario, atlas.row(scenario, counts))
     names = topologies.names()

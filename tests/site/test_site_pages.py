@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import topologies
 from conformance.catalogue import catalogue, find
 from conformance.scenario import Scenario
-from differential.site import atlas, hook
+from differential.site import atlas, defects, hook
 from differential.site.machines import machine_files
 from differential.site.scenarios import scenario_files
 from tests.cli.running import python
@@ -98,3 +99,12 @@ def test_the_picture_of_the_readme_is_what_simulate_draws(tmp_path: Path) -> Non
     assert "docs/pictures/simulated.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
     kept = ROOT / "docs/pictures/simulated.svg"
     assert made.read_text(encoding="utf-8") == kept.read_text(encoding="utf-8")
+
+
+def test_every_known_defect_has_its_section_and_its_source() -> None:
+    known = json.loads((ROOT / "docs/tables/defects.json").read_text(encoding="utf-8"))
+    page = defects.page(known)
+    assert page.count("\n## ") == len(known) > 30
+    assert [one["url"] for one in known if one["url"] not in page] == []
+    spans = [one["facts"]["span"] for one in known if "facts" in one]
+    assert page.count("\nReleases: ") == len(spans) > 2
