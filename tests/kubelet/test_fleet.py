@@ -148,6 +148,44 @@ def test_the_scheduler_chooses_nodes(api: Any) -> None:
     assert until(lambda: _unschedulable(api, "many"))
 
 
+def test_a_claim_is_allocated_and_its_driver_is_asked_for(fleet: Running, api: Any) -> None:
+    """A claim for CPUs of a grouped device, as dra-driver-cpu has them, without the driver."""
+    if find(SCHEDULERS) is None:
+        lacking.skip("scheduler")
+    driver, claims = "dra.cpu", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    chosen = {"cel": {"expression": f'device.driver == "{driver}"'}}
+    device = {
+        "name": "cpudevnuma000",
+        "allowMultipleAllocations": True,
+        "capacity": {f"{driver}/cpu": {"value": "4"}},
+    }
+    pool = {"name": "node2", "generation": 1, "resourceSliceCount": 1}
+    part = {"driver": driver, "nodeName": "node2", "pool": pool, "devices": [device]}
+    asked = {"deviceClassName": driver, "capacity": {"requests": {f"{driver}/cpu": "2"}}}
+    request = {"name": "cpus", "exactly": asked}
+    for path, name, spec in (
+        ("/apis/resource.k8s.io/v1/deviceclasses", driver, {"selectors": [chosen]}),
+        ("/apis/resource.k8s.io/v1/resourceslices", "cpus", part),
+        (claims, "two-cpus", {"devices": {"requests": [request]}}),
+    ):
+        body = {"metadata": {"name": name}, "spec": spec}
+        _post(fleet.folder() / "kubeconfig", path, body)
+    pod = pod_of("claims", None, "1")
+    pod["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimName": "two-cpus"}]
+    pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "own"}]
+    api.create_namespaced_pod("default", pod)
+    assert until(lambda: any("DRA driver dra.cpu is not registered" in one for one in _events(api)))
+    resources = lacking.module("kubernetes.client").ResourceV1Api(api.api_client)
+    allocation = resources.read_namespaced_resource_claim("two-cpus", "default").status.allocation
+    (result,) = allocation.devices.results
+    assert (result.device, result.consumed_capacity) == ("cpudevnuma000", {"dra.cpu/cpu": "2"})
+    api.delete_namespaced_pod("claims", "default", grace_period_seconds=0)
+
+
+def _events(api: Any) -> list[str]:
+    return [one.message or "" for one in api.list_namespaced_event("default").items]
+
+
 def test_controllers_make_pods_and_end_namespaces(api: Any) -> None:
     """A Deployment has its pods, pinned ones; a pod that is deleted has a successor; a namespace
     that is deleted is gone, with what was in it."""
