@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from differential.site.asking import anchor
+
 Defect = Mapping[str, Any]
 
 
@@ -13,13 +15,13 @@ def page(defects: Sequence[Defect]) -> str:
     lines = [
         "# Defects",
         "",
-        "The known defects of kubelets. `pinproof advise` says which of them apply to a node "
-        "([how](../how-to/advise.md)). [Found in the wild](../tables/found-in-the-wild.md) has "
-        "those that unmodified kubelets were seen to have, step by step. The releases and machines "
-        "below are those of the model.",
+        "The known defects of kubelets. [A page](../will-this-hit-me/index.md) and "
+        "`pinproof advise` ([how](../how-to/advise.md)) say which of them apply to a node. [Found "
+        "in the wild](../tables/found-in-the-wild.md) has those that unmodified kubelets were seen "
+        "to have, step by step. The releases and machines below are those of the model.",
     ]
-    for one in defects:
-        lines += ["", *_section(one)]
+    for number, one in enumerate(defects):
+        lines += ["", f'<a id="{anchor(number)}"></a>', "", *_section(one)]
     return "\n".join(lines) + "\n"
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import topologies
 from conformance.catalogue import catalogue
-from differential.site import atlas, defects
+from differential.site import asking, atlas, defects
 from differential.site.machines import index, machine_files
 from differential.site.scenarios import scenario_files
+from pinproof.playground.build import build
+from pinproof.playground.distribution import NotBuilt
 
 _DEFECTS: Final = Path(__file__).parents[2] / "docs/tables/defects.json"
+_OF_PLAYGROUND: Final = "how-to/playground.md"
 _SHELVES: Final = ("tutorials", "how-to", "reference", "explanation", "facts", "tables")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]*)\)")
 
@@ -27,7 +31,7 @@ def nav(docs: Path) -> list[Any]:
     ]
     design = [f"{name}.md" for name in ("architecture", "decisions", "glossary", "style")]
     made = [{"Atlas": "atlas/index.md"}, {"Defects": "defects/index.md"}]
-    made += [{"Machines": "machines/index.md"}]
+    made += [{"Will this hit me?": "will-this-hit-me/index.md"}, {"Machines": "machines/index.md"}]
     return [{"Start": "README.md"}, *made, *shelves, {"Design": design}]
 
 
@@ -35,7 +39,10 @@ def generated() -> Iterator[tuple[str, str]]:
     """Path and text of every file that is made of the code and of the recordings."""
     counts = atlas.counts()
     yield "atlas/index.md", atlas.page(catalogue())
-    yield "defects/index.md", defects.page(json.loads(_DEFECTS.read_text(encoding="utf-8")))
+    known = json.loads(_DEFECTS.read_text(encoding="utf-8"))
+    yield "defects/index.md", defects.page(known)
+    yield "will-this-hit-me/index.md", asking.page(known)
+    yield "will-this-hit-me/script.js", asking.SCRIPT
     for scenario in catalogue():
         yield from scenario_files(scenario, atlas.row(scenario, counts))
     names = topologies.names()
@@ -62,14 +69,32 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """The generated files beside those of docs/."""
+    """The generated files beside those of docs/, and the playground, for which npm fetches Pyodide
+    once."""
     from mkdocs.structure.files import File
 
+    try:
+        build(_playground(config))
+    except NotBuilt as error:
+        print(f"NOT BUILT: the site has no playground: {error}", file=sys.stderr)
     for path, text in generated():
         files.append(File.generated(config, path, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """The page without links that would lead nowhere."""
-    return without_links_to_the_repository(markdown, page.file.src_uri)
+    """The page without links that would lead nowhere; that of the playground leads to it."""
+    text = without_links_to_the_repository(markdown, page.file.src_uri)
+    if page.file.src_uri == _OF_PLAYGROUND and (_playground(config) / "index.html").exists():
+        text += '\n<p><a href="../../playground/">Open the playground</a></p>\n'
+    return text
+
+
+def on_post_build(*, config: Any) -> None:
+    """The theme's maps of its own source are not served."""
+    for path in Path(config["site_dir"]).rglob("*.map"):
+        path.unlink()
+
+
+def _playground(config: Any) -> Path:
+    return Path(config["site_dir"]) / "playground"

@@ -13,10 +13,11 @@ import pytest
 import topologies
 from conformance.catalogue import catalogue, find
 from conformance.scenario import Scenario
-from differential.site import atlas, defects, hook
+from differential.site import asking, atlas, defects, hook
 from differential.site.machines import machine_files
 from differential.site.scenarios import scenario_files
 from tests.cli.running import python
+from tests.support.browser import Browser
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -108,3 +109,38 @@ def test_every_known_defect_has_its_section_and_its_source() -> None:
     assert [one["url"] for one in known if one["url"] not in page] == []
     spans = [one["facts"]["span"] for one in known if "facts" in one]
     assert page.count("\nReleases: ") == len(spans) > 2
+
+
+def test_every_defect_with_facts_is_asked_for_and_leads_to_its_section() -> None:
+    known = json.loads((ROOT / "docs/tables/defects.json").read_text(encoding="utf-8"))
+    page, sections = asking.page(known), defects.page(known)
+    for number, one in enumerate(known):
+        assert (f'href="../defects/#{asking.anchor(number)}"' in page) is ("facts" in one)
+        assert f'<a id="{asking.anchor(number)}"></a>' in sections
+
+
+#: Asks for a release with an option, and takes down what the page says of it.
+_ASKED: Final = """
+const asked = (release, option) => {
+    form.elements.release.value = release;
+    for (const box of form.querySelectorAll("input")) box.checked = box.value === option;
+    form.dispatchEvent(new Event("change"));
+    const shown = [...document.querySelectorAll("li[data-ordinary=yes]:not([hidden])")];
+    const is_shown = shown.some((one) => one.textContent.includes("#129078"));
+    return [document.getElementById("said").textContent, is_shown];
+};
+document.title = JSON.stringify([
+    asked("1.36", ""), asked("1.36", "full-pcpus-only"), asked("1.37", "full-pcpus-only"),
+]);
+"""
+
+
+@pytest.mark.needs("chromium")
+def test_the_page_names_129078_under_full_pcpus_only_alone(tmp_path: Path) -> None:
+    """Of 1.36, and of 1.37 no more. A plain configuration has no known defect."""
+    known = json.loads((ROOT / "docs/tables/defects.json").read_text(encoding="utf-8"))
+    document = f"<!doctype html><title></title><body>{asking.page(known)}</body>"
+    plain, before, after = json.loads(Browser(tmp_path).probed(document, asking.SCRIPT + _ASKED))
+    assert plain == ["No known defect applies.", False]
+    assert before[1] is True
+    assert after[1] is False

@@ -1,0 +1,123 @@
+"""A page that asks for release, options, policy and machine, and lists the defects that apply.
+
+It works in the browser, on the same measured facts as ``pinproof advise``
+(docs/tables/defects.json), which vary one thing at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import Any, Final
+
+Defect = Mapping[str, Any]
+
+#: What happens on every node. All else is told apart.
+_ORDINARY: Final = "other pods of one container come and go"
+
+SCRIPT: Final = """"use strict";
+const form = document.getElementById("asked");
+const chosen = (name) => form.elements[name].value;
+const words = (text) => text.split(" ").filter(Boolean);
+
+function tell() {
+  const options = [...form.querySelectorAll("input:checked")].map((one) => one.value);
+  let shown = 0;
+  for (const one of document.querySelectorAll("li[data-releases]")) {
+    const { releases, policies, machines, needs } = one.dataset;
+    const applies =
+      words(releases).includes(chosen("release")) &&
+      words(policies).includes(chosen("policy")) &&
+      words(machines).includes(chosen("machine")) &&
+      words(needs).every((need) => options.includes(need));
+    one.hidden = !applies;
+    shown += applies && one.dataset.ordinary === "yes";
+  }
+  const known = shown === 1 ? "1 known defect applies." : `${shown} known defects apply.`;
+  document.getElementById("said").textContent = shown ? known : "No known defect applies.";
+}
+
+form.addEventListener("change", tell);
+form.addEventListener("submit", (event) => event.preventDefault());
+tell();
+"""
+
+
+def anchor(number: int) -> str:
+    """The id of the section of a defect on the page of defects."""
+    return f"defect-{number}"
+
+
+def page(defects: Sequence[Defect]) -> str:
+    """The page, in Markdown with HTML in it."""
+    shown = [(at, one) for at, one in enumerate(defects) if one.get("facts")]
+    facts = [one["facts"] for _, one in shown]
+    ordinary = [each for each in shown if each[1]["facts"]["if"] == _ORDINARY]
+    others = [each for each in shown if each not in ordinary]
+    silent = len(defects) - len(shown)
+    return "\n".join(
+        [
+            "# Will this hit me?",
+            "",
+            "Choose what a node runs with. The lists name the known defects of that kubelet that "
+            "the model shows with these settings. `pinproof advise` asks the model itself, with a "
+            "KubeletConfiguration, any machine and your own pods "
+            "([how](../how-to/advise.md)), and so knows more than this page: here each setting "
+            "was varied alone.",
+            "",
+            '<form id="asked">',
+            *_select("release", "Release", _releases(facts)),
+            *_select("policy", "Topology Manager policy", facts[0]["topology_policies"]),
+            *_select("machine", "A machine like", facts[0]["machines"]),
+            "<fieldset><legend>Policy options and feature gates</legend>",
+            *map(_box, sorted({need for one in facts for need in one["needs"]})),
+            "</fieldset></form>",
+            "",
+            "## As pods come and go",
+            "",
+            '<p id="said" role="status">This list needs JavaScript.</p>',
+            *_list(ordinary, "yes"),
+            "",
+            "## Only if something else happens",
+            "",
+            *_list(others, "no"),
+            "",
+            f"{silent} more [defects](../defects/index.md) do not show by settings alone.",
+            "",
+            '<script src="script.js"></script>',
+            "",
+        ]
+    )
+
+
+def _releases(facts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Every release of these facts, the newest first."""
+    found = {release for one in facts for release in one["releases"]}
+    return sorted(found, key=lambda one: int(one.partition(".")[2]), reverse=True)
+
+
+def _select(name: str, label: str, values: Iterable[str]) -> Iterator[str]:
+    options = "".join(f"<option>{escape(one)}</option>" for one in values)
+    yield f'<p><label>{label} <select name="{name}">{options}</select></label></p>'
+
+
+def _box(option: str) -> str:
+    name = escape(option)
+    return f'<p><label><input type="checkbox" value="{name}"> <code>{name}</code></label></p>'
+
+
+def _list(defects: Iterable[tuple[int, Defect]], ordinary: str) -> Iterator[str]:
+    yield "<ul>"
+    for number, one in defects:
+        facts = one["facts"]
+        data = {
+            "releases": facts["releases"],
+            "policies": facts["topology_policies"],
+            "machines": [name for name, shows in facts["machines"].items() if shows],
+            "needs": facts["needs"],
+        }
+        named = "".join(f' data-{key}="{escape(" ".join(each))}"' for key, each in data.items())
+        when = "" if ordinary == "yes" else f"If {escape(facts['if'])}: "
+        title = f'<a href="../defects/#{anchor(number)}">{escape(one["title"])}</a>'
+        yield f'<li data-ordinary="{ordinary}"{named}>{when}{title} (#{one["issue"]})</li>'
+    yield "</ul>"
