@@ -27,6 +27,7 @@ from conformance.scenarios.hint_parts import (
     run,
 )
 from conformance.scenarios.memory import with_mebibytes
+from reference import CPUSet
 from reference.steps import Pod
 from reference.view import Phase
 from topologies import with_memory
@@ -142,12 +143,12 @@ def group_refuses_small_under_restricted(node: LockstepNode) -> None:
 def group_serves_small_under_best_effort(node: LockstepNode) -> None:
     """Under best-effort a pod that fits one NUMA node runs in the group that serves another pod.
     Both NUMA nodes of the group are asked for."""
-    _boot(node, "best-effort", _two(node))
+    group = _two(node)
+    _boot(node, "best-effort", group)
     run(node, _wide("wide"))
     run(node, _pod("a", 10))
-    node.promise_cpus(
-        "It shares the group", "cpuset.mems of a/c", node.asked("wide").mems, node.asked("a").mems
-    )
+    bound = node.asked("a").mems
+    node.promise_cpus("It shares the group", "cpuset.mems of a/c", CPUSet(group), bound)
 
 
 def _mixes(node: LockstepNode) -> Pod:

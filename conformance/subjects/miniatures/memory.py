@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from reference.cpuset import CPUSet
 from reference.errors import MemoryManagerError
-from reference.memorymanager.policy_static import MemoryManager
-from reference.memorymanager.state import Block, State
+from reference.memorymanager.policy_static import MemoryManager, default_machine_state
+from reference.memorymanager.state import Block, State, validate
 from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease
 from reference.steps import KubeletConfig
@@ -84,6 +84,16 @@ class ForgetsMemory(MemoryManager):
             for name in named:
                 fresh.remove(uid, name)
         super().__init__(fresh, release=release)
+
+
+class ComparesEachNodeAlone(MemoryManager):
+    """Refuses a state file in which a NUMA node of a group has other memory left than it works
+    out."""
+
+    def __init__(self, state: State, *, release: AnyRelease) -> None:
+        sizes = {node: each.allocatable for node, each in state.machine.items()}
+        validate(state, default_machine_state(sizes, {}), release="1.26")
+        super().__init__(state, release=release)
 
 
 class BindsNoMemory(MemoryManager):
