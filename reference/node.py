@@ -36,6 +36,7 @@ from reference.kubelet.in_place_resize import overlooks_requests, require_quota_
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.outcomes import (
     Branch,
+    as_the_pool_emptied,
     assuming_otherwise,
     branches_of,
     counting_ending,
@@ -563,6 +564,7 @@ class Node:
         if self._crash is not None:
             _require_known_writes(kubelet)
         before = kubelet.copy() if kubelet.ending and self._crash is None else None
+        pool = kubelet.cpu_manager.state.default
         try:
             kubelet.take_up(decoded)
         except Killed as end:
@@ -577,6 +579,9 @@ class Node:
             _require_known_outcome(kubelet, pods, self._gone)
             if before is not None:
                 self._while_pods_end = counting_ending(before, kubelet, decoded, self._state_file)
+            if self._crash is None:
+                left = as_the_pool_emptied(pool, kubelet, decoded, self._state_file)
+                self._while_pods_end += left
         self._kubelet, self._runtime = kubelet, kubelet.runtime
 
     def _settle(self) -> None:

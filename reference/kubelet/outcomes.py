@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Final, TypeAlias
 
+from reference.cpuset import CPUSet
 from reference.errors import NotModelled
 from reference.kubelet.kubelet import Kubelet
 from reference.pods.pod import Pod
@@ -92,6 +93,39 @@ def counting_ending(
             text = kubelet.unsaved_state()
             branches.append((kubelet, state_file if text is None else text))
     return branches
+
+
+def as_the_pool_emptied(
+    pool: CPUSet, after: Kubelet, pods: Sequence[Pod], state_file: str | None
+) -> list[Branch]:
+    """What else may come of the admission of these pods, which took the last of the shared
+    ``pool``. A reconcile round that comes before it is empty updates the shared containers once
+    more, and none does later (seen on 1.32.2 and 1.37.0, on a busy host)."""
+    if not pool or after.cpu_manager.state.default:
+        return []
+    branches: list[Branch] = []
+    entries = after.cpu_manager.state.entries
+    for pod in pods:
+        for one in pod.containers:
+            taken = entries.get(pod.uid, {}).get(one.name, CPUSet())
+            left = pool - taken
+            if left and left != pool:
+                branches.append(_with_shared_on(left, after, pods, state_file))
+            pool = left
+    return branches
+
+
+def _with_shared_on(
+    pool: CPUSet, after: Kubelet, pods: Sequence[Pod], state_file: str | None
+) -> Branch:
+    kubelet = after.copy()
+    new = {pod.uid for pod in pods}
+    for uid, named in kubelet.runtime.running().items():
+        for name in named if uid not in new else ():
+            if kubelet.cpu_manager.state.get(uid, name) is None:
+                kubelet.runtime.try_update(uid, name, pool)
+    text = kubelet.unsaved_state()
+    return kubelet, state_file if text is None else text
 
 
 def _counted(before: Kubelet, ending: Iterable[str], pods: Sequence[Pod]) -> Kubelet:

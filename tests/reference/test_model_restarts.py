@@ -378,6 +378,21 @@ def test_which_devices_a_pod_gets_beside_one_that_ends_is_not_known() -> None:
     assert shared.view().pods["b"].phase is Phase.RUNNING
 
 
+def test_a_round_may_come_before_the_last_cpus_of_the_pool_are_taken() -> None:
+    """A shared container stays where that round put it, as no round has CPUs for it any more."""
+    config = replace(CONFIG, policy_options={"strict-cpu-reservation": "true"})
+    made = node(Apply(best_effort("shared")), Apply(guaranteed("all", 4, 2)), config=config)
+    view = made.view()
+    assert (view.shared_pool, str(view.cpusets["shared"]["c"])) == (CPUSet(), "1-3,5-7")
+    left = view.cpusets["all"]["c2"]
+    seen = replace(view, cpusets={**view.cpusets, "shared": {"c": left}})
+    asked = replace(view.asked["shared"]["c"], updates=view.asked["shared"]["c"].updates + 1)
+    assert made.follow(replace(seen, asked={**view.asked, "shared": {"c": asked}}))
+    assert made.view().cpusets["shared"]["c"] == left
+    third = replace(view, cpusets={**view.cpusets, "shared": {"c": CPUSet([1])}})
+    assert not made.follow(third)
+
+
 @pytest.mark.parametrize("release", ["1.26", "1.36"])
 def test_a_pod_may_start_before_the_cpus_of_a_refused_one_return(release: str) -> None:
     """Which ran until then (seen on 1.26.15, where a round removed its entry too late)."""
