@@ -160,7 +160,10 @@ def _mixes(node: LockstepNode) -> Pod:
     run(node, _pod("small", 10))
     free = node.topology.cpus_in_numa_nodes(first_node(node)) & node.view.shared_pool
     whole = node.topology.cpus_in_numa_nodes(far_node(node))
-    return _pod("a", 80, max(len(free), len(whole)) + 1)
+    wanted = max(len(free), len(whole)) + 1
+    if wanted > len((free | whole) - (node.config.reserved_system_cpus or CPUSet())):
+        raise DoesNotApply("needs a free CPU in the NUMA node that serves the small pod")
+    return _pod("a", 80, wanted)
 
 
 @_groups(source=MIXED)
