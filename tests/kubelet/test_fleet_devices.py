@@ -46,9 +46,14 @@ def fleet(
     assert not (own_cache / "pinproof/fleets" / made.name).exists()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def api(fleet: RunningFleet) -> Any:
-    return client_of(fleet.kubeconfig)
+    """Of a cluster without pods: what other tests left is deleted."""
+    client = client_of(fleet.kubeconfig)
+    for pod in client.list_namespaced_pod("default").items:
+        client.delete_namespaced_pod(pod.metadata.name, "default")
+    assert until(lambda: not client.list_namespaced_pod("default").items)
+    return client
 
 
 def _create(api: Any, name: str, devices: str) -> None:
@@ -70,7 +75,6 @@ def test_devices_of_two_numa_nodes_are_refused(api: Any) -> None:
     _create(api, "across", "3")
     _await(api, "across", "Failed")
     assert _status(api, "across").reason == "TopologyAffinityError"
-    api.delete_namespaced_pod("across", "default")
 
 
 def test_cpus_memory_and_devices_are_of_one_numa_node(api: Any, fleet: RunningFleet) -> None:
@@ -89,6 +93,9 @@ def test_cpus_memory_and_devices_are_of_one_numa_node(api: Any, fleet: RunningFl
 
 
 def test_devices_are_there_again_with_the_next_kubelet(api: Any, fleet: RunningFleet) -> None:
+    for name in ("first", "second"):
+        _create(api, name, "2")
+        _await(api, name, "Running")
     fleet.call("stop", "node1")
     fleet.call("start", "node1")
     assert until(lambda: api.read_node("node1").status.allocatable[GPU] == "4")
