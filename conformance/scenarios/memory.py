@@ -7,7 +7,7 @@ of it is reserved, so that no pod fits. The *far* NUMA node is the last one that
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -58,13 +58,34 @@ _static: Final = partial(
 )
 _row: Final = partial(row, enter=_static)
 
-_MIB_OF_A_NODE: Final = 128
-_TIGHT: Final = "127Mi"
-_ROOMY: Final = "1Mi"
+MIB_OF_A_NODE: Final = 128
 _NO_NODES: Final = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
 
 
 # -- what a scenario says and reads ----------------------------------------------------------------
+
+
+def boot_with_free(
+    node: LockstepNode,
+    policy: str,
+    free: Mapping[int, int],
+    *,
+    scope: str = "container",
+    manager: str = "Static",
+) -> None:
+    """Align by the policy. These NUMA nodes have so many MiB for pods, all others have one."""
+    require_few_nodes(node)
+    machine = with_memory(node.machine, MIB_OF_A_NODE)
+    if machine is node.machine:
+        raise DoesNotApply("needs NUMA nodes whose memory the kernel tells, the machine has none")
+    reserved = {numa: f"{MIB_OF_A_NODE - free.get(numa, 1)}Mi" for numa in node.numa_nodes}
+    config = replace(
+        aligning(node, policy, scope=scope),
+        policy_options={},
+        memory_manager_policy=manager,
+        reserved_memory=reserved,
+    )
+    node.boot(config, machine=machine)
 
 
 def _boot(
@@ -76,20 +97,8 @@ def _boot(
     manager: str = "Static",
 ) -> None:
     """Align by the policy, with room in these NUMA nodes alone, or in all of them."""
-    require_few_nodes(node)
-    machine = with_memory(node.machine, _MIB_OF_A_NODE)
-    if machine is node.machine:
-        raise DoesNotApply("needs NUMA nodes whose memory the kernel tells, the machine has none")
-    reserved = {
-        numa: _ROOMY if roomy is None or numa in roomy else _TIGHT for numa in node.numa_nodes
-    }
-    config = replace(
-        aligning(node, policy, scope=scope),
-        policy_options={},
-        memory_manager_policy=manager,
-        reserved_memory=reserved,
-    )
-    node.boot(config, machine=machine)
+    free = dict.fromkeys(node.numa_nodes if roomy is None else roomy, MIB_OF_A_NODE - 1)
+    boot_with_free(node, policy, free, scope=scope, manager=manager)
 
 
 def with_mebibytes(container: Container, mebibytes: int) -> Container:
@@ -98,12 +107,13 @@ def with_mebibytes(container: Container, mebibytes: int) -> Container:
     return replace(container, memory_request=text, memory_limit=text)
 
 
-def _pod(name: str, mebibytes: int, cpus: int = 1) -> Pod:
+def with_memory_of(name: str, mebibytes: int, cpus: int | str = 1) -> Pod:
+    """A Guaranteed pod of one container with this memory."""
     return guaranteed_of(name, [with_mebibytes(exclusive("c", cpus), mebibytes)])
 
 
 def _sharing(name: str) -> Pod:
-    return guaranteed_of(name, [with_mebibytes(exclusive("c", "500m"), 100)])
+    return with_memory_of(name, 100, "500m")
 
 
 # -- memory pulls CPUs -----------------------------------------------------------------------------
@@ -151,7 +161,7 @@ def full_numa_node_is_passed_over(node: LockstepNode) -> None:
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
     for pod, numa in (("before", first), ("a", far)):
-        run_in(node, numa, _pod(pod, 100))
+        run_in(node, numa, with_memory_of(pod, 100))
 
 
 @_static()
@@ -161,7 +171,7 @@ def burstable_pods_do_not_count(node: LockstepNode) -> None:
     _boot(node, _SINGLE)
     for name in ("one", "two"):
         run(node, burstable(name, request="500m"))
-    run_in(node, first_node(node), _pod("a", 100))
+    run_in(node, first_node(node), with_memory_of("a", 100))
 
 
 # -- no room ---------------------------------------------------------------------------------------
@@ -173,7 +183,7 @@ def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
     Each NUMA node has CPUs. No CPU is taken."""
     _boot(node, _SINGLE)
     pool = node.view.shared_pool
-    status = node.apply(_pod("a", 150))
+    status = node.apply(with_memory_of("a", 150))
     promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
     node.promise_pool("No CPU is taken", pool)
 
@@ -183,15 +193,15 @@ def best_effort_runs_too_large(node: LockstepNode) -> None:
     """Under best-effort a container runs whose memory needs two NUMA nodes.
     It has its CPU."""
     _boot(node, _BEST_EFFORT)
-    run(node, _pod("a", 150))
+    run(node, with_memory_of("a", 150))
     node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
 
 
 def _refuses_all(node: LockstepNode, policy: str, text: str) -> None:
     _boot(node, policy)
     pool = node.view.shared_pool
-    size = _MIB_OF_A_NODE * (len(node.numa_nodes) + 1)
-    promise_refused(node, node.apply(_pod("a", size)), "UnexpectedAdmissionError", text)
+    size = MIB_OF_A_NODE * (len(node.numa_nodes) + 1)
+    promise_refused(node, node.apply(with_memory_of("a", size)), "UnexpectedAdmissionError", text)
     node.pass_admission()
     node.promise_pool("No CPU stays taken", pool)
 
@@ -273,9 +283,9 @@ def deletion_returns_memory(node: LockstepNode) -> None:
     """The memory of a deleted pod serves the next pod, with CPUs beside it.
     One NUMA node has room for one of them."""
     _boot(node, _SINGLE, roomy=[far_node(node)])
-    node.apply(_pod("before", 100))
+    node.apply(with_memory_of("before", 100))
     node.delete("before", passing=True)
-    run_in(node, far_node(node), _pod("a", 100))
+    run_in(node, far_node(node), with_memory_of("a", 100))
 
 
 @_static(capabilities=(*_SEEN, Capability.CALLS))
@@ -285,13 +295,13 @@ def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
     one does not do, and none of a Burstable pod."""
     first, far = first_node(node), far_node(node)
     _boot(node, _BEST_EFFORT, roomy=[first, far])
-    node.apply(_pod("a", 100))
+    node.apply(with_memory_of("a", 100))
     node.apply(burstable("b"))
     rule = "The memory is bound to its NUMA nodes"
     for pod, nodes in (("a", CPUSet([first])), ("b", CPUSet())):
         node.promise_cpus(rule, f"cpuset.mems of {pod}/c", nodes, node.asked(pod).mems)
     node.delete("a", passing=True)
-    node.apply(_pod("wide", 200))
+    node.apply(with_memory_of("wide", 200))
     nodes, bound = CPUSet([first, far]), node.asked("wide").mems
     what = "NUMA nodes with room among cpuset.mems of wide/c"
     node.promise_cpus("The memory is bound to both", what, nodes, bound & nodes)
@@ -303,8 +313,8 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
     Another pod was deleted before it, so there is a NUMA node with a lower id and room."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
-    node.apply(_pod("gap", 100))
-    node.apply(_pod("a", 100))
+    node.apply(with_memory_of("gap", 100))
+    node.apply(with_memory_of("a", 100))
     promise_lies_in(node, far, "a", 1)
     held = node.taken("a")
     node.delete("gap")
@@ -320,11 +330,11 @@ def restart_keeps_memory(node: LockstepNode) -> None:
     the first one, where another pod was deleted. The CPUs of the next pod lie there."""
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
-    node.apply(_pod("gap", 100))
+    node.apply(with_memory_of("gap", 100))
     node.apply(_sharing("shares"))
     node.delete("gap")
     node.restart()
-    run_in(node, first, _pod("a", 100))
+    run_in(node, first, with_memory_of("a", 100))
 
 
 def _gate_tried(node: LockstepNode) -> None:
@@ -354,7 +364,7 @@ def gate_off_keeps_the_file(node: LockstepNode) -> None:
     """Once feature gate PodLevelResourceManagers was tried, the kubelet reads the memory file.
     Memory that the file names is given to no other pod."""
     _gate_tried(node)
-    run_in(node, first_node(node), _pod("a", 100))
+    run_in(node, first_node(node), with_memory_of("a", 100))
 
 
 @_static(source=INIT_RESTART, capabilities=(*_REFUSED, Capability.RESTART))

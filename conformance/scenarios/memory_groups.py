@@ -7,26 +7,22 @@ A NUMA node serves pods alone, or together with others as a *group*, and never b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
-from conformance.pods import exclusive, guaranteed_of
 from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
-from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
     far_node,
     first_node,
     promise_phase,
     promise_refused,
-    require_few_nodes,
     run,
 )
-from conformance.scenarios.memory import with_mebibytes
+from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, with_memory_of
 from reference import CPUSet
 from reference.steps import Pod
 from reference.view import Phase
@@ -59,8 +55,6 @@ _groups: Final = partial(
 )
 _row: Final = partial(row, enter=_groups)
 
-#: Each NUMA node has so much, in MiB.
-_SIZE: Final = 128
 _VIOLATES: Final = "[memorymanager] preferred hint violates NUMA node allocation"
 _DIFFERENT: Final = "the expected machine state is different from the real one"
 
@@ -68,29 +62,9 @@ _DIFFERENT: Final = "the expected machine state is different from the real one"
 # -- what a scenario says and reads ----------------------------------------------------------------
 
 
-def _boot(node: LockstepNode, policy: str, free: Mapping[int, int]) -> None:
-    """Align by the policy. These NUMA nodes have so many MiB for pods, all others have one."""
-    require_few_nodes(node)
-    machine = with_memory(node.machine, _SIZE)
-    if machine is node.machine:
-        raise DoesNotApply("needs NUMA nodes whose memory the kernel tells, the machine has none")
-    reserved = {numa: f"{_SIZE - free.get(numa, 1)}Mi" for numa in node.numa_nodes}
-    config = replace(
-        aligning(node, policy),
-        policy_options={},
-        memory_manager_policy="Static",
-        reserved_memory=reserved,
-    )
-    node.boot(config, machine=machine)
-
-
-def _pod(name: str, mebibytes: int, cpus: int | str = 1) -> Pod:
-    return guaranteed_of(name, [with_mebibytes(exclusive("c", cpus), mebibytes)])
-
-
 def _wide(name: str) -> Pod:
     """More memory than a NUMA node has, and no CPUs of its own."""
-    return _pod(name, 150, "500m")
+    return with_memory_of(name, 150, "500m")
 
 
 def _two(node: LockstepNode, first: int = 100, far: int = 100) -> Mapping[int, int]:
@@ -102,8 +76,8 @@ def _two(node: LockstepNode, first: int = 100, far: int = 100) -> Mapping[int, i
 
 
 def _refuses_wide(node: LockstepNode, policy: str) -> None:
-    _boot(node, policy, _two(node))
-    run(node, _pod("small", 10))
+    boot_with_free(node, policy, _two(node))
+    run(node, with_memory_of("small", 10))
     promise_refused(node, node.apply(_wide("a")), "UnexpectedAdmissionError", _VIOLATES)
     node.delete("small", passing=True)
     run(node, _wide("next"))
@@ -132,11 +106,11 @@ def group_refuses_small_under_restricted(node: LockstepNode) -> None:
     """Under restricted a pod that fits one NUMA node is refused while a group serves a pod.
     The only hint of the memory manager is the group, and one NUMA node would do on an empty
     machine, so the hint is not preferred. Once the pod of the group is gone, the small one runs."""
-    _boot(node, "restricted", _two(node))
+    boot_with_free(node, "restricted", _two(node))
     run(node, _wide("wide"))
-    promise_refused(node, node.apply(_pod("a", 10, "500m")), "TopologyAffinityError")
+    promise_refused(node, node.apply(with_memory_of("a", 10, "500m")), "TopologyAffinityError")
     node.delete("wide", passing=True)
-    run(node, _pod("next", 10, "500m"))
+    run(node, with_memory_of("next", 10, "500m"))
 
 
 @_groups(source=GROUP_REFUSES, since="1.26", capabilities=_SEEN)
@@ -144,9 +118,9 @@ def group_serves_small_under_best_effort(node: LockstepNode) -> None:
     """Under best-effort a pod that fits one NUMA node runs in the group that serves another pod.
     Both NUMA nodes of the group are asked for."""
     group = _two(node)
-    _boot(node, "best-effort", group)
+    boot_with_free(node, "best-effort", group)
     run(node, _wide("wide"))
-    run(node, _pod("a", 10))
+    run(node, with_memory_of("a", 10))
     bound = node.asked("a").mems
     node.promise_cpus("It shares the group", "cpuset.mems of a/c", CPUSet(group), bound)
 
@@ -156,14 +130,14 @@ def _mixes(node: LockstepNode) -> Pod:
     have together; a small pod holds memory of the first one."""
     if len(node.topology.numa_masks) > 2:
         raise DoesNotApply("needs two NUMA nodes with CPUs: more of them have room for its CPUs")
-    _boot(node, "best-effort", _two(node, 60, 60))
-    run(node, _pod("small", 10))
+    boot_with_free(node, "best-effort", _two(node, 60, 60))
+    run(node, with_memory_of("small", 10))
     free = node.topology.cpus_in_numa_nodes(first_node(node)) & node.view.shared_pool
     whole = node.topology.cpus_in_numa_nodes(far_node(node))
     wanted = max(len(free), len(whole)) + 1
     if wanted > len((free | whole) - (node.config.reserved_system_cpus or CPUSet())):
         raise DoesNotApply("needs a free CPU in the NUMA node that serves the small pod")
-    return _pod("a", 80, wanted)
+    return with_memory_of("a", 80, wanted)
 
 
 @_groups(source=MIXED)
@@ -185,11 +159,11 @@ def given_back_memory_of_a_group(node: LockstepNode) -> None:
     """The kubelet starts again after memory of a group was given back and handed out again.
     The next pod's memory may lie in another NUMA node of the group than before. Up to 1.26 the
     kubelet compared each NUMA node alone, and did not start."""
-    _boot(node, "best-effort", _two(node))
+    boot_with_free(node, "best-effort", _two(node))
     run(node, _wide("wide"))
-    run(node, _pod("gap", 20))
+    run(node, with_memory_of("gap", 20))
     node.delete("gap", passing=True)
-    run(node, _pod("a", 10))
+    run(node, with_memory_of("a", 10))
     held = node.taken("a")
     node.restart()
     node.promise_running("The kubelet starts again")
@@ -207,8 +181,8 @@ def moved_memory_stops_the_kubelet(node: LockstepNode) -> None:
     One MiB moves from the first NUMA node to the second over a reboot, as kernels place
     themselves elsewhere at each boot; the sum is the same. No pod has any of it."""
     whole = node.machine
-    _boot(node, "best-effort", {})
+    boot_with_free(node, "best-effort", {})
     node.stop()
-    node.reboot(with_memory(whole, _SIZE - 1, _SIZE + 1, _SIZE))
+    node.reboot(with_memory(whole, MIB_OF_A_NODE - 1, MIB_OF_A_NODE + 1, MIB_OF_A_NODE))
     node.start()
     node.promise_refusal(_DIFFERENT)

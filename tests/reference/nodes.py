@@ -15,11 +15,6 @@ FOUR, EIGHT, TWO_NODES = "1s-1n-4c-smt1", "1s-1n-4c-smt2", "2s-2n-8c-smt2"
 
 def tree(machine: str) -> Mapping[str, str]:
     """Of a machine of the catalogue or a described one; ``…-128mib``: so much memory by node."""
-    base, _, size = machine.rpartition("-")
-    if size.endswith("mib"):
-        return topologies.with_memory(
-            topologies.machine(base), *map(int, size.removesuffix("mib").split(","))
-        ).tree
     return topologies.machine(machine).tree
 
 
