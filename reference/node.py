@@ -38,6 +38,7 @@ from reference.kubelet.outcomes import (
     Branch,
     as_the_pool_emptied,
     assuming_otherwise,
+    branch_of,
     branches_of,
     counting_ending,
     require_known_room,
@@ -621,8 +622,7 @@ class Node:
             self._save()
             if other is not None:
                 other.drop(name)
-                text = other.unsaved_state()
-                outcome = (other, state_file if text is None else text)
+                outcome = branch_of(other, state_file)
                 self._branches = [(self._kubelet, self._state_file), outcome]
 
     def _kill(self, step: KillContainer) -> None:

@@ -142,7 +142,7 @@ class PodLifecycle:
     def active_pods(self) -> list[Pod]:
         """The pods that were admitted, those that end and still count, and the one that is being
         admitted."""
-        ending = self._ending_besides(None) if self.counted else ()
+        ending = (*self._refused.values(), *self._outlived.values()) if self.counted else ()
         counted = [one for one in ending if one.uid in self.counted]
         return [*self._admitted.values(), *counted, *self._being_admitted]
 
@@ -325,10 +325,10 @@ class PodLifecycle:
         counted = [one for one in self._ending_besides(pod) if one.uid in self.counted]
         return said([*others, *counted]) if counted else answer
 
-    def _refused_besides(self, pod: Pod | None) -> list[Pod]:
-        return [one for one in self._refused.values() if pod is None or one.uid != pod.uid]
+    def _refused_besides(self, pod: Pod) -> list[Pod]:
+        return [one for one in self._refused.values() if one.uid != pod.uid]
 
-    def _ending_besides(self, pod: Pod | None) -> list[Pod]:
+    def _ending_besides(self, pod: Pod) -> list[Pod]:
         every = [*self._refused_besides(pod), *self._outlived.values()]
         return [one for one in every if one.uid in self.ending]
 

@@ -24,13 +24,18 @@ Branch: TypeAlias = tuple[Kubelet, str | None]
 _MOST_ENDING: Final = 5
 
 
+def branch_of(kubelet: Kubelet, state_file: str | None) -> Branch:
+    """The kubelet, and what it leaves of the text that lies there now."""
+    text = kubelet.unsaved_state()
+    return kubelet, state_file if text is None else text
+
+
 def branches_of(fresh: Kubelet, pods: Sequence[Pod], state_file: str | None) -> list[Branch]:
     """The kubelets that may come of this start, each different from the others. ``state_file`` is
     the text that lies there now."""
     branches: list[Branch] = []
     for kubelet in _outcomes(fresh, list(pods)):
-        text = kubelet.unsaved_state()
-        branch = (kubelet, state_file if text is None else text)
+        branch = branch_of(kubelet, state_file)
         if all(not _same(branch, other) for other in branches):
             branches.append(branch)
     return branches
@@ -89,9 +94,7 @@ def counting_ending(
     branches: list[Branch] = []
     for count in range(1, len(before.ending) + 1):
         for some in combinations(sorted(before.ending), count):
-            kubelet = _counted(before, some, pods)
-            text = kubelet.unsaved_state()
-            branches.append((kubelet, state_file if text is None else text))
+            branches.append(branch_of(_counted(before, some, pods), state_file))
     return branches
 
 
@@ -124,8 +127,7 @@ def _with_shared_on(
         for name in named if uid not in new else ():
             if kubelet.cpu_manager.state.get(uid, name) is None:
                 kubelet.runtime.try_update(uid, name, pool)
-    text = kubelet.unsaved_state()
-    return kubelet, state_file if text is None else text
+    return branch_of(kubelet, state_file)
 
 
 def _counted(before: Kubelet, ending: Iterable[str], pods: Sequence[Pod]) -> Kubelet:
