@@ -51,6 +51,9 @@ def configuration(
     made |= _of_sandbox() | settings_of(config)
     _reserve_memory(made, config)
     made["cgroupsPerQOS"] = own_cgroups
+    if config.api_server:
+        # The server has devices once the kubelet tells it of its node, by default every 10 s.
+        made |= {"nodeStatusUpdateFrequency": "1s", "nodeStatusReportFrequency": "5m"}
     if user_namespace:
         made["featureGates"] = {**config.feature_gates, "KubeletInUserNamespace": True}
     return in_form_of(release, made, asked={"cpuManagerPolicyOptions"})

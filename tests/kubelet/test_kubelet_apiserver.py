@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,17 @@ from conformance.subjects.kubelet.apiserver import APIServer
 from conformance.subjects.kubelet.endpoint import NOT_SEEN
 from conformance.subjects.kubelet.node import KubeletNode, _with_resize
 from reference import Checkpoint, CPUSet
-from reference.steps import AddEphemeral, Apply, Delete, Resize, Start, Stop, WriteState
+from reference.steps import (
+    AddEphemeral,
+    Apply,
+    Delete,
+    Device,
+    RegisterDevices,
+    Resize,
+    Start,
+    Stop,
+    WriteState,
+)
 from reference.view import Phase, View
 from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker, Open, do
 
@@ -90,6 +101,20 @@ def test_a_resize_is_pending_until_the_kubelet_has_heard_of_it(node: KubeletNode
     view = node.settle(lambda view: view.cfs["b"]["c"].shares == 1536 and not view.pods["b"].resize)
     assert view.cfs["b"]["c"].shares == 1536
     assert view.pods["b"].resize == ""
+
+
+def test_devices_are_registered_once_the_server_has_them_again(node: KubeletNode) -> None:
+    """A kubelet that starts tells the server that the devices are away, where their plugin is late.
+    A busy one was seen to refuse the next pod: "Node didn't have enough resource … capacity: 0"."""
+    devices = RegisterDevices("pinproof.invalid/device", (Device("d0"), Device("d1")))
+    node.do(devices)
+    assert node._api is not None
+    offers = partial(node._api.offers, devices.resource)
+    assert node.sandbox.bell.until(lambda: offers() == 2, 20)
+    do(node, Stop(), Start())
+    assert node.sandbox.bell.until(lambda: offers() == 0, 20)
+    node.do(devices)
+    assert offers() == 2
 
 
 def test_what_the_server_refuses_is_lost(node: KubeletNode) -> None:

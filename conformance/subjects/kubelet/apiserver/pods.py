@@ -83,6 +83,14 @@ class APIPods:
         phases = {one["metadata"]["uid"]: one["status"].get("phase") for one in pods}
         return {uid for uid, phase in phases.items() if phase in ("Failed", "Succeeded")}
 
+    def offers(self, resource: str) -> int | None:
+        """How many devices of this resource the node offers, as far as the server was told;
+        ``None``: its kubelet has not told of any yet, or not of the node."""
+        selected = f"fieldSelector=metadata.name%3D{self.name}"  # not an error where it is absent
+        nodes = self._ask("GET", f"/api/v1/nodes?{selected}")["items"]
+        offered = [node["status"].get("allocatable", {}).get(resource) for node in nodes]
+        return next((int(number) for number in offered if number is not None), None)
+
     def resize(self, pod: Pod) -> None:
         """Give a pod that is there the resources of ``pod``."""
         stated = manifests.manifest(pod)["spec"]
