@@ -8,7 +8,7 @@ process (:mod:`conformance.subjects.kubelet.process`), and what ought to come of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import assigned, by_pod
 from reference.cpuset import CPUSet
 from reference.pods.qos import qos_class
-from reference.steps import RECONCILE_PERIOD, Device, Kind, KubeletConfig, Pod, Step
+from reference.steps import RECONCILE_PERIOD, Kind, KubeletConfig, Pod, Step
 from reference.view import Phase, PodView, Version, View
 from topologies import Machine
 
@@ -96,7 +96,6 @@ class KubeletNode(SteppedNode):
         self._machines = 0
         self._closed = False
         self._recovery = 0.0
-        self._resources: set[str] = set()
         self._killed: set[tuple[str, str]] = set()
         self._asked: steps.AskPodResources | steps.AskAllocatable | steps.AskMetrics | None = None
         self._flood: dict[str, int] | None = None
@@ -173,7 +172,9 @@ class KubeletNode(SteppedNode):
             case steps.RegisterDevices(resource=resource, devices=devices):
                 if not self._is_up():
                     raise SubjectLostError("RegisterDevices: the kubelet does not run")
-                self._register(resource, devices)
+                if self._plugins.register(resource, devices) and self._api is not None:
+                    offered = partial(_offers, self._api, resource, len(devices))
+                    self._until(lambda: offered() or not self._is_up(), NODE_STATUS)
             case steps.ApplyTogether(pods=pods):
                 for pod in pods:
                     self._apply(pod)
@@ -276,18 +277,6 @@ class KubeletNode(SteppedNode):
         if pod.uid in self.runtime.running_ids().values():
             return False
         return all(status.uid != pod.uid for status in self._process.pods())
-
-    def _register(self, resource: str, devices: Sequence[Device]) -> None:
-        """Before an API server a kubelet admits a pod by what the server says of its node
-        (predicate.go). Devices of which it has not told the server yet are no obstacle
-        (``removeMissingExtendedResources``). If it told the server at its start that they are away,
-        it has to tell it that they are back."""
-        self._plugins.register(resource, devices)
-        api = self._api
-        if api is not None and resource in self._resources:
-            offered = partial(api.offers, resource)
-            self._until(lambda: offered() == len(devices) or not self._is_up(), NODE_STATUS)
-        self._resources.add(resource)
 
     def _set_state(self, text: str | None) -> None:
         path = self._sandbox.path(STATE_FILE)
@@ -481,6 +470,13 @@ def _joined(api_server: APIServer | None, sandbox: Sandbox) -> APIPods:
     except (SubjectLostError, OSError) as error:
         raise SubjectSetupError(f"no API server: {error}") from error
     return pods
+
+
+def _offers(api: APIPods, resource: str, number: int) -> bool:
+    """Whether the kubelet has told the server that devices are back. It admits a pod by what the
+    server says of its node (predicate.go), and may have told it at its start that they are away.
+    Devices of which it never told are no obstacle (``removeMissingExtendedResources``)."""
+    return api.offers(resource) == number
 
 
 def _required(api: APIPods | None, step: Step) -> APIPods:

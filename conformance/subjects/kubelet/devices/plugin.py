@@ -144,9 +144,11 @@ class DevicePlugins:
         self._until = until
         self._seconds = seconds
         self._plugins: dict[str, DevicePlugin] = {}
+        self._registered: set[str] = set()
 
-    def register(self, resource: str, devices: Sequence[Device]) -> None:
-        """Start a plugin in place of an earlier one of this resource, and register it. Raises
+    def register(self, resource: str, devices: Sequence[Device]) -> bool:
+        """Start a plugin in place of an earlier one of this resource, and register it; whether the
+        resource was registered before, perhaps at another kubelet of the node. Raises
         :class:`SubjectLostError`."""
         earlier = self._plugins.pop(resource, None)
         if earlier is not None:
@@ -156,6 +158,9 @@ class DevicePlugins:
         except OSError as error:
             raise SubjectLostError(f"no device plugin: {error}") from error
         plugin.register(self._until, self._seconds)
+        is_known = resource in self._registered
+        self._registered.add(resource)
+        return is_known
 
     def close(self) -> None:
         """End all of them. May be called twice."""
