@@ -11,13 +11,31 @@ from typing import Any, Final
 
 import topologies
 from conformance.catalogue import catalogue
-from differential.site import asking, atlas, defects
+from differential import kill_matrix
+from differential.site import (
+    asking,
+    atlas,
+    behaviours,
+    commands,
+    defects,
+    options,
+    schemas,
+    statuses,
+)
 from differential.site.machines import index, machine_files
 from differential.site.scenarios import scenario_files
 from pinproof.playground.build import build
 from pinproof.playground.distribution import NotBuilt
 
 _DEFECTS: Final = Path(__file__).parents[2] / "docs/tables/defects.json"
+#: Pages that are made of the code, on the shelf of references: title and place.
+_OF_THE_CODE: Final = (
+    ("Commands", f"{commands.FOLDER}/index.md"),
+    ("Exit statuses", statuses.PATH),
+    ("JSON Schemas", f"{schemas.FOLDER}/index.md"),
+    ("Named behaviours", behaviours.PATH),
+    ("Policy options", options.PATH),
+)
 _OF_PLAYGROUND: Final = "how-to/playground.md"
 _SHELVES: Final = ("tutorials", "how-to", "reference", "explanation", "facts", "tables")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]*)\)")
@@ -25,14 +43,20 @@ _LINK: Final = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]*)\)")
 
 def nav(docs: Path) -> list[Any]:
     """The menu: each shelf with its pages, and the lists of what is generated."""
-    shelves = [
-        {shelf.capitalize(): [f"{shelf}/{one.name}" for one in sorted((docs / shelf).glob("*.md"))]}
+    shelves = {
+        shelf: [f"{shelf}/{one.name}" for one in sorted((docs / shelf).glob("*.md"))]
         for shelf in _SHELVES
-    ]
+    }
+    written: list[Any] = shelves["reference"]
+    written += [{title: place} for title, place in _OF_THE_CODE]
     design = [f"{name}.md" for name in ("architecture", "decisions", "glossary", "style")]
     made = [{"Atlas": "atlas/index.md"}, {"Defects": "defects/index.md"}]
     made += [{"Will this hit me?": "will-this-hit-me/index.md"}, {"Machines": "machines/index.md"}]
-    return [{"Start": "README.md"}, *made, *shelves, {"Design": design}]
+    return [{"Start": "README.md"}, *made, *_named(shelves), {"Design": design}]
+
+
+def _named(shelves: dict[str, list[str]]) -> Iterator[dict[str, list[str]]]:
+    yield from ({shelf.capitalize(): pages} for shelf, pages in shelves.items())
 
 
 def generated() -> Iterator[tuple[str, str]]:
@@ -43,6 +67,12 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "defects/index.md", defects.page(known)
     yield "will-this-hit-me/index.md", asking.page(known)
     yield "will-this-hit-me/script.js", asking.SCRIPT
+    yield from commands.pages().items()
+    yield from schemas.pages().items()
+    yield statuses.PATH, statuses.page()
+    yield options.PATH, options.page()
+    found = kill_matrix.read(kill_matrix.PAGE.read_text(encoding="utf-8"))
+    yield behaviours.PATH, behaviours.page(found)
     for scenario in catalogue():
         yield from scenario_files(scenario, atlas.row(scenario, counts))
     names = topologies.names()
@@ -85,9 +115,20 @@ def on_files(files: Any, *, config: Any) -> Any:
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
     """The page without links that would lead nowhere; that of the playground leads to it."""
     text = without_links_to_the_repository(markdown, page.file.src_uri)
+    if page.file.src_uri == "README.md":
+        text += "\n".join(["", *made()])
     if page.file.src_uri == _OF_PLAYGROUND and (_playground(config) / "index.html").exists():
         text += '\n<p><a href="../../playground/">Open the playground</a></p>\n'
     return text
+
+
+def made() -> Iterator[str]:
+    """For the first page: what the site has beside docs/."""
+    pages = [("Atlas", "atlas/index.md"), ("Defects", "defects/index.md")]
+    pages += [("Will this hit me?", "will-this-hit-me/index.md"), ("Machines", "machines/index.md")]
+    yield "## Made of the code and of recordings"
+    yield ""
+    yield from (f"- [{title}]({place})" for title, place in [*pages, *_OF_THE_CODE])
 
 
 def on_post_build(*, config: Any) -> None:

@@ -52,7 +52,7 @@ OPTIONS: Final[Mapping[str, Stages]] = {
 }
 
 #: Pairs that exclude each other, in the order in which they are looked for.
-_INCOMPATIBLE: Final = (
+INCOMPATIBLE: Final = (
     (FULL_PCPUS, ACROSS_CORES),
     (ACROSS_NUMA, ACROSS_CORES),
     (BY_UNCORE, ACROSS_CORES),
@@ -88,7 +88,7 @@ class StaticOptions:
         if faults:
             raise ConfigurationError(*faults)
         on = {name for name, value in given.items() if is_true(value)}
-        for first, second in _INCOMPATIBLE:
+        for first, second in INCOMPATIBLE:
             if {first, second} <= on:
                 raise ConfigurationError(
                     f"static policy options {first} and {second} can not be used at the same time"

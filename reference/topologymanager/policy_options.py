@@ -30,7 +30,7 @@ _LIMIT: Final = "max-allowable-numa-nodes"
 _LEAST_LIMIT: Final = 8
 
 #: Every option: how ready it is from a behaviour on, last one first.
-_OPTIONS: Final[Mapping[str, Stages]] = {
+OPTIONS: Final[Mapping[str, Stages]] = {
     _CLOSEST: {
         Behaviour.TOPOLOGY_OPTIONS_STABLE: GA,
         Behaviour.TOPOLOGY_OPTIONS_ON: BETA,
@@ -84,7 +84,7 @@ def require_topology_options_allowed(config: KubeletConfig, release: AnyRelease 
 
 def _not_available(name: str, gates: Mapping[str, bool], release: AnyRelease) -> str:
     """``CheckPolicyOptionAvailable``: why an option may not be named at all; ``""`` if it may."""
-    ready = readiness(_OPTIONS.get(name, {}), release)
+    ready = readiness(OPTIONS.get(name, {}), release)
     if ready is None:
         return f"unknown Topology Manager Policy option: {go_quote(name)}"
     level = ready.value.capitalize()

@@ -1,0 +1,59 @@
+"""The page of the named behaviours: everything in which two releases differ in the CPU manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from conformance.subjects.miniatures.switched import Switch
+from differential.kill_matrix import Matrix
+from reference.behaviours import Area, Behaviour, Known
+
+PATH: Final = "reference/named-behaviours.md"
+
+
+def page(found: Matrix) -> str:
+    """A section for each area and each behaviour. ``found`` says which scenarios tell one."""
+    lines = [
+        "# Named behaviours",
+        "",
+        "Everything in which two Kubernetes releases differ in the CPU manager, as the model has "
+        "it. `pinproof run --behaviour NAME=on` judges a kubelet as one that has the behaviour, "
+        "and `pinproof identify` asks a kubelet which ones it has. A scenario shows a behaviour if "
+        "it fails on the model with that behaviour switched "
+        "([kill matrix](../tables/kill-matrix.md)).",
+    ]
+    for area in Area:
+        lines += ["", f"## {area.value[:1].upper()}{area.value[1:]}"]
+        for one in Behaviour:
+            if one.value.area is area:
+                lines += ["", *_section(one, found)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(one: Behaviour, found: Matrix) -> Iterator[str]:
+    yield f"### {one.title}"
+    yield ""
+    yield f"{one.value.says} ([source]({one.value.source}))"
+    yield ""
+    yield f"Releases: {span(one.value)}."
+    shown = shown_by(one, found)
+    if shown:
+        links = ", ".join(f"[{each}](../scenarios/{each}.md)" for each in shown)
+        yield ""
+        yield f"Scenarios that show it: {links}."
+
+
+def span(known: Known) -> str:
+    """``1.22 to 1.31``."""
+    if known.since is None:
+        return "none; a fork may have it"
+    text = f"{known.since} to {known.until}" if known.until else f"from {known.since} on"
+    ported = ", ".join(known.backports)
+    return f"{text}; back-ported to {ported}" if ported else text
+
+
+def shown_by(one: Behaviour, found: Matrix) -> list[str]:
+    """The scenarios that fail where it is switched."""
+    switched = [kill for on in (False, True) for kill in found.get(Switch(one, on).name, ())]
+    return list(dict.fromkeys(kill.scenario for kill in switched))
