@@ -13,7 +13,7 @@ import pytest
 import topologies
 from conformance.catalogue import catalogue, find
 from conformance.scenario import Scenario
-from differential.site import asking, atlas, defects, hook
+from differential.site import asking, atlas, defects, hook, recording
 from differential.site.machines import machine_files
 from differential.site.scenarios import scenario_files
 from tests.cli.running import python
@@ -100,6 +100,14 @@ def test_the_picture_of_the_readme_is_what_simulate_draws(tmp_path: Path) -> Non
     assert "docs/pictures/simulated.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
     kept = ROOT / "docs/pictures/simulated.svg"
     assert made.read_text(encoding="utf-8") == kept.read_text(encoding="utf-8")
+
+
+def test_the_failure_of_the_readme_is_what_a_run_prints() -> None:
+    """`python -m differential.site.recording` draws it. It loads nothing from elsewhere."""
+    kept = (ROOT / "docs/pictures/failure.svg").read_text(encoding="utf-8")
+    assert "docs/pictures/failure.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert kept.rstrip() == recording.picture().rstrip()
+    assert "url(http" not in kept
 
 
 def test_every_known_defect_has_its_section_and_its_source() -> None:
