@@ -9,10 +9,12 @@ import topologies
 from conformance.discovered import topology_of
 from conformance.judge import Case, Judgement, judge
 from conformance.lockstep import Seen
-from conformance.recording import PromisesOnly
+from conformance.recording import PromisesOnly, shipped
 from conformance.scenario import Scenario
 from conformance.subjects.reference import ReferenceSubject
 from conformance.verdict import Verdict
+from differential.site.catching import Catches, section
+from differential.site.table import table
 from pinproof.picture import Picture
 from reference import NEWEST, CPUSet
 from topologies import Machine
@@ -21,7 +23,9 @@ from topologies import Machine
 SMALL: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2", "2s-4n-64c-smt2")
 
 
-def scenario_files(scenario: Scenario, cells: dict[str, str]) -> Iterator[tuple[str, str]]:
+def scenario_files(
+    scenario: Scenario, cells: dict[str, str], catches: Catches
+) -> Iterator[tuple[str, str]]:
     """Path and text of a scenario's page, and of its drawing where the model can walk it.
     ``cells`` has what each recorded release shows, as :func:`differential.site.atlas.row`."""
     release = scenario.until or NEWEST
@@ -29,7 +33,10 @@ def scenario_files(scenario: Scenario, cells: dict[str, str]) -> Iterator[tuple[
     picture = _picture(scenario, walked, release) if walked else ""
     if picture:
         yield f"scenarios/{scenario.id}.svg", picture
-    yield f"scenarios/{scenario.id}.md", _page(scenario, walked, cells, drawn=bool(picture))
+    yield (
+        f"scenarios/{scenario.id}.md",
+        _page(scenario, walked, cells, catches, drawn=bool(picture)),
+    )
 
 
 def _walked(scenario: Scenario, release: str) -> tuple[Machine, Judgement] | None:
@@ -73,6 +80,7 @@ def _page(
     scenario: Scenario,
     walked: tuple[Machine, Judgement] | None,
     cells: dict[str, str],
+    catches: Catches,
     *,
     drawn: bool,
 ) -> str:
@@ -106,10 +114,19 @@ def _page(
         f"pinproof run --subject kubelet:{scenario.until or NEWEST} -k {scenario.id}",
         "```",
         "",
+        *section(scenario.id, catches),
+        "",
         "## What recordings of unmodified kubelets show",
         "",
-        "| release | recorded |",
-        "| --- | --- |",
-        *(f"| {release} | {cell} |" for release, cell in cells.items()),
+        *table(
+            ("release", "kubelet", "recorded"),
+            [(release, _version(release), cell) for release, cell in cells.items()],
+        ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _version(release: str) -> str:
+    """The exact version of the kubelet that was recorded."""
+    recording = shipped(release)
+    return recording.header.version if recording else ""

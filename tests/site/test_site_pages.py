@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 import topologies
 from conformance.catalogue import catalogue, find
 from conformance.scenario import Scenario
-from differential.site import asking, atlas, defects, hook, recording
+from differential.kill_exceptions import NEVER_FAILED
+from differential.named_faults.faults import known_faults
+from differential.site import asking, atlas, catching, defects, hook, recording
 from differential.site.machines import machine_files
 from differential.site.scenarios import scenario_files
 from tests.cli.running import python
@@ -61,13 +64,52 @@ def test_the_atlas_has_a_row_for_each_scenario_and_names_what_was_not_recorded()
 
 def test_a_scenarios_page_has_its_promise_its_steps_and_its_drawing() -> None:
     one = _scenario("packing/whole-core")
-    files = dict(scenario_files(one, {"1.36": "kept on 3 machines"}))
+    files = dict(scenario_files(one, {"1.36": "kept on 3 machines"}, catching.known()))
     page, picture = files[f"scenarios/{one.id}.md"], files[f"scenarios/{one.id}.svg"]
     assert one.promise in page
     assert "2. start the kubelet" in page
-    assert "| 1.36 | kept on 3 machines |" in page
+    assert re.search(r"^\| 1\.36 \| v1\.36\.\d+ \| kept on 3 machines \|$", page, re.MULTILINE)
     assert picture.startswith("<svg ")
     assert "shared pool" in picture
+
+
+def _section(name: str) -> str:
+    return "\n".join(catching.section(name, catching.known()))
+
+
+def test_a_scenarios_page_has_the_miniatures_that_it_catches() -> None:
+    """Those whose fault it names first. The kill matrix has them all."""
+    told = _section("packing/whole-core")
+    first = told.partition("| `")[2].partition("`")[0]
+    assert first == "splits-cores"
+    assert "Takes the lowest CPUs and never looks at cores" in told
+    assert "the promise alone" in told
+    assert re.search(r"^And \d+ more\.$", told, re.MULTILINE)
+
+
+def test_a_scenarios_page_has_the_faults_in_a_kubelets_code_that_it_was_seen_to_catch() -> None:
+    told = _section("restart/keeps-assignments-beside-a-gap")
+    assert "named-faults.md#restart-allocates-again) | A kubelet that starts forgets" in told
+    assert re.search(
+        r"first to catch (one fault|\d+ faults) ", _section("state/overlap-is-refused")
+    )
+
+
+def test_every_scenario_says_what_it_catches_or_why_nothing_makes_it_fail() -> None:
+    known = catching.known()
+    told = {one.id: "\n".join(catching.section(one.id, known)) for one in catalogue()}
+    silent = {name for name, text in told.items() if "makes it fail:" not in text}
+    assert silent == set()
+    assert [name for name, text in told.items() if "makes it fail: ." in text] == []
+    without = {name for name, text in told.items() if text.count("No [miniature]")}
+    assert without == {one for names in NEVER_FAILED.values() for one in names}
+
+
+def test_every_named_fault_is_on_the_page_of_a_scenario() -> None:
+    known = catching.known()
+    on_pages = {name for faults in known.faults.values() for name, _ in faults}
+    assert on_pages == {one.name for one in known_faults() if not one.allowed}
+    assert {name for name in known.faults if find(name) is None} == set()
 
 
 def test_a_machines_page_has_its_picture_its_source_and_its_digest() -> None:
@@ -84,6 +126,12 @@ def test_a_link_to_the_repository_keeps_its_words_alone() -> None:
     text = "[the table](../../reference/behaviours.py) [results](../reference/results.md)"
     mended = hook.without_links_to_the_repository(text, "how-to/x.md")
     assert mended == "the table [results](../reference/results.md)"
+
+
+def test_a_page_loses_indentation_and_keeps_that_of_commands() -> None:
+    page = "<p>\n    a\n\n  b</p><pre><code>x:\n    y\n</code></pre>\n   <p>c"
+    kept = "<p>\na\nb</p><pre><code>x:\n    y\n</code></pre>\n<p>c"
+    assert hook.without_indentation(page) == kept
 
 
 def test_every_page_of_docs_is_in_the_menu() -> None:
