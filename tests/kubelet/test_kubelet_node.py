@@ -311,7 +311,7 @@ def test_a_kubelet_that_hangs_in_an_allocation_is_a_view(
     assert view.assignments == {}
     # A busy host is given more than 2 s.
     assert re.match(
-        r"no effect in \d+ s: it has begun nothing for pod stuck; it used \d", view.hangs
+        r"no effect in [\d.]+ s: it has begun nothing for pod stuck; it used \d", view.hangs
     )
     assert "AllocateCPUs" in node.evidence()
     node.do(Stop(kill=True))
