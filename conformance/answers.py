@@ -20,9 +20,10 @@ from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.kubelet.pod_resources import COUNTERS
-from reference.view import HeldDevice, View
+from reference.view import HeldDevice, HeldMemory, View
 
 _REPORTED: Final = "CPUs that the kubelet reports"
+_MEMORY: Final = "memory that the kubelet reports"
 _NAMED_POD: Final = re.compile(r"pod \S+ in namespace \S+")
 _AT_SOCKET: Final = "the kubelet's answer at its pod-resources socket"
 
@@ -38,6 +39,8 @@ def answer_differences(
         return
     if Capability.POD_RESOURCES in can:
         yield from _socket_differences(expected, seen, devices=Capability.DEVICES in can)
+        if Capability.MEMORY in can and not seen.pod_resources_error:
+            yield from _memory_differences(expected, seen)
     if Capability.METRICS in can and expected.metrics is not None and seen.metrics is not None:
         yield from _metric_differences(expected.metrics, seen.metrics)
 
@@ -105,6 +108,30 @@ def _device_differences(expected: View, seen: View) -> Iterator[Difference]:
         mine, theirs = want.get((pod, name), none), have.get((pod, name), none)
         if mine != theirs:
             yield _of_devices(f"devices that the kubelet reports for {pod}/{name}", mine, theirs)
+
+
+def _memory_differences(expected: View, seen: View) -> Iterator[Difference]:
+    if expected.allocatable is not None and seen.allocatable is not None:
+        want, have = expected.allocatable_memory, seen.allocatable_memory
+        if want != have:
+            what = f"{_MEMORY} as allocatable"
+            yield Difference(what=what, expected=memory_text(want), seen=memory_text(have))
+    if expected.pod_resources is None or seen.pod_resources is None:
+        return
+    held = [
+        {(pod, name): memory for pod, name, memory in each(one.memory)} for one in (expected, seen)
+    ]
+    for pod, name in sorted(held[0].keys() | held[1].keys()):
+        texts = [memory_text(one.get((pod, name), ())) for one in held]
+        if texts[0] != texts[1]:
+            what = f"{_MEMORY} for {pod}/{name}"
+            yield Difference(what=what, expected=texts[0], seen=texts[1])
+
+
+def memory_text(memory: Collection[HeldMemory]) -> str:
+    """As ``1048576 bytes of NUMA nodes 0-1``."""
+    texts = [f"{one.size} bytes of NUMA nodes {CPUSet(one.numa_nodes)}" for one in sorted(memory)]
+    return ", ".join(texts) or "(none)"
 
 
 def _of_devices(

@@ -57,6 +57,7 @@ from conformance.scenarios import ephemeral  # noqa: F401  # isort: skip
 from conformance.scenarios import devices  # noqa: F401  # isort: skip
 from conformance.scenarios import memory  # noqa: F401  # isort: skip
 from conformance.scenarios import memory_groups  # noqa: F401  # isort: skip
+from conformance.scenarios import reported_memory  # noqa: F401  # isort: skip
 from conformance.scenarios import merged_hints  # noqa: F401  # isort: skip
 from conformance.scenarios import cluster_refusals  # noqa: F401  # isort: skip
 from conformance.scenarios import upgraded_files  # noqa: F401  # isort: skip

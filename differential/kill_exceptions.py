@@ -30,8 +30,7 @@ _UNCAUGHT: Final = {
     """,
     "No scenario says how the release on the other side of the change answers at the pod-resources "
     "socket.": """
-        active-pods-reported allocatable-is-whole pod-resources-limited shared-pool-reported
-        sidecars-reported
+        allocatable-is-whole pod-resources-limited shared-pool-reported sidecars-reported
     """,
     "In this release nothing depends on it.": "bad-state-panics cache-ids uncore-caches-known",
     "sysfs and /proc/cpuinfo give the same topology where each socket is one NUMA node. On the "

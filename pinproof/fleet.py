@@ -457,7 +457,7 @@ def _picture(link: Path, node: NodeRecord) -> Picture:
     try:
         place = link.readlink()  # the path of a socket cannot be long
         inside = place / POD_RESOURCES_SOCKET.lstrip("/")
-        listed, _ = PodResourcesClient(inside).listed()
+        listed = PodResourcesClient(inside).listed().cpus
         state = place / STATE_FILE.lstrip("/")
         text = state.read_text(errors="surrogateescape") if state.exists() else None
         machine = topologies.machine(place / AREA.lstrip("/") / "machines/1")

@@ -403,6 +403,8 @@ class Node:
             flood_answers=self._told.flood_answers,
             devices=self._told.devices,
             allocatable_devices=self._told.allocatable_devices,
+            memory=self._told.memory,
+            allocatable_memory=self._told.allocatable_memory,
             metrics=self._told.metrics,
             versions=self._versions,
             hangs=self._hangs,
@@ -732,10 +734,14 @@ def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> Vie
                 running=True,
                 allocatable=server.manager.allocatable_cpus,
                 allocatable_devices=reported(server.device_manager.healthy_devices()),
+                allocatable_memory=server.allocatable_memory(),
             )
         case AskPodResources(pod=""):
             return View(
-                running=True, pod_resources=server.listed(), devices=server.listed_devices()
+                running=True,
+                pod_resources=server.listed(),
+                devices=server.listed_devices(),
+                memory=server.listed_memory(),
             )
     try:
         return View(running=True, got_pod=server.got(step.pod))

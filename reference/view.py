@@ -96,6 +96,15 @@ class HeldDevice:
     numa_nodes: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class HeldMemory:
+    """Memory as the kubelet reports it at its pod-resources socket: so many bytes that are of these
+    NUMA nodes, by rising id."""
+
+    numa_nodes: tuple[int, ...]
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """One version of the state file: the shared pool, and all CPUs of its entries."""
@@ -145,11 +154,12 @@ class View:
     refused to answer. ``flood_answers``: how often it answered with which error (``""``: with
     none), ``None`` unless the last step was to ask many times at once. ``devices``: by pod name,
     then container, the devices that it reports there, with ``pod_resources``;
-    ``allocatable_devices``: those that pods could have, with ``allocatable``. ``metrics``: the CPU
-    manager's metrics by name and labels, as they stand at ``/metrics``; ``None`` unless the last
-    step was to ask for them. ``versions``: every version of the state file that the last step
-    brought, oldest first; ``None`` where they cannot be seen. None of these is part of what makes
-    two views equal.
+    ``allocatable_devices``: those that pods could have, with ``allocatable``. ``memory`` and
+    ``allocatable_memory``: the same of memory, where the memory manager hands it out.
+    ``metrics``: the CPU manager's metrics by name and labels, as they stand at ``/metrics``;
+    ``None`` unless the last step was to ask for them. ``versions``: every version of the state file
+    that the last step brought, oldest first; ``None`` where they cannot be seen. None of these is
+    part of what makes two views equal.
     """
 
     running: bool
@@ -173,6 +183,10 @@ class View:
         default_factory=dict, compare=False
     )
     allocatable_devices: frozenset[HeldDevice] = field(default=frozenset(), compare=False)
+    memory: Mapping[str, Mapping[str, frozenset[HeldMemory]]] = field(
+        default_factory=dict, compare=False
+    )
+    allocatable_memory: frozenset[HeldMemory] = field(default=frozenset(), compare=False)
     metrics: Mapping[str, float] | None = field(default=None, compare=False)
     versions: tuple[Version, ...] | None = field(default=None, compare=False)
     hangs: str = field(default="", compare=False)

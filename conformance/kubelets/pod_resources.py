@@ -1,9 +1,9 @@
-"""What the kubelet's pod-resources interface, service ``v1``, says: its calls, and CPUs and devices
-as it names them.
+"""What the kubelet's pod-resources interface, service ``v1``, says: its calls, and CPUs, devices
+and memory as it names them.
 
-What belongs here: the names of the calls, and CPUs and devices out of an answer's message. Nothing
-that a kubelet sent is trusted. What never does: how a call reaches the socket, and whose CPUs these
-ought to be.
+What belongs here: the names of the calls, and CPUs, devices and memory out of an answer's message.
+Nothing that a kubelet sent is trusted. What never does: how a call reaches the socket, and whose
+CPUs these ought to be.
 
 The socket is ``ROOT_DIR/pod-resources/kubelet.sock`` (``pkg/kubelet/kubelet.go``,
 ``ListenAndServePodResources``), and has been there by default since 1.15. The service ``v1``, with
@@ -21,7 +21,7 @@ from typing import Final, TypeAlias, TypeVar
 from conformance.kubelets import pod_resources_pb2 as pb
 from reference import CPUSet
 from reference.kubelet.pod_resources import WHOLE_POD
-from reference.view import HeldDevice
+from reference.view import HeldDevice, HeldMemory
 
 LIST: Final = "/v1.PodResourcesLister/List"
 GET: Final = "/v1.PodResourcesLister/Get"
@@ -33,7 +33,12 @@ CPUsByPod: TypeAlias = dict[tuple[str, str], dict[str, CPUSet]]
 
 DevicesByPod: TypeAlias = dict[tuple[str, str], dict[str, frozenset[HeldDevice]]]
 
-_Set = TypeVar("_Set", CPUSet, frozenset[HeldDevice])
+MemoryByPod: TypeAlias = dict[tuple[str, str], dict[str, frozenset[HeldMemory]]]
+
+_Set = TypeVar("_Set", CPUSet, frozenset[HeldDevice], frozenset[HeldMemory])
+
+#: The type of memory that is not huge pages.
+_MEMORY: Final = "memory"
 
 #: ``NR_CPUS`` of no kernel is larger.
 _CPUS: Final = 1 << 16
@@ -84,6 +89,25 @@ def devices(given: Iterable[pb.ContainerDevices]) -> frozenset[HeldDevice]:
             ids = nodes.setdefault((entry.resource_name, one), set())
             ids.update(node.ID for node in entry.topology.nodes)
     return frozenset(HeldDevice(*name, tuple(sorted(ids))) for name, ids in nodes.items())
+
+
+def memory_by_pod(pods: Iterable[pb.PodResources]) -> MemoryByPod:
+    """The memory of each pod."""
+    found: MemoryByPod = {}
+    for pod in pods:
+        containers = found.setdefault((pod.namespace, pod.name), {})
+        for one in pod.containers:
+            containers[one.name] = containers.get(one.name, frozenset()) | memory(one.memory)
+    return found
+
+
+def memory(given: Iterable[pb.ContainerMemory]) -> frozenset[HeldMemory]:
+    """The memory of these entries. Huge pages are left out."""
+    return frozenset(
+        HeldMemory(tuple(sorted(node.ID for node in one.topology.nodes)), one.size)
+        for one in given
+        if one.memory_type == _MEMORY
+    )
 
 
 def by_own_names(

@@ -72,6 +72,7 @@ def boot_with_free(
     *,
     scope: str = "container",
     manager: str = "Static",
+    gates: Mapping[str, bool] | None = None,
 ) -> None:
     """Align by the policy. These NUMA nodes have so many MiB for pods, all others have one."""
     require_few_nodes(node)
@@ -79,9 +80,11 @@ def boot_with_free(
     if machine is node.machine:
         raise DoesNotApply("needs NUMA nodes whose memory the kernel tells, the machine has none")
     reserved = {numa: f"{MIB_OF_A_NODE - free.get(numa, 1)}Mi" for numa in node.numa_nodes}
+    config = aligning(node, policy, scope=scope)
     config = replace(
-        aligning(node, policy, scope=scope),
+        config,
         policy_options={},
+        feature_gates={**config.feature_gates, **(gates or {})},
         memory_manager_policy=manager,
         reserved_memory=reserved,
     )

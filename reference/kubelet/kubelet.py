@@ -424,7 +424,7 @@ class Kubelet(PodLifecycle):
         """What its pod-resources socket answers; ``every`` pod whose manifest is there."""
         active = [*self._admitted.values()]
         devices = self._container_manager.device_manager
-        return PodResources(self._cpu_manager, devices, active, every, self._release)
+        return PodResources(self._cpu_manager, devices, self.memory, active, every, self._release)
 
     @property
     def cpu_manager(self) -> CPUManager:

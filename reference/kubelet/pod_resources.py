@@ -1,7 +1,11 @@
-"""What the kubelet tells at its pod-resources socket, service ``v1``: CPUs and devices.
+"""What the kubelet tells at its pod-resources socket, service ``v1``: CPUs, devices and memory.
 
-What belongs here: which pods, containers, CPUs and devices an answer names, by release. What never
-does: how it is asked. Source: ``pkg/kubelet/apis/podresources/server_v1.go``.
+What belongs here: which pods, containers, CPUs, devices and memory an answer names, by release.
+What never does: how it is asked. Source: ``pkg/kubelet/apis/podresources/server_v1.go``.
+
+The memory manager forgets pods that have ended as it admits the next pod, and the CPU manager in
+each round. So an ended pod that is listed still has its memory there, and no CPU
+(kubernetes/kubernetes#132020).
 """
 
 from __future__ import annotations
@@ -15,9 +19,11 @@ from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held
 from reference.feature_gates import enabled
+from reference.memorymanager.state import State as MemoryState
+from reference.memorymanager.state import ids
 from reference.releases import AnyRelease, has, minor_of
 from reference.steps import Container, Kind, Pod
-from reference.view import HeldDevice
+from reference.view import HeldDevice, HeldMemory
 
 #: The name under which CPUs of a pod as a whole are reported.
 WHOLE_POD = ""
@@ -53,11 +59,13 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """What one kubelet answers: its CPU ``manager`` and device manager, its ``active`` pods, and
-    ``every`` pod whose manifest is there."""
+    """What one kubelet answers: its CPU ``manager`` and device manager, what its memory manager
+    knows (``None`` under policy None), its ``active`` pods, and ``every`` pod whose manifest is
+    there."""
 
     manager: CPUManager
     device_manager: DeviceManager
+    memory: MemoryState | None
     active: Sequence[Pod]
     every: Sequence[Pod]
     release: AnyRelease
@@ -78,6 +86,25 @@ class PodResources:
             }
             for pod in self._listed
         }
+
+    def listed_memory(self) -> dict[str, dict[str, frozenset[HeldMemory]]]:
+        """``List``: the memory of the same containers."""
+        return {
+            pod.name: {
+                one.name: self._memory(pod, one) for one in pod.containers if self._is_reported(one)
+            }
+            for pod in self._listed
+        }
+
+    def allocatable_memory(self) -> frozenset[HeldMemory]:
+        """``GetAllocatableResources``: the memory of each NUMA node that has some for pods."""
+        machine = self.memory.machine if self.memory else {}
+        sizes = {node: one.allocatable for node, one in machine.items()}
+        return frozenset(HeldMemory((node,), size) for node, size in sizes.items() if size)
+
+    def _memory(self, pod: Pod, container: Container) -> frozenset[HeldMemory]:
+        block = self.memory.get(pod.uid, container.name) if self.memory else None
+        return frozenset({HeldMemory(tuple(ids(block.nodes)), block.size)} if block else ())
 
     @property
     def _listed(self) -> Sequence[Pod]:

@@ -13,7 +13,7 @@ import pytest
 from conformance.answers import answer_differences
 from conformance.lockstep import Divergence, LockstepNode
 from conformance.oracle import ModelOracle
-from conformance.pods import best_effort, guaranteed
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import NEWEST, CPUSet
@@ -26,16 +26,17 @@ from reference.steps import (
     Device,
     RegisterDevices,
 )
-from reference.view import CFS, Asked, HeldDevice, View
+from reference.view import CFS, Asked, HeldDevice, HeldMemory, View
 from tests.conformance.doctored import shown_as
 from tests.conformance.judging import judged
-from topologies import machine
+from topologies import machine, with_memory
 
 ALL: Final = frozenset(Capability)
 MACHINE: Final = machine("1s-1n-4c-smt2")
 LIST, GET, MISSED = AskPodResources(), AskPodResources("a"), AskPodResources("absent")
 REPORTED: Final = "CPUs that the kubelet reports"
 DEVICES: Final = "devices that the kubelet reports"
+MEMORY: Final = "memory that the kubelet reports"
 SOCKET: Final = "the kubelet's answer at its pod-resources socket"
 Wrong: TypeAlias = Callable[[View], View]
 
@@ -212,6 +213,39 @@ def test_wrong_devices_are_a_divergence(
     node = _booted(wrong)
     node.to_runtime(RegisterDevices("example.com/d", (Device("d0"),)))
     node.apply(guaranteed("a", 2))
+    found = _difference(lambda: node.ask(step))
+    assert (found.what, found.expected, found.seen) == (what, expected, seen)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "step", "what", "expected", "seen"),
+    [
+        (
+            _showing(memory=lambda _: {"a": {"c": {HeldMemory((1,), 7)}}}),
+            LIST, f"{MEMORY} for a/c", "104857600 bytes of NUMA nodes 0", "7 bytes of NUMA nodes 1",
+        ),
+        (
+            _showing(memory=lambda _: {}),
+            LIST, f"{MEMORY} for a/c", "104857600 bytes of NUMA nodes 0", "(none)",
+        ),
+        (
+            _showing(allocatable_memory=lambda _: frozenset()),
+            AskAllocatable(), f"{MEMORY} as allocatable", "133169152 bytes of NUMA nodes 0",
+            "(none)",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_memory_is_a_divergence(
+    wrong: Wrong, step: AskPodResources | AskAllocatable, what: str, expected: str, seen: str
+) -> None:
+    """By its size and NUMA nodes."""
+    node = _booted(wrong)
+    managed = replace(
+        node.default_config(), memory_manager_policy="Static", reserved_memory={0: "1Mi"}
+    )
+    node.boot(managed, machine=with_memory(MACHINE, 128))
+    container = replace(exclusive("c", 1), memory_request="100Mi", memory_limit="100Mi")
+    node.apply(guaranteed_of("a", [container]))
     found = _difference(lambda: node.ask(step))
     assert (found.what, found.expected, found.seen) == (what, expected, seen)
 

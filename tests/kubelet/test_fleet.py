@@ -89,7 +89,7 @@ def test_pods_are_pinned_refused_and_deleted(fleet: Running, api: Any) -> None:
     settings = json.loads((nodes / "node1/pinproof/kubelet.yaml").read_text())
     assert settings["topologyManagerPolicy"] == "single-numa-node"
     socket = (nodes / "node2").readlink() / "var/lib/kubelet/pod-resources/kubelet.sock"
-    listed, _ = PodResourcesClient(socket).listed()
+    listed = PodResourcesClient(socket).listed().cpus
     assert {pod: str(named["c"]) for pod, named in listed.items()} == {
         ("default", "three"): "1-2,5"
     }

@@ -57,7 +57,7 @@ class FleetPods:
         """The exclusive CPUs of each container, as ``NAMESPACE/POD/CONTAINER``, as the kubelet
         reports them; none where it does not answer."""
         try:
-            listed, _ = self._client.listed()
+            listed = self._client.listed().cpus
         except (Refused, NoCPUs, SubjectLostError):
             return {}
         return {

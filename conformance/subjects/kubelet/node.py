@@ -505,14 +505,20 @@ def _with_answer(
     try:
         match asked:
             case steps.AskAllocatable():
-                cpus, devices = client.allocatable()
-                return replace(seen, allocatable=cpus, allocatable_devices=devices)
-            case steps.AskPodResources(pod=""):
-                listed, held = client.listed()
+                could = client.allocatable()
                 return replace(
                     seen,
-                    pod_resources=by_own_names(listed, called),
-                    devices=by_own_names(held, called),
+                    allocatable=could.cpus,
+                    allocatable_devices=could.devices,
+                    allocatable_memory=could.memory,
+                )
+            case steps.AskPodResources(pod=""):
+                listed = client.listed()
+                return replace(
+                    seen,
+                    pod_resources=by_own_names(listed.cpus, called),
+                    devices=by_own_names(listed.devices, called),
+                    memory=by_own_names(listed.memory, called),
                 )
         (got,) = client.of_pod(*wanted).values()
         return replace(seen, got_pod=got)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -17,15 +17,18 @@ from conformance.kubelets.pod_resources import (
     LIST,
     CPUsByPod,
     DevicesByPod,
+    MemoryByPod,
     cpus,
     cpus_by_pod,
     devices,
     devices_by_pod,
+    memory,
+    memory_by_pod,
 )
 from conformance.subject import SubjectLostError
 from reference import CPUSet
 from reference.kubelet.pod_resources import BURST, CALLS_A_SECOND
-from reference.view import HeldDevice
+from reference.view import HeldDevice, HeldMemory
 
 #: A kubelet answers in a millisecond.
 _PATIENCE: Final = 5.0
@@ -42,6 +45,22 @@ class Refused(Exception):
     """The kubelet answered with an error; ``str()`` is its text."""
 
 
+class Listed(NamedTuple):
+    """What the kubelet names for every pod."""
+
+    cpus: CPUsByPod
+    devices: DevicesByPod
+    memory: MemoryByPod
+
+
+class Allocatable(NamedTuple):
+    """What pods could have."""
+
+    cpus: CPUSet
+    devices: frozenset[HeldDevice]
+    memory: frozenset[HeldMemory]
+
+
 class PodResourcesClient:
     """Asks at the socket ``path``; each question has a connection of its own, since kubelets come
     and go. All methods raise :class:`Refused`, :class:`NoCPUs`, and :class:`SubjectLostError` where
@@ -50,10 +69,10 @@ class PodResourcesClient:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def listed(self) -> tuple[CPUsByPod, DevicesByPod]:
-        """The CPUs and the devices of every pod that the kubelet names (``List``)."""
-        answer = self._ask(LIST, pb.NoArguments(), pb.ListPodResourcesResponse)
-        return cpus_by_pod(answer.pod_resources), devices_by_pod(answer.pod_resources)
+    def listed(self) -> Listed:
+        """Every pod that the kubelet names (``List``)."""
+        pods = self._ask(LIST, pb.NoArguments(), pb.ListPodResourcesResponse).pod_resources
+        return Listed(cpus_by_pod(pods), devices_by_pod(pods), memory_by_pod(pods))
 
     def of_pod(self, namespace: str, name: str) -> CPUsByPod:
         """The CPUs of one pod (``Get``)."""
@@ -61,10 +80,10 @@ class PodResourcesClient:
         answer = self._ask(GET, asked, pb.GetPodResourcesResponse)
         return cpus_by_pod([answer.pod_resources])
 
-    def allocatable(self) -> tuple[CPUSet, frozenset[HeldDevice]]:
-        """The CPUs and devices that pods could have (``GetAllocatableResources``)."""
+    def allocatable(self) -> Allocatable:
+        """What pods could have (``GetAllocatableResources``)."""
         answer = self._ask(ALLOCATABLE, pb.NoArguments(), pb.AllocatableResourcesResponse)
-        return cpus(answer.cpu_ids), devices(answer.devices)
+        return Allocatable(cpus(answer.cpu_ids), devices(answer.devices), memory(answer.memory))
 
     def flood(self, times: int) -> dict[str, int]:
         """Ask for every pod so many times at once: how many answers there were by their error

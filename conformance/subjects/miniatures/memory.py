@@ -127,6 +127,34 @@ class KeepsEndedInitContainers(MemoryManager):
         """Nothing is removed."""
 
 
+class ForgetsTheEndedAtOnce(MemoryManager):
+    """Forgets the memory of a pod as soon as it is not active any more."""
+
+    @property
+    def state(self) -> State:
+        """Without what is stale."""
+        if self.sources_ready:
+            active = {pod.uid for pod in (*self.active_pods(), *self._last_admitted)}
+            for uid in set(self._kept.blocks) - active:
+                for name in list(self._kept.blocks[uid]):
+                    self._kept.remove(uid, name)
+        return self._kept
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._kept = state
+
+
+class ReportsFreeMemoryAlone(MemoryManager):
+    """Reports only free memory as allocatable."""
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
+        """What is taken cannot be had any more."""
+        super().allocate(pod, container, hint)
+        for node in self.state.machine.values():
+            node.allocatable = node.free
+
+
 def managing_memory_always(config: KubeletConfig) -> KubeletConfig:
     """Runs the static memory manager under policy None too, where memory is reserved."""
     policy = "Static" if config.reserved_memory else config.memory_manager_policy
