@@ -99,7 +99,7 @@ def differing(steps: Iterable[str], evidence: str) -> tuple[tuple[str, str, str]
     given = [found[1] for step in steps if (found := _STEP.match(step))]
     if not seen or not given:
         return ()
-    had, meant = _settings(seen.removeprefix(LABEL)), _settings(given[-1])
+    had, meant = settings_by_name(seen.removeprefix(LABEL)), settings_by_name(given[-1])
     names = [*_DEFAULTS, *sorted(one for one in had | meant if one.startswith(_NAMED))]
     both = ((name, _value(meant, name), _value(had, name)) for name in names if name in had | meant)
     return tuple(
@@ -133,7 +133,7 @@ def _value(settings: dict[str, str], name: str) -> str:
     return settings.get(name, _DEFAULTS.get(name, ""))
 
 
-def _settings(text: str) -> dict[str, str]:
+def settings_by_name(text: str) -> dict[str, str]:
     """Names and values of ``policy static, option full-pcpus-only=true, …``."""
     found = {}
     for one in text.split(", "):

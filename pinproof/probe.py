@@ -17,13 +17,14 @@ from conformance.catalogue import catalogue
 from conformance.discovered import topology_of
 from conformance.scenario import Scenario
 from conformance.subject import Capability
+from conformance.verdict import ExitStatus
 from hil.abilities import capabilities, unable
 from hil.distributions import Distribution, distribution_of
 from hil.inspection import NodeFacts, gather
 from hil.safety import Risk, left_by_a_run, risk_of
 from hil.shell import NodeError, NodeUsageError
 from hil.transport import NodeAddress, connected, each, nodes
-from pinproof import password
+from pinproof import password, written_configuration
 from pinproof.output import print_json
 from pinproof.parameters import (
     AcceptNewHostKey,
@@ -77,18 +78,29 @@ class Login:
 def probe(
     *,
     max_risk: Annotated[str, typer.Option(help="What a run may do to the node.")] = Risk.PODS.value,
+    meant: Annotated[
+        Path | None,
+        typer.Option(
+            help="A KubeletConfiguration: its settings count as written on the node.",
+            metavar="FILE",
+        ),
+    ] = None,
     login: Login,
     as_json: AsJson = False,
 ) -> None:
     """Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; and say
-    which scenarios apply there and why the others do not. Reads only."""
+    which scenarios apply there and why the others do not. Reads only.
+
+    The settings that decide CPUs are shown as they are written on the node and as the kubelet runs
+    with them. Exit status 1: they differ."""
     risk = risk_named(max_risk)
+    wanted = written_configuration.meant_in(meant)
     addresses = login.addresses()
     with busy("probe") as say:
         say(", ".join(one.name for one in addresses))
-        results = each(addresses, lambda address: _probed(address, risk))
+        results = each(addresses, lambda address: _probed(address, risk, wanted))
     failed = next((one for one in results if isinstance(one, NodeError)), None)
-    found = [
+    found: list[dict[str, Any]] = [
         {"node": address.name, "error": one_line(str(one))} if isinstance(one, NodeError) else one
         for address, one in zip(addresses, results, strict=True)
     ]
@@ -99,6 +111,8 @@ def probe(
             _print(one)
     if failed is not None:
         raise failed
+    if any(one["configuration"]["same"] is False for one in found):
+        raise typer.Exit(ExitStatus.NOT_CONFORMANT)
 
 
 def risk_named(text: str) -> Risk:
@@ -110,9 +124,10 @@ def risk_named(text: str) -> Risk:
         raise NodeUsageError(f"--max-risk {one_line(text)!r}: it is one of {known}") from None
 
 
-def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
+def _probed(address: NodeAddress, risk: Risk, meant: Mapping[str, Any]) -> dict[str, Any]:
     with connected(address) as shell:
         facts = gather(shell, paths=address.kubelet)
+        compared = written_configuration.compared(shell, facts, address, meant)
         left = left_by_a_run(shell) if facts.leftovers else []
         trips = shell.trips
     distribution = distribution_of(facts)
@@ -122,6 +137,7 @@ def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
         "address": address.url,
         "distribution": distribution.name,
         "facts": facts_by_name(facts) | _of_kind(facts, distribution) | {"of that run": left},
+        "configuration": written_configuration.as_json(compared),
         "scenarios": {
             "apply": [one for one, reason in reasons.items() if not reason],
             "do not apply": {one: reason for one, reason in reasons.items() if reason},
@@ -257,6 +273,7 @@ def _print(one: Mapping[str, Any]) -> None:
         if value not in ("", [], {}):
             table.add_row(name, Text(one_line(_shown(value), limit=2000)))
     console.print(table)
+    console.print(written_configuration.table(one["configuration"]), soft_wrap=True)
     scenarios = one["scenarios"]
     against: dict[str, int] = {}
     for reason in scenarios["do not apply"].values():

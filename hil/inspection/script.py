@@ -7,7 +7,8 @@ seen. Programs write straight into the stream: a node under load or emulation pa
 process.
 
 The first script asks what needs no knowledge of the node, the second where the first one's answers
-lead to. A third one, of certificates alone, asks what tells the node from others.
+lead to. Two more are asked where they are needed: of certificates, what tells the node from others;
+of a probe, with which configuration the kubelet runs.
 """
 
 from __future__ import annotations
@@ -202,6 +203,27 @@ rec text governors; [ $# = 0 ] || awk '{ print FILENAME "=" $0 }' "$@"
 rec end .
 """
 
+#: ``/configz`` is asked as a certificate's owner where nobody may ask without one. Keys stay on the
+#: node. The kubelet's journal is read where that fails.
+_RUNNING: Final = r"""
+ask() { bounded curl -ksf --noproxy '*' --max-time 10 --max-filesize @LARGEST@ "$@" @URL@; }
+a=
+if have curl; then
+  a=$(ask) || for c in @CERTIFICATES@; do
+    k=$R${c#*:}; c=$R${c%:*}
+    [ -r "$c" ] && [ -r "$k" ] && a=$(ask --cert "$c" --key "$k") && break
+  done
+fi
+rec text configz; printf '%s' "$a"
+case $a in
+  '{'*) ;;
+  *) have journalctl && rec text journal &&
+    bounded journalctl --no-pager -q -b -o cat _PID=@PID@ |
+    grep -e 'Creating Container Manager object' -e 'not available for exclusive' | tail -n 20 ;;
+esac
+rec end .
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -267,6 +289,19 @@ def second_question(
 def marks_question(root: str, *, files: Iterable[str]) -> Question:
     """Content of ``files``, or that one cannot be read; and each CPU's governor."""
     return _filled(_COMMON + _MARKS, root, FILES=_words(files))
+
+
+def running_question(root: str, *, url: str, pid: int, certificates: Iterable[str]) -> Question:
+    """What the kubelet says at ``url``, its ``/configz``: to anybody, else to the owner of one of
+    the ``certificates`` (``CERTIFICATE:KEY``). Where it says nothing, what its process wrote into
+    the journal about its configuration."""
+    return _filled(
+        _COMMON + _RUNNING,
+        root,
+        URL=shlex.quote(url),
+        PID=str(pid),
+        CERTIFICATES=_words(certificates),
+    )
 
 
 def _words(texts: Iterable[str]) -> str:

@@ -47,7 +47,7 @@ def test_a_certificate_says_the_name(fake: FakeNode, tmp_path: Path) -> None:
 
 def test_probe_says_the_name(reachable: FakeNode, tmp_path: Path) -> None:
     (address,) = nodes(inventory(tmp_path, "openshift"))
-    found: dict[str, Any] = _probed(address, Risk.REBOOT)
+    found: dict[str, Any] = _probed(address, Risk.REBOOT, {})
     assert found["distribution"] == "openshift"
     reasons = found["scenarios"]["do not apply"].values()
     assert any("the Machine Config Operator" in reason for reason in reasons)

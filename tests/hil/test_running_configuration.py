@@ -1,0 +1,243 @@
+"""The configuration that a kubelet runs with, beside the one that is written on the node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hil.inspection import gather
+from hil.inspection.running import Compared, compare
+from hil.shell import NodeUnreachable
+from tests.support.fakenode import FakeNode
+
+Says = Callable[..., tuple[int, str, str]]
+CONFIG_PATH = "/var/lib/kubelet/config.yaml"
+WRITTEN = """\
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+cpuManagerReconcilePeriod: 5s
+reservedSystemCPUs: 0,16
+topologyManagerPolicy: restricted
+topologyManagerScope: pod
+kubeReserved: {cpu: 500m, memory: 1Gi}
+"""
+RUNS = {
+    "cpuManagerPolicy": "static",
+    "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
+    "cpuManagerReconcilePeriod": "5000ms",
+    "reservedSystemCPUs": "0-0,16",
+    "topologyManagerPolicy": "restricted",
+    "topologyManagerScope": "pod",
+    "memoryManagerPolicy": "None",
+    "kubeReserved": {"cpu": "500m", "memory": "2Gi"},
+}
+#: As an unmodified kubelet 1.36.4 wrote them into the journal of a node of the lab.
+LOG = (
+    'I1127 04:52:13.853914     281 container_manager_linux.go:278] "Creating Container Manager '
+    'object based on Node Config" nodeConfig={"NodeName":"n","ReservedSystemCPUs":{},"System'
+    'Reserved":{"cpu":"1"},"CPUManagerPolicy":"static","CPUManagerPolicyOptions":{"full-pcpus-only":"true"}'
+    ',"TopologyManagerScope":"pod","CPUManagerReconcilePeriod":5000000000,"MemoryManagerPolicy":'
+    '"None","CPUCFSQuotaPeriod":100000000,"TopologyManagerPolicy":"restricted",'
+    '"TopologyManagerPolicyOptions":null,"CgroupVersion":2}\n'
+    'I1127 04:52:14.702231     281 policy_static.go:206] "Reserved CPUs not available for '
+    'exclusive assignment" reservedSize=2 reserved="0,16"\n'
+)
+
+
+@pytest.fixture
+def up(fake: FakeNode) -> FakeNode:
+    """With a kubelet that runs, and no program to ask it with but a journal without lines."""
+    fake.process(
+        f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0",
+        "/system.slice/kubelet.service",
+        program="/usr/bin/kubelet",
+    )
+    fake.file(CONFIG_PATH, WRITTEN)
+    fake.file("/fake/bin/curl", "#!/bin/sh\nexit 22\n", 0o755)
+    journal(fake, "")
+    return fake
+
+
+def configz(fake: FakeNode, settings: dict[str, Any], only: str = "") -> None:
+    """The kubelet answers curl; where ``only`` is given, to the owner of that certificate."""
+    fake.file("/fake/answer", json.dumps({"kubeletconfig": settings}))
+    asked = f'case "$*" in *{only}*https://127.0.0.1:10250/configz) cat {fake.root}/fake/answer ;;'
+    fake.file("/fake/bin/curl", f"#!/bin/sh\n{asked} *) exit 22 ;; esac\n", 0o755)
+
+
+def journal(fake: FakeNode, text: str) -> None:
+    fake.file("/fake/log", text)
+    asked = f'case "$*" in *_PID=4242*) cat {fake.root}/fake/log ;; esac'
+    fake.file("/fake/bin/journalctl", f"#!/bin/sh\n{asked}\n", 0o755)
+
+
+def found(fake: FakeNode, **how: Any) -> Compared:
+    shell = fake.shell()
+    return compare(shell, gather(shell, root=str(fake.root)), **how)
+
+
+def differing(fake: FakeNode, **how: Any) -> list[tuple[str, str, str]]:
+    compared = found(fake, **how)
+    assert not compared.unread
+    return [(one.name, one.written, one.runs) for one in compared.differing]
+
+
+def test_a_kubelet_that_runs_as_written_differs_in_nothing(up: FakeNode) -> None:
+    """Whatever the form that each side writes a value in; memory decides no CPUs."""
+    configz(up, RUNS)
+    compared = found(up)
+    assert compared.differing == ()
+    assert compared.source == "/configz, on the node"
+    assert {one.name: one.runs for one in compared.settings} == {
+        "cpuManagerPolicy": "static",
+        "reservedSystemCPUs": "0,16",
+        "cpuManagerReconcilePeriod": "5s",
+        "topologyManagerPolicy": "restricted",
+        "topologyManagerScope": "pod",
+        "memoryManagerPolicy": "None",
+        "cpuManagerPolicyOptions full-pcpus-only": "true",
+        "kubeReserved cpu": "500m",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"cpuManagerPolicy": "none"}, ("cpuManagerPolicy", "static", "none")),
+        ({"cpuManagerPolicy": None}, ("cpuManagerPolicy", "static", "none")),
+        (
+            {"cpuManagerPolicyOptions": None},
+            ("cpuManagerPolicyOptions full-pcpus-only", "true", ""),
+        ),
+        (
+            {"cpuManagerPolicyOptions": {"full-pcpus-only": "false"}},
+            ("cpuManagerPolicyOptions full-pcpus-only", "true", "false"),
+        ),
+        ({"reservedSystemCPUs": "0"}, ("reservedSystemCPUs", "0,16", "0")),
+        ({"cpuManagerReconcilePeriod": "10s"}, ("cpuManagerReconcilePeriod", "5s", "10s")),
+        ({"topologyManagerPolicy": "none"}, ("topologyManagerPolicy", "restricted", "none")),
+        ({"topologyManagerScope": None}, ("topologyManagerScope", "pod", "container")),
+        (
+            {"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": "true"}},
+            ("topologyManagerPolicyOptions prefer-closest-numa-nodes", "", "true"),
+        ),
+        ({"memoryManagerPolicy": "Static"}, ("memoryManagerPolicy", "None", "Static")),
+        ({"kubeReserved": None}, ("kubeReserved cpu", "500m", "")),
+    ],
+)
+def test_each_setting_that_runs_otherwise_is_one_line(
+    up: FakeNode, change: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    configz(up, {name: value for name, value in (RUNS | change).items() if value is not None})
+    assert differing(up) == [expected]
+
+
+def test_what_only_an_owner_of_a_certificate_is_told_is_read(up: FakeNode) -> None:
+    """Of the node's own files; the key is named to curl, and read by nobody else."""
+    for end in ("crt", "key"):
+        up.file(f"/etc/kubernetes/pki/apiserver-kubelet-client.{end}", "")
+    configz(up, RUNS, only="apiserver-kubelet-client.crt*apiserver-kubelet-client.key")
+    assert found(up).source == "/configz, on the node"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('"CPUManagerPolicy":"static"', '"CPUManagerPolicy":"none"',
+         ("cpuManagerPolicy", "static", "none")),
+        ('{"full-pcpus-only":"true"}', "null",
+         ("cpuManagerPolicyOptions full-pcpus-only", "true", "")),
+        ('reserved="0,16"', 'reserved="0"', ("reservedSystemCPUs", "0,16", "0")),
+        (":5000000000,", ":10000000000,", ("cpuManagerReconcilePeriod", "5s", "10s")),
+        ('Scope":"pod"', 'Scope":"container"', ("topologyManagerScope", "pod", "container")),
+        ('"MemoryManagerPolicy":"None"', '"MemoryManagerPolicy":"Static"',
+         ("memoryManagerPolicy", "None", "Static")),
+    ],
+)  # fmt: skip
+def test_without_configz_the_journal_tells(
+    up: FakeNode, old: str, new: str, expected: tuple[str, str, str]
+) -> None:
+    """It tells no reservations by quantity, so these are no difference."""
+    journal(up, LOG)
+    assert (found(up).source, differing(up)) == ("the kubelet's journal", [])
+    journal(up, LOG.replace(old, new))
+    assert differing(up) == [expected]
+
+
+def test_a_journal_of_policy_none_says_nothing_of_reserved_cpus(up: FakeNode) -> None:
+    journal(up, LOG.splitlines(keepends=True)[0])
+    assert "reservedSystemCPUs" not in [one.name for one in found(up).settings]
+    assert differing(up) == []
+
+
+def test_a_file_that_was_changed_after_the_start_differs(up: FakeNode) -> None:
+    configz(up, RUNS)
+    up.file(CONFIG_PATH, WRITTEN.replace("restricted", "single-numa-node"))
+    assert differing(up) == [("topologyManagerPolicy", "single-numa-node", "restricted")]
+
+
+@pytest.mark.parametrize("answer", ["{}", "{", '{"kubeletconfig": 1}'])
+def test_an_answer_that_is_no_configuration_is_no_verdict(up: FakeNode, answer: str) -> None:
+    configz(up, RUNS)
+    up.file("/fake/answer", answer)
+    compared = found(up)
+    assert compared.settings == ()
+    assert compared.unread.startswith("/configz has no configuration: ")
+
+
+def test_a_node_that_tells_nothing_is_no_verdict(up: FakeNode) -> None:
+    compared = found(up)
+    assert (compared.settings, compared.differing) == ((), ())
+    assert "its journal has no line of its start" in compared.unread
+
+
+def test_the_api_server_is_asked_first(up: FakeNode) -> None:
+    """Where it declines, the node is asked; where that fails too, both are said."""
+    configz(up, RUNS | {"topologyManagerScope": "container"})
+    assert found(up, ask=lambda: {"kubeletconfig": RUNS}).source.endswith("the API server")
+    assert differing(up, ask=lambda: {"kubeletconfig": RUNS}) == []
+
+    def refuses() -> dict[str, Any]:
+        raise NodeUnreachable("https://a: cannot read: nodes/proxy is forbidden")
+
+    assert differing(up, ask=refuses) == [("topologyManagerScope", "pod", "container")]
+    up.file("/fake/bin/curl", "#!/bin/sh\nexit 22\n", 0o755)
+    unread = found(up, ask=refuses).unread
+    assert unread.startswith("https://a: cannot read: nodes/proxy is forbidden; the kubelet")
+
+
+def test_a_probe_ends_with_1_where_they_differ(
+    up: FakeNode, reachable: FakeNode, says: Says, tmp_path: Path
+) -> None:
+    """And with 0 where they do not, or where the node does not tell."""
+    status, out, _ = says("probe", "local:")
+    assert status == 0
+    assert "The configuration that runs is not known: the kubelet does not answer" in out
+    configz(up, RUNS)
+    assert says("probe", "local:")[0] == 0
+    configz(up, RUNS | {"cpuManagerPolicyOptions": {}})
+    status, out, _ = says("probe", "local:")
+    assert status == 1
+    (row,) = [line.split() for line in out.splitlines() if "full-pcpus-only" in line]
+    assert row == ["cpuManagerPolicyOptions", "full-pcpus-only", "true", "differs"]
+    (node,) = json.loads(says("probe", "local:", "--json")[1])
+    assert node["configuration"]["same"] is False
+    assert node["round trips"] == 3
+
+
+def test_a_probe_takes_what_the_node_was_meant_to_run(
+    up: FakeNode, reachable: FakeNode, says: Says, tmp_path: Path
+) -> None:
+    """What was left out before the node was made is written nowhere on it."""
+    configz(up, RUNS)
+    meant = tmp_path / "meant.yaml"
+    meant.write_text("cpuManagerPolicyOptions: {distribute-cpus-across-numa: 'true'}\n")
+    status, out, _ = says("probe", "local:", "--meant", str(meant))
+    assert (status, "distribute-cpus-across-numa" in out) == (1, True)
+    meant.write_text("- a\n")
+    status, _, err = says("probe", "local:", "--meant", str(meant))
+    assert (status, "not one KubeletConfiguration" in err) == (2, True)
