@@ -294,6 +294,7 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:pinproof:result-stream:{SCHEMA}",
         "title": f"A line of a result stream of pinproof, schema {SCHEMA}",
+        "description": "A run as it was: header, tables and results, a JSON value a line, footer.",
         "anyOf": list(found),
         "$defs": parts,
     }

@@ -121,7 +121,7 @@ def check(
     refused = False
     for folder in folders:
         try:
-            row = _checked(folder)
+            row = row_of(folder)
         except SubmissionError as error:
             refused = True
             note(f"pinproof: {folder}: {line(str(error))}")
@@ -145,14 +145,14 @@ def show_table(
     found: list[Row] = []
     for place in places:
         try:
-            found.append(_checked(place, folder))
+            found.append(row_of(place, folder))
         except SubmissionError as error:
             note(f"pinproof: {place}: {line(str(error))}")
             raise typer.Exit(int(ExitStatus.NOT_CONFORMANT)) from error
     typer.echo(table(found), nl=False)
 
 
-def _checked(folder: Path, above: Path | None = None) -> Row:
+def row_of(folder: Path, above: Path | None = None) -> Row:
     """The submission in this folder. Raises :class:`SubmissionError`."""
     files = contents(folder, FILES)
     for name in REQUIRED:

@@ -104,7 +104,7 @@ def _select(name: str, label: str, values: Iterable[str]) -> Iterator[str]:
 def _box(option: str) -> str:
     name = escape(option)
     box = f'<input type="checkbox" value="{name}"> <code>{name}</code>'
-    return f'<label style="display: inline-block; margin-right: 1em">{box}</label>'
+    return f"<label>{box}</label>"
 
 
 def _list(defects: Iterable[tuple[int, Defect]], ordinary: str) -> Iterator[str]:

@@ -22,7 +22,9 @@ from differential.site import (
     options,
     schemas,
     statuses,
+    submissions,
 )
+from differential.site import shelves as shelves_of
 from differential.site.machines import index, machine_files
 from differential.site.scenarios import scenario_files
 from pinproof.playground.build import build
@@ -37,8 +39,23 @@ _OF_THE_CODE: Final = (
     ("Named behaviours", behaviours.PATH),
     ("Policy options", options.PATH),
 )
+#: Lists that are made of the recordings and of what was submitted.
+_LISTS: Final = (
+    ("Atlas", "atlas/index.md"),
+    ("Defects", "defects/index.md"),
+    ("Will this hit me?", "will-this-hit-me/index.md"),
+    ("Machines", "machines/index.md"),
+    ("Submissions", f"{submissions.FOLDER}/index.md"),
+)
 _OF_PLAYGROUND: Final = "how-to/playground.md"
-_SHELVES: Final = ("tutorials", "how-to", "reference", "explanation", "facts", "tables")
+_STYLE: Final = Path(__file__).with_name("style.css")
+#: A fence whose first line names a file, or says how a test runs it.
+_FENCE: Final = re.compile(r"^( *```\w+) (\S+)$", re.MULTILINE)
+_HOME: Final = "README.md"
+_LEAD: Final = (
+    "pinproof checks that a Kubernetes node pins CPUs as it promises. It judges the model of each "
+    "release, unmodified kubelets on machines that you need not have, and real nodes."
+)
 _PREFORMATTED: Final = re.compile(r"(<pre.*?</pre>)", re.DOTALL)
 _INDENTATION: Final = re.compile(r"\n\s+")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]*)\)")
@@ -46,20 +63,17 @@ _LINK: Final = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]*)\)")
 
 def nav(docs: Path) -> list[Any]:
     """The menu: each shelf with its pages, and the lists of what is generated."""
-    shelves = {
-        shelf: [f"{shelf}/{one.name}" for one in sorted((docs / shelf).glob("*.md"))]
-        for shelf in _SHELVES
-    }
-    written: list[Any] = shelves["reference"]
-    written += [{title: place} for title, place in _OF_THE_CODE]
     design = [f"{name}.md" for name in ("architecture", "decisions", "glossary", "style")]
-    made = [{"Atlas": "atlas/index.md"}, {"Defects": "defects/index.md"}]
-    made += [{"Will this hit me?": "will-this-hit-me/index.md"}, {"Machines": "machines/index.md"}]
-    return [{"Start": "README.md"}, *made, *_named(shelves), {"Design": design}]
+    made = [{title: place} for title, place in _LISTS]
+    shelves = [{shelf.capitalize(): _on(shelf, docs)} for shelf in shelves_of.SAYS]
+    return [{"Start": "README.md"}, *made, *shelves, {"Design": design}]
 
 
-def _named(shelves: dict[str, list[str]]) -> Iterator[dict[str, list[str]]]:
-    yield from ({shelf.capitalize(): pages} for shelf, pages in shelves.items())
+def _on(shelf: str, docs: Path) -> list[Any]:
+    first = [] if (docs / shelf / "README.md").exists() else [f"{shelf}/index.md"]
+    more = _OF_THE_CODE if shelf == "reference" else ()
+    pages = shelves_of.pages_of(docs, shelf)
+    return [*first, *pages, *({title: place} for title, place in more)]
 
 
 def generated() -> Iterator[tuple[str, str]]:
@@ -79,10 +93,20 @@ def generated() -> Iterator[tuple[str, str]]:
     catches = catching.known()
     for scenario in catalogue():
         yield from scenario_files(scenario, atlas.row(scenario, counts), catches)
-    names = topologies.names()
-    yield "machines/index.md", index(names)
-    for name in names:
-        yield from machine_files(topologies.machine(name))
+    machines = [topologies.machine(name) for name in topologies.names()]
+    yield "machines/index.md", index(machines)
+    for machine in machines:
+        yield from machine_files(machine)
+    yield from submissions.submission_files()
+    yield "pinproof.css", _STYLE.read_text(encoding="utf-8")
+
+
+def first_pages(docs: Path) -> Iterator[tuple[str, str]]:
+    """Path and text of the first page of each shelf that has none in docs/."""
+    for shelf in shelves_of.SAYS:
+        if not (docs / shelf / "README.md").exists():
+            made = _OF_THE_CODE if shelf == "reference" else ()
+            yield f"{shelf}/index.md", shelves_of.first_page(docs, shelf, made)
 
 
 def without_links_to_the_repository(text: str, page: str) -> str:
@@ -111,28 +135,43 @@ def on_files(files: Any, *, config: Any) -> Any:
         build(_playground(config))
     except NotBuilt as error:
         print(f"NOT BUILT: the site has no playground: {error}", file=sys.stderr)
-    for path, text in generated():
+    for path, text in [*generated(), *first_pages(Path(config["docs_dir"]))]:
         files.append(File.generated(config, path, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """The page without links that would lead nowhere; that of the playground leads to it."""
-    text = without_links_to_the_repository(markdown, page.file.src_uri)
-    if page.file.src_uri == "README.md":
-        text += "\n".join(["", *made()])
-    if page.file.src_uri == _OF_PLAYGROUND and (_playground(config) / "index.html").exists():
+    """The page without links that would lead nowhere; the first page leads to what is generated,
+    and that of the playground to the playground."""
+    place = page.file.src_uri
+    text = with_titles(without_links_to_the_repository(markdown, place))
+    has_playground = (_playground(config) / "index.html").exists()
+    if place == _HOME:
+        text = text.replace("# Documentation\n", "\n".join(home(has_playground)), 1)
+    if place == _OF_PLAYGROUND and has_playground:
         text += '\n<p><a href="../../playground/">Open the playground</a></p>\n'
     return text
 
 
-def made() -> Iterator[str]:
-    """For the first page: what the site has beside docs/."""
-    pages = [("Atlas", "atlas/index.md"), ("Defects", "defects/index.md")]
-    pages += [("Will this hit me?", "will-this-hit-me/index.md"), ("Machines", "machines/index.md")]
-    yield "## Made of the code and of recordings"
+def with_titles(markdown: str) -> str:
+    """Fences as the site's Markdown has them: a file's name is the title of its block."""
+    return _FENCE.sub(
+        lambda found: f'{found[1]} title="{found[2]}"' if "." in found[2] else found[1], markdown
+    )
+
+
+def home(has_playground: bool) -> Iterator[str]:
+    """The beginning of the first page: what the site has beside docs/."""
+    yield "# pinproof"
     yield ""
-    yield from (f"- [{title}]({place})" for title, place in [*pages, *_OF_THE_CODE])
+    yield _LEAD
+    yield ""
+    if has_playground:
+        yield '- <a href="playground/">Playground</a>: the model in the browser, step by step'
+    yield from (f"- [{title}]({place})" for title, place in [*_LISTS, *_OF_THE_CODE])
+    yield ""
+    yield "## Documentation"
+    yield ""
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:

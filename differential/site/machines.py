@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from conformance.discovered import topology_of
 from conformance.recording import recorded_releases, shipped
+from differential.site.table import table
 from pinproof.picture import Picture
 from reference import NEWEST, DiscoveryError
 from topologies import Machine
@@ -22,6 +23,8 @@ def machine_files(machine: Machine) -> Iterator[tuple[str, str]]:
         yield f"machines/{machine.name}.svg", Picture.of(machine, topology, {}, NEWEST).svg()
     lines = [
         f"# {machine.name}",
+        "",
+        "One of the [machines of the catalogue](index.md).",
         "",
         drawn,
         "",
@@ -43,7 +46,8 @@ def _recorded(machine: Machine) -> Iterator[tuple[str, int]]:
         yield release, sum(digest == machine.digest for _, digest in cases)
 
 
-def index(names: list[str]) -> str:
+def index(machines: Iterable[Machine]) -> str:
     """The list of the machines' pages."""
-    lines = ["# Machines of the catalogue", "", *(f"- [{name}]({name}.md)" for name in names)]
+    rows = [(f"[{one.name}]({one.name}.md)", one.source or "not said") for one in machines]
+    lines = ["# Machines of the catalogue", "", *table(("machine", "source"), rows)]
     return "\n".join(lines) + "\n"

@@ -88,7 +88,7 @@ def _page(
     lines = [
         f"# {scenario.title}",
         "",
-        f"`{scenario.id}` · {scenario.level.value} · {span}",
+        f"`{scenario.id}` · {scenario.level.value} · {span} · [atlas](../../atlas/index.md)",
         "",
         scenario.promise,
         "",

@@ -44,11 +44,8 @@ def pages() -> dict[str, str]:
     schemas = shipped()
     lines = ["# JSON Schemas", ""]
     lines += table(
-        ("schema", "file", "what it describes"),
-        [
-            (f"[{one['title']}]({name_of(path)}.md)", f"`{path}`", one.get("description", ""))
-            for path, one in schemas.items()
-        ],
+        ("schema", "what it describes"),
+        [(f"[{one['title']}]({name_of(path)}.md)", _plain(one)) for path, one in schemas.items()],
     )
     made = {f"{FOLDER}/index.md": "\n".join([*lines, ""])}
     made.update((f"{FOLDER}/{name_of(path)}.md", page(path, one)) for path, one in schemas.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +17,11 @@ from conformance.catalogue import catalogue, find
 from conformance.scenario import Scenario
 from differential.kill_exceptions import NEVER_FAILED
 from differential.named_faults.faults import known_faults
-from differential.site import asking, atlas, catching, defects, hook, recording
+from differential.site import asking, atlas, catching, defects, hook, recording, shelves
 from differential.site.machines import machine_files
 from differential.site.scenarios import scenario_files
+from differential.site.submissions import submission_files
+from reports.submission.folder import SubmissionError
 from tests.cli.running import python
 from tests.support.browser import Browser
 
@@ -132,6 +135,47 @@ def test_a_page_loses_indentation_and_keeps_that_of_commands() -> None:
     page = "<p>\n    a\n\n  b</p><pre><code>x:\n    y\n</code></pre>\n   <p>c"
     kept = "<p>\na\nb</p><pre><code>x:\n    y\n</code></pre>\n<p>c"
     assert hook.without_indentation(page) == kept
+
+
+def test_a_fence_that_names_a_file_has_it_as_its_title() -> None:
+    """The site's Markdown would show the whole block as text."""
+    text = "```yaml kubelet.yaml\na: 1\n```\n\n```sh background\nx\n```\n\n```sh\ny\n```\n"
+    assert hook.with_titles(text) == (
+        '```yaml title="kubelet.yaml"\na: 1\n```\n\n```sh\nx\n```\n\n```sh\ny\n```\n'
+    )
+
+
+def test_each_shelf_begins_with_a_list_of_its_pages() -> None:
+    docs, made = ROOT / "docs", dict(hook.first_pages(ROOT / "docs"))
+    menu = repr(hook.nav(docs))
+    for shelf in shelves.SAYS:
+        first = made.get(f"{shelf}/index.md", "")
+        listed = [one for one in (docs / shelf).glob("*.md") if f"]({one.name})" in first]
+        assert listed == [*(docs / shelf).glob("*.md")] or (docs / shelf / "README.md").exists()
+        assert f"'{shelf}/{'index' if first else 'README'}.md'" in menu
+    assert "`pinproof advise` takes a release, the settings" in made["how-to/index.md"]
+    assert "(named-behaviours.md)" in made["reference/index.md"]
+
+
+def test_every_submission_is_in_the_table_and_has_a_page_with_its_files() -> None:
+    files = dict(submission_files())
+    places = [one.relative_to(ROOT) for one in (ROOT / "submissions").glob("v*/*")]
+    assert len(places) > 0
+    for place in places:
+        assert f"({place.relative_to('submissions')}/index.md)" in files["submissions/index.md"]
+        page = files[f"{place}/index.md"]
+        assert (ROOT / place / "README.md").read_text(encoding="utf-8") in page
+        kept = (ROOT / place / "certificate.json").read_text(encoding="utf-8")
+        assert "[certificate.json](certificate.json)" in page
+        assert files[f"{place}/certificate.json"] == kept
+
+
+def test_a_submission_that_was_changed_stops_the_site(tmp_path: Path) -> None:
+    copy = shutil.copytree(ROOT / "submissions", tmp_path / "submissions")
+    (certificate,) = copy.glob("*/*/certificate.json")
+    certificate.write_text(certificate.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    with pytest.raises(SubmissionError, match=r"submission\.json:\d+: the digest of certificate"):
+        list(submission_files(copy))
 
 
 def test_every_page_of_docs_is_in_the_menu() -> None:

@@ -159,7 +159,7 @@ def test_an_option_is_not_known_before_the_first_release_of_its_row() -> None:
 
 
 def test_every_page_of_the_code_is_in_the_menu_and_on_the_first_page() -> None:
-    menu, first = repr(hook.nav(ROOT / "docs")), "\n".join(hook.made())
+    menu, first = repr(hook.nav(ROOT / "docs")), "\n".join(hook.home(has_playground=False))
     for place in (statuses.PATH, options.PATH, behaviours.PATH, "reference/commands/index.md"):
         assert place in menu
         assert f"({place})" in first

@@ -80,6 +80,10 @@ def _lab() -> bool:
     return bool(os.environ.get("PINPROOF_LAB"))
 
 
+def _site() -> bool:
+    return bool(os.environ.get("PINPROOF_SITE"))
+
+
 def _booted() -> bool:
     return _lab() or bool(os.environ.get("PINPROOF_LAB_NODE"))
 
@@ -107,6 +111,7 @@ PARTS: Final[Mapping[str, Part]] = {
     ),
     "board": Part("QEMU of another architecture", command="apt-cache search qemu-system"),
     "booted node": Part("a booted lab node", command="PINPROOF_LAB=1 tox -e hil", there=_booted),
+    "built site": Part("the built site", command="tox -e docs", there=_site),
     "cgroups": Part("a cgroup of its own", command="run the tests as root, on cgroup v2"),
     "cosign": Part("cosign", command="install cosign 3", there=lambda: which("cosign") is not None),
     "driver": Part("a driver of the kubelet's code", command="pinproof build driver 1.36"),
