@@ -210,7 +210,7 @@ def _ephemeral(draft: Draft) -> bool:
 
 def _none_for_a_while(draft: Draft) -> bool:
     config = draft.task.config
-    none = Configure(replace(config, policy="none"))
+    none = Configure(replace(config, policy="none", policy_options={}))
     first = draft.take(Stop(), none, RemoveState(), Start())
     draft.take(AskAllocatable())
     return first and draft.restart(Configure(config), RemoveState())
@@ -237,7 +237,8 @@ def _wrong_options(draft: Draft) -> bool:
     closed = {**config.feature_gates, "CPUManagerPolicyAlphaOptions": False}
     for one in alpha[:1]:
         wrong.append(replace(config, policy_options={one: "true"}, feature_gates=closed))
-    return _refused(draft, *wrong, replace(config, policy="statik"))
+    none = replace(config, policy="none", policy_options={"full-pcpus-only": "true"})
+    return _refused(draft, *wrong, none, replace(config, policy="statik"))
 
 
 def _wrong_alignment(draft: Draft) -> bool:
