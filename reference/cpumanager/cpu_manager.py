@@ -262,10 +262,14 @@ class CPUManager:
     def remove_container(self, uid: str, container: str) -> None:
         """``RemoveContainer``: forget a container and take its CPUs back."""
         before, held = self.state.default, self.state.get(uid, container)
+        whole = self.state.pod_entries.get(uid)
         self.policy.remove_container(self.state, uid, container)
-        freed = self.state.default - before
-        if held is not None and held & before:  # another container has had them, too
-            freed |= (held & before) - assigned({uid: self.state.entries.get(uid, {})})
+        if whole is not None:
+            freed = CPUSet() if uid in self.state.pod_entries else whole
+        else:
+            freed = self.state.default - before
+            if held is not None and held & before:  # another container has had them, too
+                freed |= (held & before) - assigned({uid: self.state.entries.get(uid, {})})
         self.metrics = self.metrics.returned(len(freed))
         if held is not None and uid not in self.state.pod_entries:
             self._count_by_numa(assigned(self.state.entries) - freed)

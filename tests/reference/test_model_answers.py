@@ -142,6 +142,20 @@ def test_reserved_cpus_that_a_pod_gets_as_a_whole_are_counted_as_taken() -> None
     assert counts(node)[EXCLUSIVE] == 2
 
 
+def test_cpus_of_a_pod_as_a_whole_are_counted_as_returned_once() -> None:
+    """Its container is given CPU 6, which is not of the pod's: that CPU is not counted
+    (``RemoveContainer`` counts the pod's CPUs; seen on 1.37.0)."""
+    config = replace(
+        MANAGED, reserved_system_cpus=CPUSet([0, 4]), topology_manager_policy="single-numa-node"
+    )
+    whole = replace(guaranteed("a", 2), resources=PodResources("4", "4", "1Gi", "1Gi"))
+    node = booted(Apply(whole), config=config, machine="1s-1n-4c-smt2-off7")
+    assert node.view().assignments["a"]["c"] == CPUSet([2, 6])
+    assert node.view().shared_pool == CPUSet([0, 4, 6])
+    do(node, Delete("a"))
+    assert counts(node)[EXCLUSIVE] == 0
+
+
 def test_cpus_that_two_containers_hold_are_counted_as_returned_twice() -> None:
     """On a hybrid machine a container is given CPUs of another one: the gauge goes back to 0
     (``updateMetricsOnRelease``; seen on 1.36.4 and 1.37.0)."""
