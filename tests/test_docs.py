@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 import shlex
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 from conformance.kubelets import builder
 from tests.cli.running import Done, python
 from tests.support import lacking
+from tests.support.transcripts import Block, anchor, blocks, commands, matches
 
 ROOT: Final = Path(__file__).parents[1]
 FACTS: Final = ROOT / "docs" / "facts"
@@ -25,46 +25,31 @@ PAGES: Final = [
 ]
 
 
-def _blocks() -> Iterator[tuple[str, str]]:
-    """Page, by its path in the repository, and text of each console block."""
+def _blocks() -> Iterator[tuple[str, Block]]:
+    """Page, by its path in the repository, and each of its console blocks. A tutorial is typed as
+    a whole (tests/test_tutorials.py)."""
     for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for block in re.findall(r"^```console\n(\$ .*?)^```", text, re.MULTILINE | re.DOTALL):
-            yield str(page.relative_to(ROOT)), block
-
-
-def _files(page: str) -> Iterator[tuple[str, str]]:
-    """Name and text of each file that a page shows: blocks as ``yaml pods.yaml``."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    yield from re.findall(r"^```(?:yaml|json) (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-def _commands(block: str) -> Iterator[tuple[str, str]]:
-    """Each command of a block and its output."""
-    for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        command, _, output = piece.partition("\n")
-        yield command, output
-
-
-def _trimmed(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
+        if page.parent.name != "tutorials":
+            for block in blocks(page):
+                if block.language == "console" and block.text.startswith("$ "):
+                    yield str(page.relative_to(ROOT)), block
 
 
 @pytest.mark.parametrize(("page", "block"), list(_blocks()))
-def test_a_transcript_is_true(page: str, block: str, tmp_path: Path) -> None:
+def test_a_transcript_is_true(page: str, block: Block, tmp_path: Path) -> None:
     """The commands of a block run one after the other in one folder, beside the files that the
     page shows; ``...`` stands for what differs from run to run."""
-    if "kubelet:1.36" in block:
+    if "kubelet:1.36" in block.text:
         if not any(one.version.startswith("1.36.") for one in builder.cached()):
-            lacking.skip("kubelet", f"{page}: {block}")
+            lacking.skip("kubelet", f"{page}: {block.text}")
         lacking.need("sandbox")
-    for name, text in _files(page):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    for command, expected in _commands(block):
-        done = _run(command, tmp_path)
-        seen = _trimmed(done.stdout)
-        matches = doctest.OutputChecker().check_output(_trimmed(expected), seen, doctest.ELLIPSIS)
-        assert matches, f"{page}: {command}\n{seen}{done.stderr}"
+    for one in blocks(ROOT / page):
+        if one.name and one.language in ("yaml", "json"):
+            (tmp_path / one.name).write_text(one.text, encoding="utf-8")
+    for command in commands(block):
+        done = _run(command.words, tmp_path)
+        where = f"{page}:{command.line}: {command.words}"
+        assert matches(command.output, done.stdout), f"{where}\n{done.stdout}{done.stderr}"
 
 
 def _run(command: str, folder: Path) -> Done:
@@ -84,7 +69,7 @@ def test_there_are_transcripts() -> None:
 def _anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+    return {anchor(text) for text in headings}
 
 
 def _dead_links(page: Path) -> Iterator[str]:

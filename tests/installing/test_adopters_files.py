@@ -109,13 +109,16 @@ def test_the_first_steps_are_readmes_blocks(tmp_path: Path) -> None:
     """With stand-ins: uv and pip install this checkout, and a whole run ends."""
     lacking.need("bash")
     checkout, programs, home = (tmp_path / name for name in ("checkout", "programs", "home"))
-    for folder in (checkout / ".ci", programs, home / "uv" / "bin"):
+    support = checkout / "tests" / "support"
+    for folder in (checkout / ".ci", support, programs, home / "uv" / "bin"):
         folder.mkdir(parents=True)
     shutil.copy(ROOT / "README.md", checkout)
     shutil.copy(ROOT / ".ci" / "first-steps", checkout / ".ci")
+    for name in ("transcripts.py", "typed_pages.py"):
+        shutil.copy(ROOT / "tests" / "support" / name, support)
     calls = tmp_path / "calls"
     made = "mkdir -p out; for one in result.jsonl junit.xml report.html; do echo 1 >out/$one; done"
-    # python3 -m venv brings what it is asked for; python3 - reads README.
+    # python3 -m venv brings what it is asked for; another python3 -m types README.
     venv = (
         f'if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp {programs}/pip "$3/bin/"; '
         f'echo : >"$3/bin/activate"; else exec {sys.executable} "$@"; fi'

@@ -1,0 +1,41 @@
+"""The tutorials are typed from their first command to their last: one here, and all by .ci/run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.typed_pages import go_through
+
+ROOT: Final = Path(__file__).parents[1]
+SHELF: Final = ROOT / "docs" / "tutorials"
+#: tests/kubelet/test_fleet_tutorial.py types it: it needs kubectl and etcd.
+_ELSEWHERE: Final = "scheduler-tutorial.md"
+_INSTALLS: Final = "pip install -q '.[hil,kubelet]'"
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``pinproof`` is that of this environment."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+
+
+def _without_installation(page: Path, folder: Path) -> Path:
+    """A copy of a page."""
+    text = page.read_text(encoding="utf-8")
+    assert text.count(_INSTALLS) == 1
+    copy = folder / page.name
+    lines = [line for line in text.splitlines(True) if _INSTALLS not in line]
+    copy.write_text("".join(lines), encoding="utf-8")
+    return copy
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_operators_page_is_true(tmp_path: Path) -> None:
+    """It needs neither kubelet nor node."""
+    page = _without_installation(SHELF / "operator.md", tmp_path)
+    assert go_through(page, "", tmp_path, 300) >= 10
