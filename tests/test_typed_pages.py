@@ -81,8 +81,9 @@ def test_a_block_of_a_shell_script_is_typed(typed: Callable[..., Done]) -> None:
 
 def test_files_are_written_where_the_shell_is(typed: Callable[..., Done]) -> None:
     text = "it's `one`\n  $HOME\n"
-    page = console("$ mkdir -p a && cd a\n") + f"\n```yaml b/c.yaml\n{text}```\n\n"
-    assert typed(page + console(f"$ cat ../a/b/c.yaml\n{text}")).returncode == 0
+    for language in ("yaml", "sh"):
+        page = console("$ mkdir -p a && cd a\n") + f"\n```{language} b/c\n{text}```\n\n"
+        assert typed(page + console(f"$ cat ../a/b/c\n{text}")).returncode == 0
 
 
 def test_what_is_not_typed_is_said(typed: Callable[..., Done]) -> None:

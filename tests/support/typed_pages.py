@@ -117,7 +117,9 @@ class Shell:
 
 
 def _typed(page: str, block: Block) -> Iterator[tuple[Command, bool]]:
-    """The commands of a block, each with whether its output is compared."""
+    """The commands of a block, each with whether its output is compared; a file has none."""
+    if block.name:
+        return
     if block.language == "sh":
         yield Command(block.line, block.text.rstrip("\n"), ""), False
     elif block.language == "console":
