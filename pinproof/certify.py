@@ -33,7 +33,7 @@ from hil.shell import NodeUsageError
 from hil.transport import connected
 from hil.transport import nodes as addresses
 from hil.transport.inventory import HOST, LOCAL
-from pinproof import certifiable, password, pytest_arguments
+from pinproof import certifiable, password, pytest_arguments, quiet
 from pinproof.dry_run import dry_run as show_commands
 from pinproof.output import note, prepare_folder
 from pinproof.parallel import Job, run_each
@@ -54,7 +54,6 @@ from pinproof.run_progress import Unannounced
 from pinproof.signing import comment_of, cosign_signature, sign, sign_with_cosign, ssh_signature
 from pinproof.subjects import node_options, opened
 from reports.certificate import CertificateError, Findings, Statement, encode, html, make, read
-from reports.certificate.document import Noise
 from reports.files import write_atomically
 from reports.text import line
 
@@ -83,7 +82,19 @@ class Asked:
         "everything on nodes of the lab.",
     )
     image: str = option("", "An image with a POSIX shell that is on the nodes.")
-    noise: bool = option(False, "Measure scheduling noise as well; it is never judged.", "--noise")
+    noise: bool = option(
+        False,
+        "Measure as well what comes to exclusive CPUs: scheduling noise, tasks of others, "
+        "interrupts. It is judged only where the node or --max-latency promises something.",
+        "--noise",
+    )
+    max_latency: float = option(
+        0.0,
+        "With --noise: the longest time in which a container on exclusive CPUs may be kept from "
+        "running.",
+        metavar="MICROSECONDS",
+        min=0.0,
+    )
     upgrade_to: str = option(
         "",
         "After the scenarios, upgrade the node to this kubelet, a release or a binary, take it "
@@ -165,6 +176,8 @@ def certify(context: typer.Context, asked: Asked) -> None:
     """
     if asked.max_risk:
         risk_named(asked.max_risk)
+    if asked.max_latency and not asked.noise:
+        raise SubjectUsageError("--max-latency needs --noise: nothing is measured without it")
     places, extra = _parted(asked.nodes, context.args)
     if extra:
         parsed(extra, [name for parameter in context.command.params for name in parameter.opts])
@@ -377,21 +390,7 @@ def _of_node(target: _Target, wishes: _Wishes) -> Findings:
             measured = measure(subject, subject.machines[0])
         finally:
             subject.close()
-    latency = f"{measured.latency:.2f} s, its period is {measured.period:g} s"
-    return dataclasses.replace(
-        found,
-        facts={**found.facts, "reconcile latency": latency},
-        noise=[
-            Noise(
-                name=line(one.name),
-                cpus=line(one.cpus),
-                gap=one.gap,
-                involuntary=one.involuntary,
-                seconds=one.seconds,
-            )
-            for one in measured.noise
-        ],
-    )
+    return quiet.added(found, measured, wishes.asked.max_latency)
 
 
 def _write(statement: Statement, folder: Path, wishes: _Wishes) -> None:

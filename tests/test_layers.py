@@ -79,7 +79,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "lab": "shell transport",
         "pods": "answers apiserver changes inspection observation shell transport",
         "session": "distributions inspection lab observation pods safety shell transport",
-        "isolation": "observation session shell",
+        "isolation": "answers observation session shell",
         "abilities": "distributions inspection observation safety",
         "subject": (
             "abilities distributions inspection lab observation pods safety session shell transport"

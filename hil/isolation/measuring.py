@@ -13,14 +13,22 @@ from typing import Final, NoReturn, Protocol
 import topologies
 from conformance.discovered import first_core, topology_of
 from conformance.subject import SubjectInfo
-from hil.isolation import latency
+from hil.isolation import judging, latency
+from hil.isolation.disturbance import Disturbance, mask_of, read_disturbance
+from hil.isolation.disturbance import script as watch
+from hil.isolation.judging import IRQ_ANNOTATION, Held
 from hil.isolation.noise import Measured, NotMeasured, read_noise, script
 from hil.session.node import RealNode
-from reference.steps import Apply, Container, KubeletConfig, Pod, Start
+from reference import CPUSet
+from reference.steps import Apply, Container, Delete, KubeletConfig, Pod, Start
 from reference.view import Phase, View
 from topologies import Machine
 
 _MEMORY: Final = "64Mi"
+_EXCLUSIVE: Final = "exclusive"
+_SHARED: Final = "noise-shared"
+_PINNED: Final = "noise-exclusive"
+_AGAIN: Final = "noise-again"
 
 
 class OnNodes(Protocol):
@@ -39,11 +47,31 @@ class OnNodes(Protocol):
 @dataclass(frozen=True, slots=True)
 class Measurements:
     """``latency`` and ``period`` are in seconds: how long a shared container kept CPUs that were
-    given away, and the kubelet's reconcile period. ``noise`` is by thread."""
+    given away, and the kubelet's reconcile period. ``noise`` is by thread; ``disturbance`` is of
+    the exclusive CPU. ``churn`` is what interrupts may do while pods come and go, where the runtime
+    promises something of that."""
 
     latency: float
     period: float
     noise: tuple[Measured, ...]
+    disturbance: Disturbance
+    isolated: CPUSet
+    churn: tuple[Held, ...] = ()
+
+    def judged(self, most: float) -> list[judging.Judged]:
+        """What was promised, and whether it was so; ``most`` is a bound for the longest gap on
+        exclusive CPUs, in microseconds, 0 for none."""
+        pinned = [one for one in self.noise if one.name == _EXCLUSIVE]
+        return [
+            *(judging.latency(pinned, most) if most else []),
+            *filter(
+                None,
+                (
+                    judging.tasks(self.disturbance, self.isolated),
+                    judging.interrupts(self.churn, self.disturbance.promised),
+                ),
+            ),
+        ]
 
 
 def measure(subject: OnNodes, machine: Machine) -> Measurements:
@@ -60,23 +88,62 @@ def measure(subject: OnNodes, machine: Machine) -> Measurements:
         node.do(Apply(shared))
         node.settle(_runs(shared.name))
         (sharing,) = node.containers() or _none()
+        before = _default(node)
         written = node.apply_and_run(pinned, latency.script(node.session.places, sharing))
         node.settle(_runs(pinned.name))
         containers = node.containers()
         noise = read_noise(node.run(script(containers)), [one.name for one in containers])
-        period = node.session.reconcile_period
-        return Measurements(latency.read_latency(written), period, tuple(noise))
+        own = next(one for one in containers if one.name == _EXCLUSIVE)
+        facts = node.session.facts
+        found = read_disturbance(
+            node.run(watch(node.session.places, own, facts.online)), own.effective
+        )
+        return Measurements(
+            latency.read_latency(written),
+            node.session.reconcile_period,
+            tuple(noise),
+            found,
+            facts.isolated,
+            _churn(node, before, found) if found.promised else (),
+        )
+
+
+def _churn(node: RealNode, before: CPUSet, found: Disturbance) -> tuple[Held, ...]:
+    """The pod that is there goes, another comes and goes: CRI-O has given CPUs of a pod back after
+    the next one had them (https://github.com/cri-o/cri-o/issues/9227)."""
+    none = CPUSet()
+    seen = [Held(none, before), Held(found.cpus, found.default)]
+    node.do(Delete(_PINNED))
+    node.settle(_gone(_PINNED))
+    seen.append(Held(none, _default(node)))
+    node.do(Apply(_pods(_AGAIN)[0]))
+    node.settle(_runs(_AGAIN))
+    own = next(one for one in node.containers() if one.name == _EXCLUSIVE)
+    seen.append(Held(own.effective, _default(node)))
+    node.do(Delete(_AGAIN))
+    node.settle(_gone(_AGAIN))
+    return (*seen, Held(none, _default(node)))
+
+
+def _default(node: RealNode) -> CPUSet:
+    return mask_of(node.run("cat /proc/irq/default_smp_affinity").strip())
 
 
 def _none() -> NoReturn:
     raise NotMeasured("no container of this run is running")
 
 
-def _pods() -> tuple[Pod, Pod]:
+def _pods(name: str = _PINNED) -> tuple[Pod, Pod]:
     whole = Container(
-        "exclusive", cpu_request="1", cpu_limit="1", memory_request=_MEMORY, memory_limit=_MEMORY
+        _EXCLUSIVE, cpu_request="1", cpu_limit="1", memory_request=_MEMORY, memory_limit=_MEMORY
     )
-    return Pod("noise-exclusive", (whole,)), Pod("noise-shared", (Container("shared"),))
+    # A runtime that does not know the annotation passes over it.
+    pinned = Pod(name, (whole,), annotations=((IRQ_ANNOTATION, "disable"),))
+    return pinned, Pod(_SHARED, (Container("shared"),))
+
+
+def _gone(name: str) -> Callable[[View], bool]:
+    return lambda view: name not in view.pods
 
 
 def _runs(name: str) -> Callable[[View], bool]:

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from conformance.kubelets.manifests import pod_spec
+from conformance.kubelets.manifests import marks, pod_spec
 from hil.apiserver.space import LABELS, LONGEST
 from hil.observation.places import OURS
 from reference.steps import Container, Kind, Pod
@@ -59,7 +59,7 @@ def manifest(
     and whatever taints it has; the API server then gives a uid of its own."""
     spec = pod_spec(pod, lambda container: _program(container, image))
     name = f"{OURS}{pod.name}"
-    metadata: dict[str, Any] = {"name": name, "namespace": namespace}
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace, **marks(pod)}
     if node_name:
         spec |= {
             "nodeName": node_name,
@@ -70,7 +70,7 @@ def manifest(
             "enableServiceLinks": False,
             "tolerations": [{"operator": "Exists"}],
         }
-        metadata["labels"] = dict(LABELS)
+        metadata["labels"] = {**dict(pod.labels), **LABELS}
     else:
         # A kubelet lets a static pod wait for 10 to 15 s where one of its name is not quite gone
         # (``allowStaticPodStart``, ``pkg/kubelet/pod_workers.go``, 1.22 on).

@@ -95,6 +95,10 @@ def checks(statement: Statement, here: Here, stream: Path | None = None) -> Iter
         yield from _against(facts, stream)
     if facts.upgrade:
         yield Check("the upgrade", Answer.UNCHECKED, "no result stream shows it: make it again")
+    if facts.noise:
+        yield Check(
+            "scheduling noise", Answer.UNCHECKED, "no result stream shows it: measure again"
+        )
     for what, needed in _OUT_OF_REACH.items():
         yield Check(what, Answer.UNCHECKED, needed)
 
@@ -136,7 +140,11 @@ def _disagreement(statement: Statement) -> str:
     if facts.upgrade and facts.restored and not facts.upgrade.restored:
         return "it was not restored after the upgrade, and says that it was"
     follows = verdict_from(
-        facts.profiles, restored=facts.restored, whole=whole, upgrade=facts.upgrade
+        facts.profiles,
+        restored=facts.restored,
+        whole=whole,
+        upgrade=facts.upgrade,
+        judged=facts.judged,
     )
     if facts.verdict != follows and not (follows == "success" and facts.verdict == "partial"):
         return f"its verdict is {facts.verdict}; {follows} follows from its scenarios"
@@ -151,6 +159,7 @@ def _disagreement(statement: Statement) -> str:
         restored=facts.restored,
         caution=facts.caution,
         upgrade=facts.upgrade,
+        judged=facts.judged,
     )
     return "" if said == facts.words else "its text is not that of its verdict"
 

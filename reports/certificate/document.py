@@ -190,6 +190,16 @@ class Noise(Record, kw_only=True, frozen=True):
     seconds: float
 
 
+class Judged(Record, kw_only=True, frozen=True):
+    """A promise of exclusive CPUs that is not the kubelet's: ``what`` it is about, the ``claim`` of
+    the node, its runtime or its vendor, and what was ``seen``."""
+
+    what: str
+    claim: str
+    seen: str
+    kept: bool
+
+
 class UpgradeStage(Record, kw_only=True, frozen=True):
     """The node once a kubelet had run on it and was given its pods. ``leg``: a part of the way,
     ``""`` before the upgrade. ``kubelet`` is its version; ``exclusive`` has the CPUs of each
@@ -231,10 +241,11 @@ class Upgrade(Record, kw_only=True, frozen=True):
     restored: bool = True
 
 
-class Facts(Record, kw_only=True, frozen=True):
+class Facts(Record, kw_only=True, frozen=True, omit_defaults=True):
     """What a certificate says beside in-toto's fields. Times are ISO 8601, UTC. ``digest`` is
     SHA-256 of the whole certificate with this field empty. ``operator`` is who ran it, as they say
-    or their key does; ``""``: nobody said. ``upgrade``: ``None`` where none was asked for."""
+    or their key does; ``""``: nobody said. ``upgrade``: ``None`` where none was asked for.
+    ``judged`` is left out where nothing of it was promised."""
 
     schema: int
     kind: Literal["certificate", "pre-certificate"]
@@ -264,6 +275,7 @@ class Facts(Record, kw_only=True, frozen=True):
     facts: dict[str, str]
     noise: list[Noise]
     upgrade: Upgrade | None
+    judged: list[Judged] = []
     scenarios: list[Entry]
     evidence: Evidence
     not_claimed: str

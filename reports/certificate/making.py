@@ -30,6 +30,7 @@ from reports.certificate.document import (
     Evidence,
     Facts,
     Firmware,
+    Judged,
     Kubelet,
     Level,
     Machine,
@@ -129,6 +130,7 @@ class Findings:
     lint: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     noise: Sequence[Noise] = ()
+    judged: Sequence[Judged] = ()
     upgrade: Upgrade | None = None
     valid: timedelta = timedelta(days=365)
 
@@ -147,6 +149,7 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
         restored=restored,
         whole=not (caution or findings.narrowed),
         upgrade=upgrade,
+        judged=findings.judged,
     )
     if verdict == "success" and run.status is not ExitStatus.CONFORMANT:
         verdict = "partial"
@@ -179,6 +182,7 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
                         restored=restored,
                         caution=caution,
                         upgrade=upgrade,
+                        judged=findings.judged,
                     ),
                     exit_status=int(status),
                     digest="",
@@ -207,6 +211,7 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
                     lint=[line(one) for one in findings.lint],
                     facts={line(name): line(text) for name, text in findings.facts.items()},
                     noise=list(findings.noise),
+                    judged=list(findings.judged),
                     upgrade=upgrade,
                     scenarios=entries,
                     evidence=Evidence(name=stream.name, digest=digest_of(data), bytes=len(data)),
@@ -237,12 +242,19 @@ def is_open(entry: Entry) -> bool:
 
 
 def verdict_from(
-    profiles: Iterable[Profile], *, restored: bool, whole: bool, upgrade: Upgrade | None = None
+    profiles: Iterable[Profile],
+    *,
+    restored: bool,
+    whole: bool,
+    upgrade: Upgrade | None = None,
+    judged: Iterable[Judged] = (),
 ) -> Verdict:
-    """The verdict that follows from the counts and the upgrade; ``whole``: nothing was left out on
-    purpose, and the result stream is complete."""
+    """The verdict that follows from the counts, the upgrade and what was ``judged`` beside them;
+    ``whole``: nothing was left out on purpose, and the result stream is complete."""
     by_name = {profile.name: profile for profile in profiles}
     upgraded = upgrade.outcome if upgrade else "kept"
+    if not all(one.kept for one in judged):
+        return "failure"
     if upgraded == "broken" or any(profile.broken for profile in by_name.values()):
         return "failure"
     if not restored:
@@ -266,11 +278,13 @@ def words(
     restored: bool,
     caution: str,
     upgrade: Upgrade | None = None,
+    judged: Iterable[Judged] = (),
 ) -> str:
     """The verdict in words."""
     asked = [profile for profile in profiles if profile.claimed]
     ran, apply = sum(one.ran for one in asked), sum(one.apply for one in asked)
     said = []
+    unkept = [one for one in judged if not one.kept]
     if broken := [entry.id for entry in entries if entry.outcome == "fail"]:
         count = "1 promise is" if len(broken) == 1 else f"{len(broken)} promises are"
         said.append(f"{count} broken: {few(broken, 3)}.")
@@ -279,7 +293,7 @@ def words(
     elif not broken and ran == apply and verdict != "partial":
         said.append(
             f"Every required scenario that applies to this machine and release was run ({ran} of "
-            f"{apply}), and every promise was kept."
+            f"{apply}), and every promise{' of the kubelet' if unkept else ''} was kept."
         )
     elif ran < apply:
         said.append(f"{apply - ran} of {apply} required scenarios have no verdict.")
@@ -287,6 +301,7 @@ def words(
         said.append("No promise is broken, but not everything was asked.")
     if upgrade:
         said.append(upgrade.words)
+    said += [f"Not kept: {one.claim}. {one.what}: {one.seen}." for one in unkept]
     if not restored:
         said.append("The node was not left as it was found (see `pinproof restore`).")
     return " ".join([*said, caution]).strip()

@@ -280,6 +280,12 @@ def test_certify_wants_its_nodes_first() -> None:
     assert str(done.exception) == "name a node before -k"
 
 
+def test_a_bound_needs_what_is_measured() -> None:
+    done = CliRunner().invoke(app, ["certify", "local:", "--dry-run", "--max-latency", "50"])
+    assert isinstance(done.exception, SubjectUsageError)
+    assert str(done.exception).startswith("--max-latency needs --noise")
+
+
 @pytest.mark.parametrize(
     "words", [["--dry-run"], ["--kubeconfig", "/a"]], ids=["dry run", "kubeconfig"]
 )

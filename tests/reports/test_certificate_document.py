@@ -18,7 +18,7 @@ from reports.certificate.document import BrokenPromise, Kubelet, Upgrade, Upgrad
 from reports.certificate.schema import schema
 from tests.reports.conftest import HOSTILE, headed
 from tests.support import lacking
-from tests.support.certificates import SUITE, certificate, promise, result, run
+from tests.support.certificates import NOISE, SUITE, certificate, promise, result, run
 
 HERE = Here(datetime(2026, 11, 22, tzinfo=UTC), SUITE.pinproof, SUITE.catalogue)
 SCHEMA = Path(document.__file__).with_name("certificate.schema.json")
@@ -219,6 +219,58 @@ def test_an_upgrade_decides_as_a_scenario_does(
         Answer.OK,
         Answer.UNCHECKED,
     }
+
+
+JUDGED = document.Judged(
+    what="longest gap on exclusive CPUs 2", claim="--max-latency 50 us", seen="40 us", kept=True
+)
+
+
+@pytest.mark.parametrize(
+    ("judged", "status", "verdict", "exit_status", "words"),
+    [
+        ([], 0, "success", 0, "every promise was kept."),
+        ([JUDGED], 0, "success", 0, "every promise was kept."),
+        (
+            [JUDGED, msgspec.structs.replace(JUDGED, kept=False, seen="60 us")],
+            0,
+            "failure",
+            1,
+            "Not kept: --max-latency 50 us. longest gap on exclusive CPUs 2: 60 us.",
+        ),
+        ([msgspec.structs.replace(JUDGED, kept=False)], 5, "failure", 5, "Not kept:"),
+    ],
+)
+def test_what_a_vendor_promises_decides_as_a_scenario_does(
+    judged: list[document.Judged],
+    status: int,
+    verdict: str,
+    exit_status: int,
+    words: str,
+    tmp_path: Path,
+) -> None:
+    """And is on the page; a certificate without any of it has no such field."""
+    made = run(result("pass"), status=status)
+    statement = certificate(made, tmp_path, judged=judged, noise=[NOISE])
+    facts = statement.facts
+    assert (facts.verdict, facts.exit_status) == (verdict, exit_status)
+    assert words in facts.words
+    data = encode(statement)
+    assert (b'"judged"' in data) is bool(judged)
+    answers = {one.what: one.answer for one in checks(read(data), HERE)}
+    assert Answer.WRONG not in answers.values()
+    assert answers["scheduling noise"] is Answer.UNCHECKED
+    assert ("--max-latency 50 us" in html(statement)) is bool(judged)
+
+
+def test_a_bound_that_was_called_kept_later_is_seen(tmp_path: Path) -> None:
+    broken = msgspec.structs.replace(JUDGED, kept=False)
+    statement = certificate(run(result("pass")), tmp_path, judged=[broken])
+    facts = msgspec.structs.replace(statement.facts, judged=[JUDGED])
+    predicate = msgspec.structs.replace(statement.predicate, pinproof=facts)
+    forged = document.sealed(msgspec.structs.replace(statement, predicate=predicate))
+    wrong = [one.detail for one in checks(read(encode(forged)), HERE) if one.answer is Answer.WRONG]
+    assert wrong == ["its verdict is failure; success follows from its scenarios"]
 
 
 def _with_stage(**changes: Any) -> Callable[[Upgrade], Upgrade]:
