@@ -34,7 +34,9 @@ echo "latency $pin_begin $pin_end $pin_was $pin_is"
 def script(places: Places, shared: ContainerObserved, *, tries: int = 600) -> str:
     """The script: from the moment at which the state file changes, until the cpuset of a container
     that shares does."""
-    file = f"{places.mount}{shared.levels[0].path}/cpuset.cpus"
+    # Below crun's own cgroup of a container lies one that asks for no CPUs.
+    level = next((one for one in shared.own_levels if one.cpus), shared.levels[0])
+    file = f"{places.mount}{level.path}/cpuset.cpus"
     return _SCRIPT.replace("@FILE@", quote(file)).replace("@TRIES@", str(tries))
 
 

@@ -6,7 +6,10 @@ import pytest
 
 from hil.isolation import NotMeasured, read_noise, script
 from hil.isolation.latency import read_latency
-from hil.observation import ContainerObserved
+from hil.isolation.latency import script as latency_script
+from hil.observation import ContainerObserved, Places
+from hil.observation.seen import Level
+from reference import CPUSet
 
 PRINTED = """first 0 1000 5
 first 1 50000 100
@@ -45,6 +48,18 @@ def test_the_script_has_the_pids() -> None:
     one = ContainerObserved(id="x", pid=42, uid="u", name="it's; reboot", levels=())
     assert "pin_pids=42:0" in script([one])
     assert "reboot" not in script([one])
+
+
+def test_latency_is_of_the_cgroup_that_names_cpus() -> None:
+    """The runtime crun puts a container's tasks one cgroup deeper, where nothing is asked for."""
+    levels = (
+        Level("/kubepods/podu/x/container", CPUSet(), CPUSet([0, 1])),
+        Level("/kubepods/podu/x", CPUSet([0, 1]), CPUSet([0, 1])),
+        Level("/kubepods/podu", CPUSet(), CPUSet([0, 1])),
+    )
+    places = Places("k", "/s", "", "", 2, "/cg", "/cg", (), "")
+    shared = ContainerObserved(id="x", pid=42, uid="u", name="shared", levels=levels)
+    assert "pin_file=/cg/kubepods/podu/x/cpuset.cpus" in latency_script(places, shared)
 
 
 def test_latency_is_from_the_state_file_to_the_cpuset() -> None:
