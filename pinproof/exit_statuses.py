@@ -76,6 +76,11 @@ OWN: Final[dict[str, dict[int, str]]] = {
         1: "a known defect applies",
         3: "the model does not know the machine or the settings",
     },
+    "probe": {
+        0: "the kubelet runs with the settings that are written",
+        1: "it runs with other settings",
+        3: "the node does not answer",
+    },
     "restore": {0: "the node is as it was", 3: "the node does not answer", 5: "the node differs"},
     "report": {
         0: "the report is made; with --gate, every promise is kept",

@@ -49,8 +49,9 @@ def write(run: Run, path: Path, *, attached: Path | None = None) -> None:
 
 def with_properties(run: Run) -> str:
     """As :func:`document`, where each case has properties too: ``id``, ``area``, ``level``,
-    ``machine`` and ``source``, and the id once more as ``polarion-testcase-id``, by which the
-    importer of Polarion finds the case."""
+    ``machine`` and ``source``. The id is there once more as ``polarion-testcase-id``, by which the
+    importer of Polarion finds the case. All but the source are there once more as ``attribute``,
+    the only property that the importer of ReportPortal reads (``XunitImportHandler``)."""
     return document(run, properties=True)
 
 
@@ -73,15 +74,19 @@ def document(run: Run, *, attached: Path | None = None, properties: bool = False
 def _of_case(result: Result) -> ET.Element:
     """What an importer asks of a case."""
     element = ET.Element("properties")
-    facts = {
+    attributes = {
         "id": result.scenario,
         "area": result.area,
         "level": result.level,
         "machine": result.machine.name,
-        "source": result.source_url,
-        "polarion-testcase-id": result.scenario,
     }
-    for name, value in facts.items():
+    facts = [
+        *attributes.items(),
+        ("source", result.source_url),
+        ("polarion-testcase-id", result.scenario),
+        *(("attribute", f"{name}:{value}") for name, value in attributes.items() if value),
+    ]
+    for name, value in facts:
         if value:
             ET.SubElement(element, "property", name=name, value=line(value))
     return element

@@ -31,21 +31,21 @@ from pinproof.playground.build import build
 from pinproof.playground.distribution import NotBuilt
 
 _DEFECTS: Final = Path(__file__).parents[2] / "docs/tables/defects.json"
-#: Pages that are made of the code, on the shelf of references: title and place.
+#: Pages that are made of the code, on the shelf of references: title, place, and what is there.
 _OF_THE_CODE: Final = (
-    ("Commands", f"{commands.FOLDER}/index.md"),
-    ("Exit statuses", statuses.PATH),
-    ("JSON Schemas", f"{schemas.FOLDER}/index.md"),
-    ("Named behaviours", behaviours.PATH),
-    ("Policy options", options.PATH),
+    ("Commands", f"{commands.FOLDER}/index.md", "Every command with its options."),
+    ("Exit statuses", statuses.PATH, "What each says, of which command."),
+    ("JSON Schemas", f"{schemas.FOLDER}/index.md", "Every field of the files that are written."),
+    ("Named behaviours", behaviours.PATH, "Everything in which two releases differ."),
+    ("Policy options", options.PATH, "How ready each is, in which release."),
 )
 #: Lists that are made of the recordings and of what was submitted.
 _LISTS: Final = (
-    ("Atlas", "atlas/index.md"),
-    ("Defects", "defects/index.md"),
-    ("Will this hit me?", "will-this-hit-me/index.md"),
-    ("Machines", "machines/index.md"),
-    ("Submissions", f"{submissions.FOLDER}/index.md"),
+    ("Atlas", "atlas/index.md", "What unmodified kubelets did, by promise and release."),
+    ("Defects", "defects/index.md", "What kubelets are known to do wrong, and what helps."),
+    ("Will this hit me?", "will-this-hit-me/index.md", "The defects that apply to a node."),
+    ("Machines", "machines/index.md", "The hardware on which all that was tried."),
+    ("Submissions", f"{submissions.FOLDER}/index.md", "Certificates that vendors sent in."),
 )
 _OF_PLAYGROUND: Final = "how-to/playground.md"
 _STYLE: Final = Path(__file__).with_name("style.css")
@@ -64,7 +64,7 @@ _LINK: Final = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]*)\)")
 def nav(docs: Path) -> list[Any]:
     """The menu: each shelf with its pages, and the lists of what is generated."""
     design = [f"{name}.md" for name in ("architecture", "decisions", "glossary", "style")]
-    made = [{title: place} for title, place in _LISTS]
+    made = [{title: place} for title, place, _ in _LISTS]
     shelves = [{shelf.capitalize(): _on(shelf, docs)} for shelf in shelves_of.SAYS]
     return [{"Start": "README.md"}, *made, *shelves, {"Design": design}]
 
@@ -73,7 +73,7 @@ def _on(shelf: str, docs: Path) -> list[Any]:
     first = [] if (docs / shelf / "README.md").exists() else [f"{shelf}/index.md"]
     more = _OF_THE_CODE if shelf == "reference" else ()
     pages = shelves_of.pages_of(docs, shelf)
-    return [*first, *pages, *({title: place} for title, place in more)]
+    return [*first, *pages, *({title: place} for title, place, _ in more)]
 
 
 def generated() -> Iterator[tuple[str, str]]:
@@ -167,8 +167,8 @@ def home(has_playground: bool) -> Iterator[str]:
     yield _LEAD
     yield ""
     if has_playground:
-        yield '- <a href="playground/">Playground</a>: the model in the browser, step by step'
-    yield from (f"- [{title}]({place})" for title, place in [*_LISTS, *_OF_THE_CODE])
+        yield '- <a href="playground/">Playground</a>: The model in the browser, step by step.'
+    yield from (f"- [{title}]({place}): {says}" for title, place, says in _LISTS + _OF_THE_CODE)
     yield ""
     yield "## Documentation"
     yield ""

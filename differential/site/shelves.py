@@ -27,10 +27,10 @@ def pages_of(docs: Path, shelf: str) -> list[str]:
     return [f"{shelf}/{one.name}" for one in found]
 
 
-def first_page(docs: Path, shelf: str, made: Iterable[tuple[str, str]] = ()) -> str:
-    """The list of a shelf. ``made`` are title and place of pages that are not in docs/."""
+def first_page(docs: Path, shelf: str, made: Iterable[tuple[str, str, str]] = ()) -> str:
+    """The list of a shelf. ``made`` are title, place and beginning of pages not in docs/."""
     rows = [_row(docs / place) for place in pages_of(docs, shelf)]
-    rows += [(f"[{title}]({place.removeprefix(f'{shelf}/')})", "") for title, place in made]
+    rows += [(f"[{title}]({place.removeprefix(f'{shelf}/')})", says) for title, place, says in made]
     lines = [f"# {shelf.capitalize()}", "", SAYS[shelf], ""]
     return "\n".join([*lines, *table(("page", "how it begins"), rows), ""])
 

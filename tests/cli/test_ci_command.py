@@ -20,6 +20,8 @@ from tests.cli.running import pinproof
 from tests.support import lacking
 from tests.support.fork import committed, git, program, shell
 
+ROOT: Final = Path(__file__).parents[2]
+
 PLACES: Final = {
     "github": ".github/workflows/pinproof.yml",
     "gitlab": ".gitlab/pinproof.yml",
@@ -291,3 +293,27 @@ def test_what_no_job_could_install_is_refused(package: str, tmp_path: Path) -> N
     assert isinstance(done.exception, SubjectUsageError)
     assert f"--package {package}: it is git+https://" in str(done.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_workflow_of_this_project_is_as_the_one_that_is_written(fork: Path) -> None:
+    """As far as both do the same: which versions of actions they use, on which machine, with which
+    right, which job ends another, and how they become root."""
+    ours = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
+    written = _init(fork, "github")
+    (job,), made = ours["jobs"].values(), written["jobs"]["pinproof"]
+    versions = dict(_action(one) for one in made["steps"] if "uses" in one)
+    used = dict(_action(one) for one in job["steps"] if "uses" in one)
+    assert len(used) > 2
+    assert used == {name: versions.get(name) for name in used}
+    assert job["runs-on"] == made["runs-on"]
+    assert ours["permissions"].items() <= written["permissions"].items()
+    ends = "cancel-in-progress"
+    assert ours["concurrency"][ends] == written["concurrency"][ends]
+    as_root = 'sudo --preserve-env env "PATH=$PATH" '
+    for steps in (job["steps"], made["steps"]):
+        assert sum(str(one.get("run", "")).startswith(as_root) for one in steps) == 1
+
+
+def _action(step: Any) -> tuple[str, str]:
+    name, _, version = str(step["uses"]).partition("@")
+    return name, version

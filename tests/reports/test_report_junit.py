@@ -136,6 +136,25 @@ def test_cases_have_properties_where_an_importer_asks_for_them(read: Read) -> No
     assert rest == ET.canonicalize(plain, strip_text=True)
 
 
+def test_reportportal_reads_attributes_of_a_case_alone() -> None:
+    """Its importer (``XunitImportHandler.handleProperty``) passes over every property that is not
+    named ``attribute``, cuts the value at each colon, and keeps the first two parts."""
+    run = fakes.one_of_each()
+    suites = ET.fromstring(junit.with_properties(run).encode())
+    found = [
+        dict(
+            str(one.get("value")).split(":")[:2]
+            for one in case.iterfind("properties/property[@name='attribute']")
+        )
+        for case in suites.iter("testcase")
+    ]
+    told = [
+        {"id": one.scenario, "area": one.area, "level": one.level, "machine": one.machine.name}
+        for one in run.results
+    ]
+    assert sorted(map(repr, found)) == sorted(map(repr, told))
+
+
 def test_hostile_text_is_text(read: Read) -> None:
     parsed = read(fakes.hostile())
     [suite] = parsed
