@@ -17,6 +17,7 @@ def added(found: Findings, measured: Measurements, most: float) -> Findings:
     """With what was measured. ``most`` is the longest gap that is promised, in microseconds; 0:
     none is."""
     disturbance = measured.disturbance
+    wakeups = {"cyclictest": str(measured.wakeups)} if measured.wakeups else {}
     return dataclasses.replace(
         found,
         facts={
@@ -24,6 +25,7 @@ def added(found: Findings, measured: Measurements, most: float) -> Findings:
             "reconcile latency": f"{measured.latency:.2f} s, its period is {measured.period:g} s",
             "tasks of others on exclusive CPUs": judging.tasks_in_words(disturbance),
             "interrupts on exclusive CPUs": judging.interrupts_in_words(disturbance),
+            **wakeups,
         },
         noise=[
             Noise(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hil.isolation.cyclictest import Wakeups
 from hil.isolation.disturbance import Disturbance, Interrupt, Intruder
 from hil.isolation.noise import Measured
 from reference import CPUSet
@@ -78,17 +79,23 @@ def interrupts(churn: Sequence[Held], promised: bool) -> Judged | None:
     return Judged(what, claim, f"none may come to {held} while held, and {before} after", True)
 
 
-def latency(measured: Iterable[Measured], most: float) -> list[Judged]:
-    """The longest gap of each container on exclusive CPUs against a bound, in microseconds."""
-    return [
+def latency(measured: Iterable[Measured], wakeups: Wakeups | None, most: float) -> list[Judged]:
+    """The longest gap of each container on exclusive CPUs, and the longest that cyclictest waited
+    for one, against a bound in microseconds."""
+    claim = f"--max-latency {most:g} us"
+    found = [
         Judged(
             f"longest gap on exclusive CPUs {one.cpus}",
-            f"--max-latency {most:g} us",
+            claim,
             f"{one.gap:,.0f} us",
             one.gap <= most,
         )
         for one in measured
     ]
+    if wakeups:
+        what = "longest wake-up by cyclictest on exclusive CPUs"
+        found.append(Judged(what, claim, str(wakeups), wakeups.longest <= most))
+    return found
 
 
 def tasks_in_words(found: Disturbance) -> str:

@@ -13,7 +13,7 @@ from typing import Final, NoReturn, Protocol
 import topologies
 from conformance.discovered import first_core, topology_of
 from conformance.subject import SubjectInfo
-from hil.isolation import judging, latency
+from hil.isolation import cyclictest, judging, latency
 from hil.isolation.disturbance import Disturbance, mask_of, read_disturbance
 from hil.isolation.disturbance import script as watch
 from hil.isolation.judging import IRQ_ANNOTATION, Held
@@ -49,7 +49,7 @@ class Measurements:
     """``latency`` and ``period`` are in seconds: how long a shared container kept CPUs that were
     given away, and the kubelet's reconcile period. ``noise`` is by thread; ``disturbance`` is of
     the exclusive CPU. ``churn`` is what interrupts may do while pods come and go, where the runtime
-    promises something of that."""
+    promises something of that. ``wakeups`` are cyclictest's, where the node has it."""
 
     latency: float
     period: float
@@ -57,13 +57,14 @@ class Measurements:
     disturbance: Disturbance
     isolated: CPUSet
     churn: tuple[Held, ...] = ()
+    wakeups: cyclictest.Wakeups | None = None
 
     def judged(self, most: float) -> list[judging.Judged]:
         """What was promised, and whether it was so; ``most`` is a bound for the longest gap on
         exclusive CPUs, in microseconds, 0 for none."""
         pinned = [one for one in self.noise if one.name == _EXCLUSIVE]
         return [
-            *(judging.latency(pinned, most) if most else []),
+            *(judging.latency(pinned, self.wakeups, most) if most else []),
             *filter(
                 None,
                 (
@@ -104,7 +105,8 @@ def measure(subject: OnNodes, machine: Machine) -> Measurements:
             tuple(noise),
             found,
             facts.isolated,
-            _churn(node, before, found) if found.promised else (),
+            wakeups=cyclictest.read_wakeups(node.run(cyclictest.script(found.cpus)), found.cpus),
+            churn=_churn(node, before, found) if found.promised else (),
         )
 
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from hil.isolation import NotMeasured, judging
+from hil.isolation import NotMeasured, cyclictest, judging
 from hil.isolation.disturbance import (
     Disturbance,
     Intruder,
@@ -182,6 +182,29 @@ def test_a_stated_bound_is_judged_for_exclusive_cpus_alone() -> None:
     (broken,) = measured.judged(120)
     assert (kept.kept, broken.kept) == (True, False)
     assert (broken.claim, broken.seen) == ("--max-latency 120 us", "120 us")
+
+
+#: What cyclictest 2.4 prints at its end.
+CYCLIC = """\
+# /dev/cpu_dma_latency set to 0us
+T: 0 (  812) P:80 I:1000 C:   1998 Min:      3 Act:    5 Avg:    6 Max:      41
+"""
+
+
+def test_cyclictest_is_read_and_judged_where_it_is() -> None:
+    found_ = cyclictest.read_wakeups(CYCLIC, CPUS)
+    assert found_ == cyclictest.Wakeups(cpu=1, count=1998, average=6, longest=41)
+    assert str(found_) == "longest 41 us, average 6 us, of 1998 wake-ups on CPU 1"
+    measured = Measurements(1.0, 10.0, (_noise("exclusive", 5.0),), found(), NONE, wakeups=found_)
+    assert [one.kept for one in measured.judged(41)] == [True, True]
+    gap, wakeups = measured.judged(40)
+    assert (gap.kept, wakeups.kept) == (True, False)
+    assert wakeups.seen.startswith("longest 41 us")
+
+
+@pytest.mark.parametrize("text", ["", "Could not lock memory\n", CYCLIC.replace("1998", "0")])
+def test_without_cyclictest_nothing_is_said(text: str) -> None:
+    assert cyclictest.read_wakeups(text, CPUS) is None
 
 
 def test_the_script_runs_here() -> None:
