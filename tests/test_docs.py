@@ -153,7 +153,7 @@ _FOLDERS: Final = (
     "reports", "tests", "topologies", r"\.ci",
 )  # fmt: skip
 _PATH: Final = re.compile(rf"`((?:{'|'.join(_FOLDERS)})/[^`\s=]*)`")
-#: A reader of CONTRIBUTING.md writes it.
+#: A reader of docs/tutorials/contributor.md writes it.
 _TO_BE_WRITTEN: Final = "conformance/scenarios/freed.py"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -32,6 +33,16 @@ def _without_installation(page: Path, folder: Path) -> Path:
     lines = [line for line in text.splitlines(True) if _INSTALLS not in line]
     copy.write_text("".join(lines), encoding="utf-8")
     return copy
+
+
+def test_every_tutorial_is_typed_in_ci() -> None:
+    """``.ci/tutorials`` names each but the one that a test types."""
+    script = (ROOT / ".ci" / "tutorials").read_text(encoding="utf-8")
+    (named,) = re.findall(r"^for name in (.*); do$", script, re.MULTILINE)
+    pages = {page.name for page in SHELF.glob("*.md")}
+    assert {f"{name}.md" for name in named.split()} == pages - {_ELSEWHERE}
+    run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.search(r"^ +\"\$\{minimal\[@\]\}\" .*\.ci/tutorials$", run, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("installed")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +13,11 @@ import pytest
 
 from conformance.kubelets.control_plane import SCHEDULERS, find
 from tests.support import lacking
+from tests.support.transcripts import blocks
 
 pytestmark = pytest.mark.needs("kubectl")
 
 PAGE: Final = Path(__file__).parents[2] / "docs/tutorials/scheduler-tutorial.md"
-_BLOCK: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -41,14 +40,9 @@ def environment(home: Path) -> Mapping[str, str]:
     return left | mine | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
-def _blocks() -> Iterator[tuple[str, str, str]]:
-    """Language, what stands behind it, and text of each block."""
-    yield from _BLOCK.findall(PAGE.read_text())
-
-
 def test_the_tutorial_can_be_typed(home: Path, environment: Mapping[str, str]) -> None:
     """Each command succeeds, and writes what the page says it writes."""
-    ((_, _, up),) = [one for one in _blocks() if one[1] == "background"]
+    (up,) = [one.text for one in blocks(PAGE) if one.name == "background"]
     with subprocess.Popen(
         ["bash", "-c", f"exec {up}"], stdout=subprocess.PIPE, env=environment, text=True, cwd=home
     ) as fleet:
@@ -65,7 +59,8 @@ def _typed(home: Path, environment: Mapping[str, str]) -> tuple[int, int]:
     """How many commands ran, and how many outputs were compared."""
     ran = compared = 0
     written = ""
-    for language, name, text in _blocks():
+    for block in blocks(PAGE):
+        language, name, text = block.language, block.name, block.text
         if language == "text":
             assert text in written
             compared += 1
