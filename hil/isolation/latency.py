@@ -14,20 +14,20 @@ from hil.isolation.noise import NotMeasured
 from hil.observation import ContainerObserved, Places
 
 _SCRIPT = r"""
-pin_file=@FILE@
-read -r pin_was <"$pin_file"
-pin_text=$(cat "$pin_state")
-pin_i=0
-while [ "$(cat "$pin_state")" = "$pin_text" ] && [ "$pin_i" -lt @TRIES@ ]; do
-  pin_i=$((pin_i + 1)); sleep 0.1
+lat_file=@FILE@
+read -r lat_was <"$lat_file"
+lat_text=$(cat "$pin_state")
+lat_i=0
+while [ "$(cat "$pin_state")" = "$lat_text" ] && [ "$lat_i" -lt @TRIES@ ]; do
+  lat_i=$((lat_i + 1)); sleep 0.1
 done
-read -r pin_begin pin_x </proc/uptime
-pin_i=0
-while read -r pin_is <"$pin_file" && [ "$pin_is" = "$pin_was" ] && [ "$pin_i" -lt @TRIES@ ]; do
-  pin_i=$((pin_i + 1)); sleep 0.05
+read -r lat_begin lat_x </proc/uptime
+lat_i=0
+while read -r lat_is <"$lat_file" && [ "$lat_is" = "$lat_was" ] && [ "$lat_i" -lt @TRIES@ ]; do
+  lat_i=$((lat_i + 1)); sleep 0.05
 done
-read -r pin_end pin_x </proc/uptime
-echo "latency $pin_begin $pin_end $pin_was $pin_is"
+read -r lat_end lat_x </proc/uptime
+echo "latency $lat_begin $lat_end $lat_was $lat_is"
 """
 
 

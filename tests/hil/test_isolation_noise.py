@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from hil.isolation import NotMeasured, read_noise, script
+from hil.isolation import NotMeasured, cyclictest, disturbance, read_noise, script
 from hil.isolation.latency import read_latency
 from hil.isolation.latency import script as latency_script
 from hil.observation import ContainerObserved, Places
+from hil.observation.script import look
 from hil.observation.seen import Level
 from reference import CPUSet
 
@@ -59,7 +62,33 @@ def test_latency_is_of_the_cgroup_that_names_cpus() -> None:
     )
     places = Places("k", "/s", "", "", 2, "/cg", "/cg", (), "")
     shared = ContainerObserved(id="x", pid=42, uid="u", name="shared", levels=levels)
-    assert "pin_file=/cg/kubepods/podu/x/cpuset.cpus" in latency_script(places, shared)
+    assert "lat_file=/cg/kubepods/podu/x/cpuset.cpus" in latency_script(places, shared)
+
+
+def _defined(text: str) -> set[str]:
+    """Variables and functions that a script sets, ``read``'s too."""
+    words = [name for line in re.findall(r"\bread -r ([a-z_ ]+)", text) for name in line.split()]
+    return {*re.findall(r"\b([a-z_]+)(?:=|\(\))", text), *words}
+
+
+@pytest.mark.parametrize("name", ["noise", "latency", "disturbance", "cyclictest"])
+def test_what_measures_leaves_alone_what_a_look_uses(name: str) -> None:
+    """Such a script runs inside of a look, whose variables and functions it would change."""
+    levels = (Level("/kubepods/podu/x", CPUSet([1]), CPUSet([1])),)
+    places = Places("k", "/s", "", "", 2, "/cg", "/cg", (), "")
+    one = ContainerObserved(id="x", pid=42, uid="u", name="shared", levels=levels)
+    text = {
+        "noise": script([one]),
+        "latency": latency_script(places, one),
+        "disturbance": disturbance.script(places, one, CPUSet(range(4))),
+        "cyclictest": cyclictest.script(CPUSet([1])),
+    }[name]
+    whole = look(places, "m")
+    settings = set(re.findall(r"^(pin_[a-z]+)=", whole.partition("LC_ALL=C")[0], re.MULTILINE))
+    functions = set(re.findall(r"^(pin_[a-z]+)\(\)", whole, re.MULTILINE))
+    assert {"pin_was", "pin_unit"} <= settings
+    assert "pin_tasks" in functions
+    assert not _defined(text) & (settings | functions)
 
 
 def test_latency_is_from_the_state_file_to_the_cpuset() -> None:
