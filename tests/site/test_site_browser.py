@@ -175,3 +175,18 @@ def test_every_table_can_be_scrolled_on_a_phone(site: str, page: Tab) -> None:
     frames: Any = page.until(f"({wide}).length > 2 && {wide}")
     assert [True, "auto"] in frames
     assert {scrolls for _, scrolls in frames} == {"auto"}
+
+
+def test_the_button_of_a_transcript_copies_its_commands_alone(site: str, page: Tab) -> None:
+    """The theme marks what it copies; prompts and outputs are not part of it then."""
+    _opened(page, f"{site}tutorials/operator/", DESKTOP)
+    copied = """(() => {
+        const code = document.querySelector(".highlight code:has(.gp)");
+        const shown = code.innerText;
+        code.dataset.mdCopying = "";
+        return [shown, code.innerText];
+    })()"""
+    shown, text = page.evaluate(copied)
+    commands = ["pinproof capture -o node7", "pinproof draw ./node7.tar.xz"]
+    assert [line[2:] for line in shown.splitlines() if line.startswith("$ ")] == commands
+    assert [line for line in text.splitlines() if line] == commands
