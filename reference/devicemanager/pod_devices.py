@@ -19,10 +19,12 @@ Held: TypeAlias = Mapping[str, Device]
 @dataclass(slots=True)
 class PodDevices:
     """``podDevices``: by pod uid, then container, then resource; and the resources that were ever
-    registered."""
+    registered. ``by_chance``: the (pod uid, container, resource) whose devices are some of those
+    that the pod's init containers left over; which ones, Go's map order decides."""
 
     held: dict[str, dict[str, dict[str, Held]]] = field(default_factory=dict)
     resources: set[str] = field(default_factory=set)
+    by_chance: set[tuple[str, str, str]] = field(default_factory=set)
 
     def copy(self) -> PodDevices:
         """An independent copy."""
@@ -30,7 +32,7 @@ class PodDevices:
             uid: {name: dict(resources) for name, resources in containers.items()}
             for uid, containers in self.held.items()
         }
-        return PodDevices(held, set(self.resources))
+        return PodDevices(held, set(self.resources), set(self.by_chance))
 
     def container_devices(self, uid: str, container: str, resource: str) -> Held | None:
         """``containerDevices``: ``None`` where nothing was ever handed out."""
@@ -59,3 +61,4 @@ class PodDevices:
     def keep_only(self, uids: Collection[str]) -> None:
         """Forget every other pod (``delete``)."""
         self.held = {uid: held for uid, held in self.held.items() if uid in uids}
+        self.by_chance = {own for own in self.by_chance if own[0] in uids}

@@ -18,6 +18,7 @@ from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held
+from reference.errors import NotModelled
 from reference.feature_gates import enabled
 from reference.memorymanager.state import State as MemoryState
 from reference.memorymanager.state import ids
@@ -145,7 +146,10 @@ class PodResources:
 
 
 def held_by(manager: DeviceManager, uid: str, container: str) -> Mapping[str, Held]:
-    """The devices of a container, by resource (``GetDevices``)."""
+    """The devices of a container, by resource (``GetDevices``). Raises :class:`NotModelled` where
+    chance decided which they are."""
+    if any(own[:2] == (uid, container) for own in manager.pod_devices.by_chance):
+        raise NotModelled(f"{container}: Go's map order has chosen its devices")
     return manager.pod_devices.held.get(uid, {}).get(container, {})
 
 

@@ -148,6 +148,33 @@ WHOLE_NODE = Apply(Pod("a", (Container("c", "2", "2", devices=((NIC, 1),), memor
 SHARED = Apply(Pod("s", (Container("c"),)))
 
 
+def test_which_devices_of_an_init_container_are_used_again_is_chance() -> None:
+    """Where it leaves more than the next container requests (``allocateRemainingFrom`` ranges over
+    a Go map; d0 four times and d1 twice on 1.36.4). How many are taken is known."""
+    devices = RegisterDevices(NIC, (Device("d0", (0,)), Device("d1", (1,))))
+    init, app = container("init", 2, kind=Kind.INIT), container("app")
+    made = large(devices, Apply(Pod("a", (init, app))), config=CONFIG)
+    assert made.view().pods["a"].phase is Phase.RUNNING
+    with pytest.raises(NotModelled, match="app: Go's map order has chosen its devices"):
+        made.do(AskPodResources())
+    rejected = do(made, Apply(Pod("b", (container("app"),)))).pods["b"]
+    assert rejected.phase is Phase.REJECTED
+    made.do(Delete("a"))
+    assert do(made, Apply(Pod("c", (app,))), AskPodResources()).devices["c"]["app"]
+
+
+def test_hints_by_devices_of_chance_are_not_modelled() -> None:
+    """The second app uses what the first has left: near to NUMA node 0, or to NUMA node 1."""
+    init, apps = container("init", 2, kind=Kind.INIT), (container("one"), container("two"))
+    pod = Apply(Pod("a", (init, *apps)))
+    best_effort = replace(CONFIG, topology_manager_policy="best-effort")
+    far = RegisterDevices(NIC, (Device("d0", (0,)), Device("d1", (1,))))
+    with pytest.raises(NotModelled, match="hints by devices that Go's map order has chosen"):
+        large(far, pod, config=best_effort)
+    near = RegisterDevices(NIC, (Device("d0", (0,)), Device("d1", (0,))))
+    assert large(near, pod, config=best_effort).view().pods["a"].phase is Phase.RUNNING
+
+
 @pytest.mark.parametrize("release", ["1.35", "1.36"])
 def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(release: str) -> None:
     """From 1.36 on it is synced, and active until its worker has ended."""
