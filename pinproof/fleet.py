@@ -28,6 +28,7 @@ from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, SCHEDULERS, 
 from conformance.kubelets.pod_resources import NoCPUs
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUsageError
 from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet.devices import dra
 from conformance.subjects.kubelet.fleet import Fleet
 from conformance.subjects.kubelet.node import POD_RESOURCES_SOCKET, STATE_FILE
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
@@ -47,6 +48,7 @@ from pinproof.simulation import reserved_of
 from pinproof.whole_node import with_memory
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
+from reference.releases import Release
 from reference.steps import Device, KubeletConfig
 from topologies import Machine
 from topologies.boxes import RESERVED, SHARED_POOL
@@ -63,6 +65,11 @@ _INOTIFY: Final = 6
 _INOTIFY_LINK: Final = "anon_inode:inotify"
 _INSTANCES: Final = Path("/proc/sys/fs/inotify/max_user_instances")
 _DEVICES: Final = re.compile(r"([a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]{1,63})=0*([1-9][0-9]{0,2})")
+#: A name that fits into a socket's, and as many devices as one ResourceSlice holds.
+_DRIVER: Final = re.compile(
+    r"(?=.{3,40}=)((?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]+)="
+    r"0*([1-9][0-9]?|1[01][0-9]|12[0-8])"
+)
 _LOOPBACK: Final = "127.0.0.1"
 #: Seconds between two looks whether all still run.
 _LOOK: Final = 1.0
@@ -109,6 +116,12 @@ class Asked:
         "repeated.",
         metavar="RESOURCE=N",
     )
+    dra_driver: list[str] | None = option(
+        None,
+        "So many devices of a driver of Dynamic Resource Allocation on each node, spread over its "
+        "NUMA nodes: nic.example.com=4. May be repeated.",
+        metavar="DRIVER=N",
+    )
     until_eof: bool = option(
         False,
         "End when standard input ends, so that the fleet ends with the program that started it.",
@@ -124,6 +137,7 @@ class _Wish:
     config: KubeletConfig
     reserved: CPUSet
     devices: Mapping[str, tuple[Device, ...]]
+    claimed: Mapping[str, tuple[Device, ...]]
 
 
 @app.command("up", epilog="Example: pinproof fleet up 2s-4n-64c-smt2=2 1s-1n-4c-smt2")
@@ -271,6 +285,9 @@ def _wishes(asked: Asked, given: Given) -> list[_Wish]:
     if not builder.is_release(asked.release):
         raise SubjectUsageError(f"--release {asked.release!r}: it is a release such as 1.36")
     counts = dict(_devices(text) for text in asked.devices or ())
+    drivers = dict(_driver(text) for text in asked.dra_driver or ())
+    if drivers and Release.parse(asked.release).minor < dra.SINCE:
+        raise SubjectUsageError(f"--dra-driver: it needs --release 1.{dra.SINCE} or newer")
     found: list[_Wish] = []
     notes: dict[str, None] = {}
     for text in asked.machines:
@@ -283,8 +300,11 @@ def _wishes(asked: Asked, given: Given) -> list[_Wish]:
             config = with_memory(config, given.config)
         reserved = reserved_of(topology, config, asked.release)
         numa_nodes = sorted({place.numa for place in topology.details.values()})
-        devices = {resource: _near(numa_nodes, number) for resource, number in counts.items()}
-        found += [_Wish(machine, config, reserved, devices)] * count
+        devices, claimed = (
+            {name: _near(numa_nodes, number) for name, number in wanted.items()}
+            for wanted in (counts, drivers)
+        )
+        found += [_Wish(machine, config, reserved, devices, claimed)] * count
         notes |= dict.fromkeys(one for one in settings.notes if one != NO_MEMORY)
     for one in notes:
         note(f"pinproof: {one_line(one)}")
@@ -308,6 +328,16 @@ def _devices(text: str) -> tuple[str, int]:
     if parts is None:
         raise SubjectUsageError(
             f"--devices {text!r}: it is DOMAIN/NAME=N with N from 1 to 999, as example.com/gpu=4"
+        )
+    return parts[1], int(parts[2])
+
+
+def _driver(text: str) -> tuple[str, int]:
+    """Name and number of ``DRIVER=N``."""
+    parts = _DRIVER.fullmatch(text)
+    if parts is None:
+        raise SubjectUsageError(
+            f"--dra-driver {text!r}: it is DOMAIN=N with N from 1 to 128, as nic.example.com=4"
         )
     return parts[1], int(parts[2])
 
@@ -381,7 +411,7 @@ def _started(
     folder.write(record)
     yield "the API server"
     for wish in wishes:
-        node = fleet.add(wish.machine, wish.config, wish.devices)
+        node = fleet.add(wish.machine, wish.config, wish.devices, wish.claimed)
         folder.link(node.name, node.place)
         made = NodeRecord(node.name, wish.machine.name, str(wish.reserved), node.release)
         record = replace(

@@ -208,6 +208,9 @@ USAGE: Final = {
     "fleet up 1s-1n-4c-smt2 --reserved x": "--reserved 'x'",
     "fleet up 1s-1n-4c-smt2 --devices gpu=2": "--devices 'gpu=2': it is DOMAIN/NAME=N",
     "fleet up 1s-1n-4c-smt2 --devices example.com/gpu=0": "it is DOMAIN/NAME=N with N from 1",
+    "fleet up 1s-1n-4c-smt2 --dra-driver nic=2": "--dra-driver 'nic=2': it is DOMAIN=N",
+    "fleet up 1s-1n-4c-smt2 --dra-driver nic.example.com=129": "it is DOMAIN=N with N from 1",
+    "fleet up 1s-1n-4c-smt2 --release 1.33 --dra-driver nic.org=2": "it needs --release 1.34",
     "fleet down --name no-such": "--name no-such: there is no such fleet",
     "fleet draw --name no-such": "--name no-such: there is no such fleet",
     # Built, captured and imported.

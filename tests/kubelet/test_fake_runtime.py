@@ -15,7 +15,7 @@ from conformance.kubelets.manifests import EXIT_IMAGE, PAUSE_IMAGE
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.regenerate import regenerate
-from conformance.subjects.kubelet.devices import device_plugin_pb2
+from conformance.subjects.kubelet.devices import device_plugin_pb2, dra_pb2
 from conformance.subjects.kubelet.runtime import FakeRuntime
 from reference.cpuset import CPUSet
 from reference.kubelet.runtime import container_id
@@ -238,7 +238,7 @@ def test_changes_ring_and_questions_do_not(ask: Ask, bell: Bell) -> None:
     assert bell.rings == before + 1
 
 
-@pytest.mark.parametrize("messages", [pb, device_plugin_pb2])
+@pytest.mark.parametrize("messages", [pb, device_plugin_pb2, dra_pb2])
 def test_the_committed_messages_are_those_of_the_proto_file(
     messages: ModuleType, tmp_path: Path
 ) -> None:

@@ -78,9 +78,11 @@ class Fleet:
         machine: Machine,
         config: KubeletConfig,
         devices: Mapping[str, tuple[Device, ...]] | None = None,
+        claimed: Mapping[str, tuple[Device, ...]] | None = None,
     ) -> FleetNode:
-        """Start one more node, whose device plugins serve ``devices``, by resource. Raises
-        :class:`SubjectSetupError` where its kubelet does not come up."""
+        """Start one more node, whose device plugins serve ``devices``, by resource, and whose
+        drivers those that are ``claimed``, by driver. Raises :class:`SubjectSetupError` where its
+        kubelet does not come up."""
         period = config.reconcile_period
         if period == RECONCILE_PERIOD:
             period = _RECONCILE_PERIOD
@@ -91,8 +93,10 @@ class Fleet:
         )
         self.nodes.append(made)
         try:
+            for name, ones in (claimed or {}).items():
+                made.drive(name, ones, self._server.ask)
             why = made.start()
-        except SubjectLostError as error:
+        except (SubjectLostError, OSError) as error:
             raise SubjectSetupError(f"{made.name} ({machine.name}): {error}") from error
         if why:
             raise SubjectSetupError(
@@ -161,8 +165,10 @@ class Fleet:
         them is left. Raises :class:`SubjectNotRestored`."""
         if self._bridge is not None:
             self._bridge.close()
-        for one in self._components:
-            one.close()
+        for component in self._components:
+            component.close()
+        for node in self.nodes:
+            node.close()
         self._subject.close()
 
     def _change(self, one: FleetNode, patch: Mapping[str, Any]) -> None:

@@ -1,16 +1,22 @@
-"""A node of a fleet: its kubelet comes and goes, and its device plugins with it."""
+"""A node of a fleet: its kubelet comes and goes, and its device plugins with it. Drivers of Dynamic
+Resource Allocation stay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from conformance.subject import SubjectUsageError
+from conformance.subjects.kubelet.devices.dra import Ask, DRADriver
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Binary
 from conformance.subjects.kubelet.sandbox import Sandbox
 from reference.steps import Device, Reboot, RegisterDevices, Start, Stop
 from topologies import Machine
+
+#: Seconds. A kubelet finds a driver's socket at once.
+_REGISTERED: Final = 60.0
 
 
 class FleetNode:
@@ -34,6 +40,7 @@ class FleetNode:
         self.release = release
         self.stopped = False
         self._devices = devices
+        self._drivers: list[DRADriver] = []
 
     @property
     def pid(self) -> int:
@@ -54,18 +61,32 @@ class FleetNode:
     def _sandbox(self) -> Sandbox:
         return self.node.sandbox
 
+    def drive(self, name: str, devices: Sequence[Device], ask: Ask) -> None:
+        """Have a driver of this name for these devices from now on. Raises ``OSError``."""
+        self._drivers.append(DRADriver(name, self.name, devices, self._sandbox.path, ask))
+
     def start(self) -> str:
-        """Start its kubelet, and register its devices; ``""``, or why the kubelet does not come up.
-        Raises :class:`SubjectUsageError` where it runs."""
+        """Start its kubelet, and register its devices and drivers; ``""``, or why the kubelet does
+        not come up. Raises :class:`SubjectUsageError` where it runs."""
         if self.running:
             raise SubjectUsageError(f"{self.name}: its kubelet runs")
+        for driver in self._drivers:
+            driver.expect_kubelet()
         self.node.do(Start())
         self.stopped = False
         why = self.why_down() or self.node.view().hangs
         if not why:
             for resource, devices in self._devices.items():
                 self.node.do(RegisterDevices(resource, devices))
+            for driver in self._drivers:
+                driver.await_kubelet(self._sandbox.bell.until, _REGISTERED)
+                driver.publish()
         return why
+
+    def close(self) -> None:
+        """End its drivers. May be called twice."""
+        for driver in self._drivers:
+            driver.close()
 
     def stop(self, *, kill: bool = False) -> None:
         """Stop its kubelet by SIGTERM or SIGKILL; containers go on. Raises
