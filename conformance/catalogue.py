@@ -53,6 +53,7 @@ from conformance.scenarios import refusals  # noqa: F401  # isort: skip
 from conformance.scenarios import more_metrics  # noqa: F401  # isort: skip
 from conformance.scenarios import announced  # noqa: F401  # isort: skip
 from conformance.scenarios import resize  # noqa: F401  # isort: skip
+from conformance.scenarios import resize_more  # noqa: F401  # isort: skip
 from conformance.scenarios import ephemeral  # noqa: F401  # isort: skip
 from conformance.scenarios import devices  # noqa: F401  # isort: skip
 from conformance.scenarios import memory  # noqa: F401  # isort: skip

@@ -783,9 +783,9 @@ def _require_nothing_new(fresh: Kubelet, pods: Collection[Pod], config: KubeletC
     refuses = fresh.cpu_manager.policy.can_refuse_holders
     of_pods = config.topology_manager_scope == "pod" and config.topology_manager_policy != "none"
     for pod in pods:
-        wants = any(exclusive_cpus(pod, one) for one in pod.containers)
-        lacks = pod.uid not in fresh.cpu_manager.state.entries
-        if wants and (refuses or of_pods or lacks):
+        wants = {one.name for one in pod.containers if exclusive_cpus(pod, one)}
+        held = fresh.cpu_manager.state.entries.get(pod.uid, {})
+        if wants and (refuses or of_pods or not wants <= held.keys()):
             raise NotModelled(f"Start: pod {pod.name} needs CPUs, and its request is overlooked")
     fresh.counts_by_chance = fresh.counts_by_chance or bool(pods)
 

@@ -18,14 +18,14 @@ from reference.behaviours import Behaviour
 from reference.view import Phase, PodView
 
 _resize: Final = partial(promised, area="resize")
-_RESTARTED: Final = (*API_SERVER, Capability.RESTART)
+RESTARTED: Final = (*API_SERVER, Capability.RESTART)
 
 _ISSUE: Final = "https://github.com/kubernetes/kubernetes/issues/"
-_REFUSED: Final = Source(
+REFUSED: Final = Source(
     "kubernetes/kubernetes#127262: resizing a Guaranteed pod under the static policy is infeasible",
     f"{_ISSUE}127262",
 )
-_NOT_MOVED: Final = Source(
+NOT_MOVED: Final = Source(
     "kubernetes/kubernetes#140031: a resize leaves exclusive CPUs as they were", f"{_ISSUE}140031"
 )
 _IN_PLACE: Final = Source(
@@ -33,43 +33,45 @@ _IN_PLACE: Final = Source(
     "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/"
     "1287-in-place-update-pod-resources",
 )
-_LET_THROUGH: Final = {"InPlacePodVerticalScalingExclusiveCPUs": True}
-_AS_REQUESTED: Final = (
+LET_THROUGH: Final = {"InPlacePodVerticalScalingExclusiveCPUs": True}
+AS_REQUESTED: Final = (
     "Only whole CPUs of a Guaranteed pod's containers are exclusive, as many as requested"
 )
-_INFEASIBLE: Final = "Infeasible"
+INFEASIBLE: Final = "Infeasible"
 _DEFERRED: Final = "Deferred"
 
 
-def _promise_pending(node: LockstepNode, pod: PodView, reason: str) -> None:
+def promise_pending(node: LockstepNode, pod: PodView, reason: str) -> None:
+    """That a resize waits, and for which reason."""
     rule, seen = f"The resize is reported as {reason.lower()}", pod.resize.partition(":")[0]
     node.promise_equal(rule, "why the resize is pending", reason, seen)
 
 
-def _promise_granted(node: LockstepNode, pod: PodView) -> None:
+def promise_granted(node: LockstepNode, pod: PodView) -> None:
+    """That no resize waits."""
     node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
 
 
-def _promise_unmoved(node: LockstepNode, pod: str, cpus: CPUSet, pool: CPUSet) -> None:
+def promise_unmoved(node: LockstepNode, pod: str, cpus: CPUSet, pool: CPUSet) -> None:
     """That state file, shared pool and cpuset are as they were."""
     node.promise_taken("The pod keeps its exclusive CPUs", pod, cpus)
     node.promise_cpuset("Its cpuset stays", pod, cpus)
     node.promise_pool("The shared pool stays", pool)
 
 
-@_resize(_REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER)
+@_resize(REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER)
 def exclusive_cpus_infeasible(node: LockstepNode) -> None:
     """The kubelet refuses to resize a Guaranteed pod to more exclusive CPUs.
     Asked for one CPU more, the kubelet reports the resize as infeasible. The pod keeps its CPUs,
     its entry in the state file and its cpuset, and so does the shared pool."""
     node.boot_with(guaranteed("a", 2), config=in_cluster(node))
     cpus, pool, text = node.taken("a"), node.view.shared_pool, node.view.state_file
-    _promise_pending(node, node.resize(guaranteed("a", 3)), _INFEASIBLE)
-    _promise_unmoved(node, "a", cpus, pool)
+    promise_pending(node, node.resize(guaranteed("a", 3)), INFEASIBLE)
+    promise_unmoved(node, "a", cpus, pool)
     node.promise_equal("The state file stays", "state file", text, node.view.state_file)
 
 
-@_resize(_REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER)
+@_resize(REFUSED, since="1.32", needs=Needs(free=3), capabilities=API_SERVER)
 def fewer_cpus_infeasible(node: LockstepNode) -> None:
     """The kubelet refuses to resize a Guaranteed pod to fewer exclusive CPUs.
     Asked for one CPU fewer, the kubelet reports the resize as infeasible: no CPU is released,
@@ -77,8 +79,8 @@ def fewer_cpus_infeasible(node: LockstepNode) -> None:
     pool = node.boot(in_cluster(node)).shared_pool
     node.apply(guaranteed("a", 2))
     cpus = node.taken("a")
-    _promise_pending(node, node.resize(guaranteed("a", 1)), _INFEASIBLE)
-    _promise_unmoved(node, "a", cpus, pool - cpus)
+    promise_pending(node, node.resize(guaranteed("a", 1)), INFEASIBLE)
+    promise_unmoved(node, "a", cpus, pool - cpus)
     node.apply(guaranteed("b", 1))
     both = cpus & node.taken("b")
     node.promise_cpus("The next pod gets other CPUs", "CPUs of both pods", CPUSet(), both)
@@ -87,7 +89,7 @@ def fewer_cpus_infeasible(node: LockstepNode) -> None:
     node.promise_pool("All CPUs come back", pool)
 
 
-@_resize(_REFUSED, since="1.34", needs=Needs(free=3), capabilities=_RESTARTED)
+@_resize(REFUSED, since="1.34", needs=Needs(free=3), capabilities=RESTARTED)
 def infeasible_over_a_restart(node: LockstepNode) -> None:
     """A pod whose resize is infeasible keeps its CPUs over a restart.
     The API server keeps the size that was refused. A kubelet that starts again admits the pod
@@ -98,10 +100,10 @@ def infeasible_over_a_restart(node: LockstepNode) -> None:
     node.resize(guaranteed("a", 3))
     node.restart()
     node.promise_equal("The pod runs", "phase of a", Phase.RUNNING, node.view.pods["a"].phase)
-    _promise_unmoved(node, "a", cpus, pool)
+    promise_unmoved(node, "a", cpus, pool)
 
 
-@_resize(_REFUSED, since="1.34", needs=Needs(free=3), capabilities=_RESTARTED)
+@_resize(REFUSED, since="1.34", needs=Needs(free=3), capabilities=RESTARTED)
 def while_the_kubelet_is_down(node: LockstepNode) -> None:
     """A pod that is resized while the kubelet is down keeps its CPUs.
     The kubelet that starts finds another size at the API server than in its checkpoint. It
@@ -113,31 +115,31 @@ def while_the_kubelet_is_down(node: LockstepNode) -> None:
     node.resize(guaranteed("a", 3))
     node.start()
     node.promise_equal("The pod runs", "phase of a", Phase.RUNNING, node.view.pods["a"].phase)
-    _promise_unmoved(node, "a", cpus, pool)
+    promise_unmoved(node, "a", cpus, pool)
 
 
-@_resize(_IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=_RESTARTED)
+@_resize(_IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=RESTARTED)
 def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     """A Guaranteed pod's memory is resized, and its exclusive CPUs stay.
     From 1.34 on the static policy stands against a resize only where a cpu request changes. More
     memory is granted; CPUs, cpuset and shared pool stay, over a restart too."""
     node.boot_with(with_memory(guaranteed("a", 2), "64Mi"), config=in_cluster(node))
     cpus, pool = node.taken("a"), node.view.shared_pool
-    _promise_granted(node, node.resize(with_memory(guaranteed("a", 2), "128Mi")))
-    _promise_unmoved(node, "a", cpus, pool)
+    promise_granted(node, node.resize(with_memory(guaranteed("a", 2), "128Mi")))
+    promise_unmoved(node, "a", cpus, pool)
     node.restart()
-    _promise_unmoved(node, "a", cpus, pool)
+    promise_unmoved(node, "a", cpus, pool)
 
 
-@_resize(_REFUSED, since="1.32", until="1.33", needs=Needs(free=2), capabilities=API_SERVER)
+@_resize(REFUSED, since="1.32", until="1.33", needs=Needs(free=2), capabilities=API_SERVER)
 def memory_infeasible_too(node: LockstepNode) -> None:
     """Up to 1.33 the kubelet refuses to resize the memory of a Guaranteed pod as well.
     The static policy stands against any resize of a Guaranteed pod, also where its cpu request
     stays. CPUs, cpuset and shared pool stay."""
     node.boot_with(with_memory(guaranteed("a", 2), "64Mi"), config=in_cluster(node))
     cpus, pool = node.taken("a"), node.view.shared_pool
-    _promise_pending(node, node.resize(with_memory(guaranteed("a", 2), "128Mi")), _INFEASIBLE)
-    _promise_unmoved(node, "a", cpus, pool)
+    promise_pending(node, node.resize(with_memory(guaranteed("a", 2), "128Mi")), INFEASIBLE)
+    promise_unmoved(node, "a", cpus, pool)
 
 
 @_resize(_IN_PLACE, since="1.32", needs=Needs(free=3), capabilities=API_SERVER)
@@ -149,10 +151,10 @@ def shared_containers_stay_shared(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     node.apply(burstable("b", request="500m", limit="2"))
     cpus, pool = node.taken("a"), node.view.shared_pool
-    _promise_granted(node, node.resize(burstable("b", request="1", limit="2")))
+    promise_granted(node, node.resize(burstable("b", request="1", limit="2")))
     node.promise_taken("It gets no exclusive CPU", "b", CPUSet())
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool)
-    _promise_unmoved(node, "a", cpus, pool)
+    promise_unmoved(node, "a", cpus, pool)
 
 
 @_resize(_IN_PLACE, since="1.34", needs=Needs(free=3, counted_once=True), capabilities=API_SERVER)
@@ -167,48 +169,48 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     node.apply(burstable("b", request="500m", limit=str(every)))
     cpus, pool = node.taken("a"), node.view.shared_pool
     more = burstable("b", request=f"{every * 1000 - 500}m", limit=str(every))
-    _promise_pending(node, node.resize(more), _DEFERRED)
-    _promise_unmoved(node, "a", cpus, pool)
+    promise_pending(node, node.resize(more), _DEFERRED)
+    promise_unmoved(node, "a", cpus, pool)
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool)
     node.delete("a")
-    _promise_granted(node, node.view.pods["b"])
+    promise_granted(node, node.view.pods["b"])
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool | cpus)
 
 
-@_resize(_NOT_MOVED, since="1.27", until="1.37", needs=Needs(free=3), capabilities=_RESTARTED)
+@_resize(NOT_MOVED, since="1.27", until="1.37", needs=Needs(free=3), capabilities=RESTARTED)
 def granted_without_cpus(node: LockstepNode) -> None:
     """Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not follow.
     A known defect up to 1.31, and from 1.32 on with feature gate
     InPlacePodVerticalScalingExclusiveCPUs: the kubelet grants 3 CPUs to a pod that has 2 exclusive
     CPUs. The pod keeps its 2 CPUs, also after a restart of the kubelet, and the shared pool stays
     as it was."""
-    gates = _LET_THROUGH if node.release_has(Behaviour.RESIZE_REFUSED) else {}
+    gates = LET_THROUGH if node.release_has(Behaviour.RESIZE_REFUSED) else {}
     node.boot_with(guaranteed("a", 2), config=in_cluster(node, gates=gates))
     cpus, pool = node.taken("a"), node.view.shared_pool
-    node.expect_broken(_AS_REQUESTED)
-    _promise_granted(node, node.resize(guaranteed("a", 3)))
-    _promise_unmoved(node, "a", cpus, pool)
+    node.expect_broken(AS_REQUESTED)
+    promise_granted(node, node.resize(guaranteed("a", 3)))
+    promise_unmoved(node, "a", cpus, pool)
     node.restart()
-    _promise_unmoved(node, "a", cpus, pool)
+    promise_unmoved(node, "a", cpus, pool)
     node.delete("a", passing=True)
     node.promise_pool("All CPUs come back", pool | cpus)
 
 
-@_resize(_NOT_MOVED, since="1.35", until="1.36", needs=Needs(free=3), capabilities=API_SERVER)
+@_resize(NOT_MOVED, since="1.35", until="1.36", needs=Needs(free=3), capabilities=API_SERVER)
 def restricted_defers_another_number(node: LockstepNode) -> None:
     """Up to 1.36 a resize that is let through is deferred by the Topology Manager, if restricted.
     With feature gate InPlacePodVerticalScalingExclusiveCPUs the resize is admitted like a pod.
     CPUs of another number than is asked for are no hint, so the policy restricted refuses, and the
     resize waits. No CPU moves."""
-    node.boot(in_cluster(node, topology_manager="restricted", gates=_LET_THROUGH))
+    node.boot(in_cluster(node, topology_manager="restricted", gates=LET_THROUGH))
     node.apply(guaranteed("a", 2))
     cpus, pool = node.taken("a"), node.view.shared_pool
-    _promise_pending(node, node.resize(guaranteed("a", 3)), _DEFERRED)
-    _promise_unmoved(node, "a", cpus, pool)
+    promise_pending(node, node.resize(guaranteed("a", 3)), _DEFERRED)
+    promise_unmoved(node, "a", cpus, pool)
 
 
 @_resize(
-    _NOT_MOVED, since="1.37", until="1.37", needs=Needs(free=3),
+    NOT_MOVED, since="1.37", until="1.37", needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART, Capability.REJECTIONS),
 )  # fmt: skip
 def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
@@ -217,13 +219,13 @@ def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
     ignores the resize, so the kubelet grants it and the CPUs stay as they were. After a restart the
     pod requests another number of CPUs than its state file has. Under Topology Manager policy
     restricted the kubelet then rejects the running pod, and frees its CPUs."""
-    node.boot(in_cluster(node, topology_manager="restricted", gates=_LET_THROUGH))
+    node.boot(in_cluster(node, topology_manager="restricted", gates=LET_THROUGH))
     every = node.view.shared_pool
     node.apply(guaranteed("a", 2))
     cpus = node.taken("a")
-    node.expect_broken(_AS_REQUESTED)
-    _promise_granted(node, node.resize(guaranteed("a", 3)))
-    _promise_unmoved(node, "a", cpus, every - cpus)
+    node.expect_broken(AS_REQUESTED)
+    promise_granted(node, node.resize(guaranteed("a", 3)))
+    promise_unmoved(node, "a", cpus, every - cpus)
     node.restart()
     phase = node.view.pods["a"].phase
     node.promise_equal("The kubelet rejects the pod", "phase of a", Phase.REJECTED, phase)

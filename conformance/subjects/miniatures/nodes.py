@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reference import Node
-from reference.steps import Configure, KubeletConfig, Reboot, RemoveState, Start, Step
+from reference.steps import Configure, KubeletConfig, Reboot, RemoveState, Resize, Start, Step
 
 
 class Reader(Node):
@@ -26,6 +26,17 @@ class ForgetsAllocations(Reader):
         if isinstance(step, Start):
             self._manifests.update(self._in_cluster.wanted)
         super().do(step)
+
+
+class KeepsRefusedResizes(Reader):
+    """Goes on refusing a resize after the pod has asked for its old size again."""
+
+    def do(self, step: Step) -> None:
+        """What was infeasible stays so."""
+        refused = dict(self._in_cluster._why)
+        super().do(step)
+        if isinstance(step, Resize):
+            self._in_cluster._why = refused | self._in_cluster._why
 
 
 class ForgetsOverABoot(Reader):

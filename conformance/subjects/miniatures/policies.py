@@ -36,6 +36,19 @@ class ForgetsToGiveBack(StaticPolicy):
             state.delete(uid, container)
 
 
+class MovesCPUsWithResizes(StaticPolicy):
+    """Takes other CPUs for a container whose request is no longer as many as it holds."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """What it holds goes back first."""
+        held = state.get(pod.uid, container.name)
+        if held is not None and len(held) != self.count(pod, container):
+            self.remove_container(state, pod.uid, container.name)
+        super().allocate(state, pod, container, hint)
+
+
 class TrustsItsState(StaticPolicy):
     """Starts on any state file that it can read, whatever CPUs the machine has now."""
 
