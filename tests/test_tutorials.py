@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from tests.support.transcripts import blocks
 from tests.support.typed_pages import go_through
 
 ROOT: Final = Path(__file__).parents[1]
@@ -43,6 +44,18 @@ def test_every_tutorial_is_typed_in_ci() -> None:
     assert {f"{name}.md" for name in named.split()} == pages - {_ELSEWHERE}
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert re.search(r"^ +\"\$\{minimal\[@\]\}\" .*\.ci/tutorials$", run, re.MULTILINE)
+
+
+def test_what_needs_a_node_is_typed_beside_the_lab() -> None:
+    """``.ci/run`` names the section of the vendor's page that has all of it."""
+    run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    (section,) = re.findall(
+        r"NODE=\$node .*\n +docs/tutorials/vendor\.md#(\S+)$", run, re.MULTILINE
+    )
+    page = SHELF / "vendor.md"
+    needing = [one for one in blocks(page) if one.mark.startswith("needs NODE: ")]
+    assert len(needing) >= 2
+    assert set(needing) <= set(blocks(page, section))
 
 
 @pytest.mark.usefixtures("installed")
