@@ -21,8 +21,9 @@ _INSTALLS: Final = "pip install -q '.[hil,kubelet]'"
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``pinproof`` is that of this environment."""
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """``pinproof`` is that of this environment, and the home folder is the test's own."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
 
