@@ -173,6 +173,20 @@ def test_a_release_without_the_gate_is_not_modelled() -> None:
         made.do(Resize(guaranteed("a", 3)))
 
 
+def test_1_32_overlooks_at_a_start_what_a_container_was_granted() -> None:
+    """It finds no request in the status of the pod, and gives the container no CPU (seen on
+    1.32.2). Its neighbour, which has its CPU, does not count."""
+    gates = {"InPlacePodVerticalScaling": True, "InPlacePodVerticalScalingExclusiveCPUs": True}
+    config = replace(CONFIG, feature_gates=gates)
+    whole = guaranteed("a", 1, 1)
+    made = node(Apply(guaranteed("a", 1, "500m")), Stop(), config=config, release="1.32")
+    made.do(Start())
+    made.do(Resize(whole))
+    made.do(Stop())
+    with pytest.raises(NotModelled, match="pod a needs CPUs, and its request is overlooked"):
+        made.do(Start())
+
+
 def test_limits_as_a_whole_make_a_pod_guaranteed_whose_cpus_cannot_change() -> None:
     """The API server fills the requests in (seen on 1.36.4)."""
     whole = PodResources(cpu_limit="3", memory_limit="128Mi")  # what the containers request
