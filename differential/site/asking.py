@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-Defect = Mapping[str, Any]
+from differential.site.defects import Defect, name_of
 
 #: What happens on every node. All else is told apart.
 _ORDINARY: Final = "other pods of one container come and go"
@@ -43,17 +43,12 @@ tell();
 """
 
 
-def anchor(number: int) -> str:
-    """The id of the section of a defect on the page of defects."""
-    return f"defect-{number}"
-
-
 def page(defects: Sequence[Defect]) -> str:
     """The page, in Markdown with HTML in it."""
-    shown = [(at, one) for at, one in enumerate(defects) if one.get("facts")]
-    facts = [one["facts"] for _, one in shown]
-    ordinary = [each for each in shown if each[1]["facts"]["if"] == _ORDINARY]
-    others = [each for each in shown if each not in ordinary]
+    shown = [one for one in defects if one.get("facts")]
+    facts = [one["facts"] for one in shown]
+    ordinary = [one for one in shown if one["facts"]["if"] == _ORDINARY]
+    others = [one for one in shown if one not in ordinary]
     silent = len(defects) - len(shown)
     return "\n".join(
         [
@@ -107,9 +102,9 @@ def _box(option: str) -> str:
     return f"<label>{box}</label>"
 
 
-def _list(defects: Iterable[tuple[int, Defect]], ordinary: str) -> Iterator[str]:
+def _list(defects: Iterable[Defect], ordinary: str) -> Iterator[str]:
     yield "<ul>"
-    for number, one in defects:
+    for one in defects:
         facts = one["facts"]
         data = {
             "releases": facts["releases"],
@@ -119,6 +114,6 @@ def _list(defects: Iterable[tuple[int, Defect]], ordinary: str) -> Iterator[str]
         }
         named = "".join(f' data-{key}="{escape(" ".join(each))}"' for key, each in data.items())
         when = "" if ordinary == "yes" else f"If {escape(facts['if'])}: "
-        title = f'<a href="../defects/#{anchor(number)}">{escape(one["title"])}</a>'
+        title = f'<a href="../defects/{name_of(one)}/">{escape(one["title"])}</a>'
         yield f'<li data-ordinary="{ordinary}"{named}>{when}{title} (#{one["issue"]})</li>'
     yield "</ul>"

@@ -1,4 +1,5 @@
-"""The page of the named behaviours: everything in which two releases differ in the CPU manager."""
+"""The named behaviours, everything in which two releases differ in the CPU manager: a page for
+each, and a list of all."""
 
 from __future__ import annotations
 
@@ -7,13 +8,20 @@ from typing import Final
 
 from conformance.subjects.miniatures.switched import Switch
 from differential.kill_matrix import Matrix
+from differential.site.table import table
 from reference.behaviours import Area, Behaviour, Known
 
-PATH: Final = "reference/named-behaviours.md"
+FOLDER: Final = "reference/named-behaviours"
 
 
-def page(found: Matrix) -> str:
-    """A section for each area and each behaviour. ``found`` says which scenarios tell one."""
+def pages(found: Matrix) -> dict[str, str]:
+    """Path and text of each page. ``found`` says which scenarios tell a behaviour."""
+    made = {f"{FOLDER}/index.md": _index()}
+    made.update((f"{FOLDER}/{one.title}.md", "\n".join(_page(one, found))) for one in Behaviour)
+    return made
+
+
+def _index() -> str:
     lines = [
         "# Named behaviours",
         "",
@@ -21,27 +29,28 @@ def page(found: Matrix) -> str:
         "it. `pinproof run --behaviour NAME=on` judges a kubelet as one that has the behaviour, "
         "and `pinproof identify` asks a kubelet which ones it has. A scenario shows a behaviour if "
         "it fails on the model with that behaviour switched "
-        "([kill matrix](../tables/kill-matrix.md)).",
+        "([kill matrix](../../tables/kill-matrix.md)).",
     ]
     for area in Area:
-        lines += ["", f"## {area.value[:1].upper()}{area.value[1:]}"]
-        for one in Behaviour:
-            if one.value.area is area:
-                lines += ["", *_section(one, found)]
-    return "\n".join(lines) + "\n"
+        lines += ["", f"## {area.value[:1].upper()}{area.value[1:]}", ""]
+        own = [one for one in Behaviour if one.value.area is area]
+        rows = [(f"[{one.title}]({one.title}.md)", one.value.says, span(one.value)) for one in own]
+        lines += table(("behaviour", "what it does", "releases"), rows)
+    return "\n".join([*lines, ""])
 
 
-def _section(one: Behaviour, found: Matrix) -> Iterator[str]:
-    yield f"### {one.title}"
+def _page(one: Behaviour, found: Matrix) -> Iterator[str]:
+    yield f"# {one.title}"
     yield ""
     yield f"{one.value.says} ([source]({one.value.source}))"
     yield ""
     yield f"Releases: {span(one.value)}."
+    yield ""
     shown = shown_by(one, found)
     if shown:
-        links = ", ".join(f"[{each}](../scenarios/{each}.md)" for each in shown)
-        yield ""
+        links = ", ".join(f"[{each}](../../scenarios/{each}.md)" for each in shown)
         yield f"Scenarios that show it: {links}."
+        yield ""
 
 
 def span(known: Known) -> str:

@@ -1,53 +1,85 @@
-"""The known defects, from docs/tables/defects.json: which releases have one, and how it shows."""
+"""The known defects, from docs/tables/defects.json: a page for each, and a list of all."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from differential.site.asking import anchor
+from differential.site.table import table
+
+FOLDER: Final = "defects"
 
 Defect = Mapping[str, Any]
 
 
-def page(defects: Sequence[Defect]) -> str:
-    """A section for each defect."""
+def name_of(one: Defect) -> str:
+    """The name of its page: the words of its title."""
+    return re.sub(r"[^a-z0-9]+", "-", str(one["title"]).lower()).strip("-")
+
+
+def pages(defects: Sequence[Defect]) -> dict[str, str]:
+    """Path and text of each page."""
+    made = {f"{FOLDER}/index.md": _index(defects)}
+    made.update((f"{FOLDER}/{name_of(one)}.md", "\n".join([*_page(one), ""])) for one in defects)
+    return made
+
+
+def _index(defects: Sequence[Defect]) -> str:
     lines = [
         "# Defects",
         "",
         "The known defects of kubelets. [A page](../will-this-hit-me/index.md) and "
         "`pinproof advise` ([how](../how-to/advise.md)) say which of them apply to a node. [Found "
         "in the wild](../tables/found-in-the-wild.md) has those that unmodified kubelets were seen "
-        "to have, step by step. The releases and machines below are those of the model.",
+        "to have, step by step.",
+        "",
     ]
-    for number, one in enumerate(defects):
-        lines += ["", f'<a id="{anchor(number)}"></a>', "", *_section(one)]
-    return "\n".join(lines) + "\n"
+    rows = [(f"[{_title(one)}]({name_of(one)}.md)", *_reach(one.get("facts"))) for one in defects]
+    lines += table(("defect", "releases", "shows if"), rows)
+    return "\n".join([*lines, ""])
 
 
-def _section(one: Defect) -> Iterator[str]:
-    title = one["title"]
-    yield f"## {title[:1].upper()}{title[1:]}"
+def _title(one: Defect) -> str:
+    title = str(one["title"])
+    return f"{title[:1].upper()}{title[1:]}"
+
+
+def _reach(facts: Mapping[str, Any] | None) -> tuple[str, str]:
+    return (facts["span"], facts["if"]) if facts else ("not measured", "")
+
+
+def _page(one: Defect) -> Iterator[str]:
+    yield f"# {_title(one)}"
     yield ""
     yield f"{one['story']} ([source]({one['url']}))"
     for name, text in (("What helps", one["avoid"]), ("Fixed in", ", ".join(one["mended"]))):
         if text:
             yield ""
             yield f"{name}: {text}"
-    if one["scenario"]:
-        yield ""
-        yield f"Scenario: [{one['scenario']}](../scenarios/{one['scenario']}.md)"
     facts = one.get("facts")
     if facts:
         yield from _shown(facts)
+    if one["scenario"]:
+        yield from _scenario(one["scenario"], facts)
 
 
 def _shown(facts: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield f"Releases: {facts['span']}. It shows if {facts['if']}."
     yield ""
-    yield f"On `{facts['machine']}`, {facts['release']}, with {facts['settings']}:"
+    yield f"On `{facts['machine']}`, the model of {facts['release']}, with {facts['settings']}:"
     yield ""
     yield from (f"{number}. {step}" for number, step in enumerate(facts["steps"], 1))
     yield ""
     yield f"Promised: {facts['expected']}. Seen: {facts['seen']}."
+
+
+def _scenario(name: str, facts: Mapping[str, Any] | None) -> Iterator[str]:
+    release = facts["release"] if facts else "1.36"
+    yield ""
+    yield f"The scenario [{name}](../scenarios/{name}.md) is about it. On a kubelet:"
+    yield ""
+    yield "```sh"
+    yield f"pinproof run --subject kubelet:{release} -k {name}"
+    yield "```"

@@ -36,13 +36,21 @@ _OF_THE_CODE: Final = (
     ("Commands", f"{commands.FOLDER}/index.md", "Every command with its options."),
     ("Exit statuses", statuses.PATH, "What each says, of which command."),
     ("JSON Schemas", f"{schemas.FOLDER}/index.md", "Every field of the files that are written."),
-    ("Named behaviours", behaviours.PATH, "Everything in which two releases differ."),
+    (
+        "Named behaviours",
+        f"{behaviours.FOLDER}/index.md",
+        "Everything in which two releases differ.",
+    ),
     ("Policy options", options.PATH, "How ready each is, in which release."),
 )
 #: Lists that are made of the recordings and of what was submitted.
 _LISTS: Final = (
     ("Atlas", "atlas/index.md", "What unmodified kubelets did, by promise and release."),
-    ("Defects", "defects/index.md", "What kubelets are known to do wrong, and what helps."),
+    (
+        "Defects",
+        f"{defects.FOLDER}/index.md",
+        "What kubelets are known to do wrong, and what helps.",
+    ),
     ("Will this hit me?", "will-this-hit-me/index.md", "The defects that apply to a node."),
     ("Machines", "machines/index.md", "The hardware on which all that was tried."),
     ("Submissions", f"{submissions.FOLDER}/index.md", "Certificates that vendors sent in."),
@@ -81,7 +89,7 @@ def generated() -> Iterator[tuple[str, str]]:
     counts = atlas.counts()
     yield "atlas/index.md", atlas.page(catalogue())
     known = json.loads(_DEFECTS.read_text(encoding="utf-8"))
-    yield "defects/index.md", defects.page(known)
+    yield from defects.pages(known).items()
     yield "will-this-hit-me/index.md", asking.page(known)
     yield "will-this-hit-me/script.js", asking.SCRIPT
     yield from commands.pages().items()
@@ -89,7 +97,7 @@ def generated() -> Iterator[tuple[str, str]]:
     yield statuses.PATH, statuses.page()
     yield options.PATH, options.page()
     found = kill_matrix.read(kill_matrix.PAGE.read_text(encoding="utf-8"))
-    yield behaviours.PATH, behaviours.page(found)
+    yield from behaviours.pages(found).items()
     catches = catching.known()
     for scenario in catalogue():
         yield from scenario_files(scenario, atlas.row(scenario, counts), catches)

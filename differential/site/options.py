@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from differential.site.behaviours import PATH as BEHAVIOURS
+from differential.site.behaviours import FOLDER as BEHAVIOURS
 from differential.site.table import table
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import INCOMPATIBLE, OPTIONS
@@ -62,5 +62,5 @@ def _rows(options: Mapping[str, Stages]) -> Iterator[tuple[str, str, str]]:
 
 
 def _ready(word: str, behaviour: Behaviour) -> str:
-    page = BEHAVIOURS.rpartition("/")[2]
-    return f"{word} from [{behaviour.value.since}]({page}#{behaviour.title}) on"
+    folder = BEHAVIOURS.rpartition("/")[2]
+    return f"{word} from [{behaviour.value.since}]({folder}/{behaviour.title}.md) on"

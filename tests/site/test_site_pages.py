@@ -154,7 +154,7 @@ def test_each_shelf_begins_with_a_list_of_its_pages() -> None:
         assert listed == [*(docs / shelf).glob("*.md")] or (docs / shelf / "README.md").exists()
         assert f"'{shelf}/{'index' if first else 'README'}.md'" in menu
     assert "`pinproof advise` takes a release, the settings" in made["how-to/index.md"]
-    assert "(named-behaviours.md)" in made["reference/index.md"]
+    assert "(named-behaviours/index.md)" in made["reference/index.md"]
 
 
 def test_every_submission_is_in_the_table_and_has_a_page_with_its_files() -> None:
@@ -202,21 +202,33 @@ def test_the_failure_of_the_readme_is_what_a_run_prints() -> None:
     assert "url(http" not in kept
 
 
-def test_every_known_defect_has_its_section_and_its_source() -> None:
+def _known() -> list[defects.Defect]:
+    known: list[defects.Defect]
     known = json.loads((ROOT / "docs/tables/defects.json").read_text(encoding="utf-8"))
-    page = defects.page(known)
-    assert page.count("\n## ") == len(known) > 30
-    assert [one["url"] for one in known if one["url"] not in page] == []
-    spans = [one["facts"]["span"] for one in known if "facts" in one]
-    assert page.count("\nReleases: ") == len(spans) > 2
+    return known
 
 
-def test_every_defect_with_facts_is_asked_for_and_leads_to_its_section() -> None:
-    known = json.loads((ROOT / "docs/tables/defects.json").read_text(encoding="utf-8"))
-    page, sections = asking.page(known), defects.page(known)
-    for number, one in enumerate(known):
-        assert (f'href="../defects/#{asking.anchor(number)}"' in page) is ("facts" in one)
-        assert f'<a id="{asking.anchor(number)}"></a>' in sections
+def test_every_known_defect_has_its_page_and_its_source() -> None:
+    """The list leads to each, with the releases that have it."""
+    pages = defects.pages(_known())
+    assert len(pages) == len(_known()) + 1 > 30
+    index = pages["defects/index.md"]
+    for one in _known():
+        page = pages[f"defects/{defects.name_of(one)}.md"]
+        assert one["url"] in page
+        assert one["avoid"] in page
+        assert f"({defects.name_of(one)}.md)" in index
+        if "facts" in one:
+            assert f"\nReleases: {one['facts']['span']}. " in page
+            assert f"| {one['facts']['span']} |" in index
+        if one["scenario"]:
+            assert f" -k {one['scenario']}\n" in page
+
+
+def test_every_defect_with_facts_is_asked_for_and_leads_to_its_page() -> None:
+    page = asking.page(_known())
+    for one in _known():
+        assert (f'href="../defects/{defects.name_of(one)}/"' in page) is ("facts" in one)
 
 
 #: Asks for a release with an option, and takes down what the page says of it.
@@ -238,8 +250,7 @@ document.title = JSON.stringify([
 @pytest.mark.needs("chromium")
 def test_the_page_names_129078_under_full_pcpus_only_alone(tmp_path: Path) -> None:
     """Of 1.36, and of 1.37 no more. A plain configuration has no known defect."""
-    known = json.loads((ROOT / "docs/tables/defects.json").read_text(encoding="utf-8"))
-    document = f"<!doctype html><title></title><body>{asking.page(known)}</body>"
+    document = f"<!doctype html><title></title><body>{asking.page(_known())}</body>"
     plain, before, after = json.loads(Browser(tmp_path).probed(document, asking.SCRIPT + _ASKED))
     assert plain == ["No known defect applies.", False]
     assert before[1] is True

@@ -123,23 +123,27 @@ def test_the_schemas_are_all_that_the_packages_have() -> None:
     assert "conformance/schemas/result-stream-2.json" in SCHEMAS
 
 
-def test_every_behaviour_is_on_its_page_with_its_releases_and_its_source() -> None:
-    found = kill_matrix.read(kill_matrix.PAGE.read_text(encoding="utf-8"))
-    page = behaviours.page(found)
+def _behaviours() -> dict[str, str]:
+    return behaviours.pages(kill_matrix.read(kill_matrix.PAGE.read_text(encoding="utf-8")))
+
+
+def test_every_behaviour_has_its_page_with_its_releases_and_its_source() -> None:
+    pages = _behaviours()
     for one in Behaviour:
-        section = page.partition(f"\n### {one.title}\n")[2].partition("\n### ")[0]
-        assert one.value.says in section
-        assert f"({one.value.source})" in section
-        assert f"Releases: {behaviours.span(one.value)}." in section
-    assert page.count("\n### ") == len(Behaviour)
+        page = pages[f"{behaviours.FOLDER}/{one.title}.md"]
+        assert one.value.says in page
+        assert f"({one.value.source})" in page
+        assert f"Releases: {behaviours.span(one.value)}." in page
+        assert f"({one.title}.md)" in pages[f"{behaviours.FOLDER}/index.md"]
+    assert len(pages) == len(Behaviour) + 1
 
 
 def test_a_behaviour_names_the_scenarios_that_show_it() -> None:
     found = kill_matrix.read(kill_matrix.PAGE.read_text(encoding="utf-8"))
     shown = behaviours.shown_by(Behaviour.HELD_CPUS_KEPT_FIRST, found)
     assert "options/full-pcpus-restart-refuses-what-runs" in shown
-    section = behaviours.page(found).partition("\n### held-cpus-kept-first\n")[2]
-    assert f"[{shown[0]}](../scenarios/{shown[0]}.md)" in section.partition("\n### ")[0]
+    page = _behaviours()[f"{behaviours.FOLDER}/held-cpus-kept-first.md"]
+    assert f"[{shown[0]}](../../scenarios/{shown[0]}.md)" in page
 
 
 def test_every_policy_option_is_on_its_page() -> None:
@@ -147,7 +151,7 @@ def test_every_policy_option_is_on_its_page() -> None:
     for name, stages in [*OPTIONS.items(), *OF_TOPOLOGY.items()]:
         (row,) = re.findall(rf"^\| `{name}` \| (.*)$", page, re.MULTILINE)
         assert options.DOES[name] in row
-        assert [one.title for one in stages if f"#{one.title})" not in row] == []
+        assert [one.title for one in stages if f"/{one.title}.md)" not in row] == []
     assert set(options.DOES) == {*OPTIONS, *OF_TOPOLOGY}
 
 
@@ -161,6 +165,11 @@ def test_an_option_is_not_known_before_the_first_release_of_its_row() -> None:
 
 def test_every_page_of_the_code_is_in_the_menu_and_on_the_first_page() -> None:
     menu, first = repr(hook.nav(ROOT / "docs")), "\n".join(hook.home(has_playground=False))
-    for place in (statuses.PATH, options.PATH, behaviours.PATH, "reference/commands/index.md"):
+    for place in (
+        statuses.PATH,
+        options.PATH,
+        f"{behaviours.FOLDER}/index.md",
+        "reference/commands/index.md",
+    ):
         assert place in menu
         assert f"({place})" in first
