@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from conformance.kubelets.releases import KNOWN_GOOD
 from differential.site.table import table
+from reference.releases import Release
 
 FOLDER: Final = "defects"
 
@@ -78,7 +80,11 @@ def _shown(facts: Mapping[str, Any]) -> Iterator[str]:
 def _scenario(name: str, facts: Mapping[str, Any] | None) -> Iterator[str]:
     release = facts["release"] if facts else "1.36"
     yield ""
-    yield f"The scenario [{name}](../scenarios/{name}.md) is about it. On a kubelet:"
+    yield f"The scenario [{name}](../scenarios/{name}.md) is about it."
+    if Release.parse(release).minor < min(one.minor for one in KNOWN_GOOD):
+        return
+    yield ""
+    yield "On a kubelet that pinproof builds:"
     yield ""
     yield "```sh"
     yield f"pinproof run --subject kubelet:{release} -k {name}"

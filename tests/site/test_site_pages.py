@@ -221,8 +221,12 @@ def test_every_known_defect_has_its_page_and_its_source() -> None:
         if "facts" in one:
             assert f"\nReleases: {one['facts']['span']}. " in page
             assert f"| {one['facts']['span']} |" in index
-        if one["scenario"]:
-            assert f" -k {one['scenario']}\n" in page
+        assert (f"](../scenarios/{one['scenario']}.md)" in page) is bool(one["scenario"])
+    assert (
+        " --subject kubelet:1.37 -k topology/init-container-pins-its-pod\n"
+        in (pages["defects/an-init-container-s-cpus-pin-its-pod-to-a-numa-node.md"])
+    )
+    assert "kubelet:1.16" not in "".join(pages.values())  # none is built
 
 
 def test_every_defect_with_facts_is_asked_for_and_leads_to_its_page() -> None:
