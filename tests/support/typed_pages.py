@@ -198,4 +198,6 @@ def _refuse(text: str) -> int:
 
 
 if __name__ == "__main__":
+    # The shell, which has a session of its own, ends with the program.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main(sys.argv[1:]))
