@@ -72,7 +72,7 @@ while [ "$pin_i" -lt @SAMPLES@ ]; do
 done
 quiet_irqs 1; quiet_tasks "$pin_i"
 grep -qs '"irq-load-balancing.crio.io":"disable"' @CONFIG@ && echo promised
-echo "default $(cat /proc/irq/default_smp_affinity)"
+echo "default $(cat /proc/irq/default_smp_affinity 2>/dev/null)"
 for pin_f in /proc/irq/[0-9]*; do
   pin_a=; pin_e=
   read -r pin_a 2>/dev/null <"$pin_f/smp_affinity_list"
@@ -224,8 +224,10 @@ def _list(text: str) -> CPUSet:
 
 
 def mask_of(text: str) -> CPUSet:
-    """``default_smp_affinity`` as CPUs: hexadecimal, in groups of 32 bits. Raises
-    :class:`NotMeasured`."""
+    """``default_smp_affinity`` as CPUs: hexadecimal, in groups of 32 bits. No CPU where a kernel
+    has no such file. Raises :class:`NotMeasured`."""
+    if not text:
+        return CPUSet()
     try:
         bits = int(text.replace(",", "")[:4096], 16)
     except ValueError:

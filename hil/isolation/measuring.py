@@ -63,16 +63,12 @@ class Measurements:
         """What was promised, and whether it was so; ``most`` is a bound for the longest gap on
         exclusive CPUs, in microseconds, 0 for none."""
         pinned = [one for one in self.noise if one.name == _EXCLUSIVE]
-        return [
-            *(judging.latency(pinned, self.wakeups, most) if most else []),
-            *filter(
-                None,
-                (
-                    judging.tasks(self.disturbance, self.isolated),
-                    judging.interrupts(self.churn, self.disturbance.promised),
-                ),
-            ),
-        ]
+        bounded = judging.latency(pinned, self.wakeups, most) if most else []
+        promised = (
+            judging.tasks(self.disturbance, self.isolated),
+            judging.interrupts(self.churn, self.disturbance.promised),
+        )
+        return [*bounded, *(one for one in promised if one)]
 
 
 def measure(subject: OnNodes, machine: Machine) -> Measurements:
@@ -128,7 +124,7 @@ def _churn(node: RealNode, before: CPUSet, found: Disturbance) -> tuple[Held, ..
 
 
 def _default(node: RealNode) -> CPUSet:
-    return mask_of(node.run("cat /proc/irq/default_smp_affinity").strip())
+    return mask_of(node.run("cat /proc/irq/default_smp_affinity 2>/dev/null || :").strip())
 
 
 def _none() -> NoReturn:

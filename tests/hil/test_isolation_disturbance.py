@@ -102,7 +102,7 @@ def test_a_kernel_that_does_not_count_says_less() -> None:
 
 @pytest.mark.parametrize(
     ("text", "cpus"),
-    [("3", {0, 1}), ("80000000", {31}), ("1,00000000", {32}), ("0", set())],
+    [("3", {0, 1}), ("80000000", {31}), ("1,00000000", {32}), ("0", set()), ("", set())],
 )
 def test_a_mask_is_in_groups_of_32_bits(text: str, cpus: set[int]) -> None:
     assert mask_of(text) == CPUSet(cpus)
