@@ -28,7 +28,7 @@ from topologies import drawing
 #: A report stays a file that a mail carries: beyond so many characters pictures (of causes, then of
 #: machines), stories with replay commands, and log excerpts are left out. The place where a picture
 #: or an excerpt would be says so.
-PICTURES: Final = 50_000
+PICTURES: Final = 40_000
 STORIES: Final = 50_000
 EVIDENCE: Final = 60_000
 EVIDENCE_EACH: Final = 16_000

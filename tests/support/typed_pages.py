@@ -64,7 +64,7 @@ class Shell:
             ["bash", "--noprofile", "--norc"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={"COLUMNS": "100", **os.environ},
+            env={**os.environ, "COLUMNS": "100"},
             cwd=folder,
             text=True,
             start_new_session=True,
