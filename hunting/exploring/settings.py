@@ -181,6 +181,9 @@ def registration(row: Row, machine: str, release: str) -> RegisterDevices | None
             return None
         case "one a NUMA node":
             devices = [Device(f"d{node}", (node,)) for node in nodes]
+        case "two a NUMA node":
+            twice = [node for node in nodes for _ in range(2)]
+            devices = [Device(f"d{number}", (node,)) for number, node in enumerate(twice)]
         case "near the last NUMA node":
             devices = [Device(f"d{number}", (nodes[-1],)) for number in range(2)]
         case "of two NUMA nodes":
