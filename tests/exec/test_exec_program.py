@@ -244,13 +244,17 @@ def test_nothing_outlives_a_runner_that_was_killed(wrong: str) -> None:
     )
     with runner:
         assert runner.stdout is not None
-        keeper = os.pidfd_open(int(runner.stdout.readline()))
-        before = set(Path("/dev/shm").glob("pinproof-*"))
+        pid = int(runner.stdout.readline())
+        keeper = os.pidfd_open(pid)
+        (program,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        variables = Path(f"/proc/{program}/environ").read_text().split("\0")
+        folder = Path(dict(one.partition("=")[::2] for one in variables)["TMPDIR"])
+        assert folder.parent == Path("/dev/shm")
+        assert folder.is_dir()
         runner.send_signal(signal.SIGKILL)
     assert select.select([keeper], [], [], 30)[0]
     os.close(keeper)
-    left = set(Path("/dev/shm").glob("pinproof-*"))
-    assert len(left) < len(before)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(
