@@ -15,7 +15,7 @@ has those of the shared pool there, from 1.23 on none (pull request 97415). A si
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias, TypeVar
 
 from conformance.kubelets import pod_resources_pb2 as pb
@@ -40,71 +40,80 @@ _Set = TypeVar("_Set", CPUSet, frozenset[HeldDevice], frozenset[HeldMemory])
 #: The type of memory that is not huge pages.
 _MEMORY: Final = "memory"
 
-#: ``NR_CPUS`` of no kernel is larger.
+#: ``NR_CPUS`` of no kernel is larger, and no kernel has more NUMA nodes.
 _CPUS: Final = 1 << 16
 
 
 class NoCPUs(Exception):
-    """An answer names a CPU that cannot be; ``str()`` says which."""
+    """An answer names a CPU or a NUMA node that cannot be; ``str()`` says which."""
 
 
 def cpus_by_pod(pods: Iterable[pb.PodResources]) -> CPUsByPod:
     """The CPUs of each pod. Raises :class:`NoCPUs`."""
-    found: CPUsByPod = {}
+    pods = list(pods)
+    found = _by_pod(pods, lambda one: cpus(one.cpu_ids))
     for pod in pods:
-        # A pod that ends and its successor may go by one name: nothing of either is lost.
-        containers = found.setdefault((pod.namespace, pod.name), {})
-        for one in pod.containers:
-            containers[one.name] = containers.get(one.name, CPUSet()) | cpus(one.cpu_ids)
         if pod.cpu_ids:
+            containers = found[pod.namespace, pod.name]
             containers[WHOLE_POD] = containers.get(WHOLE_POD, CPUSet()) | cpus(pod.cpu_ids)
+    return found
+
+
+def _by_pod(
+    pods: Iterable[pb.PodResources], held: Callable[[pb.ContainerResources], _Set]
+) -> dict[tuple[str, str], dict[str, _Set]]:
+    """What the containers of each pod have. A pod that ends and its successor may go by one name:
+    nothing of either is lost."""
+    found: dict[tuple[str, str], dict[str, _Set]] = {}
+    for pod in pods:
+        mine = found.setdefault((pod.namespace, pod.name), {})
+        for one in pod.containers:
+            mine[one.name] = mine[one.name] | held(one) if one.name in mine else held(one)
     return found
 
 
 def cpus(ids: Iterable[int]) -> CPUSet:
     """The CPUs of these ids. Raises :class:`NoCPUs`."""
+    return CPUSet(_possible("CPU", ids))
+
+
+def _numa_nodes(topology: pb.TopologyInfo) -> list[int]:
+    return _possible("NUMA node", (node.ID for node in topology.nodes))
+
+
+def _possible(what: str, ids: Iterable[int]) -> list[int]:
     found = list(ids)
-    wrong = [cpu for cpu in found if not 0 <= cpu < _CPUS]
+    wrong = [one for one in found if not 0 <= one < _CPUS]
     if wrong:
-        raise NoCPUs(f"the kubelet reports a CPU {wrong[0]}")
-    return CPUSet(found)
+        raise NoCPUs(f"the kubelet reports a {what} {wrong[0]}")
+    return found
 
 
 def devices_by_pod(pods: Iterable[pb.PodResources]) -> DevicesByPod:
-    """The devices of each pod."""
-    found: DevicesByPod = {}
-    for pod in pods:
-        containers = found.setdefault((pod.namespace, pod.name), {})
-        for one in pod.containers:
-            containers[one.name] = containers.get(one.name, frozenset()) | devices(one.devices)
-    return found
+    """The devices of each pod. Raises :class:`NoCPUs`."""
+    return _by_pod(pods, lambda one: devices(one.devices))
 
 
 def devices(given: Iterable[pb.ContainerDevices]) -> frozenset[HeldDevice]:
     """The devices of these entries. A kubelet may name a device in several, one for each of its
-    NUMA nodes."""
+    NUMA nodes. Raises :class:`NoCPUs`."""
     nodes: dict[tuple[str, str], set[int]] = {}
     for entry in given:
         for one in entry.device_ids:
             ids = nodes.setdefault((entry.resource_name, one), set())
-            ids.update(node.ID for node in entry.topology.nodes)
+            ids.update(_numa_nodes(entry.topology))
     return frozenset(HeldDevice(*name, tuple(sorted(ids))) for name, ids in nodes.items())
 
 
 def memory_by_pod(pods: Iterable[pb.PodResources]) -> MemoryByPod:
-    """The memory of each pod."""
-    found: MemoryByPod = {}
-    for pod in pods:
-        containers = found.setdefault((pod.namespace, pod.name), {})
-        for one in pod.containers:
-            containers[one.name] = containers.get(one.name, frozenset()) | memory(one.memory)
-    return found
+    """The memory of each pod. Raises :class:`NoCPUs`."""
+    return _by_pod(pods, lambda one: memory(one.memory))
 
 
 def memory(given: Iterable[pb.ContainerMemory]) -> frozenset[HeldMemory]:
-    """The memory of these entries. Huge pages are left out."""
+    """The memory of these entries. Huge pages are left out. Raises :class:`NoCPUs`."""
     return frozenset(
-        HeldMemory(tuple(sorted(node.ID for node in one.topology.nodes)), one.size)
+        HeldMemory(tuple(sorted(_numa_nodes(one.topology))), one.size)
         for one in given
         if one.memory_type == _MEMORY
     )

@@ -115,16 +115,16 @@ class DeviceManager:
             return None
         held = self.pod_devices.container_devices(pod.uid, container.name, resource)
         reusable = self._to_reuse.get((pod.uid, resource), set())
-        if (held or reusable) and self._some_by_chance(pod, resource):
+        if (held or reusable) and self._nearness_by_chance(pod, resource):
             raise NotModelled(f"pod {pod.name}: hints by devices that Go's map order has chosen")
         return self._hints(resource, requested, held, reusable)
 
-    def _some_by_chance(self, pod: Pod, resource: str) -> bool:
+    def _nearness_by_chance(self, pod: Pod, resource: str) -> bool:
         """Whether it is not known near to which NUMA nodes the devices of some container are."""
         every = self.pod_devices.pod_devices(pod.uid, resource)
         if len({one.numa_nodes for one in every.values()}) < 2:
             return False
-        return any(own[::2] == (pod.uid, resource) for own in self.pod_devices.by_chance)
+        return self.pod_devices.some_by_chance(pod.uid, resource)
 
     def pod_topology_hints(self, pod: Pod, resource: str) -> list[Hint] | None:
         """``GetPodTopologyHints``. Raises :class:`NotModelled` for a sidecar that requests
@@ -238,10 +238,9 @@ class DeviceManager:
         if held is not None or not required:
             return []
         chosen = sorted(reusable)[:required]
-        key = (pod.uid, container.name, resource)
-        others = {own[::2] for own in self.pod_devices.by_chance}
-        if chosen and (required < len(reusable) or (pod.uid, resource) in others):
-            self.pod_devices.by_chance.add(key)
+        unknown = self.pod_devices.some_by_chance(pod.uid, resource)
+        if chosen and (required < len(reusable) or unknown):
+            self.pod_devices.by_chance.add((pod.uid, container.name, resource))
         needed = required - len(chosen)
         if not needed:
             return chosen

@@ -58,6 +58,10 @@ class PodDevices:
             found |= resources.get(resource, {})
         return found
 
+    def some_by_chance(self, uid: str, resource: str) -> bool:
+        """Whether it is not known which devices of this resource some container of the pod has."""
+        return any((pod, other) == (uid, resource) for pod, _, other in self.by_chance)
+
     def keep_only(self, uids: Collection[str]) -> None:
         """Forget every other pod (``delete``)."""
         self.held = {uid: held for uid, held in self.held.items() if uid in uids}
