@@ -148,19 +148,6 @@ def test_a_worker_begins_what_it_was_given(judge: Judge, cases: list[Case]) -> N
     ahead.stop()
 
 
-def test_a_case_that_is_not_asked_for_is_ended_with_the_run(
-    judge: Judge, cases: list[Case]
-) -> None:
-    ahead = Ahead(judge, judge.interrupt, at_a_time=3)
-    first, second, *_ = collected(cases)
-    ahead.pytest_runtest_protocol(first, second)
-    judge.allowed[cases[0].id].set()
-    assert ahead.judgement(cases[0]).result.explanation == cases[0].id
-    assert judge.begun[cases[1].id].wait(PATIENCE)
-    ahead.stop()
-    assert judge.interrupted.is_set()
-
-
 _OPTIONS: Final = {"tx": ["2*popen"], "maxschedchunk": None}
 _OF_TWO: Final[Any] = SimpleNamespace(getoption=_OPTIONS.__getitem__, getvalue=_OPTIONS.__getitem__)
 

@@ -135,24 +135,13 @@ def test_a_file_that_cannot_be_used_is_one_line(tmp_path: Path, text: str, error
     assert "\n" not in str(caught.value)
 
 
-def _run(tmp_path: Path, text: str, subject: str, status: int) -> str:
+def run_with(tmp_path: Path, text: str, subject: str, status: int) -> str:
+    """What a run with this file of a fork's behaviours says, in one line."""
     path = tmp_path / "behaviours.toml"
     path.write_text(text)
     words = ("--subject", subject, "--behaviours", str(path), "-k", "labels/")
     done = pinproof("run", *words, "--machine", "1s-1n-4c-smt2", "-n", "0", status=status)
     return " ".join((done.stdout + done.stderr).split())
-
-
-def test_a_fork_is_judged_with_its_file(tmp_path: Path) -> None:
-    said = _run(tmp_path, BEHAVIOUR, "miniature:platform-pods-on-reserved", 0)
-    assert "Conformant: 3 promises kept, 3 skipped." in said
-    assert "judged by release 1.37+platform-pods-on-reserved" in said
-
-
-def test_without_its_file_a_fork_fails_in_one_cause(tmp_path: Path) -> None:
-    said = _run(tmp_path, "", "miniature:platform-pods-on-reserved", 1)
-    assert "0 promises kept, 3 broken, 3 skipped" in said
-    assert said.count("the same cause") == 2, "one cause"
 
 
 LISTED: Final = """\
@@ -163,18 +152,26 @@ reason = "platform pods run elsewhere"
 """
 
 
-def test_a_difference_without_a_model_is_told_as_known(tmp_path: Path) -> None:
-    said = _run(tmp_path, LISTED, "miniature:platform-pods-on-reserved", 1)
-    assert "known: platform-pods (platform pods run elsewhere)" in said
-    assert "2 broken" in said
+FORKED: Final = "miniature:platform-pods-on-reserved"
 
 
-def test_a_difference_that_is_not_there_any_more_is_told(tmp_path: Path) -> None:
-    said = _run(tmp_path, LISTED, "reference", 1)
-    assert "labels/whole-cpus-are-exclusive-whatever-the-labels" in said
-    assert "Not conformant" in said
-
-
-def test_a_behaviour_that_the_fork_lacks_is_told(tmp_path: Path) -> None:
-    said = _run(tmp_path, BEHAVIOUR, "miniature:never-updates", 1)
-    assert "labels/platform-pod-runs-on-reserved-cpus" in said
+@pytest.mark.parametrize(
+    ("text", "subject", "status", "told"),
+    [
+        (
+            BEHAVIOUR, FORKED, 0,
+            ["Conformant: 3 promises kept, 3 skipped.",
+             "judged by release 1.37+platform-pods-on-reserved"],
+        ),
+        ("", FORKED, 1, ["0 promises kept, 3 broken, 3 skipped", "the same cause"]),
+        (LISTED, FORKED, 1, ["known: platform-pods (platform pods run elsewhere)", "2 broken"]),
+        (LISTED, "reference", 1, ["labels/whole-cpus-are-exclusive-whatever", "Not conformant"]),
+    ],
+    ids=["with its file", "without", "a difference is known", "a difference is not there any more"],
+)  # fmt: skip
+def test_a_fork_is_judged_by_its_file(
+    tmp_path: Path, text: str, subject: str, status: int, told: list[str]
+) -> None:
+    said = run_with(tmp_path, text, subject, status)
+    assert [one for one in told if one not in said] == []
+    assert text or said.count("the same cause") == 2, "one cause"

@@ -53,9 +53,11 @@ def test_settings_are_told_as_a_configuration_is() -> None:
 
 
 def test_an_older_log_is_read_too() -> None:
-    assert in_effect(PLAIN) == (
+    """Its period is as Go writes one."""
+    settings, reserved = PLAIN
+    assert in_effect([settings.replace("Period:10s", "Period:1m0.5s"), reserved]) == (
         "policy static, reservedSystemCPUs 0, Topology Manager none, "
-        "Topology Manager scope container, cpuManagerReconcilePeriod 10 s"
+        "Topology Manager scope container, cpuManagerReconcilePeriod 60.5 s"
     )
 
 
@@ -77,8 +79,31 @@ SAME = f"{LABEL}policy static, reservedSystemCPUs 0,16, option full-pcpus-only=t
 )
 
 
-def test_a_kubelet_that_has_what_it_was_given_differs_in_nothing() -> None:
-    assert differing([GIVEN, "start the kubelet"], SAME) == ()
+@pytest.mark.parametrize(
+    ("steps", "evidence"),
+    [
+        ([GIVEN, "start the kubelet"], SAME),
+        (
+            [
+                GIVEN,
+                "start the kubelet",
+                "configure the kubelet: policy static",
+                "start the kubelet",
+            ],
+            f"{LABEL}policy static",
+        ),
+        (
+            ["on m, with policy static, systemReserved cpu 2"],
+            f"{LABEL}policy static, reservedSystemCPUs 0,16",
+        ),
+        ([GIVEN], ""),
+        ([GIVEN], "E1124 a kubelet that said nothing of it"),
+        (["no configuration"], SAME),
+    ],
+    ids=["as given", "the last one given", "CPUs of its choice", "none", "silence", "not given"],
+)
+def test_what_is_no_difference(steps: list[str], evidence: str) -> None:
+    assert differing(steps, evidence) == ()
 
 
 @pytest.mark.parametrize(
@@ -94,23 +119,6 @@ def test_a_kubelet_that_has_what_it_was_given_differs_in_nothing() -> None:
 )
 def test_another_setting_is_found(old: str, new: str, found: tuple[str, str, str]) -> None:
     assert differing([GIVEN], f"first\n{SAME.replace(old, new)}\nlast") == (found,)
-
-
-def test_the_last_configuration_is_the_one_given() -> None:
-    changed = "configure the kubelet: policy static, reservedSystemCPUs 1"
-    evidence = f"{LABEL}policy static, reservedSystemCPUs 1"
-    assert differing([GIVEN, "start the kubelet", changed, "start the kubelet"], evidence) == ()
-
-
-def test_reserved_cpus_that_the_policy_chose_are_nobodys_fault() -> None:
-    evidence = f"{LABEL}policy static, reservedSystemCPUs 0,16"
-    assert differing(["on m, with policy static, systemReserved cpu 2"], evidence) == ()
-
-
-@pytest.mark.parametrize("evidence", ["", "E1124 a kubelet that said nothing of it"])
-def test_silence_is_no_difference(evidence: str) -> None:
-    assert differing([GIVEN], evidence) == ()
-    assert differing(["no configuration"], SAME) == ()
 
 
 def test_the_reconcile_period_is_the_harness_own() -> None:
@@ -131,15 +139,6 @@ def test_a_period_that_a_scenario_asks_for_is_the_one_given() -> None:
     assert differing([given], f"{LABEL}{slow}") == ()
     found = differing([given], f"{LABEL}{in_effect([STRUCTURED])}")
     assert found == (("cpuManagerReconcilePeriod", "10 s", "0.1 s"),)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("10s", "10"), ("100ms", "0.1"), ("1m0s", "60"), ("1h0m0.5s", "3600.5")]
-)
-def test_an_older_log_tells_the_period_as_go_writes_it(text: str, seconds: str) -> None:
-    [line, *rest] = PLAIN
-    told = in_effect([line.replace("Period:10s", f"Period:{text}"), *rest])
-    assert told.endswith(f"cpuManagerReconcilePeriod {seconds} s")
 
 
 def test_options_of_the_topology_manager_are_settings_too() -> None:

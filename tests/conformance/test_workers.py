@@ -28,12 +28,6 @@ def test_a_node_belongs_to_one_worker(workers: str, tmp_path: Path) -> None:
     assert len(set.union(*seen.values())) == int(workers)
 
 
-def test_what_is_no_node_is_dealt_out(tmp_path: Path) -> None:
-    """Which shows that the test above would see it."""
-    seen = _workers_by_machine(tmp_path, "2", "")
-    assert max(map(len, seen.values())) == 2
-
-
 def _workers_by_machine(folder: Path, workers: str, plugin: str) -> dict[str, set[str]]:
     (folder / "as_nodes.py").write_text(plugin)
     stream = folder / "stream.jsonl"
@@ -72,9 +66,11 @@ ahead.Ahead.judgement = noted("asked", asked)
 """
 
 
-def test_no_worker_begins_a_case_of_another(tmp_path: Path) -> None:
-    """Each begins those that it was given, and no case is begun in vain."""
-    _workers_by_machine(tmp_path, "2", _WAITING)
+def test_what_is_no_node_is_dealt_out(tmp_path: Path) -> None:
+    """Each worker begins what it was given, and no case is begun in vain. A node's cases that were
+    dealt out would be seen as well."""
+    seen = _workers_by_machine(tmp_path, "2", _WAITING)
+    assert max(map(len, seen.values())) == 2
     assert len(list(tmp_path.glob("begun-*"))) == 2
     begun, asked = (
         [case for path in tmp_path.glob(f"{what}-*") for case in path.read_text().split()]

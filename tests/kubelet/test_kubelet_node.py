@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 import topologies
-from conformance.kubelets import releases
-from conformance.kubelets.releases import Minor
-from conformance.pods import guaranteed
+from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.node import STATE_FILE, KubeletNode
+from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
+from hunting.exploring.driving import Walk, walked
+from hunting.exploring.history import History
+from hunting.scope import Task
 from reference.cpuset import CPUSet
 from reference.steps import (
     Apply,
     AwaitReconcile,
     Configure,
-    Container,
     Delete,
     Kind,
     KubeletConfig,
-    Pod,
     Reboot,
     RemoveState,
     RestartRuntime,
@@ -38,9 +38,8 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import Phase, View
-from tests.kubelet.conftest import CONFIG, NodeMaker, Open, Script, do
+from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker, Open, Script, do
 
-ALL = CPUSet.parse("0-31")
 #: For a machine of 8 cores.
 ONE_RESERVED = KubeletConfig(system_reserved="1")
 
@@ -94,7 +93,7 @@ def test_a_kubelet_starts_on_the_machine_it_is_given(make_node: NodeMaker) -> No
     assert node.sandbox.log is log, "starting a running kubelet is nothing"
     view = node.view()
     assert (view.running, view.error, view.exit_status) == (True, "", None)
-    assert view.shared_pool == ALL
+    assert view.shared_pool == CPUSet.parse("0-31")
     assert view.state_file is not None
     assert view.state_file.startswith('{"policyName":"static","defaultCpuSet":"0-31"')
     assert (view.pods, view.assignments, view.cpusets) == ({}, {}, {})
@@ -107,146 +106,58 @@ def test_a_kubelet_finds_its_folder_shared(make_node: NodeMaker) -> None:
     assert " shared:" in of_folder
 
 
-def test_pods_get_their_cpus_and_give_them_back(node: KubeletNode) -> None:
-    do(node, Apply(guaranteed("one", "2")), Apply(guaranteed("shared", "1500m")))
-    view = settled(node, running("one", "shared"))
-    one = view.assignments["one"]["c"]
-    assert len(one) == 2
-    assert view.shared_pool == ALL - one
-    assert view.cpusets["one"] == {"c": one}
-    assert view.cpusets["shared"] == {"c": ALL - one}
-    assert view.pods["one"].qos == "Guaranteed"
-    assert one & CPUSet([0, 16]) == CPUSet()
-    node.do(Delete("one"))
-    view = settled(node, lambda view: "one" not in view.pods and not view.assignments)
-    assert "one" not in view.cpusets
-    node.do(AwaitReconcile())
-    assert node.view().cpusets["shared"] == {"c": ALL}
-
-
-def test_a_rejection_keeps_its_words(node: KubeletNode) -> None:
-    node.do(Apply(guaranteed("big", "1000")))
-    view = settled(node, lambda view: view.pods["big"].phase is Phase.REJECTED)
-    assert view.pods["big"].reason == "UnexpectedAdmissionError"
-    assert "not enough cpus available to satisfy request" in view.pods["big"].message
-    assert view.cpusets == {}
-    node.do(Delete("big"))
-    settled(node, lambda view: "big" not in view.pods)
-
-
-def test_init_containers_pass_and_sidecars_stay(node: KubeletNode, subject: KubeletSubject) -> None:
-    minor = releases.parse(subject.info.release)
-    if minor is None or minor < Minor(1, 29):
-        pytest.skip(f"{subject.info.release} has no sidecars (from 1.29 on)")
-
-    kinds = {"setup": Kind.INIT, "proxy": Kind.SIDECAR, "app": Kind.APP}
-    containers = (Container(one, "2", "2", "64Mi", "64Mi", kind) for one, kind in kinds.items())
-    node.do(Apply(Pod("mixed", tuple(containers))))
-    view = settled(node, running("mixed"))
-    assert view.cpusets["mixed"].keys() == {"proxy", "app"}
-    proxy, app = view.cpusets["mixed"]["proxy"], view.cpusets["mixed"]["app"]
-    assert proxy is not None
-    assert app is not None
-    assert proxy.isdisjoint(app)
-
-
-@pytest.mark.parametrize("kill", [True, False])
-def test_a_stopped_kubelet_leaves_its_containers_and_its_file(
-    node: KubeletNode, kill: bool
-) -> None:
-    before = applied(node, "one", "4")
-    node.do(Stop(kill=kill))
-    view = node.view()
-    assert (view.running, view.error, view.exit_status, view.pods) == (False, "", None, {})
-    assert view.cpusets == before.cpusets
-    assert (view.assignments, view.state_file) == (before.assignments, before.state_file)
-    node.do(Start())
-    view = settled(node, running("one"))
-    assert (view.cpusets, view.assignments) == (before.cpusets, before.assignments)
-
-
-def test_pods_come_and_go_while_the_kubelet_is_down(node: KubeletNode) -> None:
-    applied(node, "old")
-    do(node, Stop(kill=True), Delete("old"), Apply(guaranteed("new", "4")))
-    assert "old" in node.view().cpusets
-    node.do(Start())
-    view = settled(node, lambda view: running("new")(view) and [*view.assignments] == ["new"])
-    assert len(view.assignments["new"]["c"]) == 4
-    settled(node, lambda view: "old" not in view.cpusets)
-
-
-def test_a_reboot_drops_containers_and_keeps_the_file(node: KubeletNode) -> None:
-    before = applied(node, "one")
-    node.do(Stop(kill=True))
-    with pytest.raises(SubjectLostError, match="there is no machine 'nowhere'"):
-        node.do(Reboot("nowhere"))
-    node.do(Reboot())
-    view = node.view()
-    assert view.cpusets == {}
-    assert view.state_file == before.state_file
-    node.do(Start())
-    assert settled(node, running("one")).assignments == before.assignments
-
-
-def test_a_machine_with_more_cpus_is_refused_to_the_letter(make_node: NodeMaker) -> None:
-    node = make_node(machine="1s-1n-4c-smt1")
-    do(node, Configure(ONE_RESERVED), Start(), Stop(), Reboot("1s-1n-8c-smt1"), Start())
-    view = node.view()
-    assert not view.running
-    assert view.exit_status == 1
-    assert view.error == (
-        'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"'
-    )
-    assert "start cpu manager error" in node.evidence()
-    do(node, RemoveState(), Start())
-    assert node.view().shared_pool == CPUSet.parse("0-7")
-
-
-def test_a_configuration_can_be_changed_while_down(node: KubeletNode) -> None:
-    do(node, Stop(), Configure(KubeletConfig(policy="none")), Start())
-    view = node.view()
-    assert not view.running
-    assert "policy" in view.error
+LARGE: Final = (MACHINE, CONFIG)
+TWO: Final = Apply(guaranteed("one", 2))
+MIXED: Final = [exclusive(one.value, 2, kind=one) for one in (Kind.INIT, Kind.SIDECAR, Kind.APP)]
+NEW: Final = Apply(guaranteed("new", 4))
+DOWN: Final = Stop(kill=True)
+RESERVING_NOTHING, UNKNOWN, PLAIN = (KubeletConfig(policy=one) for one in ("static", "no", "none"))
+WRONG_OPTION: Final = replace(ONE_RESERVED, policy_options={"no-such": "true"})
 
 
 @pytest.mark.parametrize(
-    ("config", "says"),
+    ("place", "steps"),
     [
-        (KubeletConfig(), "reserv"),
-        (KubeletConfig(policy="dynamic"), "dynamic"),
-        (replace(ONE_RESERVED, policy_options={"no-such": "true"}), "no-such"),
-        (replace(ONE_RESERVED, feature_gates={"NoSuchGate": True}), "NoSuchGate"),
+        (LARGE, [TWO, Apply(guaranteed("shared", "1500m")), Delete("one"), AwaitReconcile()]),
+        (LARGE, [Apply(guaranteed("big", 1000)), Delete("big")]),
+        (LARGE, [Apply(guaranteed_of("mixed", MIXED))]),
+        (LARGE, [TWO, Stop(), Start(), DOWN, Start()]),
+        (LARGE, [TWO, DOWN, Delete("one"), NEW, Start()]),
+        (LARGE, [TWO, DOWN, Reboot(), Start()]),
+        (
+            ("1s-1n-4c-smt1", ONE_RESERVED),
+            [Stop(), Reboot("1s-1n-8c-smt1"), Start(), RemoveState(), Start()],
+        ),
+        (LARGE, [Stop(), Configure(PLAIN), Start()]),
+        (LARGE, [Stop(), WriteState("{"), Start()]),
+        ((MACHINE, PLAIN), [TWO, AwaitReconcile()]),
+        ((MACHINE, RESERVING_NOTHING), []),
+        ((MACHINE, UNKNOWN), []),
+        ((MACHINE, WRONG_OPTION), []),
     ],
-    ids=["nothing reserved", "unknown policy", "unknown option", "unknown gate"],
-)
-def test_an_impossible_configuration_ends_with_a_reason(
-    make_node: NodeMaker, config: KubeletConfig, says: str
+    ids=[
+        "pods come and go", "a pod is refused", "init container and sidecar", "stopped and killed",
+        "pods come and go while it is down", "reboot", "more CPUs", "another configuration",
+        "a damaged file", "policy none", "nothing reserved", "unknown policy", "unknown option",
+    ],
+)  # fmt: skip
+def test_after_each_step_a_kubelet_is_seen_as_the_model_has_it(
+    subject: KubeletSubject, place: tuple[str, KubeletConfig], steps: Sequence[Step]
 ) -> None:
-    node = make_node(config)
+    """Its end and its error, pods and their words, CPUs, state file, and what containers have."""
+    machine, config = place
+    history = History.of(Task(subject.info.release, machine, config), (Start(), *steps))
+    result = walked(Walk("steps", history), subject, subject.info.release)
+    assert result.verdict == "pass", result.explanation
+    assert len(result.steps) == 2 + len(steps)
+
+
+def test_an_unknown_feature_gate_ends_with_a_reason(make_node: NodeMaker) -> None:
+    """Which the model does not know."""
+    node = make_node(replace(ONE_RESERVED, feature_gates={"NoSuchGate": True}))
     node.do(Start())
-    view = node.view()
-    assert not view.running
-    assert view.exit_status in (1, 2)  # 2: it panics
-    assert says in view.error
-
-
-def test_a_damaged_file_is_refused_and_names_itself(make_node: NodeMaker) -> None:
-    node = make_node()
-    node.do(WriteState("{"))
-    assert node.view().state_file == "{"
-    node.do(Start())
-    view = node.view()
-    assert view.exit_status == 1
-    assert STATE_FILE in view.error
-
-
-def test_policy_none_has_a_file_and_no_sets(make_node: NodeMaker) -> None:
-    node = make_node(KubeletConfig(policy="none"))
-    node.do(Start())
-    view = applied(node, "one")
-    assert view.cpusets == {"one": {"c": None}}
-    assert view.shared_pool == CPUSet()
-    node.do(AwaitReconcile())
+    assert node.view().exit_status in (1, 2)  # 2: it panics
+    assert "NoSuchGate" in node.view().error
 
 
 def test_tampering_is_seen_and_evidence_shows_log_and_calls(node: KubeletNode) -> None:
@@ -258,12 +169,15 @@ def test_tampering_is_seen_and_evidence_shows_log_and_calls(node: KubeletNode) -
     assert node.view().cpusets == {"one": {"c": CPUSet([9])}}
     with pytest.raises(SubjectLostError, match="no running container one/other"):
         node.do(Tamper("one", "other", CPUSet([9])))
+    node.do(Stop())
+    with pytest.raises(SubjectLostError, match="there is no machine 'nowhere'"):
+        node.do(Reboot("nowhere"))
 
 
-@pytest.mark.parametrize("step", [RemoveState(), WriteState("x"), Configure(CONFIG), Reboot()])
-def test_some_steps_need_the_kubelet_down(node: KubeletNode, step: Step) -> None:
-    with pytest.raises(SubjectLostError, match="while the kubelet runs"):
-        node.do(step)
+def test_some_steps_need_the_kubelet_down(node: KubeletNode) -> None:
+    for step in (RemoveState(), WriteState("x"), Configure(CONFIG), Reboot()):
+        with pytest.raises(SubjectLostError, match="while the kubelet runs"):
+            node.do(step)
 
 
 def test_a_kubelet_that_dies_in_the_middle_is_seen(node: KubeletNode) -> None:

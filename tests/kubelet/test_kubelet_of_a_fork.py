@@ -15,9 +15,8 @@ from conformance.kubelets.put import TAKEN, parted, with_files
 from conformance.subject import SubjectUsageError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR
-from tests.cli.running import pinproof
 from tests.conformance.judging import judged
-from tests.conformance.test_fork import BEHAVIOUR
+from tests.conformance.test_fork import BEHAVIOUR, run_with
 from tests.conformance.test_labels import OF_RELEASES
 from tests.kubelet.conftest import CONFIG
 from tests.support import lacking
@@ -34,23 +33,20 @@ def patched() -> str:
     return str(found.path) if found else lacking.skip("patched kubelet")
 
 
-def _run(kubelet: str, *words: str, status: int) -> str:
-    words = ("--subject", f"kubelet:{kubelet}", "--machine", MACHINE, "-k", "labels/", *words)
-    done = pinproof("run", *words, "-n", "0", status=status)
-    return " ".join((done.stdout + done.stderr).split())
-
-
-def test_a_patched_kubelet_is_judged_with_its_file(patched: str, tmp_path: Path) -> None:
-    path = tmp_path / "behaviours.toml"
-    path.write_text(BEHAVIOUR)
-    said = _run(patched, "--behaviours", str(path), status=0)
-    assert "Conformant: 3 promises kept, 3 skipped." in said
-
-
-def test_without_the_file_it_fails_in_one_cause(patched: str) -> None:
-    said = _run(patched, status=1)
-    assert "0 promises kept, 3 broken, 3 skipped" in said
-    assert said.count("the same cause") == 2, "one cause"
+@pytest.mark.parametrize(
+    ("text", "status", "told"),
+    [
+        (BEHAVIOUR, 0, "Conformant: 3 promises kept, 3 skipped."),
+        ("", 1, "0 promises kept, 3 broken, 3 skipped"),
+    ],
+    ids=["with its file", "without"],
+)
+def test_a_patched_kubelet_is_judged_by_its_file(
+    patched: str, tmp_path: Path, text: str, status: int, told: str
+) -> None:
+    said = run_with(tmp_path, text, f"kubelet:{patched}", status)
+    assert told in said
+    assert text or said.count("the same cause") == 2, "one cause"
 
 
 @pytest.mark.parametrize("where", [PINNING, "/opt/vendor/of/kubelets/settings", "/etc/hostname"])
