@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from itertools import combinations, permutations
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -111,33 +111,6 @@ def test_the_answer_given_is_one_that_can_be(release: str) -> None:
         assert len(taken) == number
         assert taken <= free
         assert could_take(topology, free, number, taken, release=release)
-
-
-def _by_insertion(ranks: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Insertion sort with "before if any criterion says so"."""
-    done: list[tuple[int, ...]] = []
-    for rank in ranks:
-        at = len(done)
-        while at and any(one < other for one, other in zip(rank, done[at - 1], strict=True)):
-            at -= 1
-        done.insert(at, rank)
-    return done
-
-
-def test_insertion_keeps_what_every_criterion_says_and_reaches_every_such_order() -> None:
-    """The claim that the judgement of short lists rests on, tried on all orders of five."""
-    dice = random.Random(1)
-    for _ in range(60):
-        ranks = [(dice.randint(0, 3), dice.randint(0, 3), number) for number in range(5)]
-        kept = {
-            order
-            for order in permutations(ranks)
-            if not any(
-                all(a <= b for a, b in zip(late, early, strict=True))
-                for early, late in combinations(order, 2)
-            )
-        }
-        assert {tuple(_by_insertion(list(order))) for order in permutations(ranks)} == kept
 
 
 def test_a_set_of_another_size_or_with_a_busy_cpu_is_refused() -> None:
