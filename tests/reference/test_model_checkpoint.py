@@ -43,9 +43,7 @@ def test_what_a_kubelet_says_of_a_bad_file(text: str, error: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        GOOD,
         GOOD + "\n",
-        GOOD.replace("611748604", "0"),
         GOOD.replace(',"checksum":611748604', ""),
         GOOD.replace("policyName", "POLICYNAME").replace("checksum", "\u212ahec\u212asum"[1:]),
         GOOD.replace("{", '{"extra":[1,{"a":null}],'),
