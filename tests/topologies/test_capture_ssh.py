@@ -261,17 +261,13 @@ def test_where_no_node_listens_it_says_so(node: Node) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("exec /bin/false", "it sent nothing"),
-        ("echo There is no login.", "it sent something other than a capture: 'There is no login"),
         ("printf '\\033[2Jhello\\n'", r"it sent something other than a capture: '\x1b[2Jhello'"),
         ("PATH=/nonexistent exec /bin/sh -s", "it has no awk"),
-        ("/bin/sh -s | head -c 2000", "the capture is cut off: it ends in the middle"),
         ("exec sleep 600", "it was not read in time"),
         ("exec yes", "it sent more than 1 MiB"),
         ("exec yes >&2", "it sent more than 1 MiB"),
-        ("cd /proc && exec /bin/sh -s /proc", "incomplete capture: sys/devices/system/cpu/online"),
     ],
-    ids=["nothing", "no login", "escape", "no awk", "torn", "hangs", "yes", "aside", "no sysfs"],
+    ids=["escape", "no awk", "hangs", "yes", "aside"],
 )
 def test_what_it_does_wrong_is_one_line(
     node: Node, command: str, said: str, monkeypatch: pytest.MonkeyPatch
