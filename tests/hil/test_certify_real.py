@@ -7,15 +7,32 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from hil.lab import Node
+from hil.transport import NodeAddress, connected
 from reports.certificate import Statement, read
 
 pytestmark = pytest.mark.needs("lab")
 
-NAME = "test-certify"
+NAME: Final = "test-certify"
+#: CPU 0 is reserved, so the first exclusive one is CPU 1. Whatever the node sends wakes a virtio
+#: device, whose interrupts come there, too.
+_PLANT: Final = r"""
+cat >/root/backup.pl <<'X'
+$0 = "backup"; exit if fork; setpgrp;
+open STDIN, "</dev/null"; open STDOUT, ">/dev/null"; open STDERR, ">/dev/null";
+system("taskset -pc 1 $$ >/dev/null");
+while (1) { select(undef, undef, undef, 0.05); $i = 0; $i++ while $i < 2000 }
+X
+perl /root/backup.pl
+for irq in /proc/irq/[0-9]*; do
+  ls "$irq" | grep -q 'virtio.*put' && echo 1 >"$irq/smp_affinity_list"
+done
+true
+"""
 
 
 def pinproof(*words: object, status: int) -> str:
@@ -30,10 +47,10 @@ def pinproof(*words: object, status: int) -> str:
     return done.stdout
 
 
-def certified(node: Node, report: Path, *words: str) -> Statement:
+def certified(node: Node, report: Path, *words: str, status: int = 4) -> Statement:
     inventory = node.folder / "lab.toml"
     chosen = ["-k", "qos/fraction-shares"]
-    said = pinproof("certify", inventory, "--report", report, *words, *chosen, status=4)
+    said = pinproof("certify", inventory, "--report", report, *words, *chosen, status=status)
     assert said.splitlines()[-1] == f"{report}/{NAME}/certificate.html"
     assert "Conformant" not in said
     return read((report / NAME / "certificate.json").read_bytes())
@@ -65,3 +82,19 @@ def test_two_certificates_of_one_node_are_of_one_machine(node: Node, tmp_path: P
     assert {"what": "the signature", "answer": "ok", "detail": "by vendor@example.org"} in found[
         "checks"
     ]
+
+
+def test_a_task_and_an_interrupt_on_an_exclusive_cpu_are_named(
+    node: Node, address: NodeAddress, tmp_path: Path
+) -> None:
+    """As facts: this node claims no isolation. A bound that nothing keeps is a failure."""
+    with connected(address) as shell:
+        assert shell.run(_PLANT).status == 0
+    facts = certified(node, tmp_path, "--noise", "--max-latency", "1", status=1).facts
+    assert "backup (" in facts.facts["tasks of others on exclusive CPUs"]
+    assert "put.0) " in facts.facts["interrupts on exclusive CPUs"]
+    gap = facts.judged[0]
+    assert (gap.what, gap.claim) == ("longest gap on exclusive CPUs 1", "--max-latency 1 us")
+    assert not gap.kept
+    assert facts.verdict == "failure"
+    assert not [one for one in facts.judged if "tasks" in one.what]

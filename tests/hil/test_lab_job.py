@@ -1,5 +1,6 @@
-"""Jobs on a booted node: a hunt, a run on a kubelet, and a certificate of the node. Minutes under
-emulation, so only where ``PINPROOF_LAB`` asks for it.
+"""Pods of pinproof on a booted node: Jobs of a hunt, of a run on a kubelet and of a certificate of
+the node; and a pod of the plugin of Sonobuoy, which certifies the node. Minutes under emulation, so
+only where ``PINPROOF_LAB`` asks for it.
 
 API server, scheduler, controllers, kubelet and containerd are real, and the image is the one that
 ``pinproof build image`` makes.
@@ -9,8 +10,10 @@ API server, scheduler, controllers, kubelet and containerd are real, and the ima
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
+import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,19 +23,21 @@ import pytest
 import yaml
 
 from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, SCHEDULERS, find
-from conformance.results import Result
-from conformance.results import read as read_stream
 from hil.lab import Node
 from hil.lab.names import NODE_NAME
+from hil.lab.recipe import WORKLOAD_IMAGE as WORKLOAD
 from hil.shell import Shell
 from hil.transport import connected
 from hil.transport import nodes as read_inventory
 from hunting import campaign
 from pinproof.image.contents import KUBELET
+from reports.certificate import read
 from tests.cli.running import pinproof
 from tests.support import lacking
 from tests.support.cluster import Cluster
 from tests.support.lab_cluster import await_node, joined
+from tests.support.node_runs import results
+from tests.support.until import until
 
 pytestmark = [pytest.mark.needs("lab"), pytest.mark.needs("mmdebstrap")]
 
@@ -40,11 +45,12 @@ NAME: Final = "jobs-hunt"
 IMAGE: Final = "pinproof.local/pinproof:kubelet"
 #: Of the restricted and of the privileged Pod Security Standard.
 NAMESPACE, PRIVILEGED = "hunting", "running"
+SONOBUOY: Final = "sonobuoy"
 KEPT: Final = "/var/lib/hunt-pinproof"
 HUNT: Final = ("--release", "1.37", "--machine", "1s-1n-2c-smt2", "--depth", "3")
 SHARDS: Final = 4
 SCENARIOS: Final = ("qos/whole-cpus-are-exclusive", "pool/deletion-returns-cpus")
-WORKLOAD: Final = "pinproof.local/lab:1"
+ALL_FREE: Final = "admission/all-free-cpus-are-assigned"
 CERTIFY: Final = ("--allow", "static-pods", "--allow", "foreign-workloads", "-k", SCENARIOS[0])
 RUN: Final = ("--machine", "1s-1n-4c-smt2", "-k", " or ".join(SCENARIOS))
 CONTROLLERS: Final = (
@@ -177,8 +183,8 @@ def test_a_run_of_two_shards_judges_the_kubelet_of_the_image(
         (tmp_path / f"{number}.jsonl").write_text(log)
     streams = sorted(tmp_path.glob("*.jsonl"))
     pinproof("report", *map(str, streams), "--gate", status=0)
-    results = [one for path in streams for one in read_stream(path) if isinstance(one, Result)]
-    assert {one.scenario: one.verdict for one in results} == dict.fromkeys(SCENARIOS, "pass")
+    judged = results(*streams)
+    assert {one.scenario: one.verdict for one in judged} == dict.fromkeys(SCENARIOS, "pass")
 
 
 def test_a_node_certifies_itself_by_a_pod(shell: Shell, cluster: Cluster, tmp_path: Path) -> None:
@@ -201,9 +207,45 @@ def test_a_node_certifies_itself_by_a_pod(shell: Shell, cluster: Cluster, tmp_pa
     assert len(logs) == 1
     stream = tmp_path / "result.jsonl"
     stream.write_text(logs[0])
-    results = [one for one in read_stream(stream) if isinstance(one, Result)]
-    assert {one.scenario: one.verdict for one in results} == {SCENARIOS[0]: "pass"}
+    assert {one.scenario: one.verdict for one in results(stream)} == {SCENARIOS[0]: "pass"}
     assert not shell.run("ls -d /var/lib/pinproof 2>/dev/null || :").text
+
+
+def test_a_pod_of_the_plugin_certifies_its_node(
+    shell: Shell, cluster: Cluster, tmp_path: Path
+) -> None:
+    """As Sonobuoy makes it of the definition, without the container that sends the results. There
+    is no aggregator of Sonobuoy."""
+    words = ["--image", IMAGE, "--workload-image", WORKLOAD, "-k", ALL_FREE]
+    plugin: Any = yaml.safe_load(pinproof("job", "sonobuoy", *words, status=0).stdout)
+    cluster.admin.create_namespace({"metadata": {"name": SONOBUOY}})
+    account = {"metadata": {"name": "sonobuoy-serviceaccount"}}
+    cluster.admin.create_namespaced_service_account(SONOBUOY, account)
+    (node,) = cluster.admin.list_node().items
+    spec = {
+        **plugin["podSpec"],
+        "nodeName": node.metadata.name,
+        "containers": [plugin["spec"]],
+        "volumes": [{"name": "results", "emptyDir": {}}],
+    }
+    pod = {"metadata": {"name": "sonobuoy-pinproof"}, "spec": spec}
+    made = cluster.admin.create_namespaced_pod(SONOBUOY, pod, field_validation="Strict")
+    place = f"/var/lib/kubelet/pods/{made.metadata.uid}/volumes/kubernetes.io~empty-dir/results"
+    done = until(lambda: shell.run(f"test -e {place}/done").status == 0, _PATIENCE)
+    log = shell.run(f"cat {place}/out/log; cat /var/log/pods/*_{made.metadata.uid}/*/*.log").text
+    assert done, log
+    assert "pinproof ended with exit status 4" in log  # partial: one scenario of many
+    tarball = shell.run(f"cat {place}/results.tar.gz", limit=1 << 24).stdout
+    with tarfile.open(fileobj=io.BytesIO(tarball)) as archive:
+        archive.extractall(tmp_path, filter="data")
+    folder = tmp_path / node.metadata.name
+    (judged,) = results(folder / "result.jsonl")
+    assert (judged.scenario, judged.verdict) == (ALL_FREE, "pass"), judged.explanation
+    assert ALL_FREE in (folder / "junit.xml").read_text()
+    facts = read((folder / "certificate.json").read_bytes()).facts
+    assert facts.system is not None
+    assert facts.system.emulated == "QEMU"
+    assert facts.configuration is not None
 
 
 def _pods(cluster: Cluster, *, index: int, namespace: str = NAMESPACE) -> list[Any]:
@@ -239,9 +281,9 @@ def _found(folder: Path) -> tuple[dict[int, tuple[int, int]], dict[str, int]]:
 
 def _awaited(look: Callable[[], Any], holds: Callable[[Any], bool], cluster: Cluster) -> Any:
     """What is seen once it holds; without it, what the cluster says of the pods."""
-    until = time.monotonic() + _PATIENCE
+    end = time.monotonic() + _PATIENCE
     while not holds(seen := look()):
-        if time.monotonic() > until:
+        if time.monotonic() > end:
             events = cluster.admin.list_event_for_all_namespaces().items
             raise AssertionError([seen, *(f"{one.reason}: {one.message}" for one in events)])
         time.sleep(1)

@@ -1,13 +1,10 @@
-"""A booted node that belongs to a real API server, and is reached through that alone: the same
-verdicts as over SSH, and the node as it was, whenever the runner dies. Minutes under emulation, so
-only where ``PINPROOF_LAB`` asks for it."""
+"""A booted node that belongs to a real API server, which its pods come through. It is reached over
+SSH, and through the server alone: the same verdicts, and the node as it was, whenever the runner
+dies. Minutes under emulation, so only where ``PINPROOF_LAB`` asks for it."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +12,15 @@ from typing import Final
 
 import pytest
 
-from conformance.results import Result
-from conformance.results import read as read_stream
 from hil.lab import Node
 from hil.lab.names import NODE_NAME
 from hil.lab.recipe import WORKLOAD_IMAGE
 from hil.transport import NodeAddress, connected
 from hil.transport import nodes as read_inventory
-from tests.support import lacking
-from tests.support.cluster import Cluster, NoCluster
+from tests.support.cluster import Cluster, running_cluster
 from tests.support.deaths import PHASES, killed, look, undone
 from tests.support.lab_cluster import await_node, joined
+from tests.support.node_runs import judged
 from tests.support.until import until
 
 pytestmark = pytest.mark.needs("lab")
@@ -48,17 +43,8 @@ TIMES: Final = 1.3
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One that reaches its node."""
     folder = tmp_path_factory.mktemp("c")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NO_PROXY", "127.0.0.1")
-        patch.setenv("no_proxy", "127.0.0.1")
-        try:
-            made = Cluster(folder, egress=folder / "egress")
-        except NoCluster as error:
-            lacking.skip("api server", error)
-        try:
-            yield made
-        finally:
-            made.close()
+    with running_cluster(folder, egress=folder / "egress") as made:
+        yield made
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +74,10 @@ def ways(node: Node, cluster: Cluster) -> Iterator[Ways]:
 
 def _judged(inventory: Path, report: Path) -> tuple[dict[str, str], int]:
     """Verdicts by scenario, and round trips."""
-    words = ["run", "--subject", f"node:{inventory}", "-k", " or ".join(SCENARIOS)]
-    done = subprocess.run(
-        [sys.executable, "-m", "pinproof", *words, "--report", str(report)],
-        env={**os.environ, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    trips = re.search(r"(\d+) round trips", done.stderr + done.stdout)
-    assert trips is not None, done.stderr
-    results = [one for one in read_stream(report / "result.jsonl") if isinstance(one, Result)]
-    return {one.scenario: one.verdict for one in results}, int(trips[1])
+    made = judged(inventory, *SCENARIOS, report=report)
+    trips = re.search(r"(\d+) round trips", made.output)
+    assert trips is not None, made.output
+    return made.verdicts, int(trips[1])
 
 
 def _stays(cluster: Cluster) -> list[str]:
@@ -111,7 +87,12 @@ def _stays(cluster: Cluster) -> list[str]:
 
 
 def test_the_same_verdicts_as_over_ssh(ways: Ways, cluster: Cluster, tmp_path: Path) -> None:
+    """Pods come through the API server both ways. Nothing of the runs stays in the cluster or on
+    the node."""
     over_ssh, few = _judged(ways.ssh, tmp_path / "ssh")
+    events = cluster.admin.list_event_for_all_namespaces().items
+    seen = {one.involved_object.name for one in events if one.reason == "Started"}
+    assert any(name.startswith("pinproof-") for name in seen), seen
     through_server, many = _judged(ways.kube, tmp_path / "kube")
     assert through_server == over_ssh == dict.fromkeys(SCENARIOS, "pass")
     assert many <= TIMES * few, f"{many} round trips, over SSH {few}"
@@ -119,6 +100,7 @@ def test_the_same_verdicts_as_over_ssh(ways: Ways, cluster: Cluster, tmp_path: P
     with connected(ways.address) as shell:
         left = "ls -d /var/lib/pinproof 2>/dev/null; pgrep -x perl; :"
         assert not shell.run(left).text
+        assert shell.run("ls -A /etc/kubernetes/manifests").text.split() == [".keep"]
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -4,9 +4,6 @@ in, must be caught; the same node without it must not be. Minutes under emulatio
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +12,11 @@ from typing import Final
 
 import pytest
 
-from conformance.results import Result
-from conformance.results import read as read_stream
 from hil.lab import Node
 from hil.lab.kubelet import STATE
 from hil.transport import connected
 from hil.transport import nodes as read_inventory
+from tests.support.node_runs import judged
 
 pytestmark = pytest.mark.needs("lab")
 
@@ -88,27 +84,10 @@ def made_wrong(node: Node, how: Wrong) -> Iterator[None]:
             shell.run(f"{how.end}; rm {how.path}; systemctl daemon-reload", deadline=60)
 
 
-def judged(node: Node, scenario: str, report: Path) -> subprocess.CompletedProcess[str]:
-    """``pinproof run`` of one scenario on the node."""
-    return subprocess.run(
-        [
-            str(Path(sys.executable).parent / "pinproof"),
-            *("run", "--subject", f"node:{node.folder / 'lab.toml'}", "-k", scenario),
-            *("--report", str(report)),
-        ],
-        env={**os.environ, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-
-
 def test_a_node_that_does_as_it_ought_to_is_not_blamed(node: Node, tmp_path: Path) -> None:
     """What the wrong ones are compared with."""
-    done = judged(node, f"{PINNED} or {KEPT}", tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 promises kept" in done.stdout
+    made = judged(node.folder / "lab.toml", PINNED, KEPT, report=tmp_path)
+    assert "2 promises kept" in made.output
 
 
 @pytest.mark.parametrize(
@@ -125,17 +104,14 @@ def test_a_wrong_node_is_caught(
     how: Wrong, scenario: str, said: list[str], node: Node, tmp_path: Path
 ) -> None:
     with made_wrong(node, how):
-        done = judged(node, scenario, tmp_path)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert [one for one in said if one not in done.stdout] == []
+        made = judged(node.folder / "lab.toml", scenario, report=tmp_path, status=1)
+    assert [one for one in said if one not in made.output] == []
 
 
 def test_a_node_that_starts_no_container_is_told_in_time(node: Node, tmp_path: Path) -> None:
     """Its pod has 120 s to run, and is then watched for 30 s; nobody waits for 120 s again."""
     with made_wrong(node, IDLE):
-        done = judged(node, PINNED, tmp_path)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "pending, Guaranteed" in done.stdout
-    stream = tmp_path / "result.jsonl"
-    (result,) = (one for one in read_stream(stream) if isinstance(one, Result))
+        made = judged(node.folder / "lab.toml", PINNED, report=tmp_path, status=1)
+    assert "pending, Guaranteed" in made.output
+    (result,) = made.results
     assert 120 <= result.seconds < 2 * 120

@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from conformance.results import Result
-from conformance.results import read as read_stream
 from hil.lab import Node, State, Wish, down, named, reboot, up
 from hil.lab.kubelet import MANIFESTS, STATE
 from hil.lab.recipe import WORKLOAD_IMAGE
 from hil.shell import Shell
 from hil.transport import connected
 from hil.transport import nodes as read_inventory
+from tests.support.node_runs import results
 
 pytestmark = pytest.mark.needs("lab")
 
@@ -151,9 +150,9 @@ def test_each_of_two_nodes_belongs_to_one_worker(
     finally:
         down([one.name for one in made])
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    results = [one for one in read_stream(stream) if isinstance(one, Result)]
-    assert [one.verdict for one in results] == ["pass"] * 6
-    pairs = {(one.machine.name, one.worker) for one in results}
+    judged = results(stream)
+    assert [one.verdict for one in judged] == ["pass"] * 6
+    pairs = {(one.machine.name, one.worker) for one in judged}
     assert {name for name, _ in pairs} == {one.name for one in made}
     assert {worker for _, worker in pairs} == {"gw0", "gw1"}
     assert len(pairs) == 2

@@ -15,14 +15,16 @@ import contextlib
 import datetime
 import ipaddress
 import json
+import os
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -31,6 +33,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from conformance.kubelets.apiservers import find
 from conformance.subject import SubjectSetupError
+from tests.support import lacking
 
 _PATIENCE: Final = 240.0
 _DIE_WITH_PARENT: Final = (
@@ -309,6 +312,19 @@ class Cluster:
         for one in reversed(self._running):
             one.kill()
             one.wait()
+
+
+@contextlib.contextmanager
+def running_cluster(folder: Path, *, egress: Path | None = None) -> Iterator[Cluster]:
+    """One while the block runs, which no proxy comes between; without what it takes, the test
+    skips."""
+    with mock.patch.dict(os.environ, NO_PROXY="127.0.0.1", no_proxy="127.0.0.1"):
+        try:
+            made = Cluster(folder, egress=egress)
+        except NoCluster as error:
+            lacking.skip("api server", error)
+        with contextlib.closing(made):
+            yield made
 
 
 #: What the API wants a node to say of itself.
