@@ -17,8 +17,7 @@ from hil.safety import restore_node
 from hil.transport import NodeAddress, nodes
 from hil.transport.local import LocalShell
 from pinproof.cli import main
-from tests.support import lacking
-from tests.support.cluster import Cluster, NoCluster
+from tests.support.cluster import Cluster, running_cluster
 from tests.support.fakenode import FakeNode
 
 
@@ -29,7 +28,7 @@ def fake(tmp_path: Path) -> FakeNode:
 
 @pytest.fixture
 def facts(fake: FakeNode) -> NodeFacts:
-    return gather(fake.shell(), root=str(fake.root))
+    return fake.facts()
 
 
 @pytest.fixture
@@ -98,14 +97,5 @@ def address(inventory: str) -> NodeAddress:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A real API server before a real etcd, for the tests of one file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NO_PROXY", "127.0.0.1")
-        patch.setenv("no_proxy", "127.0.0.1")
-        try:
-            made = Cluster(tmp_path_factory.mktemp("cluster"))
-        except NoCluster as error:
-            lacking.skip("api server", error)
-        try:
-            yield made
-        finally:
-            made.close()
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import topologies
 from conformance.subject import SubjectInfo, SubjectUsageError
-from hil.inspection import NodeFacts, gather
+from hil.inspection import NodeFacts
 from hil.shell import NodeUnfit
 from pinproof import certifiable, certify, parallel
 from pinproof.certify import _targets
@@ -94,7 +94,7 @@ def test_a_key_that_is_not_there_is_said_before_anything_runs(tmp_path: Path) ->
 
 
 def certified(fake: FakeNode) -> Findings:
-    return certifiable.of_node(gather(fake.shell(), root=str(fake.root)))
+    return certifiable.of_node(fake.facts())
 
 
 def test_a_certificate_names_the_node(fake: FakeNode) -> None:

@@ -24,7 +24,7 @@ from hil.dry_run import DryRunSubject, Ledger, walk
 from hil.dry_run.assumed import Assumed
 from hil.dry_run.node import DryRunSession
 from hil.dry_run.shell import DryRunExecutor
-from hil.inspection import NodeFacts, gather
+from hil.inspection import NodeFacts
 from hil.pods import Image
 from hil.safety import Allow, Guarded, Risk
 from hil.session.executor import GuardedExecutor
@@ -77,7 +77,7 @@ def walked(facts: NodeFacts, *ids: str, address: NodeAddress = ADDRESS) -> tuple
 def facts(fake: FakeNode) -> NodeFacts:
     """Of a kubelet that lists its pods, so that more scenarios apply."""
     fake.file(CONFIG_PATH, f"{CONFIG}readOnlyPort: 10255\n", 0o600)
-    return gather(fake.shell(), root=str(fake.root))
+    return fake.facts()
 
 
 class RecordingShell(LocalShell):

@@ -27,10 +27,6 @@ from tests.support.fakenode import CONFIG, PINNED, FakeNode
 CONFIG_PATH = "/var/lib/kubelet/config.yaml"
 
 
-def gathered(fake: FakeNode, paths: KubeletPaths | None = None) -> NodeFacts:
-    return gather(fake.shell(), root=str(fake.root), paths=paths or KubeletPaths())
-
-
 def test_a_node_is_known_after_two_round_trips(fake: FakeNode) -> None:
     shell = fake.shell()
     before = fake.content()
@@ -75,7 +71,7 @@ def test_a_running_kubelets_own_command_line_counts(fake: FakeNode) -> None:
         f"{folder}/10-a.conf", "cpuManagerPolicy: static\ntopologyManagerPolicy: restricted\n"
     )
     fake.file(f"{folder}/ignored.txt", "cpuManagerPolicy: wrong\n")
-    facts = gathered(fake)
+    facts = fake.facts()
     kubelet = kubelet_of(facts)
     assert kubelet.process is not None
     assert (kubelet.process.pid, kubelet.process.age) == (4242, 22)
@@ -102,7 +98,7 @@ def test_another_process_of_that_program_is_not_the_kubelet(
     """Whichever of the two is listed first."""
     _process(fake, 4242, f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0--v=7\0", "kubelet.service")
     _process(fake, pid, command, unit)
-    kubelet = kubelet_of(gathered(fake))
+    kubelet = kubelet_of(fake.facts())
     assert kubelet.process is not None
     assert kubelet.process.pid == 4242
     assert (kubelet.unit, kubelet.flags["v"]) == ("kubelet.service", "7")
@@ -112,7 +108,7 @@ def test_another_process_of_that_program_is_not_the_kubelet(
 def test_a_kubelet_that_is_only_asked_its_version_does_not_run(fake: FakeNode) -> None:
     """What its unit would start is what counts."""
     _process(fake, 5151, "/usr/bin/kubelet\0--version\0", "ssh.service")
-    kubelet = kubelet_of(gathered(fake))
+    kubelet = kubelet_of(fake.facts())
     assert kubelet.process is None
     assert (kubelet.unit, kubelet.manifests) == ("kubelet.service", "/etc/kubernetes/manifests")
 
@@ -136,14 +132,14 @@ def test_whether_the_state_survived_is_seen(
     then = state.stat().st_mtime - age
     os.utime(state, (then, then))
     fake.file("/proc/uptime", f"{up}.00 1.0\n")
-    facts = gathered(fake)
+    facts = fake.facts()
     assert (facts.survives_restart, facts.survives_reboot) == (restart, reboot)
 
 
 def test_a_unit_that_deletes_the_state_is_seen(fake: FakeNode) -> None:
     remove = "ExecStartPre=/bin/rm -f /var/lib/kubelet/cpu_manager_state"
     fake.file("/etc/systemd/system/kubelet.service", f"[Service]\n{remove}\n")
-    facts = gathered(fake)
+    facts = fake.facts()
     assert facts.survives_restart is facts.survives_reboot is Survival.NO
 
 
@@ -151,7 +147,7 @@ def test_oddities_are_told_and_do_not_stop(fake: FakeNode) -> None:
     """A kubelet may run on settings that its files do not have any more."""
     fake.file(CONFIG_PATH, "a: [unclosed\n\x1b[2J")
     fake.file("/var/lib/kubelet/cpu_manager_state", "\xff not JSON")
-    oddities = "\n".join(gathered(fake).oddities)
+    oddities = "\n".join(fake.facts().oddities)
     assert f"{CONFIG_PATH}: no YAML" in oddities
     assert "cpu_manager_state: no state file that can be read" in oddities
     assert "\x1b" not in oddities
@@ -159,7 +155,7 @@ def test_oddities_are_told_and_do_not_stop(fake: FakeNode) -> None:
 
 def test_a_node_without_a_kubelet(fake: FakeNode) -> None:
     fake.file("/fake/bin/systemctl", "#!/bin/sh\nexit 1\n", 0o755)
-    facts = gathered(fake)
+    facts = fake.facts()
     assert facts.kubelet is None
     with pytest.raises(NodeUnfit, match="fake: there is no kubelet on it"):
         kubelet_of(facts)
@@ -168,7 +164,7 @@ def test_a_node_without_a_kubelet(fake: FakeNode) -> None:
 def test_what_the_user_says_goes_before_what_is_found(fake: FakeNode) -> None:
     fake.file("/data/kubelet/cpu_manager_state", '{"entries": {}}')
     paths = KubeletPaths(root_dir="/data/kubelet", manifests="/m", endpoint="unix:///x")
-    facts = gathered(fake, paths)
+    facts = fake.facts(paths=paths)
     kubelet = kubelet_of(facts)
     assert kubelet.state_file == '{"entries": {}}'
     assert (kubelet.manifests, facts.runtime.endpoint) == ("/m", "unix:///x")
@@ -241,9 +237,9 @@ def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFac
     systemctl.write_text(text.replace(f"v=/{drop_in.relative_to(fake.root)}", "v="))
     drop_in.unlink()
     (fake.root / "var/lib/kubelet/kubeadm-flags.env").unlink()
-    assert distribution_of(gathered(fake)).name == "standalone"
+    assert distribution_of(fake.facts()).name == "standalone"
     fake.file("/etc/machine-config-daemon/currentconfig", "{}")
-    assert distribution_of(gathered(fake)).name == "openshift"
+    assert distribution_of(fake.facts()).name == "openshift"
 
 
 @pytest.mark.parametrize(
@@ -257,7 +253,7 @@ def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFac
 )
 def test_distributions_with_units_of_their_own(fake: FakeNode, unit: str, name: str) -> None:
     fake.service(unit)
-    facts = gathered(fake)
+    facts = fake.facts()
     distribution = distribution_of(facts)
     assert distribution.name == name
     assert kubelet_of(facts).unit == unit
@@ -269,7 +265,7 @@ def test_k3s_takes_flags_from_its_own_files(fake: FakeNode) -> None:
     fake.service("k3s.service")
     fake.file("/etc/rancher/k3s/config.yaml", "kubelet-arg:\n- cpu-manager-policy=static\n")
     fake.file("/etc/rancher/k3s/config.yaml.d/a.yaml", "kubelet-arg+: [reserved-cpus=0]\n")
-    facts = gathered(fake)
+    facts = fake.facts()
     kubelet = kubelet_of(facts)
     assert kubelet.embedded
     assert kubelet.policy == "static"
@@ -300,7 +296,7 @@ def test_a_configuration_is_changed_where_the_kubelet_reads_it(facts: NodeFacts)
 def test_a_flag_that_goes_before_files_is_told(fake: FakeNode) -> None:
     flags = 'KUBELET_KUBEADM_ARGS="--cpu-manager-policy=static"\n'
     fake.file("/var/lib/kubelet/kubeadm-flags.env", flags)
-    facts = gathered(fake)
+    facts = fake.facts()
     with pytest.raises(NodeUnfit, match="--cpu-manager-policy on its command line"):
         distribution_of(facts).configure(facts, KubeletConfig())
 
@@ -329,7 +325,7 @@ def test_firmware_and_distribution_are_known(fake: FakeNode) -> None:
         product_serial="SECRET7",
     )
     fake.file("/etc/os-release", 'NAME=x\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
-    facts = gathered(fake)
+    facts = fake.facts()
     assert facts.os_release == "Debian GNU/Linux 12 (bookworm)"
     assert facts.firmware.product_name == "PowerEdge R760"
     assert (facts.firmware.bios_version, facts.firmware.bios_date) == ("2.3.5", "09/10/2024")
@@ -340,7 +336,7 @@ def test_firmware_and_distribution_are_known(fake: FakeNode) -> None:
 def test_a_node_without_firmware_still_has_facts(fake: FakeNode) -> None:
     (fake.root / "fake/bin/systemd-detect-virt").write_text("#!/bin/sh\nexit 9\n")
     fake.file("/proc/device-tree/model", "A board\0")
-    facts = gathered(fake)
+    facts = fake.facts()
     assert (facts.os_release, facts.emulated) == ("", "")
     assert facts.firmware.product_name == "A board"
 
@@ -361,15 +357,15 @@ def test_an_emulated_node_is_known_as_such(
     """By firmware, or by systemd where the firmware shows nothing."""
     firmware(fake, sys_vendor=vendor, product_name=product)
     (fake.root / "fake/bin/systemd-detect-virt").write_text(f"#!/bin/sh\necho {said}\n")
-    assert gathered(fake).emulated == emulated
+    assert fake.facts().emulated == emulated
 
 
 def test_two_looks_at_one_machine_find_one_machine(fake: FakeNode) -> None:
     """Whatever memory is free by then."""
-    before = gathered(fake).machine
+    before = fake.facts().machine
     path = fake.root / "sys/devices/system/node/node0/meminfo"
     path.write_text(path.read_text().replace("MemFree:        14336000", "MemFree:        1"))
-    assert gathered(fake).machine.digest == before.digest
+    assert fake.facts().machine.digest == before.digest
 
 
 @pytest.mark.parametrize(
@@ -388,11 +384,11 @@ def test_a_slow_kubelet_is_told_from_one_that_says_no_release(
     monkeypatch.setattr(kubelet_answer, "PATIENCE", 1)
     fake.file("/usr/bin/kubelet", f"#!/bin/sh\n{program}\n", 0o755)
     with pytest.raises(NodeUnfit) as raised:
-        released(gathered(fake))
+        released(fake.facts())
     assert str(raised.value).startswith(f"fake: its kubelet {said}")
 
 
 def test_a_kubelet_that_is_not_there_says_no_release(fake: FakeNode) -> None:
     (fake.root / "usr/bin/kubelet").unlink()
     with pytest.raises(NodeUnfit, match=r": /usr/bin/kubelet is not a program there$"):
-        released(gathered(fake))
+        released(fake.facts())

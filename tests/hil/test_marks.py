@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from typer.testing import CliRunner
 
-from hil.inspection import Marks, gather, marks
+from hil.inspection import Marks, marks
 from hil.shell import Done, NodeUnfit, Shell
 from hil.transport.local import LocalShell
 from pinproof import certifiable
@@ -132,7 +132,7 @@ def test_units_are_told_apart() -> None:
 @pytest.fixture
 def path(node: FakeNode, tmp_path: Path) -> Path:
     """A certificate of the node."""
-    facts = gather(node.shell(), root=str(node.root))
+    facts = node.facts()
     unit = certifiable.of_node(facts, of(node)).unit
     statement = certificate(run(result("pass")), tmp_path, unit=unit)
     (tmp_path / "certificate.html").write_text(html(statement), encoding="utf-8")

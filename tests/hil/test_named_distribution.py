@@ -13,7 +13,6 @@ import pytest
 
 from conformance.subject import SubjectUsageError
 from hil.distributions import distribution_of
-from hil.inspection import gather
 from hil.replaced import chosen
 from hil.safety import Guarded, NotRestored, Risk
 from hil.shell import NodeUsageError
@@ -40,7 +39,7 @@ def test_the_subject_says_the_name(reachable: FakeNode, tmp_path: Path) -> None:
 
 def test_a_certificate_says_the_name(fake: FakeNode, tmp_path: Path) -> None:
     (address,) = nodes(inventory(tmp_path, "k3s"))
-    found = of_node(gather(fake.shell(), root=str(fake.root), paths=address.kubelet))
+    found = of_node(fake.facts(paths=address.kubelet))
     assert found.system is not None
     assert found.system.distribution == "k3s"
 
@@ -57,7 +56,7 @@ def test_what_the_named_one_is_configured_by_is_watched(fake: FakeNode, tmp_path
     """A run that changes k3s's own file past the journal did not restore the node."""
     (address,) = nodes(inventory(tmp_path, "k3s"))
     place = fake.file("/etc/rancher/k3s/config.yaml", "kubelet-arg: []\n")
-    facts = gather(fake.shell(), root=str(fake.root), paths=address.kubelet)
+    facts = fake.facts(paths=address.kubelet)
     with (
         pytest.raises(NotRestored, match=r"/etc/rancher/k3s/config\.yaml"),
         Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, settle=0),
@@ -79,7 +78,7 @@ def test_who_owns_the_kubelet_of_the_named_one(reachable: FakeNode, tmp_path: Pa
 
 def test_a_name_of_none_is_refused(reachable: FakeNode, tmp_path: Path) -> None:
     (address,) = nodes(inventory(tmp_path, "k9s"))
-    facts = gather(reachable.shell(), root=str(reachable.root), paths=address.kubelet)
+    facts = reachable.facts(paths=address.kubelet)
     with pytest.raises(
         NodeUsageError, match="distribution 'k9s': it is one of talos, bottlerocket"
     ):

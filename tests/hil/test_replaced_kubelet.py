@@ -34,13 +34,10 @@ from hil.pods.pod_source import ServerPods
 from hil.replaced import STAGED, ReplacedKubelet, brought, chosen
 from hil.safety import (
     Change,
-    Guarded,
     InstallFile,
     NotRestored,
     PutBack,
     Risk,
-    left_by_a_run,
-    restore_node,
 )
 from hil.session.scripts import Act
 from hil.shell import NodeUnfit
@@ -53,7 +50,6 @@ from reference.releases import AnyRelease
 from reference.steps import KubeletConfig, Tamper
 from reports.run import Run
 from tests.hil import test_subject_scenarios as made_up
-from tests.hil.test_safety_dead_man import dies
 from tests.hil.test_subject_scenarios import FakeSubject, ModelMember
 from tests.support.certificates import result, run
 from tests.support.fakenode import PINNED, FakeNode
@@ -73,13 +69,10 @@ def old(fake: FakeNode) -> Path:
 
 
 def test_a_program_is_replaced_and_put_back_while_the_run_goes_on(
-    fake: FakeNode, facts: NodeFacts, old: Path
+    fake: FakeNode, old: Path
 ) -> None:
-    before = fake.content()
     told: list[str] = []
-    with Guarded(
-        fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0, say=told.append
-    ) as node:
+    with fake.guarded(Risk.KUBELET_RESTART, say=told.append) as node:
         node.change(InstallFile(KUBELET, OTHER))
         assert old.read_text() == NEWER
         assert old.stat().st_mode & 0o777 == 0o755  # of the program that was there
@@ -87,26 +80,21 @@ def test_a_program_is_replaced_and_put_back_while_the_run_goes_on(
         assert "v1.36.4" in old.read_text()
         assert old.stat().st_mtime == 1_000_000_000
         node.change(InstallFile(KUBELET, OTHER))
-    assert fake.content() == before
     assert old.stat().st_mtime == 1_000_000_000
     assert fake.running
     assert {f"fake: replace {KUBELET} by {OTHER}", f"fake: put {KUBELET} back as it was"} <= {*told}
 
 
-def test_what_was_never_changed_is_put_back_by_doing_nothing(
-    fake: FakeNode, facts: NodeFacts
-) -> None:
-    before = fake.content()
-    with Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0) as node:
+def test_what_was_never_changed_is_put_back_by_doing_nothing(fake: FakeNode) -> None:
+    with fake.guarded(Risk.KUBELET_RESTART) as node:
         node.change(PutBack(KUBELET))
-    assert fake.content() == before
 
 
 def test_a_kubelet_that_was_replaced_is_started_again_once_its_program_is_back(
-    fake: FakeNode, facts: NodeFacts, old: Path
+    fake: FakeNode, old: Path
 ) -> None:
     """The one that runs is the other one, whatever lies on the disk."""
-    with Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0) as node:
+    with fake.guarded(Risk.KUBELET_RESTART) as node:
         start = "systemctl stop kubelet.service; systemctl start kubelet.service"
         node.change(InstallFile(KUBELET, OTHER), then=start)
         node.change(PutBack(KUBELET))
@@ -115,7 +103,7 @@ def test_a_kubelet_that_was_replaced_is_started_again_once_its_program_is_back(
 
 
 def test_what_the_other_kubelet_had_systemd_remember_is_forgotten(
-    fake: FakeNode, facts: NodeFacts, old: Path
+    fake: FakeNode, old: Path
 ) -> None:
     """1.37 writes ``MemoryMin`` of the classes of pods, and 1.36 would never take it back. What a
     pod has, goes with the pod."""
@@ -124,7 +112,7 @@ def test_what_the_other_kubelet_had_systemd_remember_is_forgotten(
     least = fake.file(f"{cgroup}/memory.min", "0\n")
     pod = f"kubepods-burstable-pod{PINNED.replace('-', '_')}.slice"
     before = fake.content()
-    with Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0) as node:
+    with fake.run(Risk.KUBELET_RESTART) as node:
         node.change(InstallFile(KUBELET, OTHER))
         new = [
             fake.file(f"{transient}/{name}.d/50-MemoryMin.conf", "MemoryMin=5\n")
@@ -143,37 +131,34 @@ def test_what_the_other_kubelet_had_systemd_remember_is_forgotten(
 
 
 def test_a_dead_run_s_program_is_taken_away(fake: FakeNode, old: Path) -> None:
-    before = fake.content()
-    dies(fake, 120).change(InstallFile(KUBELET, OTHER))
-    told = left_by_a_run(fake.shell(), root=str(fake.root))
-    assert any(one.startswith("changed") and one.endswith(KUBELET) for one in told)
-    assert restore_node(fake.shell(), root=str(fake.root), force=True)
-    assert fake.content() == before
+    with fake.unchanged():
+        fake.dies(120).change(InstallFile(KUBELET, OTHER))
+        told = fake.left_by_a_run()
+        assert any(one.startswith("changed") and one.endswith(KUBELET) for one in told)
+        assert fake.restore(force=True)
 
 
 def test_a_program_that_is_not_back_is_told(fake: FakeNode, old: Path) -> None:
     """No fingerprint has its sum; its copy in the journal tells."""
-    dies(fake, 120).change(InstallFile(KUBELET, OTHER))
+    fake.dies(120).change(InstallFile(KUBELET, OTHER))
     old.unlink()
     old.mkdir()  # no file can be renamed to that
     with pytest.raises(NotRestored, match=f"{KUBELET} is not the file that was there before"):
-        restore_node(fake.shell(), root=str(fake.root), force=True)
+        fake.restore(force=True)
 
 
-def test_what_is_not_there_replaces_nothing(fake: FakeNode, facts: NodeFacts) -> None:
-    before = fake.content()
+def test_what_is_not_there_replaces_nothing(fake: FakeNode) -> None:
     with (
         pytest.raises(NodeUnfit, match=f"{KUBELET} cannot be written"),
-        Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0) as node,
+        fake.guarded(Risk.KUBELET_RESTART) as node,
     ):
         node.change(InstallFile(KUBELET, "/opt/gone"))
-    assert fake.content() == before
 
 
-def test_pods_alone_replace_no_program(fake: FakeNode, facts: NodeFacts, old: Path) -> None:
+def test_pods_alone_replace_no_program(fake: FakeNode, old: Path) -> None:
     with (
         pytest.raises(NodeUnfit, match="needs --max-risk kubelet-restart"),
-        Guarded(fake.shell(), facts, Risk.PODS, "test", settle=0) as node,
+        fake.guarded(Risk.PODS) as node,
     ):
         node.change(InstallFile(KUBELET, OTHER))
 
@@ -190,13 +175,12 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def subject(options: str = "?max-risk=kubelet-restart") -> NodeSubject:
-    return NodeSubject.open(f"ssh://root@node7{options}")
+def subject() -> NodeSubject:
+    return NodeSubject.open("ssh://root@node7?max-risk=kubelet-restart")
 
 
 def test_a_program_is_brought_and_goes_with_the_run(reachable: FakeNode, program: Path) -> None:
-    before = reachable.content()
-    with closing(subject()) as nodes:
+    with reachable.unchanged(), closing(subject()) as nodes:
         new = brought(nodes, chosen(str(program), nodes))
         assert (new.info.version, new.info.release) == ("v1.37.0", "1.37")
         staged = reachable.root / STAGED[1:]
@@ -204,7 +188,14 @@ def test_a_program_is_brought_and_goes_with_the_run(reachable: FakeNode, program
         assert staged.stat().st_mode & 0o111
         # What another kubelet may leave for the next one, and this one cannot read.
         reachable.file("/var/lib/kubelet/memory_manager_state", "of another form")
-    assert reachable.content() == before
+
+
+def refused(program: Path) -> str:
+    """Why this program is not put in the place of the node's own, in one line."""
+    with closing(subject()) as nodes, pytest.raises(SubjectUsageError) as caught:
+        chosen(str(program), nodes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def elf(machine: int) -> bytes:
@@ -218,7 +209,7 @@ def elf(machine: int) -> bytes:
         pytest.param(elf(22), "it is built for s390x; node7 is ", id="another architecture"),
         pytest.param(
             b"#!/bin/sh\necho Kubernetes v1.36.4\n",
-            r"is the kubelet that node7 runs \(v1.36.4\)",
+            "is the kubelet that node7 runs (v1.36.4)",
             id="the same",
         ),
         pytest.param(None, "neither a file nor a release", id="no file"),
@@ -228,23 +219,12 @@ def test_a_program_that_cannot_be_it_is_refused(
     reachable: FakeNode, program: Path, content: bytes | None, message: str
 ) -> None:
     """In one line, before anything is changed."""
-    before = reachable.content()
     if content is None:
         program.unlink()
     else:
         program.write_bytes(content)
-    with closing(subject()) as nodes, pytest.raises(SubjectUsageError, match=message) as caught:
-        chosen(str(program), nodes)
-    assert "\n" not in str(caught.value)
-    assert reachable.content() == before
-
-
-def test_pods_alone_are_too_little(reachable: FakeNode, program: Path) -> None:
-    with (
-        closing(subject("")) as nodes,
-        pytest.raises(SubjectUsageError, match="node7: replacing its kubelet needs --max-risk kub"),
-    ):
-        chosen(str(program), nodes)
+    with reachable.unchanged():
+        assert message in refused(program)
 
 
 def _kubelet(**changed: object) -> Callable[[NodeFacts], NodeFacts]:
@@ -272,6 +252,11 @@ def _openshift(facts: NodeFacts) -> NodeFacts:
         (_kubelet(binary="/hyperkube"), "it lives inside of /hyperkube"),
         (_kubelet(binary="/snap/kubelet/1/kubelet"), "belongs to a snap, which is read-only"),
         (_kubelet(binary="/proc/version/kubelet"), "is not a file of the node itself"),
+        # As after an update of its package, or in a container.
+        (
+            _kubelet(process=Process(os.getpid(), KUBELET, ())),
+            "is not the program that runs: that was replaced",
+        ),
     ],
 )
 def test_a_kubelet_that_is_not_the_node_s_own_to_replace(
@@ -284,15 +269,13 @@ def test_a_kubelet_that_is_not_the_node_s_own_to_replace(
     """Somebody else would put it back, or nobody could write it."""
     facts = changed(gather(reachable.shell("node7"), root=str(reachable.root)))
     monkeypatch.setattr("hil.subject.gather", lambda *_, **__: facts)
-    with closing(subject()) as nodes, pytest.raises(SubjectUsageError) as caught:
-        chosen(str(program), nodes)
-    assert str(caught.value).startswith("node7: its kubelet cannot be replaced: ")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    said = refused(program)
+    assert said.startswith("node7: its kubelet cannot be replaced: ")
+    assert message in said
 
 
 @pytest.mark.parametrize(
-    ("mount", "refused"),
+    ("mount", "read_only"),
     [
         ("tmpfs {root}/usr tmpfs ro,nosuid 0 0", True),
         ("tmpfs {root}/usr/bin/kubelet tmpfs rw 0 0", True),
@@ -301,59 +284,40 @@ def test_a_kubelet_that_is_not_the_node_s_own_to_replace(
     ],
 )
 def test_a_file_system_that_is_read_only(
-    reachable: FakeNode, program: Path, mount: str, refused: bool
+    reachable: FakeNode, program: Path, mount: str, read_only: bool
 ) -> None:
     """Of the mounts above the program, the lowest decides."""
     mounts = f"root / ext4 rw 0 0\n{mount.format(root=reachable.root)}\n"
     reachable.file("/proc/mounts", mounts)
+    if read_only:
+        assert "is read-only, or a mount of its own" in refused(program)
+        return
     with closing(subject()) as nodes:
-        if not refused:
-            assert chosen(str(program), nodes).path == program
-            return
-        with pytest.raises(SubjectUsageError, match="is read-only, or a mount of its own"):
-            chosen(str(program), nodes)
-
-
-def test_a_kubelet_that_runs_another_file(
-    reachable: FakeNode, program: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after an update of its package, or in a container."""
-    found = gather(reachable.shell("node7"), root=str(reachable.root))
-    facts = _kubelet(process=Process(os.getpid(), KUBELET, ()))(found)
-    monkeypatch.setattr("hil.subject.gather", lambda *_, **__: facts)
-    with (
-        closing(subject()) as nodes,
-        pytest.raises(SubjectUsageError, match="is not the program that runs: that was replaced"),
-    ):
-        chosen(str(program), nodes)
+        assert chosen(str(program), nodes).path == program
 
 
 def test_a_program_that_says_something_else_on_the_node(
     reachable: FakeNode, program: Path, tmp_path: Path
 ) -> None:
     """It is started there before it takes the kubelet's place."""
-    before = reachable.content()
     program.write_text(f"#!/bin/sh\ncase $0 in {tmp_path}/newer) echo Kubernetes v1.37.0 ;; esac\n")
     with (
+        reachable.unchanged(),
         closing(subject()) as nodes,
         pytest.raises(SubjectUsageError, match="asked for --version it said nothing"),
     ):
         brought(nodes, chosen(str(program), nodes))
-    assert reachable.content() == before
 
 
-def test_a_program_that_does_not_arrive(
-    reachable: FakeNode, program: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_does_not_arrive(reachable: FakeNode, program: Path) -> None:
     """No verdict, and the node is as it was."""
-    before = reachable.content()
-    reachable.file("/fake/bin/sha256sum", "#!/bin/sh\nexit 1\n", 0o755)
-    with closing(subject()) as nodes:
-        one = chosen(str(program), nodes)
-        with pytest.raises(SubjectSetupError, match="does not arrive: is the disk full"):
-            brought(nodes, one)
-    (reachable.root / "fake/bin/sha256sum").unlink()
-    assert reachable.content() == before
+    with reachable.unchanged():
+        broken = reachable.file("/fake/bin/sha256sum", "#!/bin/sh\nexit 1\n", 0o755)
+        with closing(subject()) as nodes:
+            one = chosen(str(program), nodes)
+            with pytest.raises(SubjectSetupError, match="does not arrive: is the disk full"):
+                brought(nodes, one)
+        broken.unlink()
 
 
 # -- an upgrade, on the steps of a real node ------------------------------------------------------
@@ -479,27 +443,25 @@ def test_too_little_risk_is_wrong_usage(
     reachable: FakeNode, program: Path, says: Callable[..., tuple[int, str, str]], words: list[str]
 ) -> None:
     """One line, and nothing was changed."""
-    before = reachable.content()
-    status, out, err = says(*(one.format(program=program) for one in words))
+    with reachable.unchanged():
+        status, out, err = says(*(one.format(program=program) for one in words))
     assert (status, out) == (2, "")
     assert err.splitlines()[-1] == (
         "pinproof: node7: replacing its kubelet needs --max-risk kubelet-restart"
     )
-    assert reachable.content() == before
 
 
 def test_a_node_on_which_others_hold_cpus_is_refused(
     reachable: FakeNode, program: Path, says: Callable[..., tuple[int, str, str]]
 ) -> None:
     """The node made of files has such a pod."""
-    before = reachable.content()
     place = ("ssh://root@node7", "--max-risk", "kubelet-restart")
-    status, _, err = says("certify", *place, "--upgrade-to", str(program))
+    with reachable.unchanged():
+        status, _, err = says("certify", *place, "--upgrade-to", str(program))
     assert status == 2
     assert err.splitlines()[-1] == (
         "pinproof: node7: pods hold exclusive CPUs there (pinned): drain it first"
     )
-    assert reachable.content() == before
 
 
 @pytest.mark.parametrize(
@@ -581,7 +543,6 @@ def test_an_upgrade_that_is_asked_to_end_restores_the_node(
     reachable: FakeNode, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGTERM is like Ctrl-C, which alone would leave the node to its dead-man timer."""
-    before = reachable.content()
 
     def ends(nodes: NodeSubject, *_: object) -> None:
         brought(nodes, chosen(str(program), nodes))
@@ -591,9 +552,8 @@ def test_an_upgrade_that_is_asked_to_end_restores_the_node(
     monkeypatch.setattr(node_upgrade, "_upgraded", ends)
     monkeypatch.setattr(node_upgrade, "_chosen", lambda *_: None)
     place = "ssh://root@node7?max-risk=kubelet-restart"
-    with pytest.raises(KeyboardInterrupt):
+    with reachable.unchanged(), pytest.raises(KeyboardInterrupt):
         upgraded(place, str(program), lambda _: None)
-    assert reachable.content() == before
 
 
 def on_node(session: Upgradable) -> OnNode:

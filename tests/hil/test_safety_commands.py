@@ -13,7 +13,6 @@ from hil.inspection import NodeFacts
 from hil.safety import Risk
 from hil.transport import NodeAddress
 from pinproof.probe import reasons_against
-from tests.hil.test_safety_dead_man import dies
 from tests.support.fakenode import FakeNode
 
 Says: TypeAlias = Callable[..., tuple[int, str, str]]
@@ -68,7 +67,7 @@ def test_what_a_read_only_probe_leaves_out_names_the_risk_that_permits_it(facts:
 
 def test_what_is_not_restored_is_status_5(inventory: str, fake: FakeNode, says: Says) -> None:
     """One line for each difference; and it says what was restored once that is mended."""
-    dies(fake, 120, Risk.PODS)
+    fake.dies(120, Risk.PODS)
     own = fake.root / "etc/kubernetes/manifests/own.yaml"
     text = own.read_text()
     own.write_text("changed by somebody")

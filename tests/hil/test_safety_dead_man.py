@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from conformance import secret
-from hil.inspection import NodeFacts, gather
+from hil.inspection import NodeFacts
 from hil.safety import (
     Guarded,
     LeaseLost,
@@ -29,8 +29,6 @@ from hil.safety import (
     RemoveFile,
     Risk,
     WriteFile,
-    left_by_a_run,
-    restore_node,
 )
 from hil.shell import NodeError, NodeUnfit
 from hil.transport import NodeAddress, connected
@@ -55,17 +53,6 @@ esac
 case $* in *pinproof-*) exit 0 ;; esac
 exec @ROOT@/fake/systemctl "$@"
 """
-
-
-def dies(fake: FakeNode, patience: float = 4, risk: Risk = Risk.CPU_OFFLINE) -> Guarded:
-    """A run that takes the node, and of which nothing is heard from then on."""
-    facts = gather(fake.shell(), root=str(fake.root))
-    run = Guarded(fake.shell(), facts, risk, "dead", patience=patience, settle=0)
-    try:
-        run.__enter__()
-    finally:
-        run._over.set()
-    return run
 
 
 class Node(FakeNode):
@@ -140,13 +127,12 @@ def node(fake: Node) -> Node:
 
 def test_a_restored_node_has_no_unit_of_ours(node: Node) -> None:
     """Nor one that failed, which a node's monitoring would show for ever."""
-    before = node.content()
-    dies(node).offline(5)
-    assert node.fires() == 0
-    assert node.content() != before
-    node.lease_ends()
-    assert node.fires() == 0
-    assert node.content() == before
+    with node.unchanged():
+        node.dies().offline(5)
+        assert node.fires() == 0  # its lease has not ended
+        assert (node.root / "sys/devices/system/cpu/cpu5/online").read_text() == "0\n"
+        node.lease_ends()
+        assert node.fires() == 0
 
 
 def test_a_node_restores_itself_without_the_password_of_sudo(
@@ -192,56 +178,54 @@ def test_a_node_restores_itself_without_the_password_of_sudo(
 def test_a_death_while_a_node_is_taken_or_forgotten_leaves_nothing(
     node: Node, left: tuple[str, ...]
 ) -> None:
-    before = node.content()
-    dies(node)
     kept = node.place()
-    for path in kept.iterdir():
-        if path.name == "journal" and {"done", "begun"} & {*left}:
-            path.rename(kept / left[-1])
-        elif path.name not in left:
-            subprocess.run(["rm", "-rf", str(path)], check=True)
-    if left == ("node.sh.new",):
-        (kept / "node.sh.new").write_text("half of it")
-    if left:
-        node.lease_ends()
-        for one in (*kept.iterdir(), kept):
-            os.utime(one, (1_000_000_000, 1_000_000_000))
-    else:
-        kept.rmdir()
-    assert node.fires() == 0
-    assert node.content() == before
+    with node.unchanged():
+        node.dies()
+        for path in kept.iterdir():
+            if path.name == "journal" and {"done", "begun"} & {*left}:
+                path.rename(kept / left[-1])
+            elif path.name not in left:
+                subprocess.run(["rm", "-rf", str(path)], check=True)
+        if left == ("node.sh.new",):
+            (kept / "node.sh.new").write_text("half of it")
+        if left:
+            node.lease_ends()
+            for one in (*kept.iterdir(), kept):
+                os.utime(one, (1_000_000_000, 1_000_000_000))
+        else:
+            kept.rmdir()
+        assert node.fires() == 0
     assert not kept.exists()
 
 
 def test_units_without_the_folder_are_known(node: Node) -> None:
     """To probe and to restore: a run of an earlier pinproof may have left them."""
-    before = node.content()
-    dies(node, risk=Risk.REBOOT)
-    shutil.rmtree(node.place())
-    found = gather(node.shell(), root=str(node.root)).leftovers
-    assert [path.rpartition("/")[2] for path in found] == [
-        "pinproof-dead-man.sh",
-        "pinproof-dead-man.timer",
-        "pinproof-dead-man.service",
-        "pinproof-dead-man-boot.service",
-        "pinproof.conf",
-    ]
-    assert restore_node(node.shell(), root=str(node.root))
-    assert node.content() == before
-    assert not restore_node(node.shell(), root=str(node.root))
+    with node.unchanged():
+        node.dies(risk=Risk.REBOOT)
+        shutil.rmtree(node.place())
+        found = node.facts().leftovers
+        assert [path.rpartition("/")[2] for path in found] == [
+            "pinproof-dead-man.sh",
+            "pinproof-dead-man.timer",
+            "pinproof-dead-man.service",
+            "pinproof-dead-man-boot.service",
+            "pinproof.conf",
+        ]
+        assert node.restore()
+    assert not node.restore()
 
 
 def test_a_node_that_settles_late_is_restored_by_itself(node: Node) -> None:
     """Each attempt comes later than the one before; what differs is told until nothing does."""
     before = node.content()
     node.now(1000)
-    dies(node).offline(5)
+    node.dies().offline(5)
     node.unsettle()
     node.now(1100)
     assert node.fires() == 0
     assert "After attempt 1, " in node.differences
     assert f"{OWN}: was " in node.differences
-    told = left_by_a_run(node.shell(), root=str(node.root))
+    told = node.left_by_a_run()
     assert any(one.startswith("not restored: After attempt 1, ") for one in told)
     node.now(1110)  # 15 s have not passed
     assert node.fires() == 0
@@ -260,29 +244,26 @@ def test_a_node_that_settles_late_is_restored_by_itself(node: Node) -> None:
     assert not node.failed
 
 
-def test_a_run_whose_restoring_fails_leaves_the_rest_to_the_node(
-    node: Node, facts: NodeFacts
-) -> None:
-    before = node.content()
-    run = Guarded(node.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0)
-    run.__enter__()
-    run.offline(5)
-    node.unsettle()
-    with pytest.raises(NotRestored, match=r"own\.yaml"):
-        run.leave()
-    assert node.timer_is_set
-    node.settle()
-    tried = node.place("tried")
-    boot, first, _, attempts = tried.read_text().split()
-    tried.write_text(f"{boot} {first} 0 {attempts}\n")
-    assert node.fires() == 0
-    assert node.content() == before
+def test_a_run_whose_restoring_fails_leaves_the_rest_to_the_node(node: Node) -> None:
+    with node.unchanged():
+        run = node.run(Risk.CPU_OFFLINE)
+        run.__enter__()
+        run.offline(5)
+        node.unsettle()
+        with pytest.raises(NotRestored, match=r"own\.yaml"):
+            run.leave()
+        assert node.timer_is_set
+        node.settle()
+        tried = node.place("tried")
+        boot, first, _, attempts = tried.read_text().split()
+        tried.write_text(f"{boot} {first} 0 {attempts}\n")
+        assert node.fires() == 0
 
 
 def test_a_node_that_is_not_restored_in_an_hour_has_a_failed_unit_until_it_is(node: Node) -> None:
     before = node.content()
     node.now(1000)
-    dies(node).offline(5)
+    node.dies().offline(5)
     node.unsettle()
     for moment in range(1100, 4700, 400):
         node.now(moment)
@@ -293,11 +274,11 @@ def test_a_node_that_is_not_restored_in_an_hour_has_a_failed_unit_until_it_is(no
     assert not node.timer_is_set
     assert node.failed
     assert f"{OWN}: was " in node.differences
-    told = left_by_a_run(node.shell(), root=str(node.root))
+    told = node.left_by_a_run()
     assert [one for one in told if one.startswith("the dead-man timer: its last look failed")]
     assert [one for one in told if one.startswith(f"not restored: {OWN}: was ")]
     node.settle()
-    assert restore_node(node.shell(), root=str(node.root))
+    assert node.restore()
     node.file("/proc/uptime", "0 0\n").unlink()
     assert node.content() == before
 
@@ -306,7 +287,7 @@ def test_a_kubelet_is_restarted_once_however_often_restoring_is_tried(node: Node
     """A restart at each attempt would keep a busy node from coming to rest."""
     node.now(1000)
     config = "/var/lib/kubelet/config.yaml"
-    run = dies(node, risk=Risk.KUBELET_RESTART)
+    run = node.dies(risk=Risk.KUBELET_RESTART)
     run.change(
         WriteFile(config, b"kind: KubeletConfiguration\n"), then="systemctl restart kubelet.service"
     )
@@ -320,10 +301,10 @@ def test_a_kubelet_is_restarted_once_however_often_restoring_is_tried(node: Node
 
 
 @pytest.mark.parametrize("lack", ["its units are gone", "it has not looked for long"])
-def test_a_timer_that_looks_no_more_is_set_again(node: Node, facts: NodeFacts, lack: str) -> None:
+def test_a_timer_that_looks_no_more_is_set_again(node: Node, lack: str) -> None:
     """With the next sign of life, and the run says so."""
     said: list[str] = []
-    with Guarded(node.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0, say=said.append) as run:
+    with node.guarded(say=said.append) as run:
         said.clear()
         run.touch()
         assert said == []
@@ -349,13 +330,13 @@ def test_a_timer_that_looks_no_more_is_set_again(node: Node, facts: NodeFacts, l
 def test_attempts_of_a_run_before_are_not_counted(node: Node) -> None:
     """The next run sweeps what it left, and has an hour of its own where it dies."""
     node.now(1000)
-    dies(node).offline(5)
+    node.dies().offline(5)
     node.unsettle()
     node.now(1100)
     assert node.fires() == 0
     node.settle()
     node.now(1105)
-    run = dies(node)
+    run = node.dies()
     assert node.differences == ""
     run.offline(5)
     node.unsettle()
@@ -364,9 +345,9 @@ def test_attempts_of_a_run_before_are_not_counted(node: Node) -> None:
     assert node.timer_is_set
 
 
-def test_a_look_at_the_same_moment_is_no_silence(node: Node, facts: NodeFacts) -> None:
+def test_a_look_at_the_same_moment_is_no_silence(node: Node) -> None:
     said: list[str] = []
-    with Guarded(node.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0, say=said.append) as run:
+    with node.guarded(say=said.append) as run:
         said.clear()
         script = f"while :; do sh {node.place()}/node.sh dead-man; done"
         words, ignored = ["sh", "-c", script], subprocess.DEVNULL
@@ -378,7 +359,7 @@ def test_a_look_at_the_same_moment_is_no_silence(node: Node, facts: NodeFacts) -
 
 
 def test_a_look_that_is_killed_while_it_takes_itself_away_leaves_no_unit(node: Node) -> None:
-    dies(node)
+    node.dies()
     shutil.rmtree(node.place())
     node.systemctl_begins('stop*dead-man.timer*) kill -9 "$PPID"; exit ;;')
     node.fires()
@@ -390,20 +371,20 @@ def test_a_restoring_that_is_killed_as_it_stops_the_timer_leaves_nothing(node: N
     """The session of a runner that is gone is killed at any moment. It was, on a booted node: the
     timer was stopped, and its script was never removed."""
     before = node.content()
-    dies(node)
+    node.dies()
     node.systemctl_begins(
         f"start*dead-man.service*) PINPROOF_UNIT=1 setsid sh {node.root}/run/pinproof-dead-man.sh "
         "</dev/null >/dev/null 2>&1 & exit ;;\n"
         'stop*dead-man.timer*) [ -n "${PINPROOF_UNIT:-}" ] || kill -9 "$PPID"; exit ;;'
     )
     with contextlib.suppress(NodeError):
-        restore_node(node.shell(), root=str(node.root), force=True)
+        node.restore(force=True)
     assert until(lambda: node.content() == before)
 
 
 def test_its_units_hold_nothing_that_systemd_reads_otherwise(node: Node) -> None:
     """No quote, escape, specifier or variable, and only what systemd 219 knows."""
-    dies(node, patience=120)
+    node.dies(patience=120)
     units = {suffix: Path(node.unit + suffix).read_text() for suffix in (".timer", ".service")}
     assert not re.search(r"""[\\;%$"'&|]""", "".join(units.values()))
     names = set(re.findall(r"^(\w+)=", "".join(units.values()), re.M))
@@ -420,45 +401,41 @@ def test_its_units_hold_nothing_that_systemd_reads_otherwise(node: Node) -> None
 def test_the_state_file_of_other_cpus_is_not_put_back(fake: Node) -> None:
     """Killed during a CPU upgrade: a kubelet refuses it, so the machine comes first."""
     fake.file(PRESENT, "0-31\n")
-    before = fake.content()
-    run = dies(fake)
-    run.change(RemoveFile(STATE))
-    run.offline(5)
-    fake.file(PRESENT, "0-47\n")
-    began = time.monotonic()
-    with pytest.raises(NotRestored) as error:
-        restore_node(fake.shell(), root=str(fake.root), force=True)
-    assert error.value.differences == (
-        "its CPUs are 0-47, and were 0-31: boot it as the machine that it was, then restore it",
-    )
-    assert time.monotonic() - began < 20
-    assert not (fake.root / STATE[1:]).exists()
-    fake.file(PRESENT, "0-31\n")
-    assert restore_node(fake.shell(), root=str(fake.root), force=True)
-    assert fake.content() == before
+    with fake.unchanged():
+        run = fake.dies()
+        run.change(RemoveFile(STATE))
+        run.offline(5)
+        fake.file(PRESENT, "0-47\n")
+        began = time.monotonic()
+        with pytest.raises(NotRestored) as error:
+            fake.restore(force=True)
+        assert error.value.differences == (
+            "its CPUs are 0-47, and were 0-31: boot it as the machine that it was, then restore it",
+        )
+        assert time.monotonic() - began < 20
+        assert not (fake.root / STATE[1:]).exists()
+        fake.file(PRESENT, "0-31\n")
+        assert fake.restore(force=True)
 
 
 # ---- steps
 
 
-def test_a_step_holds_the_lock_to_the_end_of_its_script(fake: Node, facts: NodeFacts) -> None:
+def test_a_step_holds_the_lock_to_the_end_of_its_script(fake: Node) -> None:
     """With changes and without; what it leaves running does not hold it."""
     lock = fake.place("lock")
-    with Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0) as run:
+    with fake.guarded() as run:
         for changes in ((), (RemoveFile(STATE),)):
             script = f"flock -n {lock} true; echo $?; setsid sleep 3 >/dev/null 2>&1 &"
             assert run.change(*changes, then=script).text == "1\n"
             assert fake.shell().run(f"flock -n {lock} true").status == 0
 
 
-def test_a_run_lives_through_a_step_that_is_longer_than_its_lease(
-    fake: Node, facts: NodeFacts
-) -> None:
+def test_a_run_lives_through_a_step_that_is_longer_than_its_lease(fake: Node) -> None:
     """The lease is renewed while the step holds the lock."""
-    with Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", patience=4, settle=0) as run:
+    with fake.guarded(patience=4) as run:
         assert run.change(RemoveFile(STATE), then="sleep 8; echo done").text == "done\n"
         assert not (fake.root / STATE[1:]).exists()
-    assert (fake.root / STATE[1:]).exists()
 
 
 class _Step(threading.Thread):
@@ -481,17 +458,22 @@ class _Step(threading.Thread):
         except NodeError as error:
             self.error = error
 
+    def was_ended(self) -> None:
+        """Before it changed the node."""
+        self.join()
+        assert self.error is not None or self.status == -9
+        assert not self.witness.exists()
 
-def test_a_step_that_is_ended_before_its_changes_is_an_error(fake: Node, facts: NodeFacts) -> None:
+
+def test_a_step_that_is_ended_before_its_changes_is_an_error(fake: Node) -> None:
     """A run that went on would have a node that is not as it believes."""
-    before = fake.content()
     step = fake.place("step")
 
     def end() -> None:
         assert until(lambda: step.exists() and step.read_text())  # the shell makes it empty
         os.killpg(int(step.read_text()), signal.SIGKILL)
 
-    with Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0) as run:
+    with fake.guarded() as run:
         slow = fake.file("/fake/bin/base64", "#!/bin/sh\nsleep 20\n", 0o755)
         step.unlink(missing_ok=True)
         ends = threading.Thread(target=end)
@@ -500,32 +482,25 @@ def test_a_step_that_is_ended_before_its_changes_is_an_error(fake: Node, facts: 
             run.change_file(OWN, "changed")
         ends.join()
         slow.unlink()
-    assert fake.content() == before
 
 
 def test_restoring_by_force_ends_a_step_first(fake: Node) -> None:
     """From another machine, while a run is in the middle of one."""
-    before = fake.content()
-    step = _Step(fake, dies(fake, patience=120))
-    with pytest.raises(NodeBusy):
-        restore_node(fake.shell(), root=str(fake.root))
-    assert restore_node(fake.shell(), root=str(fake.root), force=True)
-    step.join()
-    assert step.error is not None or step.status == -9
-    assert not step.witness.exists()
-    assert fake.content() == before
+    with fake.unchanged():
+        step = _Step(fake, fake.dies(patience=120))
+        with pytest.raises(NodeBusy):
+            fake.restore()
+        assert fake.restore(force=True)
+        step.was_ended()
 
 
 def test_a_step_does_not_outlive_its_lease(node: Node) -> None:
     """On a connection that is dead at one end, nobody ends the step but the node itself."""
-    before = node.content()
-    run = dies(node, patience=120)
-    step = _Step(node, run)
-    node.lease_ends()
-    assert node.fires() == 0
-    step.join()
-    assert step.error is not None or step.status == -9
-    assert not step.witness.exists()
-    assert node.content() == before
+    with node.unchanged():
+        run = node.dies(patience=120)
+        step = _Step(node, run)
+        node.lease_ends()
+        assert node.fires() == 0
+        step.was_ended()
     with pytest.raises(LeaseLost):
         run.touch()

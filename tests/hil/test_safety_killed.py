@@ -16,7 +16,7 @@ import pytest
 from benchmarks.kills import killed_once
 from conformance.ending import ENDING, ended_like_an_interrupt
 from conformance.subject import SubjectLostError, SubjectSetupError
-from hil.inspection import NodeFacts, gather
+from hil.inspection import NodeFacts
 from hil.safety import (
     Allow,
     Guarded,
@@ -25,7 +25,6 @@ from hil.safety import (
     NotRestored,
     Risk,
     forget_node,
-    restore_node,
 )
 from hil.safety.guarded import second_interrupt_tells
 from hil.session.leasing import LeasedNode
@@ -33,7 +32,6 @@ from hil.session.node_session import NodeSession
 from hil.shell import NodeUnreachable
 from hil.subject import NodeSubject, Options, _Reached
 from hil.transport import NodeAddress
-from tests.hil.test_safety_dead_man import dies
 from tests.support.fakenode import FakeNode
 
 
@@ -45,47 +43,42 @@ def test_a_runner_killed_at_any_moment(fake: FakeNode, seed: int) -> None:
 
 def test_a_draft_of_a_file_that_did_not_change_is_removed(fake: FakeNode) -> None:
     """A step that is killed between writing a file's new content and renaming it."""
-    before = fake.content()
-    dies(fake, 120).change(KeepFile("/var/lib/kubelet/config.yaml"))
-    fake.file("/var/lib/kubelet/.pinproof.new", "half of it")
-    assert restore_node(fake.shell(), root=str(fake.root), force=True)
-    assert fake.content() == before
+    with fake.unchanged():
+        fake.dies(120).change(KeepFile("/var/lib/kubelet/config.yaml"))
+        fake.file("/var/lib/kubelet/.pinproof.new", "half of it")
+        assert fake.restore(force=True)
 
 
 def test_restoring_twice_is_restoring_once(fake: FakeNode) -> None:
     """And a run that may be alive is not disturbed."""
-    before = fake.content()
-    shell, root = fake.shell(), str(fake.root)
-    assert not restore_node(shell, root=root)
-    dies(fake, 120).offline(5)
-    with pytest.raises(NodeBusy, match="is held by dead-"):
-        restore_node(shell, root=root)
-    assert restore_node(shell, root=root, force=True)
-    assert fake.content() == before
-    assert not restore_node(shell, root=root, force=True)
+    with fake.unchanged():
+        assert not fake.restore()
+        fake.dies(120).offline(5)
+        with pytest.raises(NodeBusy, match="is held by dead-"):
+            fake.restore()
+        assert fake.restore(force=True)
+    assert not fake.restore(force=True)
 
 
 def test_a_sweep_comes_before_a_new_run(fake: FakeNode, facts: NodeFacts) -> None:
     """What the dead one changed is not what the node was before."""
-    before = fake.content()
-    dies(fake, 120).offline(5)
-    (fake.root / "var/lib/pinproof/lease").unlink()
-    with Guarded(fake.shell(), facts, Risk.PODS, "second", settle=0):
-        assert (fake.root / "sys/devices/system/cpu/cpu5/online").read_text() == "1\n"
-    assert fake.content() == before
+    with fake.unchanged():
+        fake.dies(120).offline(5)
+        (fake.root / "var/lib/pinproof/lease").unlink()
+        with fake.run(Risk.PODS, facts=facts):
+            assert (fake.root / "sys/devices/system/cpu/cpu5/online").read_text() == "1\n"
 
 
 def test_a_node_may_be_taken_as_it_is(fake: FakeNode) -> None:
     """What nothing can restore must not lock the node for ever."""
-    shell, root = fake.shell(), str(fake.root)
-    dies(fake, 120, Risk.PODS)
+    fake.dies(120, Risk.PODS)
     fake.file("/etc/kubernetes/manifests/own.yaml", "changed by somebody")
     for _ in range(2):
         with pytest.raises(NotRestored, match=r"manifests/own\.yaml: was sha256:"):
-            restore_node(shell, root=root, force=True)
-    forget_node(shell, root=root)
+            fake.restore(force=True)
+    forget_node(fake.shell(), root=str(fake.root))
     assert not (fake.root / "var/lib/pinproof").exists()
-    assert not restore_node(shell, root=root)
+    assert not fake.restore()
 
 
 def test_the_first_interrupt_restores_and_the_second_tells() -> None:
@@ -143,15 +136,13 @@ def test_an_ignored_signal_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_an_interrupt_inside_restores(fake: FakeNode, facts: NodeFacts) -> None:
-    before = fake.content()
+def test_an_interrupt_inside_restores(fake: FakeNode) -> None:
     with (  # noqa: PT012  - what is raised inside is raised outside
         pytest.raises(KeyboardInterrupt),
-        Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0) as node,
+        fake.guarded() as node,
     ):
         node.offline(5)
         signal.raise_signal(signal.SIGINT)
-    assert fake.content() == before
 
 
 def test_only_the_main_thread_can_be_interrupted() -> None:
@@ -222,20 +213,17 @@ def test_any_other_node_that_is_off_is_not_restored(node: _Node) -> None:
     assert not node.restored
 
 
-def test_a_node_that_is_held_is_refused_once_and_before_any_scenario(
-    fake: FakeNode, facts: NodeFacts
-) -> None:
+def test_a_node_that_is_held_is_refused_once_and_before_any_scenario(fake: FakeNode) -> None:
     """Its lease is looked at where a run has left anything on it."""
 
     def subject() -> NodeSubject:
-        found = gather(fake.shell(), root=str(fake.root))
         address = NodeAddress("fake", "ssh://fake", allow=frozenset(Allow))
-        return NodeSubject("fake", [_Reached(address, fake.shell(), found)], Options())
+        return NodeSubject("fake", [_Reached(address, fake.shell(), fake.facts())], Options())
 
     subject().smoke()
     with (
-        Guarded(fake.shell(), facts, Risk.PODS, "other", settle=0),
-        pytest.raises(SubjectSetupError, match=r"fake: this node is held by other-"),
+        fake.guarded(Risk.PODS),
+        pytest.raises(SubjectSetupError, match=r"fake: this node is held by test-"),
     ):
         subject().smoke()
     subject().smoke()

@@ -1,15 +1,21 @@
 """A node made of files: a folder that looks like the root of a node with a kubelet, and stand-ins
 for the programs that would act on it. For tests and benchmarks of what is done to nodes, without
-one. ``gather(shell, root=…)`` and ``Guarded`` work below such a folder."""
+one. ``gather(shell, root=…)`` and ``Guarded`` work below such a folder; the node has methods for
+them."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import topologies
+from hil.inspection import NodeFacts, gather
+from hil.safety import Guarded, Risk, left_by_a_run, restore_node
 from hil.transport.local import LocalShell
 
 MACHINE = "2s-2n-16c-smt2"
@@ -157,6 +163,49 @@ class FakeNode:
             if path.is_file() and not path.is_relative_to(self.root / "fake")
         }
 
+    def facts(self, **how: Any) -> NodeFacts:
+        """What it is, as :func:`gather` finds out."""
+        return gather(self.shell(), root=str(self.root), **how)
+
+    def run(
+        self, risk: Risk, *, facts: NodeFacts | None = None, settle: float = 0, **how: Any
+    ) -> Guarded:
+        """A run on it that has not begun; its owner's name begins with ``test``."""
+        found = facts or self.facts()
+        return Guarded(self.shell(), found, risk, "test", settle=settle, **how)
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Its files are as before when the block ends, also by an error."""
+        before = self.content()
+        try:
+            yield
+        finally:
+            assert self.content() == before
+
+    @contextmanager
+    def guarded(self, risk: Risk = Risk.CPU_OFFLINE, **how: Any) -> Iterator[Guarded]:
+        """A :meth:`run` on it, after which its files are as before."""
+        with self.unchanged(), self.run(risk, **how) as begun:
+            yield begun
+
+    def dies(self, patience: float = 4, risk: Risk = Risk.CPU_OFFLINE) -> Guarded:
+        """A run that takes it, and of which nothing is heard from then on."""
+        run = Guarded(self.shell(), self.facts(), risk, "dead", patience=patience, settle=0)
+        try:
+            run.__enter__()
+        finally:
+            run._over.set()
+        return run
+
+    def restore(self, *, force: bool = False) -> bool:
+        """As :func:`restore_node` does."""
+        return restore_node(self.shell(), root=str(self.root), force=force)
+
+    def left_by_a_run(self) -> list[str]:
+        """What a run that has not ended left."""
+        return left_by_a_run(self.shell(), root=str(self.root))
+
     @property
     def starts(self) -> int:
         """How often its kubelet was started."""
@@ -187,7 +236,7 @@ class FakeNode:
             "policyName": "static",
             "defaultCpuSet": "0-1,4-31",
             "entries": {PINNED: {"main": "2-3"}},
-            "checksum": 1,
+            "checksum": 0,  # it is not checked
         }
         self.file("/var/lib/kubelet/cpu_manager_state", json.dumps(state), 0o600)
         (self.root / f"var/lib/kubelet/pods/{PINNED}").mkdir(parents=True)
