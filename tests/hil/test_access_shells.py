@@ -27,7 +27,7 @@ from hil.transport.route import route
 from hil.transport.supervised import Sudo, Supervised
 from hil.transport.testinfra import host_of
 from tests.support import lacking
-from tests.support.silent_server import Moment, silent_server
+from tests.support.hostile_ssh import Moment, silent_server
 from tests.support.sshd import OwnSshd, own_sshd
 from tests.support.until import until
 

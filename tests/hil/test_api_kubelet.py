@@ -4,9 +4,7 @@ rejected and taken away as the model says, under the uids that the server gave t
 from __future__ import annotations
 
 import contextlib
-import selectors
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -27,6 +25,7 @@ from hil.pods.apiserver import ClusterPods
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop
 from reference.view import View
+from tests.support.carrying import accepting, carry
 from tests.support.cluster import Cluster
 from tests.support.until import until
 
@@ -37,57 +36,19 @@ CONFIG = KubeletConfig(
 INSIDE = f"{AREA}/kubeconfig"
 
 
-class Bridge:
-    """Carries connections from a sandbox's loopback to the host's, port by port."""
+@contextlib.contextmanager
+def bridged(listener: socket.socket, port: int) -> Iterator[None]:
+    """Connections to this port of a sandbox's loopback are carried to the host's."""
 
-    def __init__(self, listener: socket.socket, port: int) -> None:
+    def carried(inside: socket.socket) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as outside:
+            carry(inside, outside)
+
+    with listener:
         listener.bind(("127.0.0.1", port))
         listener.listen()
-        self._port = port
-        self._listener = listener
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(listener, selectors.EVENT_READ, None)
-        self._wake, self._woken = socket.socketpair()
-        self._selector.register(self._woken, selectors.EVENT_READ, None)
-        self._thread = threading.Thread(target=self._carry, daemon=True)
-        self._thread.start()
-
-    def _carry(self) -> None:
-        while True:
-            for key, _ in self._selector.select():
-                if key.fileobj is self._woken:
-                    return
-                if key.fileobj is self._listener:
-                    self._join(self._listener.accept()[0])
-                elif isinstance(key.fileobj, socket.socket):
-                    self._forward(key.fileobj, key.data)
-
-    def _join(self, inside: socket.socket) -> None:
-        outside = socket.create_connection(("127.0.0.1", self._port))
-        self._selector.register(inside, selectors.EVENT_READ, outside)
-        self._selector.register(outside, selectors.EVENT_READ, inside)
-
-    def _forward(self, one: socket.socket, other: socket.socket) -> None:
-        if one.fileno() < 0:  # closed by what came before it in the same round
-            return
-        with contextlib.suppress(OSError):
-            data = one.recv(1 << 16)
-            if data:
-                other.sendall(data)
-                return
-        for each in (one, other):
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(each)
-            each.close()
-
-    def close(self) -> None:
-        self._wake.send(b"x")
-        self._thread.join()
-        for key in list(self._selector.get_map().values()):
-            if isinstance(key.fileobj, socket.socket):
-                key.fileobj.close()
-        self._wake.close()
-        self._selector.close()
+        with accepting(listener, carried):
+            yield
 
 
 @pytest.fixture
@@ -110,14 +71,13 @@ def node(
 
     monkeypatch.setattr(kubelet_config, "arguments", joined)
     made = subject.node(topologies.machine(MACHINE), CONFIG)
-    bridge = Bridge(made.sandbox.socket(), urlsplit(cluster.url).port or 0)
-    try:
+    with (
+        bridged(made.sandbox.socket(), urlsplit(cluster.url).port or 0),
+        contextlib.closing(made),
+    ):
         _put(cluster, made)
         made.do(Start())
         yield made
-    finally:
-        made.close()
-        bridge.close()
 
 
 def _put(cluster: Cluster, node: KubeletNode) -> None:

@@ -16,8 +16,7 @@ import pytest
 from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable
 from tests.hil.test_access_shells import opened
 from tests.support import hostile_ssh as hostile
-from tests.support.hostile_ssh import BANNER, plain, ssh
-from tests.support.silent_server import Serve, served
+from tests.support.hostile_ssh import BANNER, Serve, plain, served, ssh
 
 _CLOSED: Final = "the host closed the connection before an SSH server named itself"
 _NO_ANSWER: Final = "no SSH server answered within \\d s"

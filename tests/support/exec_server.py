@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from hil.transport.kube.pod import USED
+from tests.support.carrying import carry
 
 #: Runs a command where a node's namespace would be entered: ``nsenter -t 1 -m -- COMMAND``.
 _NSENTER = '#!/bin/sh\nshift 4\nPATH={path}\nexec "$@"\n'
@@ -77,10 +78,7 @@ class ExecServer:
     def _carry(client: socket.socket, head: bytes, port: int) -> None:
         with socket.create_connection(("127.0.0.1", port)) as node:
             node.sendall(head)
-            back = threading.Thread(target=_copy, args=(node, client), daemon=True)
-            back.start()
-            _copy(client, node)
-            back.join()
+            carry(client, node)
 
     def _exec(self, client: socket.socket, words: list[str]) -> None:
         client.sendall(b"HTTP/1.1 101 x\r\nUpgrade: websocket\r\n\r\n")
@@ -138,11 +136,3 @@ def _frames(client: socket.socket) -> Iterator[bytes]:
             payload = (int.from_bytes(file.read(size)) ^ mask).to_bytes(size)
             if head[0] & 15 == 2:
                 yield payload[1:]
-
-
-def _copy(one: socket.socket, other: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := one.recv(65536):
-            other.sendall(data)
-    with contextlib.suppress(OSError):
-        other.shutdown(socket.SHUT_WR)

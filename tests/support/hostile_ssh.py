@@ -1,4 +1,5 @@
-"""SSH servers that are hostile or broken in one way each; for tests of what is said about them.
+"""Servers on loopback that a real ``sshd`` never is: hostile, broken in one way each, or silent
+from a chosen moment on; for tests of deadlines and of what is said about them.
 
 Those before the login are plain sockets. The others are paramiko's server side, which lets every
 key in, and does what the function of that name says with a command.
@@ -10,9 +11,11 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import paramiko
 from paramiko.common import (
@@ -23,9 +26,15 @@ from paramiko.common import (
     OPEN_SUCCEEDED,
 )
 
-from tests.support.silent_server import Serve
+from hil.transport import NodeAddress
 
 BANNER: Final = b"SSH-2.0-hostile\r\n"
+#: Serves the connections of a socket with a host key until the event is set.
+Serve = Callable[[socket.socket, paramiko.PKey, threading.Event], None]
+#: ``banner``: it accepts the connection alone. ``login``, ``session``, ``command``: it does not
+#: answer that request. ``output``: it runs the command, which writes nothing. ``stdin``: it runs
+#: the command, and reads nothing any more.
+Moment = Literal["banner", "login", "session", "command", "output", "stdin"]
 _Plain = Callable[[socket.socket, threading.Event], None]
 _Command = Callable[[paramiko.Channel, threading.Event], None]
 
@@ -116,19 +125,26 @@ def strange(client: socket.socket, over: threading.Event) -> None:
 
 class _Server(paramiko.ServerInterface):
     """``denies`` is what it refuses: ``"login"``, ``"keys"``, ``"session"``, ``"command"``. At
-    ``closes`` it ends the connection: ``"login"``, ``"session"``, ``"command"``."""
+    ``closes`` it ends the connection: ``"login"``, ``"session"``, ``"command"``. At ``silent`` it
+    answers no more."""
 
     def __init__(
         self,
-        transport: paramiko.Transport,
+        transport: Any,
         over: threading.Event,
         *,
         denies: str,
         closes: str,
+        silent: str,
         command: _Command | None,
     ) -> None:
         self._transport, self._over = transport, over
-        self._denies, self._closes, self._command = denies, closes, command
+        self._denies, self._closes, self._silent = denies, closes, silent
+        self._command = command
+
+    def _reaches(self, moment: str) -> None:
+        if self._silent == moment:
+            self._over.wait()
 
     def _end(self) -> bool:
         self._transport.close()
@@ -144,17 +160,22 @@ class _Server(paramiko.ServerInterface):
         return "password" if self._denies == "keys" else "publickey"
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        self._reaches("login")
         if self._closes == "login":
             self._end()
         return AUTH_FAILED if self._denies in ("login", "keys") else AUTH_SUCCESSFUL
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
+        self._reaches("session")
         if self._closes == "session":
             self._end()
         denied = self._denies == "session"
         return OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED if denied else OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        self._reaches("command")
+        if self._silent == "stdin":
+            self._transport._channel_handler_table = _Held(self._over)
         if self._denies == "command":
             return False
         if self._closes == "command":
@@ -164,10 +185,28 @@ class _Server(paramiko.ServerInterface):
         return True
 
 
+class _Held(dict[int, object]):
+    """Handlers of a transport that is held once it looks for one: it reads nothing any more."""
+
+    def __init__(self, over: threading.Event) -> None:
+        super().__init__()
+        self._over = over
+
+    def __contains__(self, key: object) -> bool:
+        self._over.wait()
+        return False
+
+
+@cache
+def _key(_purpose: str) -> paramiko.ECDSAKey:
+    return paramiko.ECDSAKey.generate()
+
+
 def ssh(
     *,
     denies: str = "",
     closes: str = "",
+    silent: str = "",
     command: _Command | None = None,
     kex: str = "",
     other_key: bool = False,
@@ -176,11 +215,13 @@ def ssh(
     ``other_key``: its host key is not the known one."""
 
     def each(client: socket.socket, key: paramiko.PKey, over: threading.Event) -> None:
-        transport: Any = paramiko.Transport(client)
+        transport: Any = paramiko.Transport(client, default_window_size=1 << 30)
         if kex:
             transport._preferred_kex = (kex,)
-        transport.add_server_key(paramiko.RSAKey.generate(2048) if other_key else key)
-        server = _Server(transport, over, denies=denies, closes=closes, command=command)
+        transport.add_server_key(_key("another") if other_key else key)
+        server = _Server(
+            transport, over, denies=denies, closes=closes, silent=silent, command=command
+        )
         try:
             transport.start_server(server=server)
             over.wait()
@@ -258,3 +299,37 @@ def half_closes_while_it_runs(channel: paramiko.Channel, over: threading.Event) 
     """It ends its own side of the connection, and goes on to read."""
     _transport(channel).sock.shutdown(socket.SHUT_WR)
     over.wait()
+
+
+def silent_server(folder: Path, moment: Moment) -> contextlib.AbstractContextManager[NodeAddress]:
+    """The address of a server on loopback that falls silent at this moment."""
+    if moment == "banner":
+        return served(folder, plain(silent))
+    if moment == "output":
+        return served(folder, ssh(command=never_ends))
+    return served(folder, ssh(silent=moment))
+
+
+@contextlib.contextmanager
+def served(folder: Path, serve: Serve) -> Iterator[NodeAddress]:
+    """The address of what ``serve`` does with a socket on loopback, in a thread."""
+    host_key = _key("host")
+    _key("client").write_private_key_file(str(folder / "client"))
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        known = folder / "known_hosts"
+        known.write_text(f"[127.0.0.1]:{port} {host_key.get_name()} {host_key.get_base64()}\n")
+        thread = threading.Thread(target=serve, args=(listener, host_key, over))
+        thread.start()
+        try:
+            yield NodeAddress(
+                "node1",
+                f"ssh://root@127.0.0.1:{port}",
+                identity=(folder / "client",),
+                known_hosts=known,
+            )
+        finally:
+            over.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from hil.lab.names import NODE_NAME
 from hil.lab.recipe import tar
 from hil.transport import connected
 from hil.transport import nodes as read_inventory
+from tests.support.carrying import accepting, carry
 from tests.support.cluster import Cluster, free_port
 
 FOLDER: Final = "etc/kubernetes/test-cluster"
@@ -123,40 +125,26 @@ def _carried(egress: Path, socks: int) -> Iterator[None]:
         egress.unlink(missing_ok=True)
         listener.bind(str(egress))
         listener.listen(64)
-        thread = threading.Thread(target=_accept, args=(listener, socks), daemon=True)
-        thread.start()
-        yield
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
+        with accepting(listener, partial(_carry, socks)):
+            yield
     egress.unlink()
 
 
-def _accept(listener: socket.socket, socks: int) -> None:
-    with contextlib.suppress(OSError):
-        while True:
-            client, _ = listener.accept()
-            threading.Thread(target=_carry, args=(client, socks), daemon=True).start()
-
-
-def _carry(client: socket.socket, socks: int) -> None:
-    with client, contextlib.suppress(OSError, ValueError):
-        head = b""
-        while b"\r\n\r\n" not in head:
-            head += _some(client)
-        port = int(head.split(b" ")[1].rpartition(b":")[2])
-        with socket.create_connection(("127.0.0.1", socks)) as way:
-            way.sendall(_HELLO)
-            if way.recv(2) != _WELCOME:
-                raise ConnectionError("the tunnel speaks no SOCKS")
-            way.sendall(_LOOPBACK + port.to_bytes(2))
-            answer = _some(way)  # sshd's has ten bytes, in one piece
-            if answer[1] != 0:
-                raise ConnectionError(f"port {port} is not reached")
-            client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n" + answer[10:])
-            back = threading.Thread(target=_copy, args=(way, client), daemon=True)
-            back.start()
-            _copy(client, way)
-            back.join()
+def _carry(socks: int, client: socket.socket) -> None:
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += _some(client)
+    port = int(head.split(b" ")[1].rpartition(b":")[2])
+    with socket.create_connection(("127.0.0.1", socks)) as way:
+        way.sendall(_HELLO)
+        if way.recv(2) != _WELCOME:
+            raise ConnectionError("the tunnel speaks no SOCKS")
+        way.sendall(_LOOPBACK + port.to_bytes(2))
+        answer = _some(way)  # sshd's has ten bytes, in one piece
+        if answer[1] != 0:
+            raise ConnectionError(f"port {port} is not reached")
+        client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n" + answer[10:])
+        carry(client, way)
 
 
 def _some(sock: socket.socket) -> bytes:
@@ -164,14 +152,3 @@ def _some(sock: socket.socket) -> bytes:
     if not got:
         raise ConnectionError("it ended")
     return got
-
-
-def _copy(one: socket.socket, other: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := one.recv(65536):
-            other.sendall(data)
-    with contextlib.suppress(OSError):
-        other.shutdown(socket.SHUT_WR)
-
-
-__all__ = ["await_node", "joined"]

@@ -18,7 +18,7 @@ import pytest
 import topologies
 from reference import discover
 from tests.support import lacking
-from tests.support.silent_server import Moment, silent_server
+from tests.support.hostile_ssh import Moment, silent_server
 from topologies.capturing import BadTarget, Capture, CaptureError, HostKeyError, capture_ssh
 from topologies.capturing.ssh import Address
 
