@@ -1,6 +1,6 @@
 """A whole certification whose runner is killed again and again, and how its node is each time.
 
-    python -m tests.hil.deaths --kubelet PATH [--nodes 2] [--load 8]     lab nodes, which it ends
+    pinproof lab up 1s-1n-4c-smt1 1s-1n-4c-smt1 --kubelet PATH           prints an INVENTORY
     python -m tests.hil.deaths INVENTORY [--seed 1] [--moments reload]   nodes that nobody else uses
     python -m tests.hil.deaths … --upgrade-to KUBELET      deaths of an upgrade to it instead
 
@@ -29,28 +29,24 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hil.lab import Wish, down, up
 from hil.lab.recipe import WORKLOAD_IMAGE
 from hil.shell import NodeError, Shell
 from hil.transport import NodeAddress, connected, nodes
 from tests.support.node_snapshot import different, snapshot
 
 ROOT: Final = Path(__file__).parents[2]
-SPEC: Final = "1s-1n-4c-smt1"
 #: Seconds that a runner may be silent: a user's has 120.
 PATIENCE: Final = 40
 #: Seconds in which a moment has to come, a node to restore itself, and one to be as it was once
 #: nothing of the run is left that could still restore it.
 _COMES, _RESTORES, _SETTLES = 2400.0, 1200.0, 120.0
-#: Seconds after which a busy process ends, though nobody ended it.
-_BUSY: Final = 7200
 #: The kubelet is stopped and started with another configuration, and pods of each class of quality
 #: come and go: the kubelet makes the cgroup of a class whole with the first pod of that class.
 _UNDISTURBED: Final = "config/reservation-by-list or qos/"
@@ -394,28 +390,6 @@ allow = ["reboot", "static-pods"]
 """
 
 
-@contextmanager
-def load(processes: int) -> Iterator[None]:
-    """So many busy processes beside it, which end with it."""
-    code = f"import time; end = time.monotonic() + {_BUSY}\nwhile time.monotonic() < end: pass"
-    with ExitStack() as stack:
-        for _ in range(processes):
-            one = subprocess.Popen([sys.executable, "-c", code])
-            stack.callback(one.wait)
-            stack.callback(one.kill)
-        yield
-
-
-@contextmanager
-def lab_nodes(kubelet: Path, spec: str, count: int) -> Iterator[list[NodeAddress]]:
-    """So many nodes of the lab, which end with it."""
-    inventory, made = up(Wish(specs=[spec] * count, kubelet=kubelet))
-    try:
-        yield nodes(str(inventory))
-    finally:
-        down([one.name for one in made])
-
-
 def tell(line: str) -> None:
     """On stdout, at once."""
     sys.stdout.write(f"{line}\n")
@@ -426,17 +400,11 @@ def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("inventory", nargs="?", help="nodes that are there; nobody else uses them")
-    parser.add_argument("--kubelet", type=Path, help="boot lab nodes with this kubelet")
-    parser.add_argument("--spec", default=SPEC, help=f"lab nodes of this machine ({SPEC})")
-    parser.add_argument("--nodes", type=int, default=1, help="so many lab nodes (1)")
+    parser.add_argument("inventory", help="nodes that are there; nobody else uses them")
     parser.add_argument("--seed", type=int, default=1, help="of the delays (1)")
-    parser.add_argument("--load", type=int, default=0, help="busy processes beside it (0)")
     parser.add_argument("--moments", default="", help="those with this in their name alone")
     parser.add_argument("--upgrade-to", default="", help="deaths of an upgrade to this kubelet")
     asked = parser.parse_args()
-    if (asked.inventory is None) == (asked.kubelet is None):
-        parser.error("INVENTORY or --kubelet")
     moments = OF_AN_UPGRADE if asked.upgrade_to else MOMENTS
     asked.chosen = [one for one in moments if asked.moments in one.name]
     if not asked.chosen:
@@ -471,21 +439,15 @@ def main() -> int:
     try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            if asked.inventory is not None:
-                addresses = nodes(asked.inventory)
-            else:
-                addresses = stack.enter_context(lab_nodes(asked.kubelet, asked.spec, asked.nodes))
-            stack.enter_context(load(asked.load))
+            addresses = nodes(asked.inventory)
             pool = stack.enter_context(ThreadPoolExecutor(len(addresses)))
             stack.callback(over.set)
             futures = []
             for number, address in enumerate(addresses):
                 own = folder / address.name
                 own.mkdir()
-                victim, mine = (
-                    Victim(address, own, over, asked.upgrade_to),
-                    turns[number :: len(addresses)],
-                )
+                victim = Victim(address, own, over, asked.upgrade_to)
+                mine = turns[number :: len(addresses)]
                 futures.append(pool.submit(_all_of, victim, mine, deaths))
             for future in futures:
                 future.result()
