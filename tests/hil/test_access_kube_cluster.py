@@ -56,8 +56,7 @@ def _condition(cluster: Cluster, condition: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def address(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> NodeAddress:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def address(cluster: Cluster) -> NodeAddress:
     (found,) = nodes(f"kube://{NODE}")
     return replace(found, kubeconfig=cluster.admin_kubeconfig)
 
@@ -105,7 +104,6 @@ def test_every_command_on_nodes_takes_it(
     tmp_path: Path,
 ) -> None:
     """Each is told the same."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
     kubeconfig = str(cluster.admin_kubeconfig)
     status, _, err = says(*words.split(), "--kubeconfig", kubeconfig, "--transport-image", "i")
@@ -155,43 +153,35 @@ def _played(
     return seen
 
 
-def _waiting(reason: str, message: str) -> dict[str, Any]:
-    state = {"waiting": {"reason": reason, "message": message}}
-    container = {"name": pods.NAME, "image": "docker.io/library/none:1", "imageID": ""}
-    one = {**container, "ready": False, "restartCount": 0, "state": state}
-    return {"phase": "Pending", "containerStatuses": [one]}
-
-
-def _ended(reason: str, message: str) -> dict[str, Any]:
-    found = _waiting("", "")
-    state = {"terminated": {"reason": reason, "message": message, "exitCode": 128}}
-    found["containerStatuses"][0]["state"] = state
-    return {**found, "phase": "Failed"}
-
-
-def test_an_image_without_a_shell(
-    address: NodeAddress, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _played(monkeypatch, cluster, _ended("StartError", NO_SHELL))
-    said = _refused(address, NodeUnfit, "the transport pod cannot run the image")
-    assert said.endswith(f"StartError: {NO_SHELL}")
+def _running(phase: str, state: dict[str, Any]) -> dict[str, Any]:
+    """The status of a pod whose container is in this state."""
+    one = {"name": pods.NAME, "image": "i", "imageID": "", "restartCount": 0, "state": state}
+    return {"phase": phase, "containerStatuses": [{**one, "ready": phase == "Running"}]}
 
 
 @pytest.mark.parametrize(
-    ("reason", "message"),
+    ("phase", "state", "reason", "message"),
     [
-        ("ErrImagePull", "dial tcp: lookup docker.io: no such host"),
-        ("RunContainerError", NO_SHELL),
+        ("Failed", "terminated", "StartError", NO_SHELL),
+        ("Pending", "waiting", "ErrImagePull", "dial tcp: lookup docker.io: no such host"),
+        ("Pending", "waiting", "RunContainerError", NO_SHELL),
     ],
 )
 def test_an_image_that_cannot_run(
+    phase: str,
+    state: str,
     reason: str,
     message: str,
     address: NodeAddress,
     cluster: Cluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    _played(monkeypatch, cluster, _waiting(reason, message))
+    exits = {"exitCode": 128} if state == "terminated" else {}
+    _played(
+        monkeypatch,
+        cluster,
+        _running(phase, {state: {"reason": reason, "message": message, **exits}}),
+    )
     said = _refused(address, NodeUnfit, "the transport pod cannot run the image")
     assert "--transport-image" in said
     assert said.endswith(f"{reason}: {message}")
@@ -205,8 +195,7 @@ def test_a_kubelet_that_rejects_the_pod(
     _refused(address, NodeUnfit, "its kubelet rejects the transport pod: OutOfpods")
 
 
-def test_a_pod_that_never_starts(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def test_a_pod_that_never_starts(cluster: Cluster) -> None:
     server = Server.of(cluster.admin_kubeconfig)
     with (
         contextlib.closing(KubeShell("n", server, NODE, then=server.close, patience=1.0)) as shell,
@@ -219,10 +208,8 @@ def test_the_pod_names_its_owner_its_node_and_its_end(
     address: NodeAddress, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs; exec then ends at a node that is not there."""
-    state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-    one = {"name": pods.NAME, "image": "i", "imageID": "", "ready": True, "restartCount": 0}
-    running = {"phase": "Running", "containerStatuses": [{**one, "state": state}]}
-    seen = _played(monkeypatch, cluster, running)
+    running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    seen = _played(monkeypatch, cluster, _running("Running", running))
     _refused(address, NodeUnreachable, "run a command on")
     (pod,) = seen
     spec = pod["spec"]

@@ -146,30 +146,35 @@ def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:
         opened.close()
 
 
-def test_time_and_size_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_LIMIT", 1000)
-    with serving(saying(200, b"x" * 1001)) as url:
-        assert isinstance(failure(plain(tmp_path, url)), NodeTimeout)
-    monkeypatch.setattr(server, "_READ", 0.05)
-    over = threading.Event()
+def hanging(request: http.server.BaseHTTPRequestHandler) -> None:
+    """Until the client has gone."""
+    request.connection.settimeout(20)
+    request.rfile.read(1)
 
-    def hanging(request: http.server.BaseHTTPRequestHandler) -> None:
-        over.wait(20)
 
-    with serving(hanging) as url:
+@pytest.mark.parametrize(
+    ("bound", "answer", "expected"),
+    [
+        ({"_LIMIT": 1000}, saying(200, b"x" * 1001), "the answer is longer than"),
+        ({"_READ": 0.05}, hanging, "no answer in time"),
+        # Each piece comes in time, all of them do not.
+        ({"_DEADLINE": 0.0}, saying(200, b"{}"), "takes longer than"),
+    ],
+    ids=["size", "time of a piece", "time of all"],
+)
+def test_time_and_size_are_bounded(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bound: dict[str, float],
+    answer: Answer,
+    expected: str,
+) -> None:
+    for name, value in bound.items():
+        monkeypatch.setattr(server, name, value)
+    with serving(answer) as url:
         error = failure(plain(tmp_path, url))
-        over.set()
     assert isinstance(error, NodeTimeout)
-    assert "no answer in time" in str(error)
-
-
-def test_a_server_that_drips_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each piece comes in time, all of them do not."""
-    monkeypatch.setattr(server, "_DEADLINE", 0.0)
-    with serving(saying(200, b"{}")) as url:
-        error = failure(plain(tmp_path, url))
-    assert isinstance(error, NodeTimeout)
-    assert "takes longer than" in str(error)
+    assert expected in str(error)
 
 
 def test_nobody_answers(tmp_path: Path) -> None:

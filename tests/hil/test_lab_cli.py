@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final, TypeAlias
 
 import pytest
 
 from conformance.verdict import ExitStatus
 from hil.lab import lab, nodes
-from tests.cli.running import pinproof
+
+Says: TypeAlias = Callable[..., tuple[int, str, str]]
+
+SPEC: Final = "1s-1n-4c-smt1"
+#: A program that is no kubelet, but can be run.
+TRUE: Final = shutil.which("true") or "/bin/true"
 
 
 @pytest.fixture(autouse=True)
@@ -20,109 +27,101 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _lab(*words: str) -> str:
-    """What it prints."""
-    return pinproof("lab", *words, status=0).stdout
+def _printed(says: Says, *words: str) -> str:
+    status, out, err = says("lab", *words)
+    assert status == 0, err
+    return out
 
 
-def _refused(*words: str, status: ExitStatus = ExitStatus.USAGE) -> str:
+def _refused(says: Says, *words: str, status: ExitStatus = ExitStatus.USAGE) -> str:
     """The one line that says why."""
-    (line,) = pinproof("lab", *words, status=status).stderr.splitlines()
+    ended, _, err = says("lab", *words)
+    assert ended == status
+    (line,) = err.splitlines()
     assert line.startswith("pinproof: ")
     return line.removeprefix("pinproof: ")
-
-
-def _true() -> str:
-    found = shutil.which("true")
-    assert found is not None
-    return found
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nonsense", "--kubelet", "TRUE"], "no machine: .*"),
+        (["nonsense", "--kubelet", TRUE], "no machine: .*"),
         (
-            ["1s-1n-4c-smt1", "--kubelet", "/nonexistent/kubelet"],
+            [SPEC, "--kubelet", "/nonexistent/kubelet"],
             "no kubelet: /nonexistent/kubelet: there is no such file",
         ),
-        (
-            ["1s-1n-4c-smt1", "--kubelet", "TRUE", "--cgroup", "v3"],
-            "cgroup is v1 or v2, not 'v3'",
-        ),
+        ([SPEC, "--kubelet", TRUE, "--cgroup", "v3"], "cgroup is v1 or v2, not 'v3'"),
     ],
     ids=["machine", "kubelet", "cgroup"],
 )
-def test_a_node_that_cannot_be_is_wrong_usage(words: list[str], said: str) -> None:
-    words = [_true() if one == "TRUE" else one for one in words]
-    assert re.fullmatch(said, _refused("up", *words))
+def test_a_node_that_cannot_be_is_wrong_usage(words: list[str], said: str, says: Says) -> None:
+    assert re.fullmatch(said, _refused(says, "up", *words))
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "1: 2"])
-def test_a_wrong_configuration_is_wrong_usage(tmp_path: Path, text: str) -> None:
+def test_a_wrong_configuration_is_wrong_usage(tmp_path: Path, text: str, says: Says) -> None:
     place = tmp_path / "kubelet.yaml"
     place.write_text(text)
-    words = ["up", "1s-1n-4c-smt1", "--kubelet", _true(), "--kubelet-config", str(place)]
-    assert _refused(*words).startswith("not a KubeletConfiguration: ")
+    said = _refused(says, "up", SPEC, "--kubelet", TRUE, "--kubelet-config", str(place))
+    assert said.startswith("not a KubeletConfiguration: ")
 
 
 def test_without_qemu_nobody_could_tell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kubelet_path: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kubelet_path: str, says: Says
 ) -> None:
     """And the package that has it is named."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    words = ["up", "1s-1n-4c-smt1", "--kubelet", kubelet_path]
-    said = _refused(*words, status=ExitStatus.COULD_NOT_TELL)
+    said = _refused(says, "up", SPEC, "--kubelet", kubelet_path, status=ExitStatus.COULD_NOT_TELL)
     assert said == "qemu-system-x86_64 is not installed: apt-get install qemu-system-x86"
 
 
-def _apt(folder: Path, script: str) -> Path:
-    """A folder with nothing but an apt-get that does this."""
-    programs = folder / "bin"
-    programs.mkdir()
-    (programs / "apt-get").write_text(f"#!/bin/sh\n{script}\n")
-    (programs / "apt-get").chmod(0o755)
-    return programs
-
-
-def test_without_mmdebstrap_there_is_no_image(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("apt", "said"),
+    [
+        (
+            "echo deb http://mirror.example/debian bookworm main",
+            "mmdebstrap is not installed: apt-get install mmdebstrap",
+        ),
+        (":", "knows no Debian archive"),
+    ],
+    ids=["no mmdebstrap", "no archive of Debian"],
+)
+def test_without_what_an_image_is_made_of_there_is_none(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    apt: str,
+    said: str,
+    says: Says,
 ) -> None:
-    programs = _apt(tmp_path, "echo deb http://mirror.example/debian bookworm main")
-    monkeypatch.setenv("PATH", f"{programs}:{tmp_path}")
-    if shutil.which("mmdebstrap", path="/usr/sbin:/sbin"):
+    """The host has nothing but this apt-get."""
+    if "mmdebstrap" in said and shutil.which("mmdebstrap", path="/usr/sbin:/sbin"):
         pytest.skip("NOT TESTED: mmdebstrap is where it is always looked for")
-    said = _refused("image", status=ExitStatus.COULD_NOT_TELL)
-    assert said == "mmdebstrap is not installed: apt-get install mmdebstrap"
-
-
-def test_an_apt_that_knows_no_debian_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(_apt(tmp_path, ":")))
-    said = _refused("image", status=ExitStatus.COULD_NOT_TELL)
-    assert "knows no Debian archive" in said
+    program = tmp_path / "apt-get"
+    program.write_text(f"#!/bin/sh\n{apt}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert said in _refused(says, "image", status=ExitStatus.COULD_NOT_TELL)
 
 
 @pytest.mark.parametrize("command", ["ssh", "down", "reboot"])
-def test_a_node_that_is_not_there_is_wrong_usage(command: str) -> None:
-    assert _refused(command, "node7") == "no lab node is called 'node7'; there are: none"
+def test_a_node_that_is_not_there_is_wrong_usage(command: str, says: Says) -> None:
+    assert _refused(says, command, "node7") == "no lab node is called 'node7'; there are: none"
 
 
-def test_down_wants_to_know_which() -> None:
-    assert _refused("down") == "name a node, or give --all"
+def test_down_wants_to_know_which(says: Says) -> None:
+    assert _refused(says, "down") == "name a node, or give --all"
 
 
-def test_an_empty_lab_is_an_empty_list() -> None:
-    assert json.loads(_lab("list", "--json")) == []
-    assert _lab("list") == ""
+def test_an_empty_lab_is_an_empty_list(says: Says) -> None:
+    assert json.loads(_printed(says, "list", "--json")) == []
+    assert _printed(says, "list") == ""
 
 
-def test_the_list_tells_what_is_left_over_and_down_removes_it() -> None:
+def test_the_list_tells_what_is_left_over_and_down_removes_it(says: Says) -> None:
     node = nodes.reserve("half")
-    (facts,) = json.loads(_lab("list", "--json"))
+    (facts,) = json.loads(_printed(says, "list", "--json"))
     assert (facts["name"], facts["state"], facts["pid"]) == ("half", "left over", None)
-    assert _lab("list").split() == ["half", "left", "over"]
-    assert _lab("down", "--all") == "half\n"
+    assert _printed(says, "list").split() == ["half", "left", "over"]
+    assert _printed(says, "down", "--all") == "half\n"
     assert not node.folder.exists()
     assert lab.down(everything=True) == []

@@ -7,6 +7,7 @@ import io
 import json
 import tarfile
 import tomllib
+from collections.abc import Iterator
 
 import pytest
 
@@ -31,11 +32,15 @@ def _text(archive: tarfile.TarFile, name: str) -> bytes:
     return session.read()
 
 
-def _payload() -> bytes:
-    return payload(
+@pytest.fixture
+def archive() -> Iterator[tarfile.TarFile]:
+    """A payload."""
+    made = payload(
         kubelet=b"\x7fELF", unit="[Unit]\n", configuration="{}\n", containerd="C", workload=b"tar",
         keys=KEYS, hostname="node",
     )  # fmt: skip
+    with _open(made) as opened:
+        yield opened
 
 
 def test_the_recipe_s_digest_is_of_all_that_is_in_it() -> None:
@@ -65,12 +70,10 @@ def test_containerd_uses_the_kubelet_s_cgroup_driver_and_the_lab_s_own_image(
     assert oci in PACKAGES
 
 
-def test_a_node_s_own_services_stay_on_two_cpus() -> None:
+def test_a_node_s_own_services_stay_on_two_cpus(archive: tarfile.TarFile) -> None:
     """Those of systemd's slices; a pod's slice lies beside them."""
-    with _open(_payload()) as archive:
-        for unit in ("system.slice", "init.scope"):
-            text = _text(archive, f"etc/systemd/system/{unit}.d/pinproof.conf").decode()
-            assert "AllowedCPUs=0-1" in text
+    for unit in ("system.slice", "init.scope"):
+        assert b"AllowedCPUs=0-1" in _text(archive, f"etc/systemd/system/{unit}.d/pinproof.conf")
 
 
 def test_an_unknown_oci_runtime_is_refused() -> None:
@@ -78,23 +81,14 @@ def test_an_unknown_oci_runtime_is_refused() -> None:
         runtime.known("kata")
 
 
-def test_the_payload_brings_the_runtime_s_configuration() -> None:
-    with _open(_payload()) as archive:
-        assert _text(archive, runtime.CONFIG) == b"C"
-
-
-def test_the_payload_ends_with_the_mark_that_it_is_whole() -> None:
-    """A guest that lost its power while unpacking unpacks again."""
-    with _open(_payload()) as archive:
-        assert archive.getnames()[-1] == MARKER
-
-
-def test_private_files_of_a_node_are_private() -> None:
-    with _open(_payload()) as archive:
-        assert archive.getmember("etc/ssh/ssh_host_ed25519_key").mode == 0o600
-        assert archive.getmember("root/.ssh").mode == 0o700
-        assert archive.getmember("root/.ssh/authorized_keys").mode == 0o600
-        assert archive.getmember("usr/local/bin/kubelet").mode == 0o755
+def test_the_payload_is_whole_and_private(archive: tarfile.TarFile) -> None:
+    """Its last file marks it as whole: a guest that lost its power meanwhile unpacks again."""
+    assert _text(archive, runtime.CONFIG) == b"C"
+    assert archive.getnames()[-1] == MARKER
+    assert archive.getmember("etc/ssh/ssh_host_ed25519_key").mode == 0o600
+    assert archive.getmember("root/.ssh").mode == 0o700
+    assert archive.getmember("root/.ssh/authorized_keys").mode == 0o600
+    assert archive.getmember("usr/local/bin/kubelet").mode == 0o755
 
 
 def test_the_workload_s_image_is_whole() -> None:
@@ -119,12 +113,11 @@ def test_the_first_program_loads_modules_in_order_and_takes_cpus_offline() -> No
     assert b"@" not in made.replace(b"@OUT", b"")
 
 
-def test_a_node_knows_its_names_and_asks_nobody() -> None:
+def test_a_node_knows_its_names_and_asks_nobody(archive: tarfile.TarFile) -> None:
     """The kubelet looks its node up for every pod, and a server that does not answer takes five
     seconds each time."""
-    with _open(_payload()) as archive:
-        hosts = [line.split() for line in _text(archive, "etc/hosts").decode().splitlines()]
-        assert [ADDRESS, NODE_NAME] in hosts
-        assert [ADDRESS, "node"] in hosts
-        assert _text(archive, "etc/resolv.conf") == b""
-        assert _text(archive, "etc/hostname") == b"node\n"
+    hosts = [line.split() for line in _text(archive, "etc/hosts").decode().splitlines()]
+    assert [ADDRESS, NODE_NAME] in hosts
+    assert [ADDRESS, "node"] in hosts
+    assert _text(archive, "etc/resolv.conf") == b""
+    assert _text(archive, "etc/hostname") == b"node\n"

@@ -53,18 +53,23 @@ def _tree(folder: Path) -> Path:
     return folder
 
 
+def _run_hook(recipe: Recipe, programs: Path, out: Path, *by: str) -> None:
+    """On a new tree beside the folder that it writes to."""
+    _program(programs, "chroot", _CHROOT)
+    _program(programs, "mke2fs", "")
+    tree, hook = _tree(out.with_name("tree")), f"OUT={out}\n{recipe.hook}"
+    subprocess.run([*by, "sh", "-s", str(tree)], input=hook.encode(), check=True)
+
+
 def test_an_ordinary_user_can_remove_all_that_the_hook_makes(
     tmp_path: Path, programs: Path
 ) -> None:
     """The hook's root is of a user namespace then: the user's are only the folders that were there
     before."""
-    _program(programs, "chroot", _CHROOT)
-    _program(programs, "mke2fs", "")
-    tree, out = _tree(tmp_path / "tree"), tmp_path / "out"
+    out = tmp_path / "out"
     out.mkdir()
     recipe = Recipe(("deb http://mirror.example/debian bookworm main",))
-    hook = f"OUT={out}\n{recipe.hook}"
-    subprocess.run(["sh", "-s", str(tree)], input=hook.encode(), check=True)
+    _run_hook(recipe, programs, out)
     assert not [place for place in out.iterdir() if place.is_dir()]
     image._finish(recipe, out)
     note: dict[str, Any] = json.loads((out / "image.json").read_text())
@@ -78,15 +83,11 @@ def test_the_hook_needs_no_right_to_the_folder_that_it_writes_to(
     tmp_path: Path, programs: Path
 ) -> None:
     """Its root is of a user namespace that has no name for the folder's owner."""
-    _program(programs, "chroot", _CHROOT)
-    _program(programs, "mke2fs", "")
-    tree, out = _tree(tmp_path / "tree"), tmp_path / "out"
-    out.mkdir(mode=0o777)
+    out = tmp_path / "out"
+    out.mkdir()
     out.chmod(0o777)
     os.chown(out, 65534, 65534)
-    hook = f"OUT={out}\n{Recipe(()).hook}"
-    command = ["unshare", "--user", "--map-root-user", "sh", "-s", str(tree)]
-    subprocess.run(command, input=hook.encode(), check=True)
+    _run_hook(Recipe(()), programs, out, "unshare", "--user", "--map-root-user")
     assert (out / "release").read_text() == f"{_RELEASE}\n"
 
 

@@ -86,59 +86,51 @@ def test_what_it_returns_is_told_apart_from_events(folder: Path) -> None:
         assert talk.call("query-status") == {"status": "query-status"}
 
 
-def test_a_refusal_is_one_line(folder: Path) -> None:
-    def answer(command: str, _: dict[str, Any]) -> Any:
-        return {} if command == "qmp_capabilities" else ValueError("no such device")
+def answers(said: dict[str, list[Any]]) -> Answer:
+    """To each of these commands the next of its answers; to any other an empty one."""
+    rounds = {command: iter(each) for command, each in said.items()}
+    return lambda command, _: next(rounds[command]) if command in rounds else {}
 
-    with _qemu(folder, answer), monitor(folder) as talk:  # noqa: SIM117
-        with pytest.raises(LabError, match="node1: QEMU refuses device_del: no such device"):
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (ValueError("no such device"), "node1: QEMU refuses device_del: no such device"),
+        (None, "node1: "),
+    ],
+    ids=["refuses", "ends in between"],
+)
+def test_a_refusal_is_one_line(folder: Path, answer: Exception | None, said: str) -> None:
+    refusing = answers({"device_del": [answer]})
+    with _qemu(folder, refusing), monitor(folder) as talk:  # noqa: SIM117
+        with pytest.raises(LabError, match=said):
             talk.call("device_del", id="x")
 
 
-def test_one_that_ends_in_between_is_told(folder: Path) -> None:
-    def answer(command: str, _: dict[str, Any]) -> Any:
-        return {} if command == "qmp_capabilities" else None
-
-    with _qemu(folder, answer), monitor(folder) as talk:  # noqa: SIM117
-        with pytest.raises(LabError, match="node1: "):
-            talk.call("stop")
-
-
 def test_a_state_is_saved_when_qemu_says_it_is(folder: Path) -> None:
-    rounds = iter([{"status": "setup"}, {"status": "active"}, {"status": "completed"}])
-
-    def answer(command: str, _: dict[str, Any]) -> Any:
-        return next(rounds) if command == "query-migrate" else {}
-
+    rounds = [{"status": one} for one in ("setup", "active", "completed")]
     target = folder / "memory"
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT)
-    try:
-        with _qemu(folder, answer) as commands, monitor(folder) as talk:
-            talk.save(descriptor, deadline=30)
-    finally:
-        os.close(descriptor)
+    with (
+        target.open("wb") as stream,
+        _qemu(folder, answers({"query-migrate": rounds})) as commands,
+        monitor(folder) as talk,
+    ):
+        talk.save(stream.fileno(), deadline=30)
     assert commands == ["qmp_capabilities", "stop", "getfd", "migrate", *["query-migrate"] * 3]
     assert target.read_bytes() == b"state"
 
 
 def test_a_state_that_cannot_be_saved_is_an_error(folder: Path) -> None:
-    def answer(command: str, _: dict[str, Any]) -> Any:
-        full = {"status": "failed", "error-desc": "No space left on device"}
-        return full if command == "query-migrate" else {}
-
-    with _qemu(folder, answer), monitor(folder) as talk, (folder / "m").open("wb") as stream:  # noqa: SIM117
-        with pytest.raises(LabError, match="No space left on device"):
+    full = answers({"query-migrate": [{"status": "failed", "error-desc": "No space left"}]})
+    with _qemu(folder, full), monitor(folder) as talk, (folder / "m").open("wb") as stream:  # noqa: SIM117
+        with pytest.raises(LabError, match="No space left"):
             talk.save(stream.fileno(), deadline=30)
 
 
 def test_a_state_that_was_loaded_goes_on(folder: Path) -> None:
     """It comes back halted, as it was saved."""
-    rounds = iter(["inmigrate", "inmigrate", "paused", "running"])
-
-    def answer(command: str, _: dict[str, Any]) -> Any:
-        return {"status": next(rounds)} if command == "query-status" else {}
-
-    with _qemu(folder, answer) as commands, monitor(folder) as talk:
+    rounds = [{"status": one} for one in ("inmigrate", "inmigrate", "paused", "running")]
+    with _qemu(folder, answers({"query-status": rounds})) as commands, monitor(folder) as talk:
         talk.loaded(deadline=30)
     assert commands[1:] == ["query-status"] * 3 + ["cont", "query-status"]
 

@@ -64,7 +64,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Callable[[str], None]:
+def does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Callable[[str], object]:
     """The programs, and what QEMU shall do."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -75,10 +75,7 @@ def does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Callab
     script = programs / "qemu-system-x86_64.does"
     script.write_text(WELL)
 
-    def does(text: str) -> None:
-        script.write_text(text)
-
-    return does
+    return script.write_text
 
 
 @pytest.fixture
@@ -100,7 +97,7 @@ def _kubelet(path: Path) -> Kubelet:
 
 @pytest.fixture
 def wish(
-    does: Callable[[str], None], image: Image, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    does: Callable[[str], object], image: Image, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Wish:
     """For one node, whose guest answers as if it were well."""
     lacking.program("ssh-keygen")
@@ -158,7 +155,7 @@ def test_several_nodes_share_an_inventory(wish: Wish) -> None:
     ids=["ends", "no disk", "panic", "refuses", "hangs"],
 )
 def test_of_a_node_that_does_not_boot_nothing_is_left(
-    wish: Wish, does: Callable[[str], None], script: str, said: str
+    wish: Wish, does: Callable[[str], object], script: str, said: str
 ) -> None:
     """And the reason is one line."""
     does(script)
@@ -168,20 +165,19 @@ def test_of_a_node_that_does_not_boot_nothing_is_left(
     assert nodes.all_nodes() == []
 
 
-def test_a_kubelet_that_does_not_stay_is_an_error(
-    wish: Wish, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("look", "found", "said"),
+    [
+        ("refusal", "unknown field", "node1: its kubelet does not stay up: unknown field"),
+        ("difference", "the kernel shows another machine", "the kernel shows another machine"),
+    ],
+    ids=["its kubelet does not stay", "it is another machine"],
+)
+def test_a_node_that_is_not_as_it_was_asked_for_is_an_error(
+    wish: Wish, monkeypatch: pytest.MonkeyPatch, look: str, found: str, said: str
 ) -> None:
-    monkeypatch.setattr(guest, "refusal", lambda *_: "unknown field")
-    with pytest.raises(LabError, match="node1: its kubelet does not stay up: unknown field"):
-        lab.up(wish)
-    assert nodes.all_nodes() == []
-
-
-def test_another_machine_than_the_described_is_an_error(
-    wish: Wish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guest, "difference", lambda *_: "the kernel shows another machine")
-    with pytest.raises(LabError, match="another machine"):
+    monkeypatch.setattr(guest, look, lambda *_: found)
+    with pytest.raises(LabError, match=said):
         lab.up(wish)
     assert nodes.all_nodes() == []
 
@@ -198,7 +194,7 @@ def test_one_that_fails_takes_the_others_along(wish: Wish, monkeypatch: pytest.M
     assert nodes.all_nodes() == []
 
 
-def test_a_port_that_somebody_took_is_another_s(wish: Wish, does: Callable[[str], None]) -> None:
+def test_a_port_that_somebody_took_is_another_s(wish: Wish, does: Callable[[str], object]) -> None:
     does(f"""\
 if [ ! -e ../../again ]; then
   touch ../../again
@@ -209,7 +205,7 @@ fi
     assert node.state is State.UP
 
 
-def test_ctrl_c_leaves_nothing(wish: Wish, does: Callable[[str], None]) -> None:
+def test_ctrl_c_leaves_nothing(wish: Wish, does: Callable[[str], object]) -> None:
     """In the middle of a boot, of two nodes."""
     does(HANGS)
 
@@ -223,7 +219,7 @@ def test_ctrl_c_leaves_nothing(wish: Wish, does: Callable[[str], None]) -> None:
 
 
 def test_what_a_killed_run_left_is_seen_and_removed(
-    wish: Wish, does: Callable[[str], None], tmp_path: Path
+    wish: Wish, does: Callable[[str], object], tmp_path: Path
 ) -> None:
     """SIGKILL in the middle of a boot: QEMU goes on, and is found."""
     does(HANGS)
@@ -246,7 +242,7 @@ def test_what_a_killed_run_left_is_seen_and_removed(
 
 
 def test_a_reboot_as_another_machine_is_the_upgrade(
-    wish: Wish, does: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    wish: Wish, does: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same disk, same keys, same address; what the kubelet makes of it is the result."""
     path, (node,) = lab.up(wish)
@@ -264,7 +260,7 @@ def test_a_reboot_as_another_machine_is_the_upgrade(
 
 
 def test_a_kernel_that_never_says_a_word_is_booted_once_more(
-    wish: Wish, does: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    wish: Wish, does: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the same way first: threads that wait for each other seldom do so twice."""
     impatient = tuple(replace(way, patience=1, patience_per_cpu=0) for way in ways("tcg"))
@@ -282,7 +278,7 @@ def test_a_kernel_that_never_says_a_word_is_booted_once_more(
 
 
 def test_a_scenario_that_boots_a_node_waits_for_no_kubelet(
-    wish: Wish, does: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    wish: Wish, does: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stops the kubelet next, and one that refuses its state file takes the longest to settle.
     Another machine than before is looked at all the same."""
@@ -314,7 +310,7 @@ def test_a_scenario_that_boots_a_node_waits_for_no_kubelet(
 
 
 def test_a_node_remembers_the_machine_that_it_was(
-    wish: Wish, does: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    wish: Wish, does: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that is killed during a CPU upgrade, or while the node is off."""
     path, _ = lab.up(wish)
@@ -387,7 +383,9 @@ def test_a_node_that_is_reset_is_as_new(wish: Wish, monkeypatch: pytest.MonkeyPa
     assert nodes.named("mine").state is State.UP
 
 
-def test_a_reboot_that_fails_leaves_the_node_down(wish: Wish, does: Callable[[str], None]) -> None:
+def test_a_reboot_that_fails_leaves_the_node_down(
+    wish: Wish, does: Callable[[str], object]
+) -> None:
     """Its disk is not thrown away: another try may do."""
     lab.up(wish)
     does("echo broken option >&2; exit 1")
@@ -420,23 +418,31 @@ def test_wrong_usage_makes_nothing(wish: Wish) -> None:
     assert nodes.all_nodes() == []
 
 
-def test_a_snapshot_that_does_not_load_is_made_again(
-    wish: Wish, monkeypatch: pytest.MonkeyPatch, cache: Path
-) -> None:
-    """Once; a second failure is an error."""
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders of snapshots that were made; each loads."""
     made: list[str] = []
 
     def save(folder: Path, _: boot.Watch) -> None:
         (folder / "memory").write_bytes(b"state")
         made.append(folder.name)
 
+    monkeypatch.setattr(snapshots, "_save", save)
+    monkeypatch.setattr(snapshots, "_wake", lambda *_: None)
+    monkeypatch.setattr(guest, "prepare_to_sleep", lambda _: None)
+    return made
+
+
+def test_a_snapshot_that_does_not_load_is_made_again(
+    wish: Wish, monkeypatch: pytest.MonkeyPatch, made: list[str]
+) -> None:
+    """Once; a second failure is an error."""
+
     def wake(*_: object) -> None:
         if len(made) < 2:
             raise snapshots.DoesNotLoad("node1: unknown section")
 
-    monkeypatch.setattr(snapshots, "_save", save)
     monkeypatch.setattr(snapshots, "_wake", wake)
-    monkeypatch.setattr(guest, "prepare_to_sleep", lambda _: None)
     heard: list[str] = []
     _, (node,) = lab.up(replace(wish, fresh=False), lambda _, stage: heard.append(stage))
     assert made == ["snapshot", "snapshot"]
@@ -448,15 +454,10 @@ def test_a_snapshot_that_does_not_load_is_made_again(
     assert {path.parent.name for path in lab.clean()} == {"images", "snapshots"}
 
 
-def test_a_second_node_of_a_kind_boots_nothing(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
-    def save(folder: Path, _: boot.Watch) -> None:
-        (folder / "memory").write_bytes(b"state")
-
-    monkeypatch.setattr(snapshots, "_save", save)
-    monkeypatch.setattr(snapshots, "_wake", lambda *_: None)
-    monkeypatch.setattr(guest, "prepare_to_sleep", lambda _: None)
+def test_a_second_node_of_a_kind_boots_nothing(wish: Wish, made: list[str]) -> None:
     quick = replace(wish, fresh=False)
     lab.up(quick)
     heard: list[str] = []
     lab.up(quick, lambda _, stage: heard.append(stage))
     assert heard == ["loading the snapshot", "ready"]
+    assert made == ["snapshot"]

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -161,14 +161,8 @@ def pinproof(
     words: Sequence[str], server: OwnSshd, folder: Path, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """A command on an inventory with this server's node."""
-    inventory = folder / "lab.toml"
-    inventory.write_text(
-        f'[[node]]\nname = "node1"\nurl = "{server.url}"\nsudo = true\n'
-        f'identity = "{server.key}"\nknown_hosts = "{server.known_hosts}"\n'
-    )
-    words = [one.replace("INVENTORY", str(inventory)) for one in words]
     return subprocess.run(
-        [sys.executable, "-m", "pinproof", *words],
+        [sys.executable, "-m", "pinproof", *on_inventory(words, server, folder)],
         cwd=folder,
         input=stdin,
         capture_output=True,
@@ -177,6 +171,16 @@ def pinproof(
         timeout=120,
         env={**os.environ, "COLUMNS": "200"},
     )
+
+
+def on_inventory(words: Sequence[str], server: OwnSshd, folder: Path) -> list[str]:
+    """The words of a command, with the path of an inventory of this server's node."""
+    inventory = folder / "lab.toml"
+    inventory.write_text(
+        f'[[node]]\nname = "node1"\nurl = "{server.url}"\nsudo = true\n'
+        f'identity = "{server.key}"\nknown_hosts = "{server.known_hosts}"\n'
+    )
+    return [one.replace("INVENTORY", str(inventory)) for one in words]
 
 
 #: Each command, and what it says of this host once it is root there.
@@ -212,11 +216,16 @@ def test_several_nodes_are_certified_with_one_answer(server: OwnSshd, tmp_path: 
 
 @pytest.mark.parametrize("name", ["probe", "restore", "run", "certify"])
 def test_a_node_that_wants_one_and_got_none_names_the_option(
-    name: str, server: OwnSshd, tmp_path: Path
+    name: str,
+    server: OwnSshd,
+    tmp_path: Path,
+    says: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = pinproof(COMMANDS[name][0], server, tmp_path)
-    assert done.returncode == 3
-    said = done.stderr.strip().splitlines()[-1]
+    monkeypatch.chdir(tmp_path)
+    status, _, err = says(*on_inventory(COMMANDS[name][0], server, tmp_path))
+    assert status == 3
+    said = err.strip().splitlines()[-1]
     assert said == "pinproof: node1: sudo needs a password: --ask-sudo-password asks for it"
 
 

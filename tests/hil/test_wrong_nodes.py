@@ -89,25 +89,22 @@ class StopsLooping(ModelMember):
         return seen
 
 
-class QuotaOfEveryPod(ModelMember):
-    """A node that throttles pods with exclusive CPUs."""
+class QuotaOfPods(ModelMember):
+    """A node that throttles every pod alike, or none."""
 
-    def _pod_quota(self, pod: Any) -> int:
-        return 80_000
+    def __init__(self, quota: int | None) -> None:
+        super().__init__()
+        self._quota = quota
 
-
-class QuotaOfNoPod(ModelMember):
-    """A node that throttles no pod."""
-
-    def _pod_quota(self, pod: Any) -> None:
-        return None
+    def _pod_quota(self, pod: Any) -> int | None:
+        return self._quota
 
 
 #: What makes each scenario fail; the release where it is not the newest.
 WRONG: Final[dict[str, Callable[[], ModelMember]]] = {
     "node/tasks-run-where-they-are-pinned": partial(ModelMember, tamper_after=CPUSet([1, 2, 3])),
-    "node/pod-of-exclusive-cpus-has-no-quota": QuotaOfEveryPod,
-    "node/pod-of-exclusive-cpus-keeps-its-quota": QuotaOfNoPod,
+    "node/pod-of-exclusive-cpus-has-no-quota": partial(QuotaOfPods, 80_000),
+    "node/pod-of-exclusive-cpus-keeps-its-quota": partial(QuotaOfPods, None),
     "node/killed-container-keeps-its-cpus": partial(Moves, "pin_again()"),
     "node/forced-deletion-leaks-nothing": partial(WithMiniature, "forgets-to-give-back"),
     "node/runtime-restart-keeps-cpus": partial(Moves, "containerd.service || exit 1"),

@@ -76,16 +76,8 @@ def _ptys() -> bool:
     return True
 
 
-def _lab() -> bool:
-    return bool(os.environ.get("PINPROOF_LAB"))
-
-
-def _site() -> bool:
-    return bool(os.environ.get("PINPROOF_SITE"))
-
-
-def _booted() -> bool:
-    return _lab() or bool(os.environ.get("PINPROOF_LAB_NODE"))
+def _asked(*variables: str) -> bool:
+    return any(map(os.environ.get, variables))
 
 
 _PROGRAMS: Final = {
@@ -110,8 +102,14 @@ PARTS: Final[Mapping[str, Part]] = {
         "an API server", package="etcd-server", command="pinproof build apiserver 1.36"
     ),
     "board": Part("QEMU of another architecture", command="apt-cache search qemu-system"),
-    "booted node": Part("a booted lab node", command="PINPROOF_LAB=1 tox -e hil", there=_booted),
-    "built site": Part("the built site", command="tox -e docs", there=_site),
+    "booted node": Part(
+        "a booted lab node",
+        command="PINPROOF_LAB=1 tox -e hil",
+        there=lambda: _asked("PINPROOF_LAB", "PINPROOF_LAB_NODE"),
+    ),
+    "built site": Part(
+        "the built site", command="tox -e docs", there=lambda: _asked("PINPROOF_SITE")
+    ),
     "cgroups": Part("a cgroup of its own", command="run the tests as root, on cgroup v2"),
     "cosign": Part("cosign", command="install cosign 3", there=lambda: which("cosign") is not None),
     "driver": Part("a driver of the kubelet's code", command="pinproof build driver 1.36"),
@@ -130,7 +128,11 @@ PARTS: Final[Mapping[str, Part]] = {
         "platform-pods-on-reserved-cpus",
     ),
     "kubelet 1.37": Part("a kubelet 1.37", command="pinproof build kubelet 1.37"),
-    "lab": Part("lab nodes to boot", command="PINPROOF_LAB=1 tox -e hil", there=_lab),
+    "lab": Part(
+        "lab nodes to boot",
+        command="PINPROOF_LAB=1 tox -e hil",
+        there=lambda: _asked("PINPROOF_LAB"),
+    ),
     "ordinary user": Part(
         "an ordinary user", command="run the tests as one", there=lambda: os.geteuid() != 0
     ),

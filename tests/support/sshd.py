@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -178,13 +177,10 @@ class OwnSshd:
         raise AssertionError(f"sshd: {self.log.read_text() if self.log.exists() else 'no log'}")
 
 
-@contextlib.contextmanager
 def own_sshd(
     folder: Path, *, force_command: str = "", path: str = "", operator: Operator | None = None
-) -> Iterator[OwnSshd]:
+) -> contextlib.closing[OwnSshd]:
     """A server while the block runs; without what it takes, the test skips."""
-    server = OwnSshd(folder, force_command=force_command, path=path, operator=operator)
-    try:
-        yield server
-    finally:
-        server.close()
+    return contextlib.closing(
+        OwnSshd(folder, force_command=force_command, path=path, operator=operator)
+    )

@@ -17,6 +17,12 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
     return True
 
 
+def has_ended(process: int) -> bool:
+    """Whether there is no process of this number, or a zombie until init has looked."""
+    state = content(Path(f"/proc/{process}/stat")).rpartition(b")")[2].split()
+    return not state or state[0] == b"Z"
+
+
 def content(path: Path) -> bytes:
     """What a file holds; nothing where it is not there, or goes while it is looked at."""
     try:
