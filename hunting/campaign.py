@@ -119,7 +119,6 @@ def _tasks(header: Header) -> Iterator[Task]:
 
 
 def searches(header: Header) -> int:
-    """How many searches all shards have together."""
     return sum(1 for _ in _tasks(header))
 
 

@@ -1,8 +1,4 @@
-"""A find on a real subject: the same history, judged by the same promises.
-
-What belongs here: driving a subject through a history, and whether what it shows breaks the
-promise. What never does: what the model would have done.
-"""
+"""A find on a real subject: the same history, judged by the same promises."""
 
 from __future__ import annotations
 
@@ -78,7 +74,6 @@ class Witnesses:
         return self._opened[name]
 
     def close(self) -> None:
-        """Close those that are open."""
         for one in self._opened.values():
             one.close()
 

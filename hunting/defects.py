@@ -48,12 +48,7 @@ class Defect:
 
 
 def _has_init(broken: Broken) -> bool:
-    return any(
-        one.kind is Kind.INIT
-        for step in broken.steps
-        if isinstance(step, Apply)
-        for one in step.pod.containers
-    )
+    return any(one.kind is Kind.INIT for one in broken.containers)
 
 
 def _refused_for_init(broken: Broken) -> bool:
@@ -128,12 +123,7 @@ def _killed_between_writes(broken: Broken) -> bool:
 
 def _devices_of_init(broken: Broken) -> bool:
     """The init container is admitted again after a restart, when no device is registered."""
-    init = any(
-        one.kind is Kind.INIT and one.devices
-        for step in broken.steps
-        if isinstance(step, Apply)
-        for one in step.pod.containers
-    )
+    init = any(one.kind is Kind.INIT and one.devices for one in broken.containers)
     return broken.promise == "goes-on" and init
 
 

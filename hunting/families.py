@@ -1,8 +1,7 @@
 """Families of moves: kinds of what may happen to a node, each switched on by its name.
 
-What belongs here: which moves of a kind may come next, and the settings that they take. What never
-does: the moves that every history has (``moves``), and what comes of one (``walk``). A move whose
-steps are not possible on the node ends nowhere, so a family may offer more than the node can do.
+The moves that every history has are in ``moves``. A move whose steps are not possible on the node
+ends nowhere, so a family may offer more than the node can do.
 """
 
 from __future__ import annotations
@@ -49,7 +48,8 @@ Move: TypeAlias = tuple[Step, ...]
 UPGRADES: Final = "upgrades"
 DEVICE: Final = "pinproof.invalid/device"
 _GATE: Final = "TopologyManager"
-_RESIZE: Final = ("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs")
+#: The feature gates with which a resize in place reaches exclusive CPUs.
+RESIZE: Final = ("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs")
 #: How many writes of the state file one admission may take, and one more.
 _WRITES: Final = (1, 2)
 #: Of a pod as a whole, which a kubelet counts from 1.34 on.
@@ -178,7 +178,7 @@ def _cluster(config: KubeletConfig, release: str) -> Iterator[KubeletConfig]:
     the release has."""
     yield config
     gates = dict(config.feature_gates)
-    for gate in _RESIZE:
+    for gate in RESIZE:
         if stage_of(gate, release) is not None:
             gates[gate] = True
         yield replace(config, api_server=True, feature_gates=dict(gates))
@@ -314,6 +314,5 @@ def configured(
 
 
 def moves_of(scene: Scene, families: tuple[str, ...]) -> Iterator[Move]:
-    """What may come next by these families."""
     for name in families:
         yield from FAMILIES[name].moves(scene)

@@ -1,8 +1,4 @@
-"""Finds: broken promises, one for each cause.
-
-What belongs here: what a find is, as it is written to a file, and when two are one. What never
-does: how one is told (``telling``).
-"""
+"""Finds: broken promises, one for each cause."""
 
 from __future__ import annotations
 
@@ -48,12 +44,10 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def task(self) -> Task:
-        """Where it was found."""
         return Task(self.release, self.machine, made(KubeletConfig, self.config))
 
     @property
     def history(self) -> tuple[Step, ...]:
-        """Its steps."""
         return tuple(read(one) for one in self.steps)
 
     @property

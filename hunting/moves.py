@@ -1,8 +1,7 @@
 """The moves of a history: what a user does at once.
 
-What belongs here: which moves a node can take next, and the steps of each. What never does: what
-comes of them (``walk``), and moves that are switched on (``families``). A kubelet that is started
-again is one move of two steps.
+Moves that are switched on are in ``families``. A kubelet that is started again is one move of two
+steps.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from reference.steps import (
 )
 
 #: Before, an init container that is to be restarted is one as any other.
-_SIDECARS_SINCE: Final = 28
+SIDECARS_SINCE: Final = 28
 
 RESTART: Final[Move] = (Stop(), Start())
 
@@ -81,7 +80,7 @@ def next_moves(
 ) -> Iterator[Move]:
     """What may come next: a pod of each kind, each pod deleted, the kubelet started again."""
     whole = pod_managers_on(config.feature_gates, release=release)
-    sidecars = minor_of(release) >= _SIDECARS_SINCE
+    sidecars = minor_of(release) >= SIDECARS_SINCE
     for pod in pods_of(name, free, whole=whole, sidecars=sidecars):
         yield (Apply(pod),)
     for gone in applied:

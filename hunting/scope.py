@@ -1,7 +1,4 @@
-"""What is searched: machines and configurations.
-
-What belongs here: which there are in a scope. What never does: histories on them (``moves``).
-"""
+"""What is searched: machines and configurations."""
 
 from __future__ import annotations
 
@@ -98,7 +95,9 @@ def configurations(release: str, *, alpha: bool = False) -> Iterator[KubeletConf
     """Every combination of options that a kubelet of ``release`` takes (``alpha``: those that an
     alpha feature gate opens as well), with each Topology Manager policy; CPU 0 is reserved. From
     1.36 on, also without options and with the managers of pod-level resources."""
-    policies = TOPOLOGY_POLICIES if _aligns(release) else ("none",)
+    # The Topology Manager is on by default, and knows static pods.
+    aligning = (Behaviour.STATIC_PODS_ALIGNED, Behaviour.TOPOLOGY_MANAGER_ON)
+    policies = TOPOLOGY_POLICIES if all(has(release, one) for one in aligning) else ("none",)
     for options in _option_sets(release, alpha=alpha):
         for policy in policies:
             if BY_SOCKET in options and policy == "single-numa-node":
@@ -113,13 +112,6 @@ def configurations(release: str, *, alpha: bool = False) -> Iterator[KubeletConf
                     topology_manager_scope=scope,
                     feature_gates=POD_LEVEL,
                 )
-
-
-def _aligns(release: str) -> bool:
-    """Whether the Topology Manager is on by default and knows static pods."""
-    return has(release, Behaviour.STATIC_PODS_ALIGNED) and has(
-        release, Behaviour.TOPOLOGY_MANAGER_ON
-    )
 
 
 def config_of(release: str, options: Mapping[str, str], policy: str) -> KubeletConfig:

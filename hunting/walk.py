@@ -32,11 +32,13 @@ from reference.cpumanager.policy_static import StaticPolicy
 from reference.errors import KubeletError
 from reference.releases import LATEST
 from reference.steps import (
+    Apply,
     AskAllocatable,
     AskMetrics,
     AskPodResources,
     AwaitReconcile,
     Configure,
+    Container,
     OfflineCPUs,
     OnlineCPUs,
     Pod,
@@ -70,8 +72,14 @@ class Broken:
 
     @property
     def promise(self) -> str:
-        """The id of the promise."""
         return promise_of(self.violation.rule).id
+
+    @property
+    def containers(self) -> Iterator[Container]:
+        """Those of the pods that are applied one by one."""
+        for step in self.steps:
+            if isinstance(step, Apply):
+                yield from step.pod.containers
 
 
 @dataclass(slots=True)
@@ -83,7 +91,6 @@ class Tally:
     again: int = 0
 
     def add(self, other: Tally) -> None:
-        """Count another search as well."""
         self.steps += other.steps
         self.states += other.states
         self.again += other.again
@@ -249,17 +256,21 @@ def reserved_of(machine: Machine, task: Task) -> CPUSet:
     return policy.reserved
 
 
+def scene_of(state: State, ground: Ground) -> Scene:
+    """What moves from this state depend on, in histories that began on this ground."""
+    here = state.ground or ground
+    task = here.task
+    return Scene(
+        state.pods, f"p{state.applied + 1}", here.free, task.config, task.release, task.machine,
+        here.topology, task.others,
+    )  # fmt: skip
+
+
 def moves_from(state: State, ground: Ground, families: tuple[str, ...]) -> Iterator[Move]:
     """What may come next, in histories that began on this ground."""
-    here = state.ground or ground
-    task, name = here.task, f"p{state.applied + 1}"
-    yield from next_moves(state.pods, name, here.free, task.config, task.release)
-    if families:
-        scene = Scene(
-            state.pods, name, here.free, task.config, task.release, task.machine, here.topology,
-            task.others,
-        )  # fmt: skip
-        yield from moves_of(scene, families)
+    one = scene_of(state, ground)
+    yield from next_moves(one.applied, one.name, one.free, one.config, one.release)
+    yield from moves_of(one, families)
 
 
 def key_of(state: State, families: tuple[str, ...]) -> Hashable:

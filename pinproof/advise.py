@@ -1,8 +1,4 @@
-"""``pinproof advise``: which known defects of the kubelet a node has.
-
-What belongs here: the options, and how the answer is printed. What never does: the answer
-(:mod:`hunting.advising`).
-"""
+"""``pinproof advise``: which known defects of the kubelet a node has."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
 from hunting import telling
 from hunting.advising.deciding import Shown, advice
-from hunting.advising.texts import mended_in, text_of, undecided
+from hunting.advising.known import mended_in, text_of, undecided
 from hunting.confirming import Witnesses, confirmed
 from hunting.finds import Find, found
 from hunting.replaying import spans
@@ -189,8 +185,9 @@ def _advice(one: Shown, machine: Machine) -> Advice:
 def _command(one: Shown, find: Find, machine: Machine) -> str:
     """What shows it on a kubelet: the scenario of the defect where there is one for the release."""
     scenario = scenario_of(text_of(one.defect).scenario) if one.defect else None
-    release = f"1.{minor_of(find.release)}"
-    if scenario is not None and release in _minors(scenario.since, scenario.until or release):
+    minor = minor_of(find.release)
+    release = f"1.{minor}"
+    if scenario and minor_of(scenario.since) <= minor <= minor_of(scenario.until or release):
         run = f"pinproof run --subject kubelet:{release}"
         if scenario.machine:
             return f"{run} -k {scenario.id}"
@@ -198,10 +195,6 @@ def _command(one: Shown, find: Find, machine: Machine) -> str:
             if not scenario.needs.missing(topology_named(on, release=release)):
                 return f"{run} --machine {name} -k {scenario.id}"
     return f"the same pinproof advise with --confirm kubelet:{release}"
-
-
-def _minors(since: str, until: str) -> list[str]:
-    return [f"1.{minor}" for minor in range(minor_of(since), minor_of(until) + 1)]
 
 
 def _confirmed(every: list[Advice], names: list[str]) -> list[Advice]:
@@ -245,12 +238,9 @@ def _steps(one: Advice) -> list[str]:
     ]
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number or 'No'} known defect{'' if number == 1 else 's'} {what}"
-
-
 def _headline(applies: list[Advice]) -> str:
-    return _count(len(applies), "applies" if len(applies) == 1 else "apply")
+    number = len(applies)
+    return f"{number or 'No'} known {'defect applies' if number == 1 else 'defects apply'}"
 
 
 _LEFT: Final = "Not decided by settings; pinproof explain says when each happens"
@@ -306,14 +296,11 @@ def _markdown(
         yield from ("", "## Only if something else happens", "")
         yield from ("| if | defect |", "| --- | --- |")
         for one in otherwise:
-            yield f"| {one.shown.happens} | [{_in_cell(one.title)}]({one.url}) |"
+            title = re.sub(r"([|\\])", r"\\\1", one.title)
+            yield f"| {one.shown.happens} | [{title}]({one.url}) |"
     if left:
         yield from ("", f"## {_LEFT}", "")
         yield from (f"- `{one.id}`: [{one.title}]({one.source.url})" for one in left)
-
-
-def _in_cell(text: str) -> str:
-    return re.sub(r"([|\\])", r"\\\1", text)
 
 
 # -- for programs ------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
     python -m hunting.advising.atlas > docs/tables/defects.json
 
-What belongs here: measuring, on the node of each defect (``cases``), what changes when one thing
+What belongs here: measuring, on the node of each defect (``known``), what changes when one thing
 about this node changes. What never does: a fact that is written by hand.
 """
 
@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from hunting.advising.cases import CASES, NOT_SHOWN, Case
 from hunting.advising.deciding import Shown, shown
-from hunting.advising.texts import mended_in, text_of, with_texts
+from hunting.advising.known import Case, mended_in, text_of, with_texts
 from hunting.defects import Defect
 from hunting.replaying import spans
 from hunting.scope import TOPOLOGY_POLICIES, Task
@@ -31,7 +30,7 @@ MACHINES: Final = (
 )  # fmt: skip
 
 
-def atlas(*, say: Callable[[str], None] = lambda _: None) -> list[dict[str, Any]]:
+def atlas() -> list[dict[str, Any]]:
     """Every known defect, in the order of :data:`hunting.defects.DEFECTS`.
 
     The site makes one page of each entry, and asks ``facts`` whether a node is hit. An entry has
@@ -50,11 +49,10 @@ def atlas(*, say: Callable[[str], None] = lambda _: None) -> list[dict[str, Any]
     Each fact is measured with all else as on that node, so two facts together are no proof:
     ``pinproof advise`` decides for a whole node. It takes minutes; the site reads the file.
     """
-    return [_entry(one, say) for one in with_texts()]
+    return [_entry(one) for one in with_texts()]
 
 
-def _entry(defect: Defect, say: Callable[[str], None]) -> dict[str, Any]:
-    say(defect.title)
+def _entry(defect: Defect) -> dict[str, Any]:
     text = text_of(defect)
     entry: dict[str, Any] = {
         "issue": defect.number,
@@ -65,19 +63,13 @@ def _entry(defect: Defect, say: Callable[[str], None]) -> dict[str, Any]:
         "mended": list(mended_in(defect)),
         "scenario": text.scenario,
     }
-    if defect.title in NOT_SHOWN:
-        return entry | {"not_shown": NOT_SHOWN[defect.title]}
-    return entry | {"facts": _facts(CASES[defect.title], defect.title)}
-
-
-def shown_at(case: Case, title: str) -> Shown | None:
-    """How the case shows the defect of this title; ``None`` where it does not."""
-    found = _shown(case, case.task)
-    return next((one for one in found if one.key == title), None)
+    if isinstance(text.shown, str):
+        return entry | {"not_shown": text.shown}
+    return entry | {"facts": _facts(text.shown, defect.title)}
 
 
 def _facts(case: Case, title: str) -> dict[str, Any]:
-    one = shown_at(case, title)
+    one = next((each for each in _shown(case, case.task) if each.key == title), None)
     if one is None:
         raise LookupError(f"{title}: its node does not show it")
     config, difference = case.task.config, one.broken.violation.difference

@@ -1,8 +1,4 @@
-"""Which known defects show in the stories of a node.
-
-What belongs here: walking the stories, and matching what they break with the known defects. What
-never does: what is said of a defect (``texts``).
-"""
+"""Which known defects show in the stories of a node."""
 
 from __future__ import annotations
 
@@ -12,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hunting.advising.stories import SIDECARS_SINCE, Level, Story, stories
+from hunting.advising.stories import Level, Story, stories
 from hunting.defects import Defect, defect_of
-from hunting.families import Scene
+from hunting.moves import SIDECARS_SINCE
 from hunting.replaying import releases_with
 from hunting.scope import Task
-from hunting.walk import Broken, Ground, State, Tally, begun, key_of
+from hunting.walk import Broken, Ground, State, Tally, begun, key_of, scene_of
 from reference.releases import minor_of
-from reference.steps import Apply, Kind, Pod
+from reference.steps import Kind, Pod
 
 #: What differs between two differences of one kind.
 _NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
@@ -46,7 +42,8 @@ class Shown:
     def releases(self) -> list[str]:
         """The minors whose models break the promise by the same history, with the same settings
         on the same machine; of a history with a sidecar, those that have sidecars."""
-        first = SIDECARS_SINCE if _has_sidecar(self.broken) else 0
+        has_sidecar = any(one.kind is Kind.SIDECAR for one in self.broken.containers)
+        first = SIDECARS_SINCE if has_sidecar else 0
         return [one for one in releases_with(self.broken) if minor_of(one) >= first]
 
 
@@ -121,26 +118,12 @@ def walked(task: Task, levels: tuple[Level, ...], tally: Tally) -> Iterator[Brok
     for level in levels:
         reached: dict[object, State] = {}
         for state in frontier:
-            for move in level(_scene(state, ground)):
+            for move in level(scene_of(state, ground)):
                 for made, wrong in ground.taken(state, move, tally):
                     yield from (Broken(task, made.steps, one) for one in wrong)
                     if not wrong and made.seen is not None:
                         reached.setdefault(key_of(made, (task.release,)), made)
         frontier = list(reached.values())
-
-
-def _has_sidecar(broken: Broken) -> bool:
-    pods = (step.pod for step in broken.steps if isinstance(step, Apply))
-    return any(one.kind is Kind.SIDECAR for pod in pods for one in pod.containers)
-
-
-def _scene(state: State, ground: Ground) -> Scene:
-    here = state.ground or ground
-    task = here.task
-    return Scene(
-        state.pods, f"p{state.applied + 1}", here.free, task.config, task.release, task.machine,
-        here.topology,
-    )  # fmt: skip
 
 
 def _kind(broken: Broken) -> tuple[object, ...]:

@@ -16,14 +16,13 @@ from typing import Final, TypeAlias
 
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of, pooled
 from hunting.families import FAMILIES, Move, Scene
-from hunting.moves import RESTART, pod_level
+from hunting.moves import RESTART, SIDECARS_SINCE, pod_level
 from reference.pods.qos import whole_cpus
 from reference.releases import minor_of
 from reference.steps import Apply, Container, Delete, Kind, KubeletConfig, Pod
 
 Level: TypeAlias = Callable[[Scene], Iterator[Move]]
 
-SIDECARS_SINCE: Final = 28
 _POD_LEVEL_SINCE: Final = 34
 
 

@@ -1,7 +1,4 @@
-"""What is on a node before the pod of a row.
-
-What belongs here: what the values of the factor ``before`` mean.
-"""
+"""What is on a node before the pod of a row."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from reference.steps import Apply, Delete, Kind
 
 
 def prepare(draft: Draft) -> bool:
-    """What is on the node before the pod."""
     draft.first = "first"
     half = max(draft.room.free // 2, 1)
     match draft.row["before"]:

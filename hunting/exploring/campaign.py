@@ -79,7 +79,6 @@ class Scope:
 
     @property
     def every_machine(self) -> tuple[str, ...]:
-        """Where histories happen."""
         return (*self.machines, *self.others)
 
 
@@ -115,7 +114,6 @@ class _Here(Executor):
     """Walks in the thread of who asks, so that an interrupt ends a walk that is under way."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """A future that is done."""
         done: Future[Any] = Future()
         done.set_result(fn(*args, **kwargs))
         return done
@@ -165,7 +163,8 @@ class Exploration:
         what takes long."""
         self._progress = progress
         self._hurry(HASTE)
-        waiting = self._waiting(frozenset(skip))
+        earlier = frozenset(skip)
+        waiting = (one for one in self._named() if one.name not in earlier)
         busy: dict[Future[Result], Walk] = {}
         with self._interrupted():
             while True:
@@ -189,7 +188,6 @@ class Exploration:
                 progress("")
 
     def close(self) -> None:
-        """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
     @contextmanager
@@ -207,11 +205,6 @@ class Exploration:
         return walked(walk, self._subject, self.scope.release)
 
     # -- what is walked ------------------------------------------------------------------------
-
-    def _waiting(self, skip: frozenset[str]) -> Iterator[Walk]:
-        for walk in self._named():
-            if walk.name not in skip:
-                yield walk
 
     def _named(self) -> Iterator[Walk]:
         for number, history in enumerate(self._plan, start=1):
@@ -332,7 +325,6 @@ class Exploration:
 
 
 def _in_turn(scope: Scope) -> Iterator[str]:
-    """The machine of each history."""
     machines, others = itertools.cycle(scope.machines), itertools.cycle(scope.others)
     for number in itertools.count(1):
         yield next(others if scope.others and number % OTHERS_GET == 0 else machines)

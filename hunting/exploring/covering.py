@@ -17,17 +17,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from hunting.exploring.factors import (
-    BY_NAME,
-    FACTORS,
-    PLAIN,
-    QUIET,
-    TAKES,
-    THEMES,
-    Part,
-    Row,
-    Theme,
-)
+from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, QUIET, TAKES, THEMES, Theme
+from hunting.exploring.rows import Part, Row
 from reference.cpumanager.policy_options import OPTIONS
 
 #: A value of a factor.
@@ -76,7 +67,6 @@ class Covering:
 
     @property
     def met(self) -> int:
-        """How many pairs have met."""
         return self.total - len(self._left) - len(self._given_up)
 
     @property

@@ -14,8 +14,8 @@ from conformance.discovered import info_of, topology_of
 from conformance.pods import guaranteed
 from conformance.step_needs import needed
 from conformance.subject import Capability
-from hunting.exploring.factors import Part, Row
 from hunting.exploring.pods import Room
+from hunting.exploring.rows import Part, Row
 from hunting.exploring.settings import config_of, machine_name, machine_of, registration
 from hunting.scope import Task
 from hunting.walk import reserved_of
@@ -79,11 +79,9 @@ class Draft:
 
     @property
     def view(self) -> View:
-        """What the model shows."""
         return self.node.seen()
 
     def runs(self, pod: str) -> bool:
-        """Whether the pod runs, as the model has it."""
         seen = self.view.pods.get(pod)
         return seen is not None and seen.phase is Phase.RUNNING
 

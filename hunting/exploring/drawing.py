@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple
 
@@ -17,34 +18,33 @@ from hunting.exploring.before import prepare
 from hunting.exploring.covering import Covering, Pair
 from hunting.exploring.drafting import ALL, Draft, begun
 from hunting.exploring.events import happen
-from hunting.exploring.factors import BY_NAME, PLAIN, Part, Row, Theme
+from hunting.exploring.factors import BY_NAME, PLAIN, Theme
 from hunting.exploring.history import History
 from hunting.exploring.pods import pod_name, pod_of
 from hunting.exploring.random_steps import RandomSteps
+from hunting.exploring.rows import Part, Row
 from reference.steps import Apply, AskAllocatable, AskMetrics, AskPodResources, Start
 from reference.view import View
 
 _NUMBERS: Final = re.compile(r"[0-9][0-9,.-]*")
 
 
-class Drafted(NamedTuple):
-    """A history, the names of the factors whose values it shows, and the refusals that the model
-    shows in it, without numbers."""
+class Drawn(NamedTuple):
+    """A history with the names of the factors whose values it shows, the row that it was made of,
+    and the refusals that the model shows in it, without numbers."""
 
     history: History
     shown: frozenset[str]
+    row: Row
     refusals: frozenset[str]
 
 
 def drafted(
     row: Row, machine: str, release: str, can: Collection[Capability] = ALL
-) -> Drafted | None:
+) -> Drawn | None:
     """The history of a row; ``None`` where it shows nothing of the row."""
     told = _told(row, machine, release, can)
-    if told is None:
-        return None
-    draft, shown = told
-    return Drafted(_ended(draft, shown), shown, frozenset(_refusals(draft.view)))
+    return None if told is None else _ended(*told)
 
 
 def _told(
@@ -63,13 +63,14 @@ def _told(
     return draft, events.union(*map(_names_of, draft.shown))
 
 
-def _ended(draft: Draft, shown: Collection[str]) -> History:
-    """The history of a draft once the kubelet has been asked what it has to say."""
+def _ended(draft: Draft, shown: frozenset[str], told: Collection[str] | None = None) -> Drawn:
+    """What was drawn, once the kubelet has been asked what it has to say. The history tells those
+    values of its row that are ``told``, and are not plain: what is shown, unless it is said."""
     _ask(draft)
-    told = {
-        name: value for name, value in draft.row.items() if name in shown and value != PLAIN[name]
-    }
-    return History.of(draft.task, tuple(draft.steps), told)
+    names = shown if told is None else told
+    row = {name: one for name, one in draft.row.items() if name in names and one != PLAIN[name]}
+    history = History.of(draft.task, tuple(draft.steps), row)
+    return Drawn(history, shown, draft.row, frozenset(_refusals(draft.view)))
 
 
 def _names_of(part: Part) -> frozenset[str]:
@@ -106,106 +107,85 @@ def _ask(draft: Draft) -> None:
 
 #: How much of a row is left, of what is not wanted, where its history does not show what is.
 _LEFT: Final = (0.6, 0.3, 0.1, 0.0)
-
-
-class Drawn(NamedTuple):
-    """A history with the row that it was made of, the factors whose values it shows, and the
-    refusals that the model shows in it."""
-
-    history: History
-    row: Row
-    shown: frozenset[str]
-    refusals: frozenset[str]
+#: What a pod of random steps shows.
+_OF_PODS: Final = _names_of(Part.SETTINGS) | _names_of(Part.POD)
 
 
 def drawn(
     covering: Covering, machine: str, release: str, can: Collection[Capability] = ALL
 ) -> Drawn | None:
     """The next history, noted as met; ``None`` where the one that was tried is not possible."""
-    draw = _of_random_steps if covering.is_for_random_steps() else _of_row
-    return draw(covering, machine, release, can)
+    drawing = _Drawing(covering, machine, release, can)
+    return drawing.of_random_steps() if covering.is_for_random_steps() else drawing.of_row()
 
 
-def _of_random_steps(
-    covering: Covering, machine: str, release: str, can: Collection[Capability]
-) -> Drawn | None:
-    """Of settings and steps by chance. The history has no row, since no draft of one makes it
-    again."""
-    row, theme, chance = covering.settings()
-    draft = begun(row, machine, release, can)
-    if draft is None or not draft.take(Start()) or not draft.register():
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """What is drawn for: a machine, a release, and a subject that ``can`` do so much."""
+
+    covering: Covering
+    machine: str
+    release: str
+    can: Collection[Capability]
+
+    def of_random_steps(self) -> Drawn | None:
+        """Of settings and steps by chance. The history has no row, since no draft of one makes it
+        again."""
+        row, theme, chance = self.covering.settings()
+        draft = begun(row, self.machine, self.release, self.can)
+        if draft is None or not draft.take(Start()) or not draft.register():
+            return None
+        settings = _names_of(Part.SETTINGS)
+        steps = self._random_steps(draft, theme, chance)
+        steps.take()
+        made = _ended(draft, settings, told=())
+        self.covering.note(row, settings)
+        self._note_pods(steps)
+        return made
+
+    def of_row(self) -> Drawn | None:
+        """Of all rows that may be taken the one whose history shows most that is new."""
+        best, most = None, -1
+        for row, wanted in self.covering.draw():
+            made = self._showing(row, wanted)
+            if made is None:
+                if wanted is not None:
+                    self.covering.failed(wanted)
+            elif (new := self.covering.new(made.row, made.shown)) > most:
+                best, most = made, new
+        if best is None:
+            return None
+        self.covering.note(best.row, best.shown)
+        return self._with_more_pods(best.row)
+
+    def _with_more_pods(self, row: Row) -> Drawn:
+        """The row's story, and then pods come and go. No row makes these steps again: where they
+        are needed, what differs is shrunk step by step."""
+        told = _told(row, self.machine, self.release, self.can)
+        assert told is not None
+        draft, shown = told
+        steps = self._random_steps(draft, *self.covering.theme_for(row))
+        steps.more_pods()
+        self._note_pods(steps)
+        return _ended(draft, shown)
+
+    def _showing(self, row: Row, wanted: Pair | None) -> Drawn | None:
+        """A history that shows what is wanted of the row, with as much of the rest as is
+        possible."""
+        names = {name for name, _ in wanted or ()} or {"event"}
+        for left in (1.0, *_LEFT):
+            tried = row if left == 1.0 else self.covering.simpler(row, wanted, left)
+            made = drafted(tried, self.machine, self.release, self.can)
+            if made is not None and names <= made.shown:
+                return made
         return None
-    settings = _names_of(Part.SETTINGS)
-    steps = _random_steps(draft, covering, theme, chance)
-    steps.take()
-    _ask(draft)
-    covering.note(row, settings)
-    _note_pods(steps, covering)
-    history = History.of(draft.task, tuple(draft.steps))
-    return Drawn(history, row, settings, frozenset(_refusals(draft.view)))
 
+    def _random_steps(self, draft: Draft, theme: Theme, chance: Random) -> RandomSteps:
+        def new(row: Row) -> int:
+            return self.covering.new(row, _OF_PODS) + self.covering.new_triples(row, _OF_PODS)
 
-#: What a pod of random steps shows.
-_OF_PODS: Final = _names_of(Part.SETTINGS) | _names_of(Part.POD)
+        return RandomSteps(draft, self.covering.offered, theme, chance, new)
 
-
-def _random_steps(draft: Draft, covering: Covering, theme: Theme, chance: Random) -> RandomSteps:
-    def new(row: Row) -> int:
-        return covering.new(row, _OF_PODS) + covering.new_triples(row, _OF_PODS)
-
-    return RandomSteps(draft, covering.offered, theme, chance, new)
-
-
-def _note_pods(steps: RandomSteps, covering: Covering) -> None:
-    for row in steps.pods:
-        covering.note(row, _OF_PODS)
-
-
-def _of_row(
-    covering: Covering, machine: str, release: str, can: Collection[Capability]
-) -> Drawn | None:
-    """Of all rows that may be taken the one whose history shows most that is new."""
-    best, most = None, -1
-    for row, wanted in covering.draw():
-        made = _showing(row, wanted, covering, machine, release, can)
-        if made is None:
-            if wanted is not None:
-                covering.failed(wanted)
-        elif (new := covering.new(made.row, made.shown)) > most:
-            best, most = made, new
-    if best is None:
-        return None
-    covering.note(best.row, best.shown)
-    return _with_more_pods(best, covering, machine, release, can)
-
-
-def _with_more_pods(
-    drawn: Drawn, covering: Covering, machine: str, release: str, can: Collection[Capability]
-) -> Drawn:
-    """The same, and then pods come and go. No row makes these steps again: where they are needed,
-    what differs is shrunk step by step."""
-    told = _told(drawn.row, machine, release, can)
-    assert told is not None
-    draft, shown = told
-    steps = _random_steps(draft, covering, *covering.theme_for(drawn.row))
-    steps.more_pods()
-    _note_pods(steps, covering)
-    return Drawn(_ended(draft, shown), drawn.row, shown, frozenset(_refusals(draft.view)))
-
-
-def _showing(
-    row: Row,
-    wanted: Pair | None,
-    covering: Covering,
-    machine: str,
-    release: str,
-    can: Collection[Capability],
-) -> Drawn | None:
-    """A history that shows what is wanted of the row, with as much of the rest as is possible."""
-    names = {name for name, _ in wanted or ()} or {"event"}
-    for left in (1.0, *_LEFT):
-        tried = row if left == 1.0 else covering.simpler(row, wanted, left)
-        made = drafted(tried, machine, release, can)
-        if made is not None and names <= made.shown:
-            return Drawn(made.history, tried, made.shown, made.refusals)
-    return None
+    def _note_pods(self, steps: RandomSteps) -> None:
+        for row in steps.pods:
+            self.covering.note(row, _OF_PODS)

@@ -1,8 +1,4 @@
-"""A subject walks through a history, beside the model, and is judged as in a scenario.
-
-What belongs here: the scenario that a history is, and before which step a walk ended and why. What
-never does: what is made of its result.
-"""
+"""A subject walks through a history, beside the model, and is judged as in a scenario."""
 
 from __future__ import annotations
 
@@ -115,7 +111,6 @@ class _Telling(ModelOracle):
     why = "the subject cannot take it"
 
     def after(self, step: Step) -> View | None:
-        """See :class:`conformance.oracle.Oracle`."""
         try:
             return super().after(step)
         except NotModelled as error:

@@ -1,7 +1,7 @@
 """What happens to a node once the pod of a row is there.
 
-What belongs here: the steps of each value of the factors ``event``, ``then`` and ``finally``. What
-never does: which value is drawn.
+What belongs here: the values of the factors ``event``, ``then`` and ``finally``, each with its
+steps. What never does: which value is drawn.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Final, NamedTuple
 
 from conformance.discovered import info_of
 from conformance.pods import best_effort, burstable, guaranteed
+from conformance.subject import Capability
 from hunting.exploring.drafting import Draft
-from hunting.exploring.factors import BY_NAME
 from hunting.exploring.pods import RESTARTS_ALL, pod_of
 from hunting.exploring.settings import machine_of
 from hunting.scope import POD_LEVEL
@@ -56,9 +57,17 @@ from reference.steps import (
     WriteState,
 )
 
-#: Takes its steps on the draft; whether all of them were possible.
-Event: TypeAlias = Callable[[Draft], bool]
 
+class Event(NamedTuple):
+    """``happens`` takes its steps on the draft, and says whether all of them were possible.
+    ``needs``: what a subject must be able to do; ``since``: the first minor that has it."""
+
+    happens: Callable[[Draft], bool]
+    needs: Capability | None = None
+    since: int = 0
+
+
+_NOTHING: Final = "nothing"
 #: So many updates are refused in a row. The model tries each again as the kubelet does, once a
 #: round, so the number is what both have to go through before the node is at rest.
 _MANY: Final = 20
@@ -67,13 +76,13 @@ _MANY: Final = 20
 def happen(draft: Draft) -> frozenset[str]:
     """Let the row's events happen; the names of the factors whose values that shows."""
     shown = set()
-    if EVENTS[draft.row["event"]](draft):
+    if EVENTS[draft.row["event"]].happens(draft):
         shown.add("event")
-        if not draft.view.hangs and THEN[draft.row["then"]](draft):
+        if not draft.view.hangs and THEN[draft.row["then"]].happens(draft):
             shown.add("then")
-    if draft.row["finally"] != BY_NAME["finally"].plain and draft.view.running:
+    if draft.row["finally"] != _NOTHING and draft.view.running:
         draft.take(AskMetrics())  # a kubelet that starts counts anew
-    if not draft.view.hangs and FINALLY[draft.row["finally"]](draft):
+    if not draft.view.hangs and FINALLY[draft.row["finally"]].happens(draft):
         shown.add("finally")
     return frozenset(shown)
 
@@ -140,6 +149,10 @@ def _kill(draft: Draft, *kinds: Kind, exit_code: int | None = None) -> bool:
     name = draft.container(*kinds)
     code = {} if exit_code is None else {"exit_code": exit_code}
     return bool(name) and draft.take(KillContainer(_own(draft).name, name, **code))
+
+
+def _restarts_all(draft: Draft) -> bool:
+    return draft.row["restart rule"] != "none" and _kill(draft, exit_code=RESTARTS_ALL)
 
 
 def _kill_on_another_pool(draft: Draft) -> bool:
@@ -339,59 +352,73 @@ def _smaller_machine(draft: Draft) -> bool:
 
 
 EVENTS: Final[dict[str, Event]] = {
-    "none": _nothing,
-    "restart": lambda draft: draft.restart(),
-    "kill": lambda draft: draft.restart(kill=True),
-    "two restarts": lambda draft: draft.restart() and draft.restart(kill=True),
-    "reboot": lambda draft: draft.restart(Reboot()),
-    "reboot without the pod": lambda draft: draft.restart(Reboot(), Delete(_own(draft).name)),
-    "delete": _delete,
-    "delete by force": lambda draft: draft.take(Delete(_own(draft).name, force=True)),
-    "delete and apply again": _again,
-    "put back later": _put_back,
-    "replaced before a round": _replaced,
-    "replaced while it stops": _replaced_while_it_stops,
-    "delete while down": lambda draft: draft.restart(Delete(_own(draft).name)),
-    "apply while down": lambda draft: draft.restart(Apply(guaranteed("late", 1))),
-    "three pods while down": _three_while_down,
-    "three pods at once": _three_at_once,
-    "a container restarts all": lambda draft: (
-        draft.row["restart rule"] != "none" and _kill(draft, exit_code=RESTARTS_ALL)
+    "none": Event(_nothing),
+    "restart": Event(lambda draft: draft.restart(), Capability.RESTART),
+    "kill": Event(lambda draft: draft.restart(kill=True), Capability.RESTART),
+    "two restarts": Event(
+        lambda draft: draft.restart() and draft.restart(kill=True), Capability.RESTART
     ),
-    "kill a container": _kill,
-    "a container ends": lambda draft: _kill(draft, exit_code=0),
-    "kill a container twice": _kill_twice,
-    "kill a sidecar": lambda draft: _kill(draft, Kind.SIDECAR),
-    "tamper with a cpuset": _tamper,
-    "tamper with a quota": _tamper_quota,
-    "refuse one update": lambda draft: _refuse(draft, 1),
-    "refuse twenty updates": lambda draft: _refuse(draft, _MANY),
-    "refuse every update for a while": _refuse_all,
-    "restart the runtime": lambda draft: draft.take(RestartRuntime(), AwaitReconcile()),
-    "grow": lambda draft: _resize(draft, 1),
-    "shrink": lambda draft: _resize(draft, -1),
-    "grow the sidecar": lambda draft: _resize(draft, 1, Kind.SIDECAR),
-    "grow too far": _grow_too_far,
-    "ephemeral container": _ephemeral,
-    "policy none for a while": _none_for_a_while,
-    "options off": _options_off,
-    "wrong options for a while": _wrong_options,
-    "wrong alignment for a while": _wrong_alignment,
-    "wrong reservations for a while": _wrong_reservation,
-    "wrong state files for a while": _wrong_state_files,
-    "another reservation for a while": _other_reservation,
-    "another topology policy for a while": _other_alignment,
-    "other gates for a while": _other_gates,
-    "state file removed": lambda draft: draft.restart(RemoveState()),
-    "killed before a write": lambda draft: _killed_at_write(draft, after=False),
-    "killed after a write": lambda draft: _killed_at_write(draft, after=True),
-    "a pod that does not fit": _too_large,
-    "smaller machine": _smaller_machine,
+    "reboot": Event(lambda draft: draft.restart(Reboot()), Capability.REBOOT),
+    "reboot without the pod": Event(
+        lambda draft: draft.restart(Reboot(), Delete(_own(draft).name)), Capability.REBOOT
+    ),
+    "delete": Event(_delete),
+    "delete by force": Event(lambda draft: draft.take(Delete(_own(draft).name, force=True))),
+    "delete and apply again": Event(_again),
+    "replaced before a round": Event(_replaced, Capability.CONFIGURE),
+    "replaced while it stops": Event(_replaced_while_it_stops, Capability.CALLS, 26),
+    "put back later": Event(_put_back),
+    "delete while down": Event(
+        lambda draft: draft.restart(Delete(_own(draft).name)), Capability.RESTART
+    ),
+    "apply while down": Event(
+        lambda draft: draft.restart(Apply(guaranteed("late", 1))), Capability.RESTART
+    ),
+    "three pods while down": Event(_three_while_down, Capability.RESTART),
+    "three pods at once": Event(_three_at_once, Capability.CALLS, 18),
+    "a container restarts all": Event(_restarts_all, Capability.EXIT_CODES, 36),
+    "kill a container": Event(_kill, Capability.CONTAINERS),
+    "a container ends": Event(lambda draft: _kill(draft, exit_code=0), Capability.EXIT_CODES),
+    "kill a container twice": Event(_kill_twice, Capability.CONTAINERS),
+    "kill a sidecar": Event(lambda draft: _kill(draft, Kind.SIDECAR), Capability.CONTAINERS),
+    "tamper with a cpuset": Event(_tamper, Capability.TAMPER),
+    "tamper with a quota": Event(_tamper_quota, Capability.CFS),
+    "refuse one update": Event(lambda draft: _refuse(draft, 1), Capability.CALLS),
+    "refuse twenty updates": Event(lambda draft: _refuse(draft, _MANY), Capability.CALLS),
+    "refuse every update for a while": Event(_refuse_all, Capability.CALLS),
+    "restart the runtime": Event(
+        lambda draft: draft.take(RestartRuntime(), AwaitReconcile()), Capability.RUNTIME
+    ),
+    "grow": Event(lambda draft: _resize(draft, 1), Capability.API_SERVER, 33),
+    "shrink": Event(lambda draft: _resize(draft, -1), Capability.API_SERVER, 33),
+    "grow the sidecar": Event(
+        lambda draft: _resize(draft, 1, Kind.SIDECAR), Capability.API_SERVER, 33
+    ),
+    "grow too far": Event(_grow_too_far, Capability.API_SERVER, 33),
+    "ephemeral container": Event(_ephemeral, Capability.API_SERVER),
+    "policy none for a while": Event(_none_for_a_while, Capability.EDIT_STATE),
+    "options off": Event(_options_off, Capability.CONFIGURE),
+    "wrong options for a while": Event(_wrong_options, Capability.CONFIGURE, 22),
+    "wrong alignment for a while": Event(_wrong_alignment, Capability.CONFIGURE, 20),
+    "wrong reservations for a while": Event(_wrong_reservation, Capability.CONFIGURE, 18),
+    "wrong state files for a while": Event(_wrong_state_files, Capability.EDIT_STATE, 18),
+    "another reservation for a while": Event(_other_reservation, Capability.CONFIGURE, 18),
+    "another topology policy for a while": Event(_other_alignment, Capability.CONFIGURE, 18),
+    "other gates for a while": Event(_other_gates, Capability.CONFIGURE, 36),
+    "state file removed": Event(lambda draft: draft.restart(RemoveState()), Capability.EDIT_STATE),
+    "killed before a write": Event(partial(_killed_at_write, after=False), Capability.RENAMES),
+    "killed after a write": Event(partial(_killed_at_write, after=True), Capability.RENAMES),
+    "a pod that does not fit": Event(_too_large),
+    "smaller machine": Event(_smaller_machine, Capability.REBOOT),
 }
 
 
 def _first_goes(draft: Draft) -> bool:
     return bool(draft.first) and draft.take(Delete(draft.first), Apply(guaranteed("next", 2)))
+
+
+def _shared_pods(draft: Draft) -> bool:
+    return draft.take(Apply(burstable("shared", request="500m")), Apply(best_effort("idle")))
 
 
 def _large_and_small(draft: Draft) -> bool:
@@ -413,26 +440,28 @@ def _the_rest(draft: Draft) -> bool:
 
 
 THEN: Final[dict[str, Event]] = {
-    "nothing": _nothing,
-    "another pod": lambda draft: draft.another("next", 2),
-    "the same again": lambda draft: draft.take(Apply(_second(draft))),
-    "a shared pod": lambda draft: draft.take(
-        Apply(burstable("shared", request="500m")), Apply(best_effort("idle"))
-    ),
-    "restart": lambda draft: draft.restart(),
-    "delete": lambda draft: draft.runs(_own(draft).name) and _delete(draft),
-    "reconcile": lambda draft: draft.take(AwaitReconcile()),
-    "kill a container": _kill,
-    "kill a container on another pool": _kill_on_another_pool,
-    "first pod goes": _first_goes,
-    "pods large and small": _large_and_small,
-    "shared pods of the rest": _the_rest,
+    _NOTHING: Event(_nothing),
+    "another pod": Event(lambda draft: draft.another("next", 2)),
+    "the same again": Event(lambda draft: draft.take(Apply(_second(draft)))),
+    "a shared pod": Event(_shared_pods),
+    "restart": Event(lambda draft: draft.restart(), Capability.RESTART),
+    "delete": Event(lambda draft: draft.runs(_own(draft).name) and _delete(draft)),
+    "reconcile": Event(lambda draft: draft.take(AwaitReconcile())),
+    "kill a container": Event(_kill, Capability.CONTAINERS),
+    "kill a container on another pool": Event(_kill_on_another_pool, Capability.CONTAINERS),
+    "first pod goes": Event(_first_goes),
+    "pods large and small": Event(_large_and_small),
+    "shared pods of the rest": Event(_the_rest),
 }
 
 
+def _restart_at_last(draft: Draft, *, kill: bool) -> bool:
+    return draft.view.running and draft.restart(kill=kill)
+
+
 FINALLY: Final[dict[str, Event]] = {
-    "nothing": _nothing,
-    "restart": lambda draft: draft.view.running and draft.restart(),
-    "kill": lambda draft: draft.view.running and draft.restart(kill=True),
-    "every pod goes": lambda draft: draft.take(*map(Delete, list(draft.node.granted))),
+    _NOTHING: Event(_nothing),
+    "restart": Event(partial(_restart_at_last, kill=False), Capability.RESTART),
+    "kill": Event(partial(_restart_at_last, kill=True), Capability.RESTART),
+    "every pod goes": Event(lambda draft: draft.take(*map(Delete, list(draft.node.granted)))),
 }

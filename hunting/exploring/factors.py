@@ -1,33 +1,24 @@
 """What is drawn: factors with the values that a user would choose.
 
 What belongs here: the table, and which values a release and a subject have. What never does: what
-a value means (``pods``, ``events``, ``drafting``).
+a value means (``settings``, ``before``, ``pods``); ``events`` has the table of what happens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final
 
 from conformance.subject import Capability
+from hunting.exploring.events import EVENTS, FINALLY, THEN, Event
+from hunting.exploring.pods import MEMORY_OF, SIDECARS
+from hunting.exploring.rows import Part, Row
+from hunting.exploring.settings import AMOUNTS
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import OPTIONS
 from reference.feature_gates import readiness
 from reference.releases import Release, has
-
-#: A value of each factor, by the factor's name.
-Row: TypeAlias = Mapping[str, str]
-
-
-class Part(Enum):
-    """Which part of a history shows a factor's value."""
-
-    SETTINGS = "settings"  # shown by the first start
-    NODE = "node"  # what was on the node before the pod
-    POD = "pod"  # shown once the pod is applied
-    EVENT = "event"  # shown once its steps are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +56,13 @@ class Factor:
         )
 
 
+def _of_events(name: str, events: Mapping[str, Event], *, of_cpus: bool = False) -> Factor:
+    """The factor that decides which of these events happens."""
+    needs = {value: one.needs for value, one in events.items() if one.needs is not None}
+    since = {value: one.since for value, one in events.items()}
+    return Factor(name, Part.EVENT, tuple(events), needs, since, of_cpus)
+
+
 _ON_OFF: Final = ("off", "on")
 #: Since this minor a static pod's sidecar is one.
 _SIDECARS: Final = 29
@@ -90,12 +88,9 @@ _OTHERS: Final = (
     Factor("max-allowable-numa-nodes", Part.SETTINGS, _ON_OFF, since={"*": 31}, quiet=True),
     Factor(
         "reservation", Part.SETTINGS,
-        ("first core", "first CPU", "last core", "CPU of each socket", "two cores",
-         "system 1", "kube 1500m", "halves", "uneven parts", "list and amount"),
-        needs=dict.fromkeys(
-            ("system 1", "kube 1500m", "halves", "uneven parts", "list and amount"),
-            Capability.RESERVATION,
-        ),
+        ("first core", "first CPU", "last core", "CPU of each socket", "two cores", *AMOUNTS,
+         "list and amount"),
+        needs=dict.fromkeys((*AMOUNTS, "list and amount"), Capability.RESERVATION),
         of_cpus=True,
     ),
     Factor("memory manager", Part.SETTINGS, ("None", "Static", "None with reserved memory"),
@@ -149,9 +144,7 @@ _OTHERS: Final = (
         ("none", "smaller", "as large", "larger", "small then large", "large then small",
          "a NUMA node", "a NUMA node and one", "a fraction", "unlimited"), of_cpus=True,
     ),
-    Factor("sidecar", Part.POD,
-           ("none", "one CPU", "before init", "two", "a fraction", "unlimited"),
-           since={"*": _SIDECARS}, of_cpus=True),
+    Factor("sidecar", Part.POD, tuple(SIDECARS), since={"*": _SIDECARS}, of_cpus=True),
     Factor("restart policy", Part.POD,
            ("Always", "OnFailure", "Never", "Never but of one", "Always but of one"),
            since=dict.fromkeys(("Never but of one", "Always but of one"), 35)),
@@ -162,77 +155,10 @@ _OTHERS: Final = (
     Factor("requested devices", Part.POD,
            ("none", "one", "two", "by init and app", "by each app", "more by init"),
            needs={"*": Capability.DEVICES}, since={"*": 20}),
-    Factor("memory", Part.POD,
-           ("small", "most of a NUMA node", "as much for init", "more for init",
-            "more than a NUMA node"),
-           needs={"*": Capability.MEMORY}, since={"*": 26}),
-    Factor(
-        "event", Part.EVENT,
-        ("none", "restart", "kill", "two restarts", "reboot", "reboot without the pod", "delete",
-         "delete by force", "delete and apply again", "replaced before a round",
-         "replaced while it stops",
-         "put back later", "delete while down", "apply while down",
-         "three pods while down", "three pods at once", "a container restarts all",
-         "kill a container", "a container ends", "kill a container twice", "kill a sidecar",
-         "tamper with a cpuset", "tamper with a quota", "refuse one update",
-         "refuse twenty updates", "refuse every update for a while", "restart the runtime",
-         "grow", "shrink", "grow the sidecar",
-         "grow too far", "ephemeral container", "policy none for a while", "options off",
-         "wrong options for a while", "wrong alignment for a while",
-         "wrong reservations for a while", "wrong state files for a while",
-         "another reservation for a while", "another topology policy for a while",
-         "other gates for a while", "state file removed", "killed before a write",
-         "killed after a write", "a pod that does not fit", "smaller machine"),
-        needs={
-            "restart": Capability.RESTART, "kill": Capability.RESTART,
-            "three pods while down": Capability.RESTART,
-            "a container restarts all": Capability.EXIT_CODES,
-            "two restarts": Capability.RESTART, "reboot": Capability.REBOOT,
-            "reboot without the pod": Capability.REBOOT,
-            "replaced before a round": Capability.CONFIGURE,
-            "replaced while it stops": Capability.CALLS,
-            "delete while down": Capability.RESTART, "apply while down": Capability.RESTART,
-            "kill a container": Capability.CONTAINERS, "a container ends": Capability.EXIT_CODES,
-            "kill a container twice": Capability.CONTAINERS,
-            "kill a sidecar": Capability.CONTAINERS,
-            "tamper with a cpuset": Capability.TAMPER, "tamper with a quota": Capability.CFS,
-            "refuse one update": Capability.CALLS, "refuse twenty updates": Capability.CALLS,
-            "refuse every update for a while": Capability.CALLS,
-            "restart the runtime": Capability.RUNTIME,
-            **dict.fromkeys(("grow", "shrink", "grow the sidecar", "grow too far",
-                             "ephemeral container"), Capability.API_SERVER),
-            "policy none for a while": Capability.EDIT_STATE, "options off": Capability.CONFIGURE,
-            "three pods at once": Capability.CALLS,
-            **dict.fromkeys(("wrong options for a while", "wrong alignment for a while",
-                             "wrong reservations for a while"), Capability.CONFIGURE),
-            "wrong state files for a while": Capability.EDIT_STATE,
-            "another reservation for a while": Capability.CONFIGURE,
-            "another topology policy for a while": Capability.CONFIGURE,
-            "other gates for a while": Capability.CONFIGURE,
-            "state file removed": Capability.EDIT_STATE,
-            "killed before a write": Capability.RENAMES,
-            "killed after a write": Capability.RENAMES, "smaller machine": Capability.REBOOT,
-        },
-        since={**dict.fromkeys(("grow", "shrink", "grow the sidecar", "grow too far"), 33),
-               "a container restarts all": 36, "replaced while it stops": 26,
-               "three pods at once": 18, "wrong options for a while": 22,
-               "wrong alignment for a while": 20, "wrong reservations for a while": 18,
-               "wrong state files for a while": 18,
-               "another reservation for a while": 18, "another topology policy for a while": 18,
-               "other gates for a while": 36},
-    ),
-    Factor(
-        "then", Part.EVENT,
-        ("nothing", "another pod", "the same again", "a shared pod", "restart", "delete",
-         "reconcile", "kill a container", "kill a container on another pool", "first pod goes",
-         "pods large and small", "shared pods of the rest"),
-        needs={
-            "restart": Capability.RESTART, "kill a container": Capability.CONTAINERS,
-            "kill a container on another pool": Capability.CONTAINERS,
-        },
-    ),
-    Factor("finally", Part.EVENT, ("nothing", "restart", "kill", "every pod goes"),
-           needs={"restart": Capability.RESTART, "kill": Capability.RESTART}, of_cpus=True),
+    Factor("memory", Part.POD, tuple(MEMORY_OF), needs={"*": Capability.MEMORY}, since={"*": 26}),
+    _of_events("event", EVENTS),
+    _of_events("then", THEN),
+    _of_events("finally", FINALLY, of_cpus=True),
 )  # fmt: skip
 
 FACTORS: Final = (
@@ -259,12 +185,11 @@ class Theme:
 
     def suits(self, row: Row) -> bool:
         """Whether a node with the row's settings is one of this theme."""
-        settings = {one: values for one, values in self.of.items() if _is_setting(one)}
-        return all(row[one] in values for one, values in settings.items())
-
-
-def _is_setting(name: str) -> bool:
-    return BY_NAME[name].part is Part.SETTINGS
+        return all(
+            row[name] in values
+            for name, values in self.of.items()
+            if BY_NAME[name].part is Part.SETTINGS
+        )
 
 
 _ALIGNED: Final = {"topology policy": ("best-effort", "restricted", "single-numa-node")}

@@ -1,7 +1,4 @@
-"""A history: where it happens and its steps, and how it is written down.
-
-What belongs here: the record and its file. What never does: what comes of it.
-"""
+"""A history: where it happens and its steps, and how it is written down."""
 
 from __future__ import annotations
 
@@ -48,7 +45,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taken(self) -> tuple[Step, ...]:
-        """Its steps."""
         return tuple(read(one) for one in self.steps)
 
 

@@ -1,7 +1,4 @@
-"""The pods of a row.
-
-What belongs here: what the values of factors of ``Part.POD`` mean. What never does: steps.
-"""
+"""The pods of a row."""
 
 from __future__ import annotations
 
@@ -10,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import NAMESPACE_OID, uuid5
 
-from hunting.exploring.factors import Row
-from hunting.exploring.settings import DEVICE, MEMORY
+from hunting.exploring.rows import Row
+from hunting.exploring.settings import MEMORY
+from hunting.families import DEVICE
 from reference.cpuset import CPUSet
 from reference.machine.topology import CPUTopology
 from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
@@ -31,10 +29,15 @@ _SHARED: Final = ("pod-level and shared", "pod-level without a CPU to share")
 #: The same, none of whose apps asks for any.
 _SHARING: Final = "pod-level of apps that share"
 #: MiB that each init container asks for, and each of the apps that are as large as the row's size.
-_MEMORY: Final = {
+MEMORY_OF: Final = {
     "small": (_SMALL, _SMALL), "most of a NUMA node": (_SMALL, LARGE),
     "as much for init": (LARGE, LARGE), "more for init": (LARGE, LARGE // 2),
     "more than a NUMA node": (_SMALL, MEMORY + LARGE // 2),
+}  # fmt: skip
+#: Thousandths of a CPU of each sidecar after the init containers; of two one comes before them.
+SIDECARS: Final[dict[str, tuple[int, ...]]] = {
+    "none": (), "one CPU": (1000,), "before init": (), "two": (2000,), "a fraction": (500,),
+    "unlimited": (0,),
 }  # fmt: skip
 _FRACTIONS: Final = {"half a CPU": 500, "one and a half": 1500}
 
@@ -90,14 +93,8 @@ class Room:
         return 1000 * max(counts[size], 1)
 
 
-def named_pod(name: str, containers: tuple[Container, ...], *, again: int = 0) -> Pod:
-    """A pod; ``again``: the so-many-th of its name, with a uid of its own."""
-    uid = str(uuid5(NAMESPACE_OID, f"{name}/{again}")) if again else ""
-    return Pod(name, containers, uid)
-
-
 def pod_of(row: Row, room: Room, name: str, *, again: int = 0) -> Pod:
-    """The pod of the row."""
+    """The pod of the row; ``again``: the so-many-th of its name, with a uid of its own."""
     rest = room.rest(row["size"])
     if rest is not None:
         return _filling(rest, row, room, name, again)
@@ -107,7 +104,8 @@ def pod_of(row: Row, room: Room, name: str, *, again: int = 0) -> Pod:
             replace(one, restarts_all_on=(RESTARTS_ALL,)) if one.kind is Kind.APP else one
             for one in containers
         )
-    pod = named_pod(name, _with_devices(row["requested devices"], containers), again=again)
+    uid = str(uuid5(NAMESPACE_OID, f"{name}/{again}")) if again else ""
+    pod = Pod(name, _with_devices(row["requested devices"], containers), uid)
     pod = _restarting(row["restart policy"], pod)
     return _as_whole(row, pod) if row["class"].startswith("pod-level") else pod
 
@@ -133,7 +131,6 @@ def _restarting(how: str, pod: Pod) -> Pod:
 
 
 def pod_name(row: Row) -> str:
-    """The name of the row's pod."""
     match row["names"]:
         case "63 characters":
             return "pod-" + "x" * 46  # to which the kubelet adds the node's name
@@ -149,10 +146,10 @@ def _containers(row: Row, room: Room) -> Iterator[Container]:
     first = row["sidecar"] in ("before init", "two")
     if first:
         yield _container(row, called("side"), 1000, Kind.SIDECAR)
-    for_init, for_apps = _MEMORY[row["memory"]]
+    for_init, for_apps = MEMORY_OF[row["memory"]]
     for number, milli in enumerate(_inits(row, room), start=1):
         yield _container(row, called(f"init{number}"), milli, Kind.INIT, for_init)
-    for number, milli in enumerate(_later_sidecars(row["sidecar"]), start=1):
+    for number, milli in enumerate(SIDECARS[row["sidecar"]], start=1):
         yield _container(row, called(f"side{number}"), milli, Kind.SIDECAR)
     for number, milli in enumerate(_apps(row, size), start=1):
         memory = for_apps if milli == size else _SMALL
@@ -171,15 +168,6 @@ def _inits(row: Row, room: Room) -> tuple[int, ...]:
         "a fraction": (500,), "unlimited": (0,),
     }  # fmt: skip
     return found[row["init"]]
-
-
-def _later_sidecars(how: str) -> tuple[int, ...]:
-    """Those after the init containers; of two one comes before them."""
-    found: dict[str, tuple[int, ...]] = {
-        "none": (), "before init": (), "one CPU": (1000,), "two": (2000,), "a fraction": (500,),
-        "unlimited": (0,),
-    }  # fmt: skip
-    return found[how]
 
 
 def _apps(row: Row, size: int) -> tuple[int, ...]:

@@ -18,8 +18,9 @@ from random import Random
 from typing import Final
 
 from hunting.exploring.drafting import Draft, is_told_otherwise
-from hunting.exploring.factors import BY_NAME, FACTORS, OF_WHAT_IS_LEFT, QUIET, Part, Row, Theme
+from hunting.exploring.factors import BY_NAME, FACTORS, OF_WHAT_IS_LEFT, QUIET, Theme
 from hunting.exploring.pods import pod_of
+from hunting.exploring.rows import Part, Row
 from hunting.families import Scene, moves_of
 from reference.steps import Apply, Delete, Start
 

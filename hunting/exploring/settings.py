@@ -1,7 +1,4 @@
-"""The kubelet's settings and the machine of a row.
-
-What belongs here: what the values of factors of ``Part.SETTINGS`` mean. What never does: pods.
-"""
+"""The kubelet's settings and the machine of a row."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from typing import Any, Final
 
 import topologies
 from conformance.discovered import first_core, info_of, topology_of
-from hunting.exploring.factors import Row
+from hunting.exploring.rows import Row
+from hunting.families import DEVICE, RESIZE
 from hunting.scope import POD_LEVEL
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
@@ -21,16 +19,21 @@ from reference.releases import has
 from reference.steps import PRODUCTION_PERIOD, Device, KubeletConfig, RegisterDevices
 from topologies import Machine
 
-DEVICE: Final = "pinproof.invalid/device"
 #: The memory of each NUMA node, in MiB, where the memory manager is static.
 MEMORY: Final = 1024
 _RESERVED_MEMORY: Final = "8Mi"
-_RESIZE_GATES: Final = ("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs")
-
 
 #: How often rounds come, in milliseconds, where that decides what an event shows. A kubelet forgets
 #: a pod some seconds after its end; two rounds are longer.
 _PERIODS: Final = {"replaced before a round": PRODUCTION_PERIOD, "put back later": 2_500}
+
+#: Reservations that name no CPU.
+AMOUNTS: Final[Mapping[str, dict[str, Any]]] = {
+    "system 1": {"system_reserved": "1"},
+    "kube 1500m": {"kube_reserved": "1500m"},
+    "halves": {"system_reserved": "500m", "kube_reserved": "500m"},
+    "uneven parts": {"system_reserved": "750m", "kube_reserved": "1250m"},
+}
 
 _OWN: Final[dict[str, Machine]] = {}
 
@@ -132,7 +135,7 @@ def _gates(row: Row, release: str) -> Mapping[str, bool]:
     if row["gates"] == "pod-level managers":
         return POD_LEVEL
     if row["gates"] == "resize of exclusive CPUs":
-        return dict.fromkeys(_RESIZE_GATES, True)
+        return dict.fromkeys(RESIZE, True)
     if row["gates"] == "beta options off":
         return {"CPUManagerPolicyBetaOptions": False}
     pod_level = row["class"].startswith("pod-level")
@@ -143,14 +146,8 @@ def _gates(row: Row, release: str) -> Mapping[str, bool]:
 
 
 def _reservation(how: str, topology: CPUTopology, release: str) -> dict[str, Any]:
-    amounts: Mapping[str, dict[str, Any]] = {
-        "system 1": {"system_reserved": "1"},
-        "kube 1500m": {"kube_reserved": "1500m"},
-        "halves": {"system_reserved": "500m", "kube_reserved": "500m"},
-        "uneven parts": {"system_reserved": "750m", "kube_reserved": "1250m"},
-    }
-    if how in amounts:
-        return dict(amounts[how])
+    if how in AMOUNTS:
+        return dict(AMOUNTS[how])
     listed = _listed(how, topology)
     if not has(release, Behaviour.RESERVED_CPU_LIST):
         return {"system_reserved": str(len(listed))}

@@ -18,8 +18,9 @@ from conformance.pods import guaranteed
 from conformance.subject import Capability
 from hunting.exploring.drafting import ALL, is_legal
 from hunting.exploring.drawing import drafted
-from hunting.exploring.factors import PLAIN, Row
+from hunting.exploring.factors import PLAIN
 from hunting.exploring.history import History
+from hunting.exploring.rows import Row
 from hunting.shrinking import plainer, simpler
 from reference.pods.qos import whole_cpus
 from reference.steps import (

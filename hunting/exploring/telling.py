@@ -1,13 +1,11 @@
 """What an exploration leaves in its folder: each cause with its story, history and scenario, and
 how much was covered.
-
-What belongs here: files. What never does: the result stream, and a judgement.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -27,7 +25,6 @@ _NAMED: Final = 200
 
 
 def folder_of(cause: Cause, folder: Path) -> Path:
-    """Where a cause is told."""
     return folder / CAUSES / str(cause.number)
 
 
@@ -84,15 +81,8 @@ def _one_line(text: str) -> str:
 
 def write_coverage(exploration: Exploration, folder: Path) -> None:
     """Write what met, what did not, and which lines of the model no history reached."""
-    (folder / COVERED).write_bytes(
-        msgspec.json.format(msgspec.json.encode(coverage(exploration)), indent=1) + b"\n"
-    )
-
-
-def coverage(exploration: Exploration) -> dict[str, Any]:
-    """How much was covered, as values."""
     lines = exploration.lines
-    return {
+    covered = {
         "histories": exploration.walked,
         "machines": {
             name: {
@@ -107,6 +97,8 @@ def coverage(exploration: Exploration) -> dict[str, Any]:
         "lines of the model": {"met": lines.met, "total": lines.total, "left": lines.left()},
         "refusals": dict(exploration.refusals.most_common()),
     }
+    text = msgspec.json.format(msgspec.json.encode(covered), indent=1)
+    (folder / COVERED).write_bytes(text + b"\n")
 
 
 def _pair(pair: Pair) -> str:

@@ -18,9 +18,10 @@ from hunting.exploring.covering import Covering
 from hunting.exploring.drafting import is_legal
 from hunting.exploring.drawing import Drawn, drafted, drawn
 from hunting.exploring.driving import Walk, walked
-from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, QUIET, TAKES, THEMES, Row, offered
+from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, QUIET, TAKES, THEMES, offered
 from hunting.exploring.history import History
 from hunting.exploring.plan import plan_at
+from hunting.exploring.rows import Row
 from hunting.exploring.settings import machine_of
 from pinproof.explore import MACHINES, OTHERS
 from reference import CPUSet, Node

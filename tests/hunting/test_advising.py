@@ -11,9 +11,9 @@ import pytest
 
 from conformance.catalogue import find
 from conformance.recording import shipped
-from hunting.advising.cases import CASES, NOT_SHOWN
 from hunting.advising.deciding import first_of
-from hunting.advising.texts import TEXTS, mended_in, text_of, with_texts
+from hunting.advising.known import CASES, NOT_SHOWN, mended_in, text_of, with_texts
+from hunting.advising.known import KNOWN as TEXTS
 from hunting.defects import Defect
 from hunting.replaying import replayed
 from reference.releases import LATEST, minor_of
