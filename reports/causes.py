@@ -65,7 +65,6 @@ class Cause:
 
     @property
     def headline(self) -> str:
-        """What is wrong, in one line."""
         if settings := self.settings:
             return _short(settings)
         if self.contrast and self.looks:

@@ -1,8 +1,7 @@
 """Two runs compared, case by case: what broke, what was mended, what came and what went.
 
-What belongs here: the comparison, and its forms as text, Markdown and JSON. A case is a scenario on
-a machine. A *regression* is a promise that is broken, is not a known failure, and was not broken
-before.
+A case is a scenario on a machine. A *regression* is a promise that is broken, is not a known
+failure, and was not broken before.
 """
 
 from __future__ import annotations
@@ -127,7 +126,6 @@ class Comparison:
 
     @cached_property
     def verdict(self) -> str:
-        """One sentence."""
         counts = {kind: len(changes) for kind, changes in self.changes.items()}
         regressions = counts.pop(Kind.REGRESSION)
         words = f"{regressions} regression{'s' * (regressions != 1)}" if regressions else ""

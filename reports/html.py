@@ -70,7 +70,6 @@ def write(run: Run, path: Path) -> None:
 
 
 def document(run: Run) -> str:
-    """The run as the text of one HTML document."""
     script, shown = _script(), page(run)
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (

@@ -56,7 +56,6 @@ def with_properties(run: Run) -> str:
 
 
 def document(run: Run, *, attached: Path | None = None, properties: bool = False) -> str:
-    """The run as the text of an XML document."""
     root = ET.Element("testsuites", name="pinproof")
     attachment = f"[[ATTACHMENT|{attached}]]" if attached else ""
     for suite, results in _suites(run, attachment):
@@ -72,7 +71,6 @@ def document(run: Run, *, attached: Path | None = None, properties: bool = False
 
 
 def _of_case(result: Result) -> ET.Element:
-    """What an importer asks of a case."""
     element = ET.Element("properties")
     attributes = {
         "id": result.scenario,

@@ -31,7 +31,6 @@ class Node:
 
     @cached_property
     def counts(self) -> Counter[Verdict]:
-        """How many scenarios have each verdict."""
         return Counter(verdict for _, verdict in self.verdicts)
 
     @cached_property
@@ -63,7 +62,6 @@ class Group:
 
 
 def nodes(run: Run) -> tuple[Node, ...]:
-    """Every machine of the run."""
     held: dict[str, dict[str, Result]] = {name: {} for name in run.machines}
     for result in run.ordered:  # the gravest first
         held[result.machine.name].setdefault(result.scenario, result)

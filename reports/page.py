@@ -79,7 +79,6 @@ class CauseEntry:
 
     @property
     def result(self) -> Result:
-        """The example of its cause."""
         return self.cause.example
 
     @property
@@ -179,9 +178,8 @@ class Page:
         said = {Standing.KNOWN: "", Standing.FIXED: "; it passes: remove it from the list"}
         pairs = (
             (f"{known_as(entry)}{more}", f"{one.scenario} on {one.machine.name}")
-            for standing, more in said.items()
-            for one in self.run.standings[standing]
-            if (entry := self.run.known.entry(one)) is not None
+            for one, entry in self.run.known_results
+            for more in (said[self.run.known.standing(one)],)
         )
         return tuple((key, tuple(names)) for key, names in _grouped(pairs).items())
 
@@ -192,7 +190,6 @@ class Page:
 
     @property
     def is_folded(self) -> bool:
-        """Whether some columns are several nodes."""
         return len(self.machines) < len(self.run.machines)
 
     @property
@@ -232,7 +229,6 @@ class _Budget:
 
 
 def page(run: Run) -> Page:
-    """Arrange the run."""
     anchors = _Anchors()
     teller = _Teller(anchors)
     broken, unknown, known = (

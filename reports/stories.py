@@ -1,7 +1,4 @@
-"""Why a result is not a pass, in one line and at length, for reports that are text.
-
-What belongs here: choosing and cutting what a stream says. What never does: a format.
-"""
+"""Why a result is not a pass, in one line and at length, for reports that are text."""
 
 from __future__ import annotations
 
@@ -39,7 +36,6 @@ class Finding:
 
     @property
     def why(self) -> str:
-        """One line."""
         if self.standing is Standing.FIXED:
             return "it passes, but is listed as a known failure: remove it from the list"
         if self.entry is not None and self.standing is Standing.KNOWN:

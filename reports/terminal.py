@@ -122,7 +122,6 @@ def _count(verdict: Verdict, count: int) -> Text:
 
 
 def print_story(result: Result, console: Console) -> None:
-    """Print the whole story of a result."""
     verdict = verdict_of(result)
     heading = f"{verdict.value.upper()}  {named(result)}"
     console.print()

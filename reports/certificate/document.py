@@ -329,7 +329,6 @@ def decode(data: bytes) -> Statement:
 
 
 def sealed(statement: Statement) -> Statement:
-    """The certificate with its digest."""
     return _with_digest(statement, seal_of(statement))
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from reports.certificate.document import Entry, Facts, Firmware, Level, Machine, Statement
 from reports.certificate.making import is_open
 from reports.html import environment
-from reports.noise import Noise, picture
+from reports.noise import picture
 from reports.text import line, many, utc, web_link, when
 from topologies import drawing
 
@@ -81,7 +81,7 @@ def html(statement: Statement) -> str:
             when=when,
             link=web_link,
             machine=_picture(facts),
-            plot=_plot(facts),
+            plot=picture(facts.noise) if facts.noise else "",
             owners=_owners(facts),
         )
     )
@@ -206,16 +206,3 @@ def _owners(facts: Facts) -> list[str]:
     """The containers that held CPUs at any stage of an upgrade, as they came."""
     stages = facts.upgrade.stages if facts.upgrade else []
     return list(dict.fromkeys(owner for stage in stages for owner in stage.exclusive))
-
-
-def _plot(facts: Facts) -> str:
-    return (
-        picture(
-            [
-                Noise(one.name, one.cpus, (one.gap,), (one.involuntary,), one.seconds)
-                for one in facts.noise
-            ]
-        )
-        if facts.noise
-        else ""
-    )

@@ -139,87 +139,96 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
     """The certificate of a run on one machine; ``stream`` is the result stream that ``run`` was
     read from. Raises :class:`OSError`."""
     data = stream.read_bytes()
+    digest = digest_of(data)
     entries = list(_entries(run, findings))
-    profiles = [_profile(level, entries, findings) for level in LEVELS]
+    profiles = [
+        profile_of(
+            level,
+            entries,
+            release=findings.kubelet.release,
+            claimed=level in ("core", findings.level),
+        )
+        for level in LEVELS
+    ]
     caution = line(run.caution)
     upgrade = findings.upgrade
     restored = run.status is not ExitStatus.NOT_RESTORED and (upgrade is None or upgrade.restored)
-    verdict = verdict_from(
-        profiles,
-        restored=restored,
-        whole=not (caution or findings.narrowed),
-        upgrade=upgrade,
-        judged=findings.judged,
-    )
-    if verdict == "success" and run.status is not ExitStatus.CONFORMANT:
-        verdict = "partial"
-    status = _STATUSES[verdict]
-    if int(run.status) in ALLOWED[verdict]:
-        status = run.status
-    if not restored:
-        status = ExitStatus.NOT_RESTORED
-    elif upgrade and upgrade.outcome == "unknown" and verdict == "partial":
-        status = ExitStatus.COULD_NOT_TELL
+    whole = not (caution or findings.narrowed)
+    verdict, status = _outcome(run, findings, profiles, restored=restored, whole=whole)
     finished = run.footer.finished if run.footer else ""
+    facts = Facts(
+        schema=SCHEMA,
+        kind="pre-certificate" if findings.pre else "certificate",
+        title=line(findings.title),
+        verdict=verdict,
+        words=words(
+            verdict,
+            entries,
+            profiles,
+            restored=restored,
+            caution=caution,
+            upgrade=upgrade,
+            judged=findings.judged,
+        ),
+        exit_status=int(status),
+        digest="",
+        depth=_depth(findings),
+        started=_time(run.header.started),
+        finished=_time(finished),
+        expires=_time(finished, findings.valid),
+        suite=msgspec.structs.replace(findings.suite, witnesses=dict(run.witnesses)),
+        machine=_cleaned(findings.machine),
+        unit=_cleaned(findings.unit),
+        operator=line(findings.operator),
+        firmware=_cleaned(findings.firmware),
+        system=_cleaned(findings.system),
+        kubelet=_cleaned(findings.kubelet),
+        configuration=_cleaned(findings.configuration),
+        profiles=profiles,
+        restored=restored,
+        allowed=findings.allowed,
+        narrowed=line(findings.narrowed),
+        caution=caution,
+        lint=[line(one) for one in findings.lint],
+        facts={line(name): line(text) for name, text in findings.facts.items()},
+        noise=list(findings.noise),
+        judged=list(findings.judged),
+        upgrade=upgrade,
+        scenarios=entries,
+        evidence=Evidence(name=stream.name, digest=digest, bytes=len(data)),
+        not_claimed=NOT_CLAIMED,
+    )
+    predicate = Predicate(
+        result=RESULTS[verdict],  # type: ignore[arg-type]
+        configuration=_configuration(findings, stream.name, digest),
+        **listed(entries),
+        pinproof=facts,
+    )
     return sealed(
         Statement(
             type=STATEMENT,
             subject=_subjects(findings),
             predicate_type=PREDICATE,
-            predicate=Predicate(
-                result=RESULTS[verdict],  # type: ignore[arg-type]
-                configuration=_configuration(findings, stream.name, digest_of(data)),
-                **listed(entries),
-                pinproof=Facts(
-                    schema=SCHEMA,
-                    kind="pre-certificate" if findings.pre else "certificate",
-                    title=line(findings.title),
-                    verdict=verdict,
-                    words=words(
-                        verdict,
-                        entries,
-                        profiles,
-                        restored=restored,
-                        caution=caution,
-                        upgrade=upgrade,
-                        judged=findings.judged,
-                    ),
-                    exit_status=int(status),
-                    digest="",
-                    depth=_depth(findings),
-                    started=_time(run.header.started),
-                    finished=_time(finished),
-                    expires=_time(finished, findings.valid),
-                    suite=Suite(
-                        pinproof=findings.suite.pinproof,
-                        catalogue=findings.suite.catalogue,
-                        scenarios=findings.suite.scenarios,
-                        witnesses=dict(run.witnesses),
-                    ),
-                    machine=_cleaned(findings.machine),
-                    unit=_cleaned(findings.unit),
-                    operator=line(findings.operator),
-                    firmware=_cleaned(findings.firmware),
-                    system=_cleaned(findings.system),
-                    kubelet=_cleaned(findings.kubelet),
-                    configuration=_cleaned(findings.configuration),
-                    profiles=profiles,
-                    restored=restored,
-                    allowed=findings.allowed,
-                    narrowed=line(findings.narrowed),
-                    caution=caution,
-                    lint=[line(one) for one in findings.lint],
-                    facts={line(name): line(text) for name, text in findings.facts.items()},
-                    noise=list(findings.noise),
-                    judged=list(findings.judged),
-                    upgrade=upgrade,
-                    scenarios=entries,
-                    evidence=Evidence(name=stream.name, digest=digest_of(data), bytes=len(data)),
-                    not_claimed=NOT_CLAIMED,
-                ),
-            ),
+            predicate=predicate,
         )
     )
+
+
+def _outcome(
+    run: Run, findings: Findings, profiles: Sequence[Profile], *, restored: bool, whole: bool
+) -> tuple[Verdict, ExitStatus]:
+    """The verdict, and its exit status."""
+    upgrade = findings.upgrade
+    verdict = verdict_from(
+        profiles, restored=restored, whole=whole, upgrade=upgrade, judged=findings.judged
+    )
+    if verdict == "success" and run.status is not ExitStatus.CONFORMANT:
+        verdict = "partial"
+    if not restored:
+        return verdict, ExitStatus.NOT_RESTORED
+    if upgrade and upgrade.outcome == "unknown" and verdict == "partial":
+        return verdict, ExitStatus.COULD_NOT_TELL
+    return verdict, run.status if int(run.status) in ALLOWED[verdict] else _STATUSES[verdict]
 
 
 def listed(entries: Iterable[Entry]) -> dict[str, list[str]]:
@@ -280,7 +289,6 @@ def words(
     upgrade: Upgrade | None = None,
     judged: Iterable[Judged] = (),
 ) -> str:
-    """The verdict in words."""
     asked = [profile for profile in profiles if profile.claimed]
     ran, apply = sum(one.ran for one in asked), sum(one.apply for one in asked)
     said = []
@@ -341,7 +349,6 @@ def _entry(result: Result, *, required: bool = True) -> Entry:
 
 
 def _absent(promise: Promise, run: Run, findings: Findings) -> Entry:
-    """A scenario without a result."""
     if promise.against:
         reason = promise.against
     elif promise.level == "extended" and findings.level == "core":
@@ -361,17 +368,7 @@ def _absent(promise: Promise, run: Run, findings: Findings) -> Entry:
     )
 
 
-def _profile(level: Level, entries: Iterable[Entry], findings: Findings) -> Profile:
-    return profile_of(
-        level,
-        entries,
-        release=findings.kubelet.release,
-        claimed=level == "core" or findings.level == "extended",
-    )
-
-
 def profile_of(level: Level, entries: Iterable[Entry], *, release: str, claimed: bool) -> Profile:
-    """The counts of one level."""
     counts = Counter(entry.outcome for entry in entries if entry.level == level)
     return Profile(
         name=level,

@@ -16,7 +16,6 @@ from reports.certificate.document import SCHEMA, Statement
 
 
 def schema() -> str:
-    """The schema as the text of its file."""
     (shape,), parts = msgspec.json.schema_components([Statement], ref_template="#/$defs/{name}")
     whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

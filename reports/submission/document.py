@@ -74,7 +74,6 @@ def _line_of(data: bytes, error: str) -> str:
 
 
 def write(submission: Submission) -> bytes:
-    """The bytes of submission.json."""
     return msgspec.json.format(msgspec.json.encode(submission), indent=2) + b"\n"
 
 

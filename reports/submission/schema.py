@@ -15,7 +15,6 @@ from reports.submission.document import Submission
 
 
 def schema() -> str:
-    """The schema as the text of its file."""
     (_,), parts = msgspec.json.schema_components([Submission], ref_template="#/$defs/{name}")
     shape = parts["Submission"]
     text = " ".join(inspect.cleandoc(str(shape["description"])).split())
