@@ -80,6 +80,8 @@ class Shelf:
         whole.mkdir()
         (whole / f"{self.name}.json").write_text(json.dumps(note, indent=1) + "\n")
         program.replace(whole / self.name)
+        if place.is_symlink():
+            place.unlink()
         shutil.rmtree(place, ignore_errors=True)  # what did not have its digest any more
         whole.replace(place)
         return place / self.name

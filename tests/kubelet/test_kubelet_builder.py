@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,6 +142,15 @@ def test_a_kubelet_that_was_changed_is_built_anew(world: World) -> None:
     path.write_text("#!/bin/sh\necho gotcha\n")
     assert build("1.30.2") == path
     assert path.read_bytes() == whole
+
+
+def test_a_link_to_nowhere_in_the_place_of_a_kubelet_gives_way_to_it(world: World) -> None:
+    path = build("1.30.2")
+    shutil.rmtree(path.parent)
+    path.parent.symlink_to(world.home / "nowhere")
+    assert build("1.30.2") == path
+    assert path.is_file()
+    assert not path.parent.is_symlink()
 
 
 @pytest.mark.parametrize("note", ["", "{", '{"version": 1}', "[]", "null"])
