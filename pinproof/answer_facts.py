@@ -1,8 +1,4 @@
-"""The answer of ``simulate`` as plain values: for ``--json``, and for a page that shows it.
-
-What belongs here: the words and numbers of an answer. What never does: the answer
-(``simulation``), and how it is laid out.
-"""
+"""The answer of ``simulate`` as plain values: for ``--json``, and for a page that shows it."""
 
 from __future__ import annotations
 

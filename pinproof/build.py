@@ -21,7 +21,7 @@ from conformance.kubelets.shelf import Built
 from conformance.subject import SubjectUsageError
 from conformance.subjects.exec import drivers
 from pinproof.image import contents, making
-from pinproof.output import note, print_json
+from pinproof.output import note, print_listed
 from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.progress import busy
 
@@ -242,13 +242,9 @@ def print_all_built(found: Mapping[str, Sequence[Built]], *, as_json: bool) -> N
     """A line for each on stdout, or JSON, that begins with its kind. If nothing is built, the
     command that builds goes to stderr."""
     rows = [(kind, one) for kind in found for one in found[kind]]
-    if as_json:
-        print_json([{"kind": kind, **_facts(one)} for kind, one in rows])
-        return
-    for kind, one in rows:
-        typer.echo(f"{kind:<18}  {_line(one)}")
-    if not rows:
-        typer.echo("none yet: pinproof build kubelet 1.36", err=True)
+    facts = [{"kind": kind, **_facts(one)} for kind, one in rows]
+    lines = (f"{kind:<18}  {_line(one)}" for kind, one in rows)
+    print_listed(facts, lines, " yet: pinproof build kubelet 1.36", as_json=as_json)
 
 
 def _facts(one: Built) -> dict[str, str]:
@@ -264,13 +260,8 @@ def _older(name: str, kind: _Kind) -> typer.Typer:
 
     def list_of_kind(as_json: AsJson = False) -> None:
         found = kind.cached()
-        if as_json:
-            print_json([_facts(one) for one in found])
-            return
-        for one in found:
-            typer.echo(_line(one))
-        if not found:
-            typer.echo(f"none yet: pinproof build {name} 1.36", err=True)
+        facts, none = [_facts(one) for one in found], f" yet: pinproof build {name} 1.36"
+        print_listed(facts, map(_line, found), none, as_json=as_json)
 
     list_of_kind.__doc__ = f"List the {kind.plural} that are built already."
     group = typer.Typer(help=kind.help, no_args_is_help=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -22,18 +22,22 @@ from conformance.session.selection import NODE_AREA
 from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import distribution_of
 from hil.inspection import Marks, NodeFacts, released
+from hil.isolation import Measurements, judging
 from reference import DiscoveryError
 from reports.certificate import Findings, Promise
 from reports.certificate.document import (
     Configuration,
     Firmware,
+    Judged,
     Kubelet,
     Level,
     Machine,
+    Noise,
     Suite,
     System,
 )
 from reports.certificate.unit import unit_of
+from reports.text import line
 from topologies.processor import memory_by_node, microcode, processor
 from topologies.steady import steady_digest
 
@@ -101,6 +105,37 @@ def of_machine(machine: topologies.Machine, info: SubjectInfo) -> Findings:
     )
 
 
+def with_noise(found: Findings, measured: Measurements, most: float) -> Findings:
+    """With what was measured of exclusive CPUs: how quiet they are. ``most`` is the longest gap
+    that is promised, in microseconds; 0: none is."""
+    disturbance = measured.disturbance
+    wakeups = {"cyclictest": str(measured.wakeups)} if measured.wakeups else {}
+    return replace(
+        found,
+        facts={
+            **found.facts,
+            "reconcile latency": f"{measured.latency:.2f} s, its period is {measured.period:g} s",
+            "tasks of others on exclusive CPUs": judging.tasks_in_words(disturbance),
+            "interrupts on exclusive CPUs": judging.interrupts_in_words(disturbance),
+            **wakeups,
+        },
+        noise=[
+            Noise(
+                name=line(one.name),
+                cpus=line(one.cpus),
+                gap=one.gap,
+                involuntary=one.involuntary,
+                seconds=one.seconds,
+            )
+            for one in measured.noise
+        ],
+        judged=[
+            Judged(what=line(one.what), claim=line(one.claim), seen=line(one.seen), kept=one.kept)
+            for one in measured.judged(most)
+        ],
+    )
+
+
 def promises(machine: topologies.Machine, info: SubjectInfo, *, named: bool) -> Iterator[Promise]:
     """Every scenario of the catalogue that can be about this machine; ``named``: also those that
     name it as their own."""
@@ -126,7 +161,6 @@ def promises(machine: topologies.Machine, info: SubjectInfo, *, named: bool) -> 
 
 
 def suite() -> Suite:
-    """The pinproof that judges."""
     return Suite(pinproof=version("pinproof"), catalogue=digest(), scenarios=len(catalogue()))
 
 

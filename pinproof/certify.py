@@ -33,7 +33,7 @@ from hil.shell import NodeUsageError
 from hil.transport import connected
 from hil.transport import nodes as addresses
 from hil.transport.inventory import HOST, LOCAL
-from pinproof import certifiable, password, pytest_arguments, quiet
+from pinproof import certifiable, password, pytest_arguments
 from pinproof.dry_run import dry_run as show_commands
 from pinproof.output import note, prepare_folder
 from pinproof.parallel import Job, run_each
@@ -41,6 +41,7 @@ from pinproof.parameters import (
     Kubeconfig,
     TransportImage,
     argument,
+    given_words,
     option,
     run_option,
     with_options,
@@ -115,29 +116,18 @@ class Asked:
     cosign_key: Path | None = option(None, "Sign with this key of cosign.", metavar="KEY")
     at_once: int = option(8, "How many nodes are certified side by side.", min=1, max=64)
 
-    def words(self) -> list[str]:
-        """How each certificate is made, as options; what is empty or false is left out."""
-        words = []
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if not value or field.name in _OF_ALL:
-                continue
-            flag = f"--{field.name.replace('_', '-')}"
-            text = value.value if isinstance(value, Level) else value
-            words.append(flag if value is True else f"{flag}={text}")
-        return words
-
 
 @dataclass(frozen=True, slots=True)
 class _Wishes:
-    """What was asked of every certificate: ``extra`` goes to pytest."""
+    """What was asked of every certificate: ``extra`` goes to pytest; ``words``: how each is made,
+    as options."""
 
     asked: Asked
     extra: tuple[str, ...]
+    words: tuple[str, ...]
 
     @property
     def operator(self) -> str:
-        """Who certifies."""
         key = self.asked.sign
         return self.asked.operator or (comment_of(key) if key else "")
 
@@ -155,7 +145,6 @@ class _Target:
 
     @property
     def folder(self) -> str:
-        """Where its certificate goes."""
         return re.sub(r"[^A-Za-z0-9._-]+", "_", self.name)
 
     @property
@@ -190,7 +179,7 @@ def certify(context: typer.Context, asked: Asked) -> None:
             raise SubjectUsageError(f"{key}: there is no such key")
     if asked.ask_sudo_password:
         password.ask()
-    wishes = _Wishes(asked, tuple(extra))
+    wishes = _Wishes(asked, tuple(extra), tuple(given_words(context, but=_OF_ALL)))
     if asked.dry_run:
         statuses = [_show_one(target, wishes) for target in targets]
     elif len(targets) == 1:
@@ -240,7 +229,6 @@ def _kubelets(place: str, machines: Sequence[str], words: str) -> list[_Target]:
 
 
 def _nodes(place: str, words: str) -> list[_Target]:
-    """An inventory as its nodes, one by one."""
     where, _, chosen = place.partition("#")
     try:
         named = [one.name for one in addresses(where) if chosen in ("", one.name)]
@@ -390,7 +378,7 @@ def _of_node(target: _Target, wishes: _Wishes) -> Findings:
             measured = measure(subject, subject.machines[0])
         finally:
             subject.close()
-    return quiet.added(found, measured, wishes.asked.max_latency)
+    return certifiable.with_noise(found, measured, wishes.asked.max_latency)
 
 
 def _write(statement: Statement, folder: Path, wishes: _Wishes) -> None:
@@ -431,7 +419,7 @@ def _side_by_side(targets: Sequence[_Target], wishes: _Wishes) -> list[ExitStatu
     jobs = [
         Job(
             one.name,
-            ["certify", one.place, *one.words, *asked.words(), *wishes.extra],
+            ["certify", one.place, *one.words, *wishes.words, *wishes.extra],
             asked.report / one.folder / LOG,
             password.line(),
         )

@@ -142,7 +142,6 @@ def _with_extra(package: str) -> str:
 
 
 def rendered(template: str, **values: str) -> str:
-    """A template with these values in it."""
     return _environment().get_template(template).render(values)
 
 

@@ -148,7 +148,6 @@ def _given(path: str) -> list[dict[str, Any]]:
 
 
 def _name_of(facts: NodeFacts, kubelet: KubeletFacts) -> str:
-    """What the kubelet calls its node."""
     return kubelet.flags.get("hostname-override") or facts.hostname.lower()
 
 
@@ -192,7 +191,6 @@ def _static_manifests(shell: Shell, facts: NodeFacts, kubelet: KubeletFacts) -> 
 
 
 def _uids(texts: Mapping[str, str]) -> set[str]:
-    """Those that manifests state."""
     found: set[str] = set()
     for text in texts.values():
         with suppress(ValueError, RecursionError, yaml.YAMLError):

@@ -18,12 +18,10 @@ def machine_names(incomplete: str) -> list[str]:
 
 
 def scenario_ids(incomplete: str) -> list[str]:
-    """The scenarios that begin so."""
     from conformance.catalogue import catalogue
 
     return [one.id for one in catalogue() if one.id.startswith(incomplete)]
 
 
 def subject_names(incomplete: str) -> list[str]:
-    """How the names of subjects begin."""
     return [name for name in _SUBJECTS if name.startswith(incomplete)]

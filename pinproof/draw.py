@@ -1,15 +1,10 @@
-"""``pinproof draw``: a machine as a picture, with the CPUs of each owner in its colour.
-
-What belongs here: where owners come from (pods, a state file, the command line). How they are drawn
-is :mod:`pinproof.picture`'s; what a kubelet gives to pods is :mod:`pinproof.simulation`'s.
-"""
+"""``pinproof draw``: a machine as a picture, with the CPUs of each owner in its colour."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import typer
 from rich.console import Console
@@ -25,10 +20,8 @@ from pinproof.settings import Given, settings_of
 from pinproof.simulation import reserved_of
 from reference import NEWEST, Checkpoint, CheckpointError, CPUSet, CPUTopology
 from reference.steps import KubeletConfig
+from topologies.boxes import RESERVED, SHARED_POOL
 from topologies.errors import one_line
-
-_RESERVED: Final = "reserved"
-_SHARED_POOL: Final = "shared pool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +98,9 @@ def _of_state(node: Inputs, topology: CPUTopology) -> dict[str, CPUSet]:
         for pod, containers in sorted(checkpoint.entries.items()):
             owners |= {f"{pod}/{name}": cpus for name, cpus in sorted(containers.items())}
     if kept:
-        owners[_RESERVED] = kept
+        owners[RESERVED] = kept
     if checkpoint is not None:
-        owners[_SHARED_POOL] = checkpoint.default_cpuset - kept
+        owners[SHARED_POOL] = checkpoint.default_cpuset - kept
     return owners
 
 

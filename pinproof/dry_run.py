@@ -1,8 +1,4 @@
-"""``--dry-run``: what ``run`` and ``certify`` would send to real nodes, printed and not sent.
-
-What belongs here: which scenarios are walked, chosen as a run chooses them, and printing. What
-never does: the walk (:mod:`hil.dry_run`).
-"""
+"""``--dry-run``: what ``run`` and ``certify`` would send to real nodes, printed and not sent."""
 
 from __future__ import annotations
 
@@ -76,12 +72,10 @@ def dry_run(subject: str, arguments: Sequence[str]) -> ExitStatus:
             return ExitStatus.USAGE if usage else ExitStatus.TOO_FEW
         opened.smoke()
         typer.echo(
-            f"{subject}: dry run: the commands below are not sent; their effects are assumed"
+            f"{subject}: dry run: the commands below are not sent; their effects are assumed\n"
+            "to be what the model says. Uids differ from run to run, and pids and cgroups of\n"
+            "containers are stand-ins."
         )
-        typer.echo(
-            "to be what the model says. Uids differ from run to run, and pids and cgroups of"
-        )
-        typer.echo("containers are stand-ins.")
         walked = walk(chooser.cases, opened, ledger)
     looks = sum(one.looks for one in ledger.commands)
     typer.echo(

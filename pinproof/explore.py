@@ -1,8 +1,4 @@
-"""``pinproof explore``: drawn histories on a subject, beside the model.
-
-What belongs here: options, the result stream, and what is printed. What never does: the exploration
-(``hunting.exploring``).
-"""
+"""``pinproof explore``: drawn histories on a subject, beside the model."""
 
 from __future__ import annotations
 
@@ -51,7 +47,6 @@ from hunting.exploring.history import History, history_at
 from hunting.exploring.plan import best_first, plan_at, write_plan
 from hunting.exploring.settings import keep_machine, machine_of
 from pinproof.completion import machine_names, subject_names
-from pinproof.fork import fork_at
 from pinproof.output import note, prepare_folder
 from pinproof.parameters import (
     Kubeconfig,
@@ -63,7 +58,7 @@ from pinproof.parameters import (
     with_options,
 )
 from pinproof.progress import busy
-from pinproof.subjects import opened, with_node_options
+from pinproof.subjects import fork_at, opened, with_node_options
 from reference.releases import Release, newest_known
 from reference.steps import Start
 from topologies import Machine
@@ -364,19 +359,16 @@ class _Run:
         self._counts[Verdict(result.verdict)] += 1
         self._writer.add(result)
         if outcome.shrunk:
-            self._write(outcome, *outcome.shrunk)
+            cause = self._exploration.causes[outcome.cause - 1]
+            if outcome.first:
+                telling.write_cause(cause, self._folder, self._exploration.scope.release)
+            else:
+                telling.add_history(cause, self._folder, outcome.name, *outcome.shrunk)
         if outcome.once:
             self._unsteady += 1
             kept = self._folder / _UNSTEADY / outcome.name
             telling.write_history(outcome.history, kept.with_suffix(".json"))
             kept.with_suffix(".txt").write_text(f"{outcome.once.explanation}\n")
-
-    def _write(self, outcome: Outcome, history: History, result: Result) -> None:
-        cause = self._exploration.causes[outcome.cause - 1]
-        if outcome.first:
-            telling.write_cause(cause, self._folder, self._exploration.scope.release)
-        else:
-            telling.add_history(cause, self._folder, outcome.name, history, result)
 
     def _as_kept(self, outcome: Outcome) -> Result:
         """The result with a command that walks the history again. A cause's first result has the
@@ -431,7 +423,6 @@ class _Run:
         )
 
     def print(self, status: ExitStatus) -> None:
-        """Summarise, as run does."""
         console = Console(highlight=False)
         reports.summarise(self._stream, console, ended=int(status), stories=True)
         reports.write_all(self._stream, self._folder)

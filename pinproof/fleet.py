@@ -1,8 +1,4 @@
-"""``pinproof fleet``: real kubelets on machines that need not exist, before one API server.
-
-What belongs here: the commands. A fleet is :class:`conformance.subjects.kubelet.fleet.Fleet`; where
-it is recorded is :mod:`pinproof.fleet_folder`'s.
-"""
+"""``pinproof fleet``: real kubelets on machines that need not exist, before one API server."""
 
 from __future__ import annotations
 
@@ -14,9 +10,8 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from rich.console import Console
@@ -39,7 +34,7 @@ from pinproof.completion import machine_names
 from pinproof.fleet_changes import Changes
 from pinproof.fleet_folder import FleetFolder, NodeRecord, Record
 from pinproof.kubelet_configuration import NO_MEMORY
-from pinproof.output import note, print_json
+from pinproof.output import note, print_listed
 from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.picture import Picture
 from pinproof.progress import busy
@@ -64,12 +59,6 @@ _NODE: Final = 100
 _INOTIFY: Final = 6
 _INOTIFY_LINK: Final = "anon_inode:inotify"
 _INSTANCES: Final = Path("/proc/sys/fs/inotify/max_user_instances")
-_DEVICES: Final = re.compile(r"([a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]{1,63})=0*([1-9][0-9]{0,2})")
-#: A name that fits into a socket's, and as many devices as one ResourceSlice holds.
-_DRIVER: Final = re.compile(
-    r"(?=.{3,40}=)((?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]+)="
-    r"0*([1-9][0-9]?|1[01][0-9]|12[0-8])"
-)
 _LOOPBACK: Final = "127.0.0.1"
 #: Seconds between two looks whether all still run.
 _LOOK: Final = 1.0
@@ -91,6 +80,30 @@ _LIMITS: Final = (
     "pinproof: No image is pulled and no process runs, so a pod has no logs, and no exec reaches "
     "it.",
     "pinproof: Ctrl-C, or `pinproof fleet down` in another terminal, ends the fleet.",
+)
+
+
+class _Numbered(NamedTuple):
+    """An option of names with numbers, the form of a value, and the form in words."""
+
+    flag: str
+    form: re.Pattern[str]
+    says: str
+
+
+_DEVICES: Final = _Numbered(
+    "--devices",
+    re.compile(r"([a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]{1,63})=0*([1-9][0-9]{0,2})"),
+    "DOMAIN/NAME=N with N from 1 to 999, as example.com/gpu=4",
+)
+#: A name that fits into a socket's, and as many devices as one ResourceSlice holds.
+_DRIVERS: Final = _Numbered(
+    "--dra-driver",
+    re.compile(
+        r"(?=.{3,40}=)((?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]+)="
+        r"0*([1-9][0-9]?|1[01][0-9]|12[0-8])"
+    ),
+    "DOMAIN=N with N from 1 to 128, as nic.example.com=4",
 )
 
 _Name = Annotated[str, typer.Option(help="The name of the fleet.", metavar="NAME")]
@@ -182,15 +195,8 @@ def up(given: Given, asked: Asked) -> None:
 def list_(as_json: AsJson = False) -> None:
     """List the fleets, also those that were killed, and the folder of each node."""
     found = [fleet_folder.facts(one) for one in fleet_folder.all_folders()]
-    if as_json:
-        print_json(found)
-        return
-    for fleet in found:
-        typer.echo(f"{fleet['name']}  {fleet['state']}  {fleet['release']}  {fleet['kubeconfig']}")
-        for node in fleet["nodes"]:
-            typer.echo(f"  {_line(node)}")
-    if not found:
-        typer.echo("none: pinproof fleet up 2s-4n-64c-smt2=2", err=True)
+    lines = (line for fleet in found for line in _lines(fleet))
+    print_listed(found, lines, ": pinproof fleet up 2s-4n-64c-smt2=2", as_json=as_json)
 
 
 @app.command("draw", epilog="Example: pinproof fleet draw node2")
@@ -284,8 +290,8 @@ def _wishes(asked: Asked, given: Given) -> list[_Wish]:
     read."""
     if not builder.is_release(asked.release):
         raise SubjectUsageError(f"--release {asked.release!r}: it is a release such as 1.36")
-    counts = dict(_devices(text) for text in asked.devices or ())
-    drivers = dict(_driver(text) for text in asked.dra_driver or ())
+    counts = dict(_numbered(_DEVICES, text) for text in asked.devices or ())
+    drivers = dict(_numbered(_DRIVERS, text) for text in asked.dra_driver or ())
     if drivers and Release.parse(asked.release).minor < dra.SINCE:
         raise SubjectUsageError(f"--dra-driver: it needs --release 1.{dra.SINCE} or newer")
     found: list[_Wish] = []
@@ -322,23 +328,11 @@ def _counted(text: str) -> tuple[str, int]:
     return parts["machine"], int(count)
 
 
-def _devices(text: str) -> tuple[str, int]:
-    """Resource and number of ``RESOURCE=N``."""
-    parts = _DEVICES.fullmatch(text)
+def _numbered(wanted: _Numbered, text: str) -> tuple[str, int]:
+    """Name and number of ``NAME=N``."""
+    parts = wanted.form.fullmatch(text)
     if parts is None:
-        raise SubjectUsageError(
-            f"--devices {text!r}: it is DOMAIN/NAME=N with N from 1 to 999, as example.com/gpu=4"
-        )
-    return parts[1], int(parts[2])
-
-
-def _driver(text: str) -> tuple[str, int]:
-    """Name and number of ``DRIVER=N``."""
-    parts = _DRIVER.fullmatch(text)
-    if parts is None:
-        raise SubjectUsageError(
-            f"--dra-driver {text!r}: it is DOMAIN=N with N from 1 to 128, as nic.example.com=4"
-        )
+        raise SubjectUsageError(f"{wanted.flag} {text!r}: it is {wanted.says}")
     return parts[1], int(parts[2])
 
 
@@ -472,6 +466,11 @@ def _watch(fleet: Fleet, listener: socket.socket, changes: Changes, *, until_eof
         said = ended
 
 
+def _lines(fleet: dict[str, Any]) -> Iterator[str]:
+    yield f"{fleet['name']}  {fleet['state']}  {fleet['release']}  {fleet['kubeconfig']}"
+    yield from (f"  {_line(node)}" for node in fleet["nodes"])
+
+
 def _line(node: dict[str, Any]) -> str:
     state = "  stopped" if node["stopped"] else ""
     return f"{node['name']}  {node['machine']}  {node['release']}  {node['folder']}{state}"
@@ -483,7 +482,6 @@ def _line(node: dict[str, Any]) -> str:
 def _picture(link: Path, node: NodeRecord) -> Picture:
     """A node with the CPUs that its kubelet reports at the pod-resources socket, and the shared
     pool of its state file. Raises :class:`SubjectLostError` where it does not answer."""
-    lost = partial(_lose, node.name)
     try:
         place = link.readlink()  # the path of a socket cannot be long
         inside = place / POD_RESOURCES_SOCKET.lstrip("/")
@@ -492,7 +490,7 @@ def _picture(link: Path, node: NodeRecord) -> Picture:
         text = state.read_text(errors="surrogateescape") if state.exists() else None
         machine = topologies.machine(place / AREA.lstrip("/") / "machines/1")
     except (OSError, Refused, NoCPUs, SubjectLostError) as error:
-        lost(error)
+        raise SubjectLostError(f"{node.name}: its kubelet does not answer: {error}") from error
     shared, _ = parse_leniently(text, release=node.release)
     reserved = CPUSet.parse(node.reserved)
     owners = {
@@ -501,14 +499,11 @@ def _picture(link: Path, node: NodeRecord) -> Picture:
         for container, cpus in sorted(containers.items())
         if cpus
     }
-    owners |= {name: cpus for name, cpus in ((RESERVED, reserved),) if cpus}
+    if reserved:
+        owners[RESERVED] = reserved
     owners[SHARED_POOL] = shared - reserved
     shown = replace(machine, name=f"{node.name}, {node.machine}")
     return Picture.of(shown, inputs.discovered(shown, node.release), owners, node.release)
-
-
-def _lose(node: str, error: Exception) -> NoReturn:
-    raise SubjectLostError(f"{node}: its kubelet does not answer: {error}") from error
 
 
 def _owner(namespace: str, pod: str, container: str) -> str:

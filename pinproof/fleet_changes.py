@@ -87,7 +87,8 @@ class Changes:
         if going is Going.DRAIN and had_kubelet:
             say(f"{one.name}: evicting its pods")
             cordoned = self._fleet.cordon(one)
-            lines.append(f"{one.name}: {_counted(len(pods.evict()))} evicted")
+            gone = len(pods.evict())
+            lines.append(f"{one.name}: {'1 pod was' if gone == 1 else f'{gone} pods were'} evicted")
             before, alive = {}, {}
         if had_kubelet:
             one.stop(kill=going is Going.KILL)
@@ -146,7 +147,3 @@ def _of_pods(
         kept = "1 container keeps" if same == 1 else f"{same} containers keep"
         lines.append(f"{one.name}: {kept} the exclusive CPUs from before")
     return lines
-
-
-def _counted(pods: int) -> str:
-    return "1 pod was" if pods == 1 else f"{pods} pods were"

@@ -1,7 +1,4 @@
-"""``pinproof hunt``: histories of the model are searched for broken promises.
-
-What belongs here: options, and what is printed. What never does: the search (``hunting``).
-"""
+"""``pinproof hunt``: histories of the model are searched for broken promises."""
 
 from __future__ import annotations
 

@@ -165,7 +165,6 @@ def _told(one: Behaviour) -> str:
 
 
 def as_json(found: Identity, name: str, version: str) -> dict[str, Any]:
-    """The answer as plain values."""
     return {
         "subject": name,
         "version": version,

@@ -1,8 +1,4 @@
-"""What ``simulate``, ``draw`` and ``upgrade`` are asked: the same options, once; and the answer.
-
-What belongs here: options, and the question that they make. What never does: what the answer is
-(``simulation``), or how it is shown.
-"""
+"""What ``simulate``, ``draw`` and ``upgrade`` are asked: the same options, once; and the answer."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -17,7 +18,7 @@ from conformance.extras import require
 from hil import lab
 from hil.lab import keys, runtime, tools
 from hil.lab.errors import LabUsageError
-from pinproof.output import print_json
+from pinproof.output import print_listed
 from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.progress import busy
 
@@ -80,14 +81,13 @@ def up(asked: Asked) -> None:
 def list_(as_json: AsJson = False) -> None:
     """List the lab's nodes, also incomplete ones of killed runs."""
     found = [node.facts() for node in lab.all_nodes()]
-    if as_json:
-        print_json(found)
-        return
-    for facts in found:
-        what = "  ".join(str(facts.get(key, "")) for key in ("spec", "kubelet", "url", "inventory"))
-        typer.echo(f"{facts['name']:<10} {facts['state']:<9}  {what}".rstrip())
-    if not found:
-        typer.echo("none: pinproof lab up 2s-2n-8c-smt2 --kubelet ./kubelet", err=True)
+    none = ": pinproof lab up 2s-2n-8c-smt2 --kubelet ./kubelet"
+    print_listed(found, map(_line, found), none, as_json=as_json)
+
+
+def _line(facts: Mapping[str, Any]) -> str:
+    what = "  ".join(str(facts.get(key, "")) for key in ("spec", "kubelet", "url", "inventory"))
+    return f"{facts['name']:<10} {facts['state']:<9}  {what}".rstrip()
 
 
 @app.command(

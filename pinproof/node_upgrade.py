@@ -7,7 +7,7 @@ the rehearsal (:mod:`conformance.upgrading`), and how a program gets to a node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -149,12 +149,7 @@ def _broken(one: Broken) -> BrokenPromise:
         step=line(one.step),
         rule=line(one.rule),
         source=line(one.witness),
-        differences=_differences(one),
+        differences=[
+            line(f"{row.what}: expected {row.expected}, seen {row.seen}") for row in one.differences
+        ],
     )
-
-
-def _differences(one: Broken) -> list[str]:
-    rows: Sequence[str] = [
-        f"{row.what}: expected {row.expected}, seen {row.seen}" for row in one.differences
-    ]
-    return list(map(line, rows))

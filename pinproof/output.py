@@ -1,12 +1,9 @@
-"""How every command writes: JSON, lines beside its result, and the folder of a report.
-
-What belongs here: the form. What never does: what is said.
-"""
+"""How every command writes: JSON, lines beside its result, and the folder of a report."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import typer
@@ -19,12 +16,24 @@ from topologies.errors import one_line
 
 
 def print_json(value: object) -> None:
-    """Print a value as indented JSON on stdout."""
     typer.echo(json.dumps(value, indent=2))
 
 
+def print_listed(
+    facts: Collection[object], lines: Iterable[str], none: str, *, as_json: bool
+) -> None:
+    """Print what there is as JSON, or a line for each; where there is nothing, how to get one goes
+    to stderr."""
+    if as_json:
+        print_json(facts)
+        return
+    for line in lines:
+        typer.echo(line)
+    if not facts:
+        typer.echo(f"none{none}", err=True)
+
+
 def difference_facts(differences: Iterable[Difference]) -> list[dict[str, str]]:
-    """Differences as plain values."""
     return [{"what": d.what, "expected": d.expected, "seen": d.seen} for d in differences]
 
 

@@ -11,6 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import MISSING
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
@@ -76,11 +77,23 @@ def argument(text: str, default: Any = MISSING, **settings: Any) -> Any:
 
 
 def typed(context: typer.Context) -> Iterator[Any]:
-    """The parameters that were given on the command line."""
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if source is not None and source.name == "COMMANDLINE":
             yield parameter
+
+
+def given_words(context: typer.Context, but: Collection[str] = ()) -> Iterator[str]:
+    """What was given on the command line, once more, arguments first; ``but`` these parameters."""
+    for parameter in sorted(typed(context), key=lambda one: one.param_type_name):
+        if parameter.name in but:
+            continue
+        value = context.params[parameter.name or ""]
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if parameter.param_type_name == "option":
+                yield parameter.opts[0]
+            if one is not True:
+                yield str(one.value if isinstance(one, Enum) else one)
 
 
 def flags(context: typer.Context, names: Collection[str]) -> list[str]:

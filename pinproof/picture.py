@@ -1,8 +1,4 @@
-"""A machine with the CPUs of each owner, for a terminal and as an SVG file.
-
-What belongs here: the title, and where a picture is written. How it is drawn is
-:mod:`topologies.drawing`'s; who holds which CPUs, the commands' that draw.
-"""
+"""A machine with the CPUs of each owner, for a terminal and as an SVG file."""
 
 from __future__ import annotations
 
@@ -41,7 +37,6 @@ class Picture:
         return cls(f"{machine.name}: {topology_text(topology, beside)}", topology, beside, owners)
 
     def show(self, console: Console) -> None:
-        """Print it, as wide as the console is."""
         console.print(
             drawing.text(
                 self.topology.details,
@@ -53,7 +48,6 @@ class Picture:
         )
 
     def svg(self) -> str:
-        """It as an SVG document."""
         return drawing.svg(self.topology.details, self.owners, title=self.title, beside=self.beside)
 
     def write(self, path: Path) -> None:

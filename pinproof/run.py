@@ -25,7 +25,6 @@ from conformance.session.keywords import may_match
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus, worst
 from pinproof.completion import machine_names, scenario_ids, subject_names
-from pinproof.fork import fork_at
 from pinproof.output import prepare_folder
 from pinproof.parameters import (
     Kubeconfig,
@@ -36,7 +35,7 @@ from pinproof.parameters import (
     with_options,
 )
 from pinproof.password import AskSudoPassword, ask
-from pinproof.subjects import with_node_options
+from pinproof.subjects import fork_at, with_node_options
 from reference import NEWEST, NotModelled
 from reference.releases import Release, newest_known, require_whole_node
 
@@ -187,7 +186,6 @@ def cases(words: Sequence[str]) -> tuple[str, int]:
 
 
 def _cases(patterns: Sequence[str]) -> list[str]:
-    """The ids of all cases on these machines."""
     found = {
         name
         for pattern in patterns

@@ -75,7 +75,6 @@ class Following(Unannounced):
             self._show_dots()
 
     def pytest_sessionfinish(self) -> None:
-        """Leave the line."""
         self.leave()
 
     def leave(self) -> None:
@@ -119,7 +118,6 @@ class Following(Unannounced):
         self._open = True
 
     def progress(self, now: float) -> str:
-        """How far the run is, in one line."""
         spent = max(now - self._began, 1e-9)
         rate = self._done / spent
         left = (self._total - self._done) / rate if rate else 0.0

@@ -14,8 +14,6 @@ from typing import ClassVar
 from conformance.subject import SubjectUsageError
 from pinproof.files import documents
 from pinproof.kubelet_configuration import (
-    memory_in,
-    only_one,
     settings_in,
     with_a_reservation,
 )
@@ -64,7 +62,6 @@ class Given:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing was given at all."""
         return self == Given()
 
 
@@ -151,9 +148,3 @@ def _cpu(option: str, text: str | None) -> str | None:
     if not amount:
         raise SubjectUsageError(f"{option} {text!r}: it is cpu=AMOUNT, as in cpu=500m")
     return amount
-
-
-def memory_of(path: Path) -> tuple[str, dict[int, str]]:
-    """:func:`pinproof.kubelet_configuration.memory_in` of the KubeletConfiguration in a file.
-    Raises as :func:`settings_of`."""
-    return memory_in(only_one(documents(path), one_line(str(path))))

@@ -1,7 +1,6 @@
 """Signatures beside a file: by an SSH key (``ssh-keygen -Y``), or by cosign.
 
-What belongs here: how these programs are called, and what their answers mean. What never does: what
-is signed. A signature lies beside the file: ``NAME.sig`` of SSH, ``NAME.sigstore.json`` of cosign.
+A signature lies beside the file: ``NAME.sig`` of SSH, ``NAME.sigstore.json`` of cosign.
 """
 
 from __future__ import annotations
@@ -27,12 +26,10 @@ class BadSignature(Exception):
 
 
 def ssh_signature(path: Path) -> Path:
-    """Where the SSH signature of a file lies."""
     return path.with_name(f"{path.name}.sig")
 
 
 def cosign_signature(path: Path) -> Path:
-    """Where the signature by cosign lies."""
     return path.with_name(f"{path.name}.sigstore.json")
 
 

@@ -1,8 +1,4 @@
-"""``pinproof simulate``: what the kubelet would do with these pods on that machine, and why.
-
-What belongs here: how an answer is printed. What never does: the answer (``simulation``), and the
-options that it is asked with (``inputs``).
-"""
+"""``pinproof simulate``: what the kubelet would do with these pods on that machine, and why."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ from pinproof.output import print_json, print_lines
 from pinproof.parameters import AsJson, MachineName, NodeArchive, option, with_options
 from pinproof.picture import Picture
 from pinproof.settings import Given
-from pinproof.simulation import Answer, KubeletRefuses, Verdict
+from pinproof.simulation import Answer, KubeletRefuses
 from pinproof.whole_node import whole_node
 from reference import NEWEST
 from reference.kubelet.reasons import Rule
@@ -148,9 +144,8 @@ def _table(found: Answer) -> Table:
     for pod in found.pods:
         of_pod = [next(verdicts) for _ in pod.containers]
         if found.refused(pod):
-            table.add_row(
-                Text(_words(found, pod)), "rejected", Text(_refusal(found, pod, of_pod[0]))
-            )
+            why = f"{of_pod[0].reason.text}\n{kubelets_words(found, pod)}"
+            table.add_row(Text(_words(found, pod)), "rejected", Text(why))
             continue
         for verdict, container in zip(of_pod, pod.containers, strict=True):
             name = one_line(f"{pod.name}/{container.name}: {asked_text(container)}")
@@ -162,11 +157,6 @@ def _words(found: Answer, pod: Pod) -> str:
     """The pod as the kubelet has it, whose class depends on the release."""
     decoded = as_decoded(pod, found.config.feature_gates, release=found.release)
     return one_line(pod_text(decoded))
-
-
-def _refusal(found: Answer, pod: Pod, verdict: Verdict) -> str:
-    """The reason, and below it the kubelet's own words."""
-    return f"{verdict.reason.text}\n{kubelets_words(found, pod)}"
 
 
 def _explain(found: Answer, console: Console) -> None:

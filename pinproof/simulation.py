@@ -105,13 +105,11 @@ class Answer:
     notes: tuple[str, ...]
 
     def verdicts(self) -> Iterator[Verdict]:
-        """One for each container of each pod."""
         for pod in self.pods:
             for container in pod.containers:
                 yield self._verdict(pod, container)
 
     def refused(self, pod: Pod) -> bool:
-        """Whether the kubelet rejects the pod."""
         return self.view.pods[pod.name].phase is Phase.REJECTED
 
     @property

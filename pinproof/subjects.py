@@ -1,4 +1,4 @@
-"""The subject of a command: its text, and opening it with its progress shown."""
+"""The subject of a command: its text, opening it, and what a fork changes on purpose."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
+from conformance import fork
 from conformance.subject import Subject, SubjectUsageError
 from conformance.subjects import open_subject
 from pinproof.password import FLAG
@@ -22,6 +23,14 @@ def opened(name: str) -> Iterator[Subject]:
         yield subject
     finally:
         subject.close()
+
+
+def fork_at(path: Path | None) -> fork.Fork:
+    """What the file of a fork says; a fork that changes nothing without one. Raises
+    :class:`conformance.known.KnownFailuresError`."""
+    from conformance.catalogue import catalogue  # other commands do not start for it
+
+    return fork.read(path, [one.id for one in catalogue()]) if path else fork.Fork()
 
 
 def with_node_options(

@@ -1,8 +1,4 @@
-"""``pinproof submission``: results that a vendor sends in: made, checked, listed.
-
-What belongs here: the commands. What never does: the form (:mod:`reports.submission`), and how a
-certificate is checked (``verify``).
-"""
+"""``pinproof submission``: results that a vendor sends in: made, checked, listed."""
 
 from __future__ import annotations
 

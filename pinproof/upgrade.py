@@ -1,13 +1,9 @@
-"""``pinproof upgrade``: an upgrade of the kubelet on one machine, back, and again, rehearsed.
-
-What belongs here: the options, what is rehearsed where little is said, and how the outcome is
-printed. What never does: the rehearsal (:mod:`conformance.upgrading`).
-"""
+"""``pinproof upgrade``: an upgrade of the kubelet on one machine, back, and again, rehearsed."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -53,6 +49,7 @@ from pinproof.parameters import (
     MachineName,
     NodeArchive,
     argument,
+    given_words,
     option,
     typed,
     with_options,
@@ -206,7 +203,7 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
             found = with_drained(found, before, after, plan, say=say)
             killed = [*rehearse_killed(before, after, plan, say=say)] if asked.killed else []
     status = worst([_status(found), *(_status(one) for _, one in killed)])
-    replay = shlex.join(["pinproof", "upgrade", *_arguments(context)])
+    replay = shlex.join(["pinproof", "upgrade", *given_words(context)])
     if asked.as_json:
         print_json(_facts(found, plan, [*notes, *found.notes], replay, killed))
     else:
@@ -239,7 +236,6 @@ def _matrix(context: typer.Context, asked: Asked) -> ExitStatus:
 
 
 def _on_node(context: typer.Context, asked: Asked) -> ExitStatus:
-    """An upgrade of a real node."""
     others = [one.opts[0] for one in typed(context) if one.name not in _OF_A_NODE]
     if others:
         raise SubjectUsageError(f"a node has its own machine and settings: not {', '.join(others)}")
@@ -249,7 +245,7 @@ def _on_node(context: typer.Context, asked: Asked) -> ExitStatus:
     with busy("upgrade") as say:
         done = upgraded(target, asked.new, say, going=asked.going)
     found, plan, status = done.found, done.plan, _status(done.found)
-    replay = shlex.join(["pinproof", "upgrade", *_arguments(context)])
+    replay = shlex.join(["pinproof", "upgrade", *given_words(context)])
     if asked.as_json:
         print_json(_facts(found, plan, found.notes, replay))
     else:
@@ -264,8 +260,7 @@ def show_stages(found: Rehearsed, plan: Plan, console: Console) -> None:
     """Who holds which CPUs at each stage, and what was broken."""
     console.print(_table(found, plan))
     for one in found.broken:
-        for each in _broken_lines(one):
-            typer.echo(clean(each))
+        _echo(_broken_lines(one))
 
 
 def _check_name(name: str, *, model: bool) -> None:
@@ -322,15 +317,6 @@ def _plan(machine: Machine, node: Inputs) -> tuple[Plan, list[str]]:
     fresh = [pod for pod in pods if pod not in known]
     later = later_pods(topology, [*known, *fresh])
     return Plan(machine, config, fresh, later, gone, state, known, files, renewed), notes
-
-
-def _arguments(context: typer.Context) -> Iterator[str]:
-    """What was given on the command line, once more, arguments first."""
-    for parameter in sorted(typed(context), key=lambda one: one.param_type_name):
-        value = context.params[parameter.name or ""]
-        for one in value if isinstance(value, list | tuple) else (value,):
-            yield from () if parameter.param_type_name == "argument" else (parameter.opts[0],)
-            yield from () if one is True else (str(one),)
 
 
 # -- for people --------------------------------------------------------------------------------
@@ -442,27 +428,28 @@ def _tell(
     """What was broken, and the verdict; and of each rehearsal in which TO was killed."""
     if found.unlike_file:
         typer.echo(clean(f"{_named(found.stages[0])} does not show what the state file says:"))
-        for line in difference_lines(found.unlike_file):
-            typer.echo(clean(line))
+        _echo(difference_lines(found.unlike_file))
     if status is ExitStatus.COULD_NOT_TELL:
         unlike = f"{found.stages[0].kubelet.name} began from something else than the state file"
         none = "no container ran on exclusive CPUs before the upgrade"
         note(clean(f"pinproof: upgrade: no verdict: {unlike if found.unlike_file else none}"))
         return
     for turn in found.turns:
-        for line in _turn_lines(turn):
-            typer.echo(clean(line))
+        _echo(_turn_lines(turn))
     for one in found.broken:
-        for line in _broken_lines(one):
-            typer.echo(clean(line))
+        _echo(_broken_lines(one))
     for point, rehearsed in killed:
-        for line in _killed_lines(point, rehearsed):
-            typer.echo(clean(line))
+        _echo(_killed_lines(point, rehearsed))
     if found.drained is not None:
         typer.echo(clean(_drained_line(found.drained)))
     if status is ExitStatus.NOT_CONFORMANT:
         typer.echo(clean(f"replay\n  {replay}"))
     typer.echo(clean(_verdict(found, plan)))
+
+
+def _echo(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(clean(line))
 
 
 def _drained_line(broken: Sequence[Leg]) -> str:
@@ -494,16 +481,13 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
     if not turn.recovered:
         yield "  It does not start without cpu_manager_state either."
         return
-    moved = f"; {_pods(turn.moved, 'hold')} other CPUs then: {few(turn.moved, 5)}"
+    holders = "1 pod holds" if len(turn.moved) == 1 else f"{len(turn.moved)} pods hold"
+    moved = f"; {holders} other CPUs then: {few(turn.moved, 5)}"
     yield f"  It starts once cpu_manager_state is removed{moved if turn.moved else ''}."
 
 
 def _on(leg: Leg) -> str:
     return "" if leg is Leg.THERE else f" on {leg}"
-
-
-def _pods(names: Collection[str], verb: str) -> str:
-    return f"{len(names)} pod {verb}s" if len(names) == 1 else f"{len(names)} pods {verb}"
 
 
 def _verdict(found: Rehearsed, plan: Plan) -> str:

@@ -244,7 +244,6 @@ def _examples(found: Sequence[Cell]) -> Mapping[str, list[str]]:
 
 
 def page(found: Sequence[Cell], machine: Machine) -> str:
-    """The tables as one HTML file."""
     environment = Environment(
         loader=PackageLoader("pinproof"), autoescape=True, undefined=StrictUndefined
     )
@@ -264,5 +263,4 @@ def page(found: Sequence[Cell], machine: Machine) -> str:
 
 
 def facts(found: Sequence[Cell]) -> list[Any]:
-    """The cells as plain values."""
     return [msgspec.to_builtins(one) for one in found]

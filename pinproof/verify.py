@@ -29,6 +29,7 @@ from topologies.steady import steady_digest
 
 #: Who reads a certificate of other scenarios than its own.
 _LATER: Final = "another one"
+_SIGNERS, _COSIGN = "--allowed-signers", "--cosign-key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ def verify(asked: Asked) -> None:
         note(f"pinproof: {certificate}: {line(str(error))}")
         raise typer.Exit(ExitStatus.NOT_CONFORMANT) from error
     found.append(_unit(statement, asked.unit))
-    found.append(_ssh(certificate, asked.allowed_signers))
-    found.append(_cosign(certificate, asked.cosign_key))
+    found.append(_signed("the signature", certificate, asked.allowed_signers, _SIGNERS))
+    found.append(_signed("the signature of cosign", certificate, asked.cosign_key, _COSIGN))
     wrong = [one for one in found if one.answer is Answer.WRONG]
     if asked.as_json:
         rows = [{"what": o.what, "answer": o.answer.value, "detail": o.detail} for o in found]
@@ -206,25 +207,17 @@ def _marks(place: str) -> Mapping[str, str]:
             return marks(shell).values
 
 
-def _ssh(certificate: Path, allowed: Path | None) -> Check:
-    what = "the signature"
-    if allowed is None:
-        return Check(what, Answer.UNCHECKED, "give --allowed-signers FILE")
+def _signed(what: str, certificate: Path, keys: Path | None, option: str) -> Check:
+    """Is the certificate signed as ``option`` asks?"""
+    if keys is None:
+        return Check(what, Answer.UNCHECKED, f"give {option} FILE")
     try:
-        return Check(what, Answer.OK, f"by {line(signer(certificate, allowed))}")
+        if option == _COSIGN:
+            verify_with_cosign(certificate, keys)
+            return Check(what, Answer.OK, f"by the key {keys}")
+        return Check(what, Answer.OK, f"by {line(signer(certificate, keys))}")
     except BadSignature as error:
         return Check(what, Answer.WRONG, line(str(error)))
-
-
-def _cosign(certificate: Path, key: Path | None) -> Check:
-    what = "the signature of cosign"
-    if key is None:
-        return Check(what, Answer.UNCHECKED, "give --cosign-key FILE")
-    try:
-        verify_with_cosign(certificate, key)
-    except BadSignature as error:
-        return Check(what, Answer.WRONG, line(str(error)))
-    return Check(what, Answer.OK, f"by the key {key}")
 
 
 def _print(statement: Statement, found: list[Check], *, signed: bool) -> None:

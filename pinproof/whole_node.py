@@ -27,10 +27,11 @@ from pinproof.inputs import (
     pods_given,
     state_file,
 )
+from pinproof.kubelet_configuration import memory_in, only_one
 from pinproof.manifests import MIRROR
 from pinproof.node_archive import RESOURCES, Collected, collected
 from pinproof.parameters import flags
-from pinproof.settings import Given, memory_of, settings_of
+from pinproof.settings import Given, settings_of
 from pinproof.simulation import answer, known_pods, require_simulated
 from reference import NotModelled
 from reference.kubelet.reasons import reason_for
@@ -124,11 +125,12 @@ def with_files(
 def with_memory(config: KubeletConfig, path: Path) -> KubeletConfig:
     """The configuration with the memory manager of this KubeletConfiguration. Raises
     :class:`SubjectUsageError` where it reserves what is not modelled."""
-    policy, reserved = memory_of(path)
+    where = one_line(str(path))
+    policy, reserved = memory_in(only_one(documents(path), where))
     if policy == "None":
         return config
     if not reserved:
-        raise SubjectUsageError(f"{one_line(str(path))}: {_NOT_ALONE}")
+        raise SubjectUsageError(f"{where}: {_NOT_ALONE}")
     return replace(config, memory_manager_policy=policy, reserved_memory=reserved)
 
 

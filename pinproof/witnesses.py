@@ -73,6 +73,5 @@ def _recording(release: str) -> Recording:
 
 
 def _machines() -> dict[str, Machine]:
-    """The machines of the catalogue by digest."""
     found = (topologies.machine(name) for name in topologies.names())
     return {machine.digest: machine for machine in found}

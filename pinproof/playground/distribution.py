@@ -1,7 +1,6 @@
 """Pyodide, which is Python for browsers: fetched by npm once, checked, and kept in the cache.
 
-What belongs here: which release, its digest, and the files of it that the page needs. A newer one
-takes two lines, which ``npm view pyodide@VERSION dist.integrity`` prints.
+A newer one takes two lines, which ``npm view pyodide@VERSION dist.integrity`` prints.
 """
 
 from __future__ import annotations

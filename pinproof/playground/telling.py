@@ -1,7 +1,4 @@
-"""What the page shows of a scene, as plain values.
-
-What belongs here: words, tables and the picture. What never does: what a step does (``scene``).
-"""
+"""What the page shows of a scene, as plain values."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ from pinproof.answer_facts import (
 from pinproof.picture import Picture
 from pinproof.playground.scene import Scene
 from pinproof.simulation import WAY_OUT, Answer
+from reference.kubelet.reasons import Rule
 from reports.text import few
 from topologies.errors import one_line
 
@@ -48,7 +46,6 @@ class Row:
 
 
 def shown(scene: Scene) -> dict[str, Any]:
-    """What the page shows of the node."""
     found = scene.answer()
     rows = list(_rows(found)) if found.view.running else list(_rows_of_down(scene))
     picture = Picture.of(scene.machine, found.topology, found.held, scene.release)
@@ -119,23 +116,16 @@ def _rows(found: Answer) -> Iterator[Row]:
     verdicts = found.verdicts()
     for pod in found.pods:
         of_pod = [next(verdicts) for _ in pod.containers]
-        rule = of_pod[0].reason.rule
-        source = (rule.title, rule.statement, rule.url)
         if found.refused(pod):
-            reason, words = of_pod[0].reason.text, kubelets_words(found, pod)
+            reason, words = of_pod[0].reason, kubelets_words(found, pod)
             asks = " + ".join(map(asked_text, pod.containers))
-            yield Row(pod.name, "", asks, "", reason, words, *source)
+            yield Row(pod.name, "", asks, "", reason.text, words, *_source(reason.rule))
             continue
         for one, container in zip(of_pod, pod.containers, strict=True):
-            rule = one.reason.rule
-            yield Row(
-                pod.name,
-                container.name,
-                asked_text(container),
-                cpus_text(one),
-                in_short(one),
-                "",
-                rule.title,
-                rule.statement,
-                rule.url,
-            )
+            cpus, source = cpus_text(one), _source(one.reason.rule)
+            asks = asked_text(container)
+            yield Row(pod.name, container.name, asks, cpus, in_short(one), "", *source)
+
+
+def _source(rule: Rule) -> tuple[str, str, str]:
+    return rule.title, rule.statement, rule.url
