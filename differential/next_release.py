@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from conformance.identifying.asking import identify
+from conformance.identifying.identify import identify
 from conformance.identifying.identity import Identity
 from conformance.kubelets import builder, forks, releases
 from conformance.kubelets.golang import Go

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import typer
 
-from conformance.identifying.asking import identify as identity_of
+from conformance.identifying.identify import identify as identity_of
 from conformance.identifying.identity import Identity
 from conformance.subject import SubjectInfo
 from conformance.subjects import open_subject

@@ -13,11 +13,11 @@ import topologies
 from conformance.catalogue import catalogue
 from differential import kill_matrix
 from differential.site import (
-    asking,
     atlas,
     behaviours,
     catching,
     commands,
+    defect_finder,
     defects,
     options,
     schemas,
@@ -90,8 +90,8 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "atlas/index.md", atlas.page(catalogue())
     known = json.loads(_DEFECTS.read_text(encoding="utf-8"))
     yield from defects.pages(known).items()
-    yield "will-this-hit-me/index.md", asking.page(known)
-    yield "will-this-hit-me/script.js", asking.SCRIPT
+    yield "will-this-hit-me/index.md", defect_finder.page(known)
+    yield "will-this-hit-me/script.js", defect_finder.SCRIPT
     yield from commands.pages().items()
     yield from schemas.pages().items()
     yield statuses.PATH, statuses.page()

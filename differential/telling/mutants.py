@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from conformance.identifying.asking import identify
+from conformance.identifying.identify import identify
 from conformance.identifying.telling import switched
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus

@@ -18,7 +18,7 @@ import topologies
 from conformance.identifying.history import History
 from conformance.identifying.telling import SEARCHED, Reason, Telling, switched
 from conformance.identifying.walking import alike, departs, tells, views
-from differential.telling.asking import asking
+from differential.telling.asked_behaviours import asking
 from differential.telling.breadth import histories
 from differential.telling.seeds import length, of_explore, of_scenarios
 from differential.telling.shrinking import shrunk

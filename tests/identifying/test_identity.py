@@ -20,9 +20,10 @@ from typer.testing import CliRunner
 
 import topologies
 from conformance import processes
-from conformance.identifying import asking, telling
-from conformance.identifying.asking import _Job
+from conformance.identifying import identify as asking
+from conformance.identifying import telling
 from conformance.identifying.history import History, from_plain, to_plain
+from conformance.identifying.identify import _Job
 from conformance.identifying.identity import Identity, chosen, stated
 from conformance.identifying.telling import KEPT, SEARCHED, kept, read, switched, written
 from conformance.identifying.walking import tells, views
@@ -41,7 +42,7 @@ from conformance.subject import (
 )
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ModelNode, right_node
-from differential.telling.asking import asking as asking_for
+from differential.telling.asked_behaviours import asking as asking_for
 from differential.telling.page import PAGE, with_list
 from differential.telling.search import few
 from differential.telling.seeds import of_explore

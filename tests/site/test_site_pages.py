@@ -17,7 +17,8 @@ from conformance.catalogue import catalogue, find
 from conformance.scenario import Scenario
 from differential.kill_exceptions import NEVER_FAILED
 from differential.named_faults.faults import known_faults
-from differential.site import asking, atlas, catching, defects, hook, recording, shelves
+from differential.site import atlas, catching, defects, hook, recording, shelves
+from differential.site import defect_finder as asking
 from differential.site.machines import machine_files
 from differential.site.scenarios import scenario_files
 from differential.site.submissions import submission_files
