@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from pinproof.simulation import Answer, Kept, Verdict
 from reference.kubelet.reasons import Rule
@@ -21,32 +21,25 @@ def facts(found: Answer) -> dict[str, object]:
         },
         "machine": found.machine.name,
         "notes": list(found.notes),
-        "pods": {pod.name: fact for pod, fact in _pod_facts(found)},
+        "pods": {pod.name: _pod_facts(found, pod, each) for pod, each in found.by_pod()},
         "shared pool": str(found.view.shared_pool),
         "holdings": {owner: str(cpus) for owner, cpus in found.held.items()},
         "state file": found.view.state_file,
     }
 
 
-def _pod_facts(found: Answer) -> Iterator[tuple[Pod, dict[str, object]]]:
-    verdicts = found.verdicts()
-    for pod in found.pods:
-        status = found.view.pods[pod.name]
-        held = found.view.assignments.get(pod.name, {})
-        yield (
-            pod,
-            {
-                "uid": pod.uid,
-                "phase": status.phase.value,
-                "qos": status.qos,
-                "reason": status.reason,
-                "message": status.message,
-                "exclusive": {name: str(cpus) for name, cpus in held.items()},
-                "containers": {
-                    one.name: _container_facts(next(verdicts)) for one in pod.containers
-                },
-            },
-        )
+def _pod_facts(found: Answer, pod: Pod, verdicts: Sequence[Verdict]) -> dict[str, object]:
+    status = found.view.pods[pod.name]
+    held = found.view.assignments.get(pod.name, {})
+    return {
+        "uid": pod.uid,
+        "phase": status.phase.value,
+        "qos": status.qos,
+        "reason": status.reason,
+        "message": status.message,
+        "exclusive": {name: str(cpus) for name, cpus in held.items()},
+        "containers": {one.container: _container_facts(one) for one in verdicts},
+    }
 
 
 def _container_facts(verdict: Verdict) -> dict[str, object]:

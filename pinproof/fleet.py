@@ -277,8 +277,8 @@ def _change(name: str, node: str, request: dict[str, Any]) -> None:
     folder = FleetFolder(name)
     folder.require_up()
     with busy(f"fleet {request['do']}") as say:
-        lines = fleet_changes.ask(folder, node, request, say)
-    for line in lines:
+        answer = fleet_control.ask(folder.name, folder.path, {"node": node, **request}, say)
+    for line in answer["lines"]:
         typer.echo(line)
 
 

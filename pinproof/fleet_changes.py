@@ -20,18 +20,11 @@ from conformance.subjects.kubelet.fleet_pods import FleetPods
 from conformance.subjects.kubelet.process import Binary
 from conformance.subjects.kubelet.sandbox import STATE_DIR
 from conformance.upgrading import Going
-from pinproof import fleet_control
 from pinproof.fleet_control import Say
 from pinproof.fleet_folder import DEFAULT, FleetFolder
 from topologies.errors import one_line
 
 # -- by a command ------------------------------------------------------------------------------
-
-
-def ask(folder: FleetFolder, node: str, request: dict[str, Any], say: Say) -> list[str]:
-    """Have the process of the fleet do it; what there is to say of it. Raises what that does."""
-    answer = fleet_control.ask(folder.name, folder.path, {"node": node, **request}, say)
-    return [str(line) for line in answer["lines"]]
 
 
 def kubelet_of(target: str, say: Say) -> dict[str, str]:

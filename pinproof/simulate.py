@@ -140,9 +140,7 @@ def _show_change(change: Change, picture: Picture) -> None:
 
 def _table(found: Answer) -> Table:
     table = Table("pod", "CPUs", "", box=None, pad_edge=False)
-    verdicts = found.verdicts()
-    for pod in found.pods:
-        of_pod = [next(verdicts) for _ in pod.containers]
+    for pod, of_pod in found.by_pod():
         if found.refused(pod):
             why = f"{of_pod[0].reason.text}\n{kubelets_words(found, pod)}"
             table.add_row(Text(_words(found, pod)), "rejected", Text(why))

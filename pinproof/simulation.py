@@ -104,10 +104,14 @@ class Answer:
     held: Mapping[str, CPUSet]
     notes: tuple[str, ...]
 
-    def verdicts(self) -> Iterator[Verdict]:
+    def by_pod(self) -> Iterator[tuple[Pod, list[Verdict]]]:
+        """Each pod with the verdicts of its containers."""
         for pod in self.pods:
-            for container in pod.containers:
-                yield self._verdict(pod, container)
+            yield pod, [self._verdict(pod, container) for container in pod.containers]
+
+    def verdicts(self) -> Iterator[Verdict]:
+        for _, of_pod in self.by_pod():
+            yield from of_pod
 
     def refused(self, pod: Pod) -> bool:
         return self.view.pods[pod.name].phase is Phase.REJECTED

@@ -113,9 +113,7 @@ def _rows_of_down(scene: Scene) -> Iterator[Row]:
 
 
 def _rows(found: Answer) -> Iterator[Row]:
-    verdicts = found.verdicts()
-    for pod in found.pods:
-        of_pod = [next(verdicts) for _ in pod.containers]
+    for pod, of_pod in found.by_pod():
         if found.refused(pod):
             reason, words = of_pod[0].reason, kubelets_words(found, pod)
             asks = " + ".join(map(asked_text, pod.containers))
