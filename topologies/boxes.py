@@ -119,7 +119,6 @@ class Scene:
     highlight: int
 
     def all_cpus(self) -> list[int]:
-        """Every CPU in the picture."""
         return [cpu for box in (self.machine, *self.beside) for cpu in box.all_cpus()]
 
     def summary(self) -> str:

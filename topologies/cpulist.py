@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 _LIST: Final = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*", re.ASCII)
 _MASK: Final = re.compile(r"[0-9a-fA-F]+(,[0-9a-fA-F]+)*", re.ASCII)
 _RUN: Final = re.compile("1+")
+
+_Key = TypeVar("_Key")
 
 #: Linux numbers CPUs up to this (``NR_CPUS`` is at most 8192: ``arch/x86/Kconfig``), and fewer NUMA
 #: nodes. A set is one int as long as its highest id, so a wild id would cost time and memory.
@@ -33,6 +35,14 @@ def bits(ids: Iterable[int]) -> int:
     for number in ids:
         mask |= 1 << number
     return mask
+
+
+def grouped(pairs: Iterable[tuple[_Key, int]]) -> dict[_Key, int]:
+    """By key, the set of the ids that come with it."""
+    sets: dict[_Key, int] = {}
+    for key, number in pairs:
+        sets[key] = sets.get(key, 0) | 1 << number
+    return sets
 
 
 def ids(mask: int) -> Iterator[int]:

@@ -15,10 +15,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from topologies.cpulist import MAX_ID, bits, format_list, format_mask, ids, parse_list, parse_mask
+from topologies.cpulist import (
+    MAX_ID,
+    bits,
+    format_list,
+    format_mask,
+    ids,
+    parse_list,
+    parse_mask,
+    parsed,
+)
 from topologies.errors import BrokenMachine, MachineError
 from topologies.paths import CPU, NODE
 from topologies.tree import Link, Tree
@@ -76,10 +85,13 @@ def online_cpus(tree: Tree) -> int:
 
 def cpu_directories(tree: Mapping[str, str]) -> int:
     """The CPUs that the tree has a folder of, online or not, as a set, up to where Linux stops."""
-    start = len(f"{CPU}/cpu")
-    found = {path[start:].partition("/")[0] for path in tree if path.startswith(f"{CPU}/cpu")}
-    numbers = (int(name) for name in found if name.isascii() and name.isdigit() and len(name) < 8)
-    return bits(number for number in numbers if number <= MAX_ID)
+    return bits(number for number in numbered(tree, f"{CPU}/cpu") if number <= MAX_ID)
+
+
+def numbered(tree: Mapping[str, str], folder: str) -> Iterator[int]:
+    """The numbers with which folders called ``folder`` and a number go on."""
+    found = {path[len(folder) :].partition("/")[0] for path in tree if path.startswith(folder)}
+    return (int(name) for name in found if name.isascii() and name.isdigit() and len(name) < 8)
 
 
 class _Shrink:
@@ -112,15 +124,12 @@ class _Shrink:
 
     def _shrunk(self, text: str, as_mask: bool) -> str:
         """Unreadable text stays as it is: a captured tree may be odd, and stays as odd."""
-        body = text.strip(" \t\n\0")
-        try:
-            before = parse_mask(text) if as_mask else parse_list(text)
-        except ValueError:
-            return text
-        if not before & self._gone:
+        before = parsed(parse_mask if as_mask else parse_list, text)
+        if before is None or not before & self._gone:
             return text
         after = before & ~self._gone
         if as_mask:
+            body = text.strip(" \t\n\0")
             return format_mask(after, 4 * len(body.replace(",", ""))) + "\n"
         return format_list(after) + "\n"
 
@@ -128,10 +137,7 @@ class _Shrink:
 def _switch_off(entries: dict[str, str], gone: int) -> None:
     online = parse_list(entries[f"{CPU}/online"]) & ~gone
     entries[f"{CPU}/online"] = format_list(online) + "\n"
-    try:
-        offline = parse_list(entries[f"{CPU}/offline"])
-    except (KeyError, ValueError):
-        offline = 0
+    offline = parsed(parse_list, entries.get(f"{CPU}/offline")) or 0
     entries[f"{CPU}/offline"] = format_list(offline | gone) + "\n"
     for cpu in ids(gone):
         entries[f"{CPU}/cpu{cpu}/online"] = "0\n"
@@ -153,12 +159,8 @@ def _whole_cores(tree: Tree, gone: int) -> list[int]:
     """The cores that lose their last online CPU, as sets."""
     cores = set()
     for cpu in ids(gone):
-        base = f"{CPU}/cpu{cpu}/topology"
-        text = tree.get(f"{base}/thread_siblings")
-        try:
-            core = parse_mask(text) if text is not None else 1 << cpu
-        except ValueError:
-            core = 1 << cpu
+        core = parsed(parse_mask, tree.get(f"{CPU}/cpu{cpu}/topology/thread_siblings"))
+        core = 1 << cpu if core is None else core
         if not core & ~gone:
             cores.add(core)
     return sorted(cores)

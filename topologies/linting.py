@@ -14,8 +14,8 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from topologies.cpulist import bits, format_list, ids
-from topologies.hotplug import cpu_directories
+from topologies.cpulist import bits, format_list, grouped, ids
+from topologies.hotplug import cpu_directories, numbered
 from topologies.paths import CPU, CPUINFO, NODE
 from topologies.sets import PROCESSOR, Texts, beyond_linux, unreadable
 from topologies.tree import Link, Tree
@@ -66,8 +66,6 @@ def lint(tree: Tree) -> list[Finding]:
 
 
 class _Facts(Texts):
-    """The tree's texts as values."""
-
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
         self.tree = tree
@@ -131,9 +129,7 @@ def _within(
 
 
 def _mutual(name: str, sets: dict[int, int], online: int) -> Iterator[Finding]:
-    having: dict[int, int] = {}
-    for cpu, members in sets.items():
-        having[members] = having.get(members, 0) | 1 << cpu
+    having = grouped((members, cpu) for cpu, members in sets.items())
     known = bits(sets)
     for cpu, members in sets.items():
         path = f"{CPU}/cpu{cpu}/topology/{name}"
@@ -147,13 +143,12 @@ def _mutual(name: str, sets: dict[int, int], online: int) -> Iterator[Finding]:
 
 
 def _same(facts: _Facts, name: str, sets: dict[int, int], what: str) -> Iterator[Finding]:
-    texts: dict[int, str] = {}
-    having: dict[str, int] = {}
-    for cpu in ids(reduce(or_, sets.values(), 0)):
-        text = facts.text(f"{CPU}/cpu{cpu}/topology/{what}")
-        if text is not None:
-            texts[cpu] = text
-            having[text] = having.get(text, 0) | 1 << cpu
+    texts = {
+        cpu: text
+        for cpu in ids(reduce(or_, sets.values(), 0))
+        if (text := facts.text(f"{CPU}/cpu{cpu}/topology/{what}")) is not None
+    }
+    having = grouped((text, cpu) for cpu, text in texts.items())
     known = bits(texts)
     for members in sorted(set(sets.values())):
         with_text = members & known
@@ -186,14 +181,13 @@ def _cache_rules(facts: _Facts) -> Iterator[Finding]:
 
 def _node_rules(facts: _Facts) -> Iterator[Finding]:
     """Every online CPU is in one NUMA node; links, list and map of a node agree."""
-    links: dict[int, int] = {}
-    for path in facts.tree:
-        if found := _CPU_LINK.fullmatch(path):
-            target = facts.tree[path]
-            if isinstance(target, Link) and not target.endswith(f"/cpu/cpu{found[2]}"):
-                yield Finding(path, f"leads to {target}, not to its CPU")
-            links[int(found[1])] = links.get(int(found[1]), 0) | 1 << int(found[2])
-    nodes = _node_ids(facts.tree)
+    found = [one for one in map(_CPU_LINK.fullmatch, facts.tree) if one]
+    for one in found:
+        target = facts.tree[one[0]]
+        if isinstance(target, Link) and not target.endswith(f"/cpu/cpu{one[2]}"):
+            yield Finding(one[0], f"leads to {target}, not to its CPU")
+    links = grouped((int(one[1]), int(one[2])) for one in found)
+    nodes = set(numbered(facts.tree, f"{NODE}/node"))
     seen = 0
     for node in sorted(nodes):
         base = f"{NODE}/node{node}"
@@ -253,12 +247,6 @@ def _distances(facts: _Facts, nodes: set[int]) -> Iterator[Finding]:
             yield Finding(path, f"has {len(row)} distances, there are {len(order)} nodes")
         elif min(int(one[:9]) for one in row) < int(row[order.index(node)][:9]):
             yield Finding(path, "another node is nearer than the node itself")
-
-
-def _node_ids(tree: Tree) -> set[int]:
-    start = len(f"{NODE}/node")
-    found = {path[start:].partition("/")[0] for path in tree if path.startswith(f"{NODE}/node")}
-    return {int(name) for name in found if name.isascii() and name.isdigit() and len(name) < 8}
 
 
 def _cpuinfo_rules(facts: _Facts) -> Iterator[Finding]:

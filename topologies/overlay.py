@@ -15,7 +15,7 @@ import re
 from collections import defaultdict
 from typing import Final
 
-from topologies.cpulist import bits, format_list, ids, parse_list
+from topologies.cpulist import bits, format_list, ids, parse_list, parsed
 from topologies.hotplug import online_cpus
 from topologies.paths import CPU, NODE
 from topologies.tree import Link, Tree
@@ -110,7 +110,7 @@ def _numa_nodes(tree: Tree) -> dict[int, str]:
         cpu: one[1]
         for path, text in tree.items()
         if (one := _CPU_LIST.fullmatch(path)) and not isinstance(text, Link)
-        for cpu in _ids(text)
+        for cpu in ids(_cpus(text))
     }
     return {**listed, **linked}
 
@@ -119,15 +119,12 @@ def _has_smt(tree: Tree) -> bool:
     """Whether an online CPU has another on its core."""
     online = online_cpus(tree)
     return any(
-        (bits(_ids(text)) & online).bit_count() > 1
+        (_cpus(text) & online).bit_count() > 1
         for path, text in tree.items()
         if (one := _SIBLINGS.fullmatch(path)) and online >> int(one[1]) & 1
     )
 
 
-def _ids(text: str) -> list[int]:
-    """The CPUs of a list; none of a text that Linux does not write."""
-    try:
-        return list(ids(parse_list(text)))
-    except ValueError:
-        return []
+def _cpus(text: str) -> int:
+    """A list as a set; none of a text that Linux does not write."""
+    return parsed(parse_list, text) or 0

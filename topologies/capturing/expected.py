@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from topologies.cpulist import format_list, ids, parse_list
+from topologies.cpulist import format_list, ids, parse_list, parsed
 from topologies.described import describe
 from topologies.paths import CPU, NODE
 from topologies.tree import Link, Tree
@@ -66,7 +66,4 @@ def _node(tree: Tree, cpu: int) -> str:
 
 
 def _set(tree: Tree, path: str) -> int:
-    try:
-        return parse_list(tree.get(path, ""))
-    except ValueError:
-        return 0
+    return parsed(parse_list, tree.get(path)) or 0

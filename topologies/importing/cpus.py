@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from topologies.cpulist import bits, format_list, ids
+from topologies.cpulist import bits, format_list, grouped, ids
 from topologies.importing.draft import Draft
 from topologies.importing.notes import NoteKind
 from topologies.paths import CPU, CPUINFO
@@ -29,11 +29,8 @@ def complete_cpu_lists(draft: Draft) -> None:
     online = draft.cpus(path)
     if not online:
         online, why = _online(draft)
-        if online and path in draft.entries:
-            draft.entries[path] = draft.list_text(online)
-            draft.note(NoteKind.REPAIRED, path, f"it was not a list of CPUs; {why}")
-        elif online:
-            draft.complete(path, draft.list_text(online), why)
+        if online:
+            _put_list(draft, path, online, why)
     draft.online = online
     known = draft.folders | online
     present = _list(draft, "present", known, "the CPUs that the tree knows")
@@ -53,12 +50,16 @@ def _list(draft: Draft, name: str, members: int, why: str) -> int:
     listed = draft.cpus(path)
     if listed is not None:
         return listed
+    _put_list(draft, path, members, why)
+    return members
+
+
+def _put_list(draft: Draft, path: str, members: int, why: str) -> None:
     if path in draft.entries:
         draft.entries[path] = draft.list_text(members)
         draft.note(NoteKind.REPAIRED, path, f"it was not a list of CPUs; {why}")
     else:
         draft.complete(path, draft.list_text(members), why)
-    return members
 
 
 def _online(draft: Draft) -> tuple[int, str]:
@@ -180,9 +181,7 @@ def _groups(draft: Draft, names: Iterable[str]) -> dict[int, int]:
         key = tuple(draft.number(f"{CPU}/cpu{cpu}/topology/{name}") for name in names)
         if key[0] is not None and key[-1] is not None:
             keys[cpu] = key
-    groups: dict[tuple[int | None, ...], int] = {}
-    for cpu, key in keys.items():
-        groups[key] = groups.get(key, 0) | 1 << cpu
+    groups = grouped((key, cpu) for cpu, key in keys.items())
     return {cpu: groups[key] for cpu, key in keys.items()}
 
 

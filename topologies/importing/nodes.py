@@ -11,7 +11,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from topologies.cpulist import bits, format_list, ids
+from topologies.cpulist import bits, format_list, grouped, ids
 from topologies.importing.draft import Draft
 from topologies.importing.notes import NoteKind
 from topologies.paths import CPU, NODE
@@ -64,11 +64,8 @@ def _linked(draft: Draft) -> dict[int, int]:
 
 
 def _by_node(draft: Draft, paths: re.Pattern[str]) -> dict[int, int]:
-    members: dict[int, int] = {}
-    for found in filter(None, map(paths.fullmatch, draft.entries)):
-        node = int(found["node"])
-        members[node] = members.get(node, 0) | 1 << int(found["cpu"])
-    return members
+    found = filter(None, map(paths.fullmatch, draft.entries))
+    return grouped((int(one["node"]), int(one["cpu"])) for one in found)
 
 
 def _mend_links(draft: Draft) -> None:

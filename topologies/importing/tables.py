@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
-from topologies.cpulist import bits, format_list
+from topologies.cpulist import bits, format_list, grouped
 from topologies.paths import CPU, NODE
 from topologies.spec import MAX_CPUS, MAX_NODES
 from topologies.tree import Link, Tree
@@ -18,8 +18,6 @@ from topologies.tree import Link, Tree
 _MOST: Final = 1 << 31
 #: In kB; of a cache whose size is unknown. Nothing that a kubelet decides depends on it.
 _SIZE: Final = 16384
-
-Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +50,8 @@ def tree_of(
     every, on = bits(row.cpu for row in rows), bits(row.cpu for row in online)
     entries: dict[str, str] = {f"{CPU}/{name}": _list(every) for name in ("possible", "present")}
     entries |= {f"{CPU}/online": _list(on), f"{CPU}/offline": _list(every & ~on)}
-    cores = _sets(((row.socket, row.core), row.cpu) for row in online)
-    caches = _sets((row.cache, row.cpu) for row in online if row.cache is not None)
+    cores = grouped(((row.socket, row.core), row.cpu) for row in online)
+    caches = grouped((row.cache, row.cpu) for row in online if row.cache is not None)
     for row in online:
         base = f"{CPU}/cpu{row.cpu}"
         entries[f"{base}/topology/physical_package_id"] = f"{row.socket}\n"
@@ -70,7 +68,7 @@ def tree_of(
 
 
 def _nodes(online: Iterable[Row], memory: Mapping[int, int]) -> dict[str, str]:
-    sets = _sets((row.node, row.cpu) for row in online if row.node is not None)
+    sets = grouped((row.node, row.cpu) for row in online if row.node is not None)
     for node in memory:
         sets.setdefault(node, 0)
     files: dict[str, str] = {}
@@ -79,13 +77,6 @@ def _nodes(online: Iterable[Row], memory: Mapping[int, int]) -> dict[str, str]:
         if node in memory:
             files[f"{NODE}/node{node}/meminfo"] = f"Node {node} MemTotal: {memory[node]} kB\n"
     return files
-
-
-def _sets(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
-    members: dict[Key, int] = {}
-    for key, cpu in pairs:
-        members[key] = members.get(key, 0) | 1 << cpu
-    return members
 
 
 def _list(cpus: int) -> str:

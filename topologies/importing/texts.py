@@ -6,6 +6,7 @@ from topologies.identity import is_identity, without_identity
 from topologies.importing.draft import Draft
 from topologies.importing.notes import NoteKind
 from topologies.paths import CPUINFO
+from topologies.reading import shortened
 from topologies.tree import Link
 
 
@@ -25,8 +26,7 @@ def clean_texts(draft: Draft) -> None:
         draft.entries[path] = text
     for paths, what in ((nuls, "NUL bytes"), (returns, "carriage returns of CRLF")):
         if paths:
-            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-            draft.note(NoteKind.REPAIRED, f"{paths[0]}{more}", f"{what} taken out")
+            draft.note(NoteKind.REPAIRED, shortened(paths), f"{what} taken out")
     _take_identities(draft)
 
 
@@ -35,8 +35,7 @@ def _take_identities(draft: Draft) -> None:
     for path in serials:
         del draft.entries[path]
     if serials:
-        more = f" and {len(serials) - 1} more" if len(serials) > 1 else ""
-        draft.note(NoteKind.LEFT_OUT, f"{serials[0]}{more}", "the serial number of a CPU")
+        draft.note(NoteKind.LEFT_OUT, shortened(serials), "the serial number of a CPU")
     info = draft.entries.get(CPUINFO, "")
     text, changed = ("", ()) if isinstance(info, Link) else without_identity(info)
     if changed:
