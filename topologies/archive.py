@@ -175,6 +175,14 @@ class _Reader:
         }
 
     def tree(self) -> Tree:
+        try:
+            self._members_to_the_end()
+            check_nesting(self._entries)
+        except ValueError as error:
+            raise BrokenArchive(f"refused: {error}") from error
+        return Tree(self._entries)
+
+    def _members_to_the_end(self) -> None:
         while (header := self._stream.take(_BLOCK)) != _END:
             if len(header) < _BLOCK:
                 raise BrokenArchive("cut off: it ends in the middle")
@@ -184,11 +192,6 @@ class _Reader:
             if not (self._long_name or self._long_link or self._pax):
                 self._plain_members()
         self._stream.drain()
-        try:
-            check_nesting(self._entries)
-        except ValueError as error:
-            raise BrokenArchive(f"refused: {error}") from error
-        return Tree(self._entries)
 
     def _member(self, header: bytes) -> None:
         self._members += 1
@@ -202,7 +205,7 @@ class _Reader:
         try:
             found = relevant(clean(name))
         except ValueError as error:
-            raise BrokenArchive(f"refused: {error}: {name}") from error
+            raise ValueError(f"{error}: {name}") from error
         if found is None:
             self._skip(size)
         else:
@@ -239,10 +242,7 @@ class _Reader:
         return size
 
     def _data(self, size: int, path: str = "") -> bytes:
-        try:
-            check_size(path, size)
-        except ValueError as error:
-            raise BrokenArchive(f"refused: {error}") from error
+        check_size(path, size)
         padded = size + -size % _BLOCK
         data = self._stream.take(padded)
         if len(data) < padded:
@@ -277,10 +277,7 @@ class _Reader:
     def _link(self, path: str, header: bytes, size: int) -> None:
         self._skip(size)
         target = self._target(header)
-        try:
-            check_link(path, target)
-        except ValueError as error:
-            raise BrokenArchive(f"refused: {error}: {path} -> {target}") from error
+        check_link(path, target)
         self._keep(path, Link(target))
 
     def _hard_link(self, path: str, header: bytes, size: int) -> None:

@@ -64,22 +64,21 @@ def check_size(path: str, size: int) -> None:
 
 
 def check_link(path: str, target: str) -> None:
-    """Raise ``ValueError`` where the link at ``path`` may lead out of the tree."""
+    """Raise ``ValueError``, its text naming both, where the link at ``path`` may lead out of the
+    tree."""
     if climb_of(target) > path.count("/"):
-        raise ValueError("a link out of the tree")
+        raise ValueError(f"a link out of the tree: {path} -> {target}")
 
 
 def climb_of(target: str) -> int:
-    """How many folders a link's target climbs; raises ``ValueError`` where no tree may hold it."""
-    if target.startswith("/") or "\0" in target or len(target) > MAX_PATH:
-        raise ValueError("a link out of the tree")
+    """How many folders a link's target climbs: more than any path has where no tree may hold it."""
+    if target.startswith("/") or "\0" in target or not 0 < len(target) <= MAX_PATH:
+        return MAX_PATH
     parts = [part for part in target.split("/") if part not in ("", ".")]
     climb = 0
     while climb < len(parts) and parts[climb] == "..":
         climb += 1
-    if not target or ".." in parts[climb:]:
-        raise ValueError("a link out of the tree")
-    return climb
+    return MAX_PATH if ".." in parts[climb:] else climb
 
 
 def check_nesting(entries: Mapping[str, str]) -> None:

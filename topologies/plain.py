@@ -34,7 +34,7 @@ _STATED: Final = 57
 _SUM: Final = 48
 _SPLIT: Final = 345 - _NAME - _STATED
 _header: Final = Struct(f"{_NAME}s{_STATED}s{_BLOCK - _NAME - _STATED}s").unpack_from
-#: What no buffer holds, no header adds up to, and no path is deep enough for.
+#: What no buffer holds, and no header adds up to.
 _BEYOND: Final = 1 << 40
 _T = TypeVar("_T")
 
@@ -109,14 +109,10 @@ def _fields(stated: bytes) -> tuple[int, int, int, int]:
 
 
 def _rest(rest: bytes) -> tuple[int, Link, int]:
-    """The rest of a header: its sum, and the link that it makes, with how far that climbs: beyond
-    any folder where no tree may hold it. The sum is less than 0 where a name is in two parts."""
+    """The rest of a header: its sum, and the link that it makes, with how far that climbs. The sum
+    is less than 0 where a name is in two parts."""
     target = Link(decoded(until_nul(rest[:_NAME])))
-    try:
-        climb = climb_of(target)
-    except ValueError:
-        climb = _BEYOND
-    return -1 if rest[_SPLIT] else sum(rest), target, climb
+    return -1 if rest[_SPLIT] else sum(rest), target, climb_of(target)
 
 
 def _octal(field: bytes) -> int:

@@ -137,7 +137,7 @@ class _Folder:
         try:
             check_link(path, target)
         except ValueError as error:
-            raise ValueError(f"refused: {error}: {path} -> {target}") from error
+            raise ValueError(f"refused: {error}") from error
         self._keep(path, Link(target))
 
     def _file(self, path: str) -> None:

@@ -40,7 +40,7 @@ def check_tree(tree: Tree) -> None:
             try:
                 check_link(path, text)
             except ValueError as error:
-                raise ValueError(f"the tree holds {error}: {path} -> {text}") from error
+                raise ValueError(f"the tree holds {error}") from error
     check_nesting(tree)
 
 
