@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from hil.shell import NodeUsageError
+from topologies.capturing.address import Address
 from topologies.capturing.errors import BadTarget
-from topologies.capturing.ssh import Address
 
 _MOST_JUMPS: Final = 8
 
@@ -27,11 +27,6 @@ class Hop:
     address: Address
     identity: tuple[Path, ...]
     known_hosts: Path
-
-    @property
-    def known_as(self) -> str:
-        """How known_hosts names it."""
-        return self.address.known_as
 
     def __str__(self) -> str:
         return str(self.address)

@@ -20,7 +20,7 @@ from reference import discover
 from tests.support import lacking
 from tests.support.hostile_ssh import Moment, silent_server
 from topologies.capturing import BadTarget, Capture, CaptureError, HostKeyError, capture_ssh
-from topologies.capturing.ssh import Address
+from topologies.capturing.address import Address
 
 CPU = "sys/devices/system/cpu"
 #: All that the script starts, and a shell.

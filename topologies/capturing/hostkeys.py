@@ -10,22 +10,16 @@ import base64
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from topologies.capturing.address import Address
 from topologies.capturing.errors import HostKeyError
 
 if TYPE_CHECKING:
     import paramiko
 
 
-class Named(Protocol):
-    """A host: ``str()`` is its address for a person, ``known_as`` its name in known_hosts."""
-
-    @property
-    def known_as(self) -> str: ...
-
-
-def policy(address: Named, known_hosts: Path, accept_new: bool) -> paramiko.MissingHostKeyPolicy:
+def policy(address: Address, known_hosts: Path, accept_new: bool) -> paramiko.MissingHostKeyPolicy:
     """What happens with a key of which known_hosts has no entry of that type."""
     import paramiko
 
@@ -48,7 +42,7 @@ def policy(address: Named, known_hosts: Path, accept_new: bool) -> paramiko.Miss
     return Policy()
 
 
-def changed(address: Named, known_hosts: Path, key: paramiko.PKey) -> HostKeyError:
+def changed(address: Address, known_hosts: Path, key: paramiko.PKey) -> HostKeyError:
     return HostKeyError(
         str(address),
         f"its host key {_fingerprint(key)} is another than the one in {known_hosts}: "
@@ -61,7 +55,7 @@ def _fingerprint(key: paramiko.PKey) -> str:
     return f"{key.get_name()} SHA256:{digest}"
 
 
-def _remember(address: Named, known_hosts: Path, key: paramiko.PKey) -> None:
+def _remember(address: Address, known_hosts: Path, key: paramiko.PKey) -> None:
     """One line more: paramiko's own way of saving drops every line that it does not know."""
     known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(known_hosts, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -11,25 +11,15 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from topologies.capturing import hostkeys
+from topologies.capturing.address import Address
 from topologies.capturing.errors import CaptureError
 from topologies.capturing.ssh_failures import failed_login
 
 if TYPE_CHECKING:
     import paramiko
-
-
-class Host(hostkeys.Named, Protocol):
-    """Where to log in: ``user`` is ``None`` for that of the process."""
-
-    @property
-    def host(self) -> str: ...
-    @property
-    def user(self) -> str | None: ...
-    @property
-    def port(self) -> int: ...
 
 
 class Deadline:
@@ -55,7 +45,7 @@ class Deadline:
 
 def log_in(
     client: paramiko.SSHClient,
-    address: Host,
+    address: Address,
     *,
     known_hosts: Path,
     accept_new: bool,
@@ -103,7 +93,7 @@ def log_in(
         raise CaptureError(str(address), reason) from error
 
 
-def _private_key(address: Host, path: Path) -> paramiko.PKey:
+def _private_key(address: Address, path: Path) -> paramiko.PKey:
     """The key of a file; raises :class:`CaptureError`, which names the file."""
     import paramiko
     from cryptography.exceptions import UnsupportedAlgorithm
