@@ -12,8 +12,7 @@ from typing import Final
 from hil.lab import housekeeping
 from hil.lab.names import ADDRESS, GATEWAY
 from hil.lab.payload import MARKER
-from topologies.capturing import acpi
-from topologies.capturing.guest import cpio
+from topologies.capturing.guest import archive
 
 #: The kernel boots on one CPU, and the rest come here. While it boots it rewrites its own code, and
 #: an emulator's CPUs that run into such a place at that moment may stay there for ever
@@ -63,12 +62,5 @@ def initramfs(
     init = _INIT.replace("@MODULES@", " ".join(modules))
     init = init.replace("@OFFLINE@", " ".join(map(str, offline)))
     folders = ("bin", "dev", "modules", "proc", "root", "sys")
-    return cpio(
-        {
-            **({acpi.PATH: (0o100644, table)} if table else {}),
-            **dict.fromkeys(folders, (0o040755, b"")),
-            "bin/busybox": (0o100755, busybox),
-            "init": (0o100755, init.encode()),
-            **{f"modules/{name}": (0o100644, data) for name, data in modules.items()},
-        }
-    )
+    files = {f"modules/{name}": data for name, data in modules.items()}
+    return archive(busybox, init, folders, files, table)

@@ -18,7 +18,7 @@ from typing import Final
 from hil.lab import housekeeping, initramfs
 from hil.lab.errors import LabUsageError
 from hil.lab.tools import QEMU
-from topologies.capturing import BadTarget, acpi
+from topologies.capturing import BadTarget
 from topologies.capturing.boards import X86
 from topologies.capturing.layout import Layout, layout
 from topologies.errors import one_line
@@ -34,7 +34,6 @@ MEMORY: Final = 2048
 _MEMORY_PER_CPU: Final = 24
 _SMALL: Final = 16
 
-_MACHINE: Final = f"q35,hpet=off,x-oem-id={acpi.OEM_ID},x-oem-table-id={acpi.OEM_TABLE_ID}"
 # What an emulator pays dearly for. norandmaps: it translates code anew at each address that it runs
 # at, so that a program which lies elsewhere in every process costs several times as much. highres:
 # each timer is programmed and goes off by leaving translated code, and Go's runtime asks for
@@ -118,7 +117,7 @@ def arguments(
     that ran with the same arguments; ``words`` are more for the kernel."""
     return [
         QEMU, "-nodefaults", "-no-user-config", "-display", "none",
-        "-machine", _MACHINE, "-accel", accelerator,
+        "-machine", X86.machine, "-accel", accelerator,
         *which.shape,
         "-qmp", f"unix:{MONITOR},server=on,wait=off",
         "-chardev", f"file,id=console,path={CONSOLE},append=on", "-serial", "chardev:console",

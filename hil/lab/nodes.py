@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -27,6 +25,7 @@ from hil.lab import places, process, runtime
 from hil.lab.errors import LabUsageError
 from hil.lab.guest import Door
 from hil.lab.names import NODE_NAME
+from topologies.capturing.saving import write_whole
 from topologies.errors import one_line
 
 _NOTE: Final = "node.json"
@@ -96,7 +95,7 @@ class Node:
 
     def written(self, record: Record) -> Node:
         """With this record, which is on disk then."""
-        _write(self.folder / _NOTE, msgspec.json.encode(record))
+        write_whole(self.folder / _NOTE, msgspec.json.encode(record))
         return Node(self.folder, record)
 
     def facts(self) -> dict[str, Any]:
@@ -163,7 +162,7 @@ def write_inventory(path: Path, nodes: Iterable[Node]) -> None:
     there are none, no inventory."""
     tables = [inventory(node) for node in nodes]
     if tables:
-        _write(path, "\n".join(tables).encode())
+        write_whole(path, "\n".join(tables).encode())
     else:
         path.unlink(missing_ok=True)
 
@@ -192,18 +191,6 @@ def _read(folder: Path) -> Node:
     except (OSError, msgspec.DecodeError):
         record = None
     return Node(folder, record)
-
-
-def _write(place: Path, data: bytes) -> None:
-    """Under another name first: what is at ``place`` is whole at any moment."""
-    descriptor, draft = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        Path(draft).replace(place)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
 
 
 def _natural(name: str) -> tuple[object, ...]:

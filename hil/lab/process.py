@@ -22,6 +22,7 @@ from typing import Final
 from hil.lab import places
 from hil.lab.errors import LabError
 from hil.lab.tools import found
+from topologies.capturing.running import last_lines
 
 ALIVE: Final = "alive"
 PID: Final = "pid"
@@ -102,11 +103,5 @@ def gone(folder: Path, *, deadline: float, stop: Callable[[], None] = lambda: No
 
 def complaint(folder: Path) -> str:
     """The last line that it wrote, warnings left out; ``""`` without one."""
-    try:
-        with (folder / LOG).open("rb") as stream:
-            stream.seek(max(0, os.fstat(stream.fileno()).st_size - 8192))
-            text = stream.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and "warning:" not in line]
+    lines = [line for line in last_lines(folder / LOG) if "warning:" not in line]
     return lines[-1][:300] if lines else ""

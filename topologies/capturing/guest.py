@@ -64,15 +64,21 @@ def initramfs(
     init = init.replace("@PLUG@", " ".join(map(str, plug)))
     init = init.replace("@UNPLUG@", " ".join(map(str, unplug)))
     init = init.replace("@OFFLINE@", " ".join(map(str, offline)))
-    folders = dict.fromkeys(("bin", "dev", "proc", "sys"), (0o040755, b""))
-    tables = {acpi.PATH: (0o100644, table)} if table else {}
+    files = {"capture.sh": script().encode()}
+    return archive(busybox, init, ("bin", "dev", "proc", "sys"), files, table)
+
+
+def archive(
+    busybox: bytes, init: str, folders: Iterable[str], files: Mapping[str, bytes], table: bytes
+) -> bytes:
+    """A cpio archive to boot from. Busybox runs ``init``; an empty ``table`` replaces nothing."""
     return cpio(
         {
-            **tables,
-            **folders,
+            **({acpi.PATH: (0o100644, table)} if table else {}),
+            **dict.fromkeys(folders, (0o040755, b"")),
             "bin/busybox": (0o100755, busybox),
             "init": (0o100755, init.encode()),
-            "capture.sh": (0o100644, script().encode()),
+            **{name: (0o100644, data) for name, data in files.items()},
         }
     )
 

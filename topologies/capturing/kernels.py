@@ -59,7 +59,7 @@ def _download(say: Callable[[str], None], board: Board) -> Parts:
     cache = _cache(board)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        apt = _Apt() if board is X86 else _foreign(board, cache, say)
+        apt = () if board is X86 else _foreign(board, cache, say)
         package = _newest(apt, board)
         say(f"fetching {package}")
         with tempfile.TemporaryDirectory(prefix=".draft-", dir=cache) as draft:
@@ -68,14 +68,8 @@ def _download(say: Callable[[str], None], board: Board) -> Parts:
         raise CaptureError(_WHERE, f"the kernel cannot be kept: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Apt:
-    """The host's apt, or with options one that knows another architecture and nothing else."""
-
-    options: tuple[str, ...] = ()
-
-    def command(self, program: str, *words: str) -> list[str]:
-        return [program, *self.options, *words]
+#: Options of apt: none for the host's, or those of one that knows another architecture alone.
+_Apt = tuple[str, ...]
 
 
 def _foreign(board: Board, cache: Path, say: Callable[[str], None]) -> _Apt:
@@ -91,16 +85,16 @@ def _foreign(board: Board, cache: Path, say: Callable[[str], None]) -> _Apt:
         "Dir::State::status": state / "status",
         "Dir::Cache": state,
     }
-    apt = _Apt(tuple(word for key, value in settings.items() for word in ("-o", f"{key}={value}")))
+    apt = tuple(word for key, value in settings.items() for word in ("-o", f"{key}={value}"))
     say(f"asking for the packages of {board.debian}")
     # Some other source of the host may have none for it; what matters is what is known afterwards.
-    _run(apt.command("apt-get", "-q", "update"), cache, fail=False)
+    _run(["apt-get", *apt, "-q", "update"], cache, fail=False)
     return apt
 
 
 def _newest(apt: _Apt, board: Board) -> str:
     for meta in board.kernels:
-        depends = _run(apt.command("apt-cache", "depends", meta), Path("/"), fail=False)
+        depends = _run(["apt-cache", *apt, "depends", meta], Path("/"), fail=False)
         if found := _IMAGE.search(depends):
             return found[1]
     meta = board.kernels[0]
@@ -108,7 +102,7 @@ def _newest(apt: _Apt, board: Board) -> str:
 
 
 def _unpack(apt: _Apt, draft: Path, package: str, place: Path) -> Parts:
-    _run(apt.command("apt-get", "-q", "download", package, "busybox-static"), draft)
+    _run(["apt-get", *apt, "-q", "download", package, "busybox-static"], draft)
     for archive in sorted(draft.glob("*.deb")):
         _run(["dpkg-deb", "-x", str(archive), "tree"], draft)
     ready = draft / "ready"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Final
 
@@ -56,12 +56,7 @@ class Place:
     thread: int
 
     def properties(self) -> dict[str, int]:
-        return {
-            "socket-id": self.socket,
-            "die-id": self.die,
-            "core-id": self.core,
-            "thread-id": self.thread,
-        }
+        return {f"{name}-id": number for name, number in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

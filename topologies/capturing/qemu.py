@@ -30,7 +30,7 @@ from topologies.capturing.errors import BadTarget, CaptureError
 from topologies.capturing.expected import differences
 from topologies.capturing.kernels import Parts, parts
 from topologies.capturing.layout import MODEL, Layout, Place, layout
-from topologies.capturing.running import TookTooLong, chunks, started
+from topologies.capturing.running import TookTooLong, chunks, last_lines, started
 from topologies.capturing.stream import MAX_STREAM
 
 #: How much firmware and kernel may say before the guest does, where they share a line with it.
@@ -295,8 +295,8 @@ class _Attempt:
 
     def _why(self) -> str:
         """QEMU's last complaint, else the guest's."""
-        said = [line for line in _lines(self._folder / "stderr") if "warning:" not in line]
-        said = said or _lines(self._folder / "console")[-1:]
+        said = [line for line in last_lines(self._folder / "stderr") if "warning:" not in line]
+        said = said or last_lines(self._folder / "console")[-1:]
         return (
             said[-1].removeprefix(f"{self._wanted.board.program}: ")
             if said
@@ -339,13 +339,3 @@ class _Monitor:
             if "return" in answer:
                 return
         raise ConnectionResetError
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - 8192))
-            text = stream.read().decode("utf-8", "replace")
-    except OSError:
-        return []
-    return [line.strip() for line in text.splitlines() if line.strip()]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 #: Becomes the program, which the kernel kills when its parent dies (PR_SET_PDEATHSIG, SIGKILL);
@@ -53,6 +54,17 @@ def started(
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
+
+
+def last_lines(log: Path) -> list[str]:
+    """The last lines that a process wrote into its log, empty ones left out."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - 8192))
+            text = stream.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def chunks(descriptor: int, until: float) -> Iterator[bytes]:

@@ -56,7 +56,7 @@ def write_capture(
     place = check_place(path, force=force)
     name = place.name.removesuffix(SUFFIX)
     try:
-        _write(_note(place), description(capture, name=name, why=why).encode())
+        write_whole(_note(place), description(capture, name=name, why=why).encode(), mode=0o644)
         pack(capture.tree, place, replace=force)
     except UnwritableMachine as error:
         raise CaptureError(str(place), f"cannot write: {error.reason}") from error
@@ -75,13 +75,13 @@ def _toml(value: str) -> str:
     return json.dumps(clean, ensure_ascii=False).translate(_DELETE)
 
 
-def _write(place: Path, data: bytes) -> None:
+def write_whole(place: Path, data: bytes, *, mode: int = 0o600) -> None:
     """Under another name first: what is at ``place`` is whole at any moment."""
     descriptor, draft = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
-            os.fchmod(stream.fileno(), 0o644)
+            os.fchmod(stream.fileno(), mode)
         os.replace(draft, place)  # noqa: PTH105
     except BaseException:
         Path(draft).unlink(missing_ok=True)
