@@ -180,5 +180,4 @@ def prepare_to_sleep(shell: Shell) -> None:
 
 
 def power_off(shell: Shell) -> None:
-    """Ask it to shut down."""
     shell.run("systemctl --no-block poweroff", deadline=_COMMAND)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hil.lab import boot, guest, nodes, plan, process, runtime, snapshots, tools
+from hil.lab import boot, guest, nodes, places, plan, process, runtime, snapshots, tools
 from hil.lab import image as images
 from hil.lab import keys as keyring
 from hil.lab import kubelet as kubelets
@@ -189,38 +189,32 @@ def _from_snapshot(
     def start(port: int) -> None:
         snapshots.start(kept, wanted, node.folder, port=port, watch=watch)
 
-    made = _on_some_port(node, record, start)
-    watch = watch.while_running(node.folder)
-    try:
-        with made.door.opened(watch.until, watch.stop) as shell:
-            if reason := guest.refusal(shell, watch.until, watch.stop):
-                raise LabError(f"{node.name}: its kubelet does not stay up: {reason}")
-    except BaseException:
-        process.end(node.folder)
-        raise
-    return _ready(made, watch)
+    def settle(door: guest.Door, watch: Watch) -> None:
+        with door.opened(watch.until, watch.stop) as shell:
+            snapshots.require_kubelet(door.name, shell, watch)
+
+    return _ready(_on_some_port(node, record, start), watch, settle)
 
 
 def _from_nothing(node: Node, record: Record, wanted: Plan, watch: Watch) -> Node:
     def start(port: int) -> None:
-        plan.furnish(node.folder, wanted, keyring.read(node.folder))
-        kernel = wanted.image.vmlinuz
-        boot.boot(
-            node.folder, wanted.machine, kernel=kernel, port=port, accel=wanted.accel, watch=watch
-        )
+        snapshots.boot_first(node.folder, wanted, keyring.read(node.folder), port, watch)
 
-    made = _on_some_port(node, record, start)
+    def settle(door: guest.Door, watch: Watch) -> None:
+        snapshots.settle(door, wanted.machine.layout.spec, watch)
+
+    return _ready(_on_some_port(node, record, start), watch, settle)
+
+
+def _ready(node: Node, watch: Watch, settle: Callable[[guest.Door, Watch], None]) -> Node:
+    """The node, which runs, once it has settled; else its QEMU is ended."""
+    assert node.record is not None
     watch = watch.while_running(node.folder)
     try:
-        snapshots.settle(made.door, wanted.machine.layout.spec, watch)
+        settle(node.door, watch)
     except BaseException:
         process.end(node.folder)
         raise
-    return _ready(made, watch)
-
-
-def _ready(node: Node, watch: Watch) -> Node:
-    assert node.record is not None
     watch.say("ready")
     return node.written(msgspec.structs.replace(node.record, ready=True))
 
@@ -257,11 +251,18 @@ def down(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
 
 def _rewrite_inventories(gone: Sequence[Node]) -> None:
     """What is left of each inventory that named one of them."""
-    left = [node for node in nodes.all_nodes() if node.record is not None and node.record.ready]
     for path in {Path(node.record.inventory) for node in gone if node.record is not None}:
         if path.parent.is_dir():
-            theirs = [node for node in left if node.record and node.record.inventory == str(path)]
-            nodes.write_inventory(path, theirs)
+            _rewrite(path)
+
+
+def _rewrite(inventory: Path) -> None:
+    theirs = [
+        node
+        for node in nodes.all_nodes()
+        if node.record and node.record.ready and node.record.inventory == str(inventory)
+    ]
+    nodes.write_inventory(inventory, theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +311,7 @@ def reboot(
             record, spec=wanted.spec, memory=wanted.memory, original=original
         )
         node = node.written(record)
-        _rewrite_own(node)
+        _rewrite(Path(record.inventory))
         boot.boot(
             node.folder, wanted, kernel=image.vmlinuz, port=record.port, accel=record.accel,
             watch=watch, again=True,
@@ -366,7 +367,7 @@ def reset(
     with nodes.held(node):
         process.end(node.folder)
         made = _up(node, wanted, wish, Path(record.inventory), watch)
-    _rewrite_own(made)
+    _rewrite(Path(record.inventory))
     return made
 
 
@@ -402,18 +403,9 @@ def _halt(node: Node, watch: Watch, *, hard: bool) -> None:
     process.end(node.folder)
 
 
-def _rewrite_own(node: Node) -> None:
-    assert node.record is not None
-    path = node.record.inventory
-    mates = [one for one in nodes.all_nodes() if one.record and one.record.inventory == path]
-    nodes.write_inventory(Path(path), [one for one in mates if one.record and one.record.ready])
-
-
 def clean() -> list[Path]:
     """Remove what no node needs: snapshots, and images of recipes that are no longer ours; returns
     what was removed. What was made once is made again when it is needed."""
-    from hil.lab import places
-
     records = [node.record for node in nodes.all_nodes() if node.record is not None]
     needed = {record.image for record in records} | {record.snapshot for record in records}
     removed = []

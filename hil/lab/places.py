@@ -79,7 +79,6 @@ def taken(lock: int) -> bool:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds the lock."""
     try:
         with lock_file(path, create=False) as lock:
             return not taken(lock)

@@ -21,7 +21,9 @@ from hil.lab.boot import Watch
 from hil.lab.errors import LabError
 from hil.lab.machine import INITRD, OVERLAY, PAYLOAD, arguments
 from hil.lab.monitor import monitor
+from hil.lab.payload import Keys
 from hil.lab.plan import Plan
+from hil.shell import Shell
 
 _MEMORY: Final = "memory"
 _NOTE: Final = "snapshot.json"
@@ -143,11 +145,7 @@ def _make(wanted: Plan, place: Path, draft: Path, watch: Watch) -> Snapshot:
 
 def _boot(wanted: Plan, folder: Path, watch: Watch) -> Way:
     port = boot.free_port()
-    plan.furnish(folder, wanted, keyring.make(folder, port=port))
-    kernel = wanted.image.vmlinuz
-    way = boot.boot(
-        folder, wanted.machine, kernel=kernel, port=port, accel=wanted.accel, watch=watch
-    )
+    way = boot_first(folder, wanted, keyring.make(folder, port=port), port, watch)
     watch = watch.while_running(folder)
     try:
         settle(guest.Door(folder.name, port, folder), wanted.machine.layout.spec, watch)
@@ -159,16 +157,30 @@ def _boot(wanted: Plan, folder: Path, watch: Watch) -> Way:
     return way
 
 
+def boot_first(folder: Path, wanted: Plan, keys: Keys, port: int, watch: Watch) -> Way:
+    """Boot a guest that never ran, with all that it needs in ``folder``."""
+    plan.furnish(folder, wanted, keys)
+    kernel = wanted.image.vmlinuz
+    return boot.boot(
+        folder, wanted.machine, kernel=kernel, port=port, accel=wanted.accel, watch=watch
+    )
+
+
 def settle(door: guest.Door, spec: str, watch: Watch) -> None:
     """Wait for a kubelet that is ready, on the machine that was asked for; raises
     :class:`LabError` where it is not to be had."""
     with door.opened(watch.until, watch.stop) as shell:
         watch.say("waiting for the kubelet")
-        if reason := guest.refusal(shell, watch.until, watch.stop):
-            raise LabError(f"{door.name}: its kubelet does not stay up: {reason}")
+        require_kubelet(door.name, shell, watch)
     watch.say("comparing its machine with the description")
     if different := guest.difference(door, spec):
         raise LabError(f"{door.name}: {different}")
+
+
+def require_kubelet(name: str, shell: Shell, watch: Watch) -> None:
+    """Wait for a kubelet that is ready; raises :class:`LabError` where it does not stay up."""
+    if reason := guest.refusal(shell, watch.until, watch.stop):
+        raise LabError(f"{name}: its kubelet does not stay up: {reason}")
 
 
 def _save(folder: Path, watch: Watch) -> None:
