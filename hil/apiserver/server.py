@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hil.apiserver.errors import Refused
 from hil.apiserver.tunnel import Declined, Tunnel, opened
 from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
 from topologies.errors import one_line
@@ -95,6 +96,15 @@ class Server:
         except (OpenApiException, urllib3.exceptions.HTTPError, OSError) as error:
             raise as_node_error(error, self.url, what) from error
         return _object(text, f"{self.url}: cannot {what}")
+
+    def ask_if_there(self, method: str, what: str, /, **arguments: Any) -> dict[str, Any] | None:
+        """As :meth:`ask`, of a thing that may not be there; then ``None``."""
+        try:
+            return self.ask(method, what, **arguments)
+        except Refused as error:
+            if error.code == _NOT_FOUND:
+                return None
+            raise
 
     def tunnel(self, path: str, what: str, upgrade: Mapping[str, str]) -> Tunnel:
         """A connection that the server upgrades to another protocol, as the headers ``upgrade``

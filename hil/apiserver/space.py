@@ -33,10 +33,23 @@ LABELS: Final = {LABEL: "pinproof"}
 LONGEST: Final = 6 * 3600
 OURS: Final = f"{LABEL}={LABELS[LABEL]}"
 _VALUE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
-_NOT_FOUND: Final = 404
 _PAUSE: Final = 0.3
 #: Our pods need the host's network; who may make a namespace may let them.
 _UNBOUND: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
+
+
+def bound(node: str, grace: int) -> dict[str, Any]:
+    """What the spec of a pod of ours has: it is bound to this node, past the scheduler and whatever
+    taints the node has, talks to no server, and ends by itself. ``grace`` in seconds."""
+    return {
+        "nodeName": node,
+        "terminationGracePeriodSeconds": grace,
+        "activeDeadlineSeconds": LONGEST,
+        "serviceAccountName": SERVICE_ACCOUNT,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "tolerations": [{"operator": "Exists"}],
+    }
 
 
 def make(
@@ -84,12 +97,9 @@ def _create(server: Server, name: str, node: str, seconds: float, label: str) ->
 
 
 def _require_ours(server: Server, name: str, node: str) -> None:
-    try:
-        found = server.ask("read_namespace", f"read namespace {name}", name=name)
-    except Refused as error:
-        if error.code == _NOT_FOUND:
-            return
-        raise
+    found = _read(server, name)
+    if found is None:
+        return
     labels = metadata(found).get("labels") or {}
     if labels.get(LABEL) != LABELS[LABEL]:
         raise NodeUsageError(f"{server.url}: namespace {name} is there already, and not pinproof's")
@@ -128,17 +138,16 @@ def remove(server: Server, name: str, *, seconds: float) -> None:
         _delete_pods(server, name, grace_period_seconds=0)
         wait(lambda: not _pods(server, name), seconds / 2)
     try:
-        server.ask("delete_namespace", f"delete namespace {name}", name=name)
+        server.ask_if_there("delete_namespace", f"delete namespace {name}", name=name)
     except Refused as error:
-        # It is gone, or being removed, already.
-        if error.code != _NOT_FOUND and error.reason != "Conflict":
+        if error.reason != "Conflict":  # it is being removed already
             raise
 
 
 def await_removed(server: Server, name: str, *, seconds: float) -> bool:
     """Whether a deleted namespace is gone within so many seconds: the cluster's own controllers
     take it away, in their own time."""
-    return wait(lambda: _is_gone(server, name), seconds)
+    return wait(lambda: _read(server, name) is None, seconds)
 
 
 def _delete_pods(server: Server, name: str, **grace: Any) -> None:
@@ -154,14 +163,8 @@ def _pods(server: Server, name: str) -> list[Any]:
     return items(found)
 
 
-def _is_gone(server: Server, name: str) -> bool:
-    try:
-        server.ask("read_namespace", f"read namespace {name}", name=name)
-    except Refused as error:
-        if error.code == _NOT_FOUND:
-            return True
-        raise
-    return False
+def _read(server: Server, name: str) -> dict[str, Any] | None:
+    return server.ask_if_there("read_namespace", f"read namespace {name}", name=name)
 
 
 def wait(condition: Callable[[], bool], seconds: float) -> bool:

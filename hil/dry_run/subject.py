@@ -105,13 +105,7 @@ class DryRunPods(PodSource):
         self._shell.run(f"{_BESIDE} {what}")
 
     def create(self, pod: Pod) -> tuple[Pod, tuple[()]]:
-        body = manifest(
-            pod,
-            self._image,
-            node_name=self._node,
-            namespace=self._namespace,
-            service_account="pinproof",
-        )
+        body = manifest(pod, self._image, node_name=self._node, namespace=self._namespace)
         self._tell(f"create pod {json.dumps(body, separators=(',', ':'))}")
         return pod, ()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from conformance.kubelets.manifests import marks, pod_spec
-from hil.apiserver.space import LABELS, LONGEST
+from hil.apiserver.space import LABELS, bound
 from hil.observation.places import OURS
 from reference.steps import Container, Kind, Pod
 
@@ -48,12 +48,7 @@ def text(pod: Pod, image: Image) -> str:
 
 
 def manifest(
-    pod: Pod,
-    image: Image,
-    *,
-    node_name: str = "",
-    namespace: str = "default",
-    service_account: str = "default",
+    pod: Pod, image: Image, *, node_name: str = "", namespace: str = "default"
 ) -> dict[str, Any]:
     """The manifest as an object of the API. ``node_name``: bound to this node, past the scheduler
     and whatever taints it has; the API server then gives a uid of its own."""
@@ -61,15 +56,7 @@ def manifest(
     name = f"{OURS}{pod.name}"
     metadata: dict[str, Any] = {"name": name, "namespace": namespace, **marks(pod)}
     if node_name:
-        spec |= {
-            "nodeName": node_name,
-            "terminationGracePeriodSeconds": GRACE,
-            "activeDeadlineSeconds": LONGEST,
-            "serviceAccountName": service_account,
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "tolerations": [{"operator": "Exists"}],
-        }
+        spec |= bound(node_name, GRACE)
         metadata["labels"] = {**dict(pod.labels), **LABELS}
     else:
         # A kubelet lets a static pod wait for 10 to 15 s where one of its name is not quite gone

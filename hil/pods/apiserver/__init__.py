@@ -7,14 +7,8 @@
         pods.delete(there)             # with grace; force=True: grace 0
     # the namespace is removed, with everything in it
 
-Everything here runs beside the runner: no credential reaches a node. The exception says whose
-fault it is, as for nodes (:mod:`hil.shell`):
-
-    NodeUsageError      no such kubeconfig, context, node; the namespace is somebody else's
-    NodeUnreachable     no answer, or a certificate that the kubeconfig does not vouch for
-    NodeTimeout         the answer took too long, or was too long
-    NodeUnfit
-    +-- Refused         the server said no: rights, quota, admission, a name that is taken
+Everything here runs beside the runner: no credential reaches a node. It raises what
+:mod:`hil.apiserver` lists.
 """
 
 from hil.apiserver.errors import Refused

@@ -24,7 +24,6 @@ from hil.shell import NodeUnfit, NodeUsageError
 from reference.steps import Pod
 from topologies.errors import one_line
 
-_NOT_FOUND: Final = 404
 _PAUSE: Final = 0.3
 #: Phases in which a pod has come as far as it gets.
 _SETTLED: Final = ("Running", "Succeeded", "Failed")
@@ -94,13 +93,7 @@ class ClusterPods:
         named by. One of that name that is on its way out is waited for. Raises :class:`Refused`,
         and :class:`hil.shell.NodeUnfit` where admission made another pod of it (it is
         deleted)."""
-        body = manifest(
-            pod,
-            self._image,
-            node_name=self.node,
-            namespace=self.namespace,
-            service_account=space.SERVICE_ACCOUNT,
-        )
+        body = manifest(pod, self._image, node_name=self.node, namespace=self.namespace)
         name = body["metadata"]["name"]
         answer = self._create(body, f"create pod {name}")
         uid = str(metadata(answer).get("uid") or "")
@@ -141,7 +134,7 @@ class ClusterPods:
         if force:
             body["gracePeriodSeconds"] = 0
         try:
-            self._server.ask(
+            self._server.ask_if_there(
                 "delete_namespaced_pod",
                 f"delete pod {name}",
                 name=name,
@@ -150,7 +143,7 @@ class ClusterPods:
             )
         except Refused as error:
             # A conflict: another one has the name by now.
-            if error.code != _NOT_FOUND and error.reason != "Conflict":
+            if error.reason != "Conflict":
                 raise
 
     # ---- what the server says of them -----------------------------------------------------
@@ -221,14 +214,9 @@ def node_name(named: str, facts: NodeFacts) -> str:
 def require_node(server: Server, node: str, boot_id: str = "") -> None:
     """Raise :class:`hil.shell.NodeUsageError` where the cluster has no such node, or it
     is another machine than the one that booted as ``boot_id``."""
-    try:
-        found = server.ask("read_node", f"read node {node}", name=node)
-    except Refused as error:
-        if error.code == _NOT_FOUND:
-            raise NodeUsageError(
-                f"{server.url}: there is no node {node!r} in the cluster"
-            ) from None
-        raise
+    found = server.ask_if_there("read_node", f"read node {node}", name=node)
+    if found is None:
+        raise NodeUsageError(f"{server.url}: there is no node {node!r} in the cluster")
     info = (found.get("status") or {}).get("nodeInfo") or {}
     there = str(info.get("bootID") or "")
     if boot_id and there and there.strip() != boot_id.strip():

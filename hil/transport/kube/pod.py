@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from hil.apiserver import space
-from hil.apiserver.errors import Refused
 from hil.apiserver.server import Server
 from hil.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
 from topologies.errors import one_line
@@ -39,7 +38,6 @@ IMAGE: Final = "docker.io/library/debian:stable-slim"
 USED: Final = "/pinproof-used"
 _IDLE: Final = 900
 _SLEEPS: Final = f">{USED}; while [ -e {USED} ]; do rm {USED}; sleep {_IDLE}; done"
-_NOT_FOUND: Final = 404
 _PAUSE: Final = 0.3
 #: Reasons for which a container waits, and will not start by waiting.
 _HOPELESS: Final = (
@@ -73,17 +71,11 @@ def manifest(node: str, namespace: str, image: str) -> dict[str, Any]:
             "annotations": {OWNER: owner()},
         },
         "spec": {
-            "nodeName": node,
+            **space.bound(node, grace=1),
             "hostPID": True,
             "hostNetwork": True,
             "hostIPC": True,
-            "activeDeadlineSeconds": space.LONGEST,
-            "terminationGracePeriodSeconds": 1,
             "restartPolicy": "Never",
-            "enableServiceLinks": False,
-            "automountServiceAccountToken": False,
-            "serviceAccountName": space.SERVICE_ACCOUNT,
-            "tolerations": [{"operator": "Exists"}],
             "containers": [container],
         },
     }
@@ -144,17 +136,10 @@ class TransportPod:
             return
 
     def _read(self) -> dict[str, Any] | None:
-        try:
-            return self._server.ask(
-                "read_namespaced_pod",
-                f"read pod {self.namespace}/{NAME}",
-                name=NAME,
-                namespace=self.namespace,
-            )
-        except Refused as error:
-            if error.code == _NOT_FOUND:
-                return None
-            raise
+        what = f"read pod {self.namespace}/{NAME}"
+        return self._server.ask_if_there(
+            "read_namespaced_pod", what, name=NAME, namespace=self.namespace
+        )
 
     def _create(self) -> None:
         body = manifest(self._node, self.namespace, self._image)
@@ -162,27 +147,19 @@ class TransportPod:
         self._server.ask("create_namespaced_pod", what, namespace=self.namespace, body=body)
 
     def _delete(self) -> None:
-        what = f"delete pod {self.namespace}/{NAME}"
-        try:
-            self._server.ask(
-                "delete_namespaced_pod",
-                what,
-                name=NAME,
-                namespace=self.namespace,
-                body={"gracePeriodSeconds": 0},
-            )
-        except Refused as error:
-            if error.code != _NOT_FOUND:
-                raise
+        self._server.ask_if_there(
+            "delete_namespaced_pod",
+            f"delete pod {self.namespace}/{NAME}",
+            name=NAME,
+            namespace=self.namespace,
+            body={"gracePeriodSeconds": 0},
+        )
 
 
 def _require_ready(server: Server, node: str) -> None:
-    try:
-        found = server.ask("read_node", f"read node {node}", name=node)
-    except Refused as error:
-        if error.code == _NOT_FOUND:
-            raise NodeUsageError(f"{server.url}: the cluster has no node {node!r}") from None
-        raise
+    found = server.ask_if_there("read_node", f"read node {node}", name=node)
+    if found is None:
+        raise NodeUsageError(f"{server.url}: the cluster has no node {node!r}")
     for one in (found.get("status") or {}).get("conditions") or []:
         if one.get("type") == "Ready" and one.get("status") != "True":
             why = one_line(str(one.get("message") or one.get("reason") or ""), limit=200)
