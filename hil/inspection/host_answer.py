@@ -31,8 +31,6 @@ class Started(NamedTuple):
 
 
 class HostAnswer:
-    """The first answer."""
-
     def __init__(self, records: Records) -> None:
         self._records = records
         self.capture = records.data("text", "capture")
@@ -158,22 +156,22 @@ class HostAnswer:
         with one name, the one in a unit that is known, else in any unit, else the oldest: others
         live in containers."""
         found: dict[str, tuple[tuple[bool, bool, float], Process]] = {}
+        started = self.started
         for pid, text in self._records.all("process").items():
             shown = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
             words = self._records.text(pid, "cmdline").rstrip("\0").split("\0")
             if not _serves(words):
                 continue
-            after = shown.get("stat", "").rpartition(")")[2].split()
-            started = fraction(after[19]) / _TICKS if len(after) > 19 else self.uptime
+            began = started[pid].seconds if pid in started else self.uptime
             process = Process(
                 pid=whole(pid),
                 program=shown.get("exe", "") or words[0],
                 arguments=tuple(words[1:]),
                 cgroup=shown.get("cgroup", ""),
-                age=max(0, int(self.uptime - started)),
+                age=max(0, int(self.uptime - began)),
             )
             known = not self.units.keys().isdisjoint(process.cgroup.split("/"))
-            rank = (known, ".service" in process.cgroup, -started)
+            rank = (known, ".service" in process.cgroup, -began)
             name = shown.get("comm", "")
             if name not in found or rank > found[name][0]:
                 found[name] = rank, process

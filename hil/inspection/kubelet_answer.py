@@ -38,8 +38,6 @@ _SLACK: Final = 2
 
 
 class KubeletAnswer:
-    """The second answer, beside the first."""
-
     def __init__(self, records: Records, host: HostAnswer, located: LocatedKubelet) -> None:
         self._records = records
         self._host = host

@@ -10,22 +10,10 @@ from hil.inspection.host_answer import HostAnswer
 from hil.inspection.kubelet import expanded, flags_of, k0s_flags
 from hil.inspection.node import Process
 from hil.inspection.paths import KubeletPaths
-from hil.inspection.script import Question, second_question
+from hil.inspection.script import HOLDER_OF_UNIT, Question, second_question
 
 #: Programs that a kubelet lives in, by the beginning of the process's name.
 _HOLDERS: Final = ("kubelet", "kubelite", "k3s", "microshift", "hyperkube")
-#: Units that a kubelet lives in, most telling first, and the program that holds it there.
-_HOLDER_OF_UNIT: Final = {
-    "k3s.service": "k3s",
-    "k3s-agent.service": "k3s",
-    "rke2-server.service": "kubelet",
-    "rke2-agent.service": "kubelet",
-    "k0scontroller.service": "kubelet",
-    "k0sworker.service": "kubelet",
-    "snap.microk8s.daemon-kubelite.service": "kubelite",
-    "microshift.service": "microshift",
-    "kubelet.service": "kubelet",
-}
 _MICROK8S_ARGUMENTS: Final = "/var/snap/microk8s/current/args/kubelet"
 _ROOT_DIRS: Final = {"kubelite": "/var/snap/microk8s/common/var/lib/kubelet"}
 _K0S_CONFIGS: Final = ("/run/k0s/kubelet/config.yaml", "/var/lib/k0s/kubelet-config.yaml")
@@ -61,7 +49,7 @@ class LocatedKubelet:
         for holder in _HOLDERS:
             if any(name.startswith(holder) for name in self._host.processes):
                 return holder
-        return _HOLDER_OF_UNIT.get(self.unit, "kubelet")
+        return HOLDER_OF_UNIT.get(self.unit, "kubelet")
 
     @cached_property
     def unit(self) -> str:
@@ -73,7 +61,7 @@ class LocatedKubelet:
             named = [part for part in parts if part.endswith(".service")]
             if named:
                 return named[-1]
-        return next((unit for unit in _HOLDER_OF_UNIT if unit in self._host.units), "")
+        return next((unit for unit in HOLDER_OF_UNIT if unit in self._host.units), "")
 
     @cached_property
     def flags(self) -> dict[str, str]:

@@ -30,17 +30,21 @@ DEADLINE: Final = 240.0
 #: Seconds that one program may take to answer.
 PATIENCE = 60
 
-#: Services that a kubelet may live in, those beside it, and what removes state files at boot.
+#: Units that a kubelet lives in, most telling first, and the program that holds it there.
+HOLDER_OF_UNIT: Final = {
+    "k3s.service": "k3s",
+    "k3s-agent.service": "k3s",
+    "rke2-server.service": "kubelet",
+    "rke2-agent.service": "kubelet",
+    "k0scontroller.service": "kubelet",
+    "k0sworker.service": "kubelet",
+    "snap.microk8s.daemon-kubelite.service": "kubelite",
+    "microshift.service": "microshift",
+    "kubelet.service": "kubelet",
+}
+#: These, the services beside them, and what removes state files at boot.
 UNITS: Final = (
-    "kubelet.service",
-    "k3s.service",
-    "k3s-agent.service",
-    "rke2-server.service",
-    "rke2-agent.service",
-    "k0scontroller.service",
-    "k0sworker.service",
-    "snap.microk8s.daemon-kubelite.service",
-    "microshift.service",
+    *HOLDER_OF_UNIT,
     "containerd.service",
     "crio.service",
     "kubelet-cleanup.service",

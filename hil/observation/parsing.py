@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -165,7 +165,7 @@ def _container(
     """``None`` for a pod's sandbox, and for what ended while it was looked at."""
     pid, _, folder = section.words.partition(" ")
     known = names.get(folder, {})
-    name = next((known[key] for key in _NAME_KEYS if key in known), "")
+    name = _first(known, _NAME_KEYS)
     lines = section.body.splitlines()
     paths = dict(line.partition(" ")[::2] for line in lines[:2])
     path = paths.get("cpuset", "")
@@ -174,8 +174,7 @@ def _container(
     if ".." in path.split("/"):
         raise NotAnObservation(f"a cgroup outside of the node's own: {path[:200]!r}")
     in_path = _UID_IN_PATH.search(path)
-    uid = next((known[key] for key in _UID_KEYS if key in known), "")
-    uid = uid or (in_path[1].replace("_", "-") if in_path else "")
+    uid = _first(known, _UID_KEYS) or (in_path[1].replace("_", "-") if in_path else "")
     tasks = {whole(one[1]): _cpus(one[2]) for one in map(_ALLOWED.match, lines) if one}
     return ContainerObserved(
         id=folder.removesuffix("/userdata").rpartition("/")[2],
@@ -185,9 +184,13 @@ def _container(
         levels=_levels(path, paths.get("cpu", ""), lines[2:]),
         tasks=tasks,
         ran_on=ran.get(whole(pid), CPUSet()),
-        pod=next((known[key] for key in _POD_KEYS if key in known), ""),
-        namespace=next((known[key] for key in _NAMESPACE_KEYS if key in known), ""),
+        pod=_first(known, _POD_KEYS),
+        namespace=_first(known, _NAMESPACE_KEYS),
     )
+
+
+def _first(known: Mapping[str, str], keys: Iterable[str]) -> str:
+    return next((known[key] for key in keys if key in known), "")
 
 
 def _upward(path: str) -> Iterator[str]:
@@ -208,9 +211,8 @@ def _levels(path: str, cpu_path: str, lines: list[str]) -> tuple[Level, ...]:
     for depth, level in enumerate(_upward(path)):
         folder = f"{mount}{level}"
         asked = values.get(f"{folder}/cpuset.cpus")
-        effective = values.get(f"{folder}/cpuset.cpus.effective")
-        if effective is None:
-            effective = values.get(f"{folder}/cpuset.effective_cpus")
+        on_v1 = values.get(f"{folder}/cpuset.effective_cpus")
+        effective = values.get(f"{folder}/cpuset.cpus.effective", on_v1)
         quota, period = _quota(values, quota_paths[depth] if depth < len(quota_paths) else "")
         found.append(
             Level(
@@ -249,7 +251,7 @@ def _quota(values: Mapping[str, str], folder: str) -> tuple[int | None, int]:
     both = values.get(f"{folder}/cpu.max")
     if both is not None:
         quota, _, period = both.partition(" ")
-        return (whole(quota) or None), (whole(period) or 100_000)
-    quota = values.get(f"{folder}/cpu.cfs_quota_us", "")
-    period = values.get(f"{folder}/cpu.cfs_period_us", "")
+    else:
+        quota = values.get(f"{folder}/cpu.cfs_quota_us", "")
+        period = values.get(f"{folder}/cpu.cfs_period_us", "")
     return (whole(quota) or None), (whole(period) or 100_000)

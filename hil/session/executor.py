@@ -30,7 +30,7 @@ class Executor(Protocol):
 
 
 class GuardedExecutor:
-    """Acts through a guard."""
+    """:class:`Executor` that acts through a guard."""
 
     def __init__(self, shell: Shell, guarded: Guarded) -> None:
         self._shell = shell
@@ -38,15 +38,12 @@ class GuardedExecutor:
 
     @property
     def trips(self) -> int:
-        """See :class:`Executor`."""
         return self._shell.trips
 
     def act(self, script: str, *changes: Change, deadline: float, reads: bool = False) -> Done:
-        """See :class:`Executor`."""
         if reads and not changes:
             return self._shell.run(script, deadline=deadline)
         return self._guarded.change(*changes, then=script, deadline=deadline)
 
     def assure(self) -> None:
-        """See :class:`Executor`."""
         self._guarded.touch()

@@ -79,7 +79,8 @@ class RealNode:
         its state removed at the first start, after the changes that ``shaping`` the machine."""
         self._machines = machines
         self._shaping = shaping
-        self._session = session
+        #: The node, beyond this scenario.
+        self.session = session
         self._config = config
         self._fresh = fresh
         self._pods: dict[str, Pod] = {}
@@ -101,7 +102,7 @@ class RealNode:
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         if self._closed:
             raise SubjectLostError("the node is closed")
-        self._session.waiting.step = step.sentence
+        self.session.waiting.step = step.sentence
         self._settled = True
         self._asking = isinstance(step, AskPodResources)
         match step:
@@ -127,14 +128,14 @@ class RealNode:
             case AskPodResources(pod=""):
                 self._act(Act(ask=True))
             case AwaitReconcile():
-                self._act(Act(f"sleep {2 * self._session.reconcile_period + 1:g}"))
+                self._act(Act(f"sleep {2 * self.session.reconcile_period + 1:g}"))
             case _:
                 self._act(self._simple(step))
         if isinstance(step, DaemonReload | Reboot):
-            self._session.assure()
+            self.session.assure()
 
     def _simple(self, step: Step) -> Act:
-        session, places = self._session, self._session.places
+        session, places = self.session, self.session.places
         match step:
             case RemoveState():
                 self._require_down(step)
@@ -172,9 +173,9 @@ class RealNode:
             self._look, self._fresh = self._fresh, None
             self._up = True
         else:
-            self._session.require_restarts()
+            self.session.require_restarts()
             pods = tuple(self._pods.values())
-            act = self._session.start(self._config, pods, self._clean_start, self._shaping)
+            act = self.session.start(self._config, pods, self._clean_start, self._shaping)
             self._clean_start, self._shaping = False, ()
             self._up, self._refused = True, None
             self._act(act)
@@ -189,19 +190,19 @@ class RealNode:
             self._up, self._refused = False, refusal(look)
         elif not look.reached:
             raise SubjectLostError(
-                f"the kubelet is not up after {self._session.patience.start:g} s, "
+                f"the kubelet is not up after {self.session.patience.start:g} s, "
                 "and has not given up",
                 evidence=look.log,
             )
 
     def _stop(self, kill: bool) -> None:
-        self._session.require_restarts()
+        self.session.require_restarts()
         self._fresh = None  # a kubelet that was found fresh counts as down, and now it must be
         self._up, self._refused = False, None
-        self._act(self._session.stop(kill=kill))
+        self._act(self.session.stop(kill=kill))
 
     def _apply(self, pod: Pod, script: str = "") -> None:
-        session = self._session
+        session = self.session
         session.require_room(pod, self._look)
         pod_source = session.pod_source
         with lost(session.name):
@@ -214,7 +215,7 @@ class RealNode:
 
     def _delete(self, name: str, force: bool) -> None:
         pod = self._pods.pop(name)
-        session = self._session
+        session = self.session
         with lost(session.name):
             # Nobody would ask a kubelet that is down.
             changes = session.pod_source.delete(pod, force=force or not self._up)
@@ -223,7 +224,7 @@ class RealNode:
 
     def _reboot(self, machine: str) -> None:
         self._refused = None
-        self._look = self._session.reboot(self._machines(machine) if machine else None)
+        self._look = self.session.reboot(self._machines(machine) if machine else None)
         self._looked_at = _now()
 
     def _container(self, pod: str, container: str) -> ContainerObserved:
@@ -238,10 +239,10 @@ class RealNode:
         if self._up:
             raise SubjectLostError(f"{type(step).__name__} while the kubelet runs")
         if self._refused is not None and self._look is not None and self._look.service.active:
-            self._act(self._session.stop(kill=False))
+            self._act(self.session.stop(kill=False))
 
     def _act(self, act: Act, *, spin: bool = False) -> None:
-        self._look = self._session.act(act, spin=spin)
+        self._look = self.session.act(act, spin=spin)
         self._looked_at = _now()
         for one in self._look.containers:
             self._called[one.uid] = (one.namespace, one.pod)
@@ -262,9 +263,9 @@ class RealNode:
         if running:
             meddled = another_hand(look.service, self._invocation)
             if meddled:
-                raise SubjectLostError(f"{self._session.name}: {meddled}", evidence=look.log)
+                raise SubjectLostError(f"{self.session.name}: {meddled}", evidence=look.log)
             if lacking := without_image(look, [*self._pods.values()]):
-                raise SubjectLostError(f"{self._session.name}: {lacking}", evidence=look.log)
+                raise SubjectLostError(f"{self.session.name}: {lacking}", evidence=look.log)
             restarted = bool(self._invocation) and look.service.invocation != self._invocation
             if restarted or not look.service.running:
                 running, refused = False, end_of(look)
@@ -275,7 +276,7 @@ class RealNode:
         return replace(
             seen,
             pods=shown,
-            state_file=self._session.pod_source.as_stated(seen.state_file, self._config),
+            state_file=self.session.pod_source.as_stated(seen.state_file, self._config),
             pod_resources=_asked(look.pod_resources, self._called, [*gone, *pods])
             if running and self._asking
             else None,
@@ -301,7 +302,7 @@ class RealNode:
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Watch until ``satisfied``, or until nothing more can come: the patience for an effect is
         at its end, or the kubelet is down and nothing changes any more."""
-        patience = self._session.patience
+        patience = self.session.patience
         deadline = time.monotonic() + self._patience_left()
         while True:
             view = self._view()
@@ -318,7 +319,7 @@ class RealNode:
     def _patience_left(self) -> float:
         """Seconds in which the last step's effects may still come. A step that has waited for them
         itself, in vain, is not waited for as long again."""
-        patience = self._session.patience
+        patience = self.session.patience
         if not self._up:
             return patience.rest
         waited = not self._settled or (self._look is not None and not self._look.reached)
@@ -326,7 +327,7 @@ class RealNode:
 
     def evidence(self) -> str:
         """The kubelet's last lines, and every container's cgroups as the kernel has them."""
-        look = self._look if self._closed else self._session.act(Act(), log=True)
+        look = self._look if self._closed else self.session.act(Act(), log=True)
         if look is None:
             return ""
         containers = [*map(_container_text, look.containers)]
@@ -339,7 +340,7 @@ class RealNode:
         if self._closed:
             return
         self._closed = True
-        self._session.give_back(self._config if self._up else None, [*self._pods.values()])
+        self.session.give_back(self._config if self._up else None, [*self._pods.values()])
 
     def containers(self) -> tuple[ContainerObserved, ...]:
         """Our containers, as last seen."""
@@ -357,20 +358,15 @@ class RealNode:
         release, after this change. Raises :class:`SubjectLostError` while it runs."""
         if self._up:
             raise SubjectLostError("a kubelet's program is replaced while the kubelet is down")
-        self._session.require_restarts()
-        stop = self._session.stop(kill=False) if self._refused is not None else Act()
+        self.session.require_restarts()
+        stop = self.session.stop(kill=False) if self._refused is not None else Act()
         self._act(replace(stop, changes=(change,)))
-        self._session.pod_source.expect(release)
+        self.session.pod_source.expect(release)
 
     def apply_and_run(self, pod: Pod, script: str) -> str:
         """Put a pod's manifest in place, and run a script at once; what it wrote."""
         self._apply(pod, script)
         return self._look.notes.get("before", "") if self._look else ""
-
-    @property
-    def session(self) -> NodeSession:
-        """The node, beyond this scenario."""
-        return self._session
 
 
 def _now() -> str:

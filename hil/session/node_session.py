@@ -118,12 +118,10 @@ class NodeSession:
 
     @property
     def trips(self) -> int:
-        """Round trips so far."""
         return self._executor.trips
 
     @property
     def runtime_unit(self) -> str:
-        """The runtime's unit."""
         return "crio.service" if self.facts.runtime.name == "cri-o" else "containerd.service"
 
     @property
@@ -212,7 +210,6 @@ class NodeSession:
         return replace(act, script=f"{stop}\n{remove}\n{act.script}", changes=changes)
 
     def stop(self, *, kill: bool) -> Act:
-        """Stop the kubelet."""
         stop = self.distribution.stop(self.facts)
         # The service manager would start a killed one again.
         return Act(f"{self.distribution.kill(self.facts)}\n{stop}" if kill else stop)
@@ -266,9 +263,9 @@ class NodeSession:
         like = topologies.offline(self.machine, gone) if gone else self.machine
         if not wanted <= whole or like.digest != machine.digest:
             raise SubjectUnable(f"{machine.name} is not this node, nor this node with CPUs offline")
-        if gone and (self.risk < Risk.CPU_OFFLINE or self.places.cgroup != 2):
-            if self.places.cgroup != 2:
-                raise SubjectUnable("takes CPUs offline, which needs cgroup v2")
+        if gone and self.places.cgroup != 2:
+            raise SubjectUnable("takes CPUs offline, which needs cgroup v2")
+        if gone and self.risk < Risk.CPU_OFFLINE:
             raise SubjectUnable("takes CPUs offline: needs --max-risk cpu-offline")
         off = (SetOnline(cpu, False) for cpu in sorted(gone - self._offline, reverse=True))
         on = (SetOnline(cpu, True) for cpu in self._offline - gone)
@@ -281,12 +278,12 @@ class NodeSession:
             raise SubjectUnable(
                 "needs a reboot of the node, which is not allowed or not configured"
             )
-        spec = machine.name if machine is not None and machine.name == self._larger_spec else ""
-        changes: tuple[Change, ...] = ()
-        shape = machine or self._shape
+        larger = machine is not None and machine.name == larger_spec(self._spec)
+        spec = machine.name if machine is not None and larger else ""
+        # Without a machine it is itself, as scenarios have left it.
+        shape = machine or topologies.offline(self.machine, self._offline)
         self._boot_as(spec or (self._spec if self._booted_as != self._spec else ""))
-        if not spec:
-            changes = self.shaping(shape)
+        changes = () if spec else self.shaping(shape)
         act = self.stop(kill=False)
         script = f"{act.script}{scripts.KILL_TASKS}"
         quiet = 'pin_quiet() { [ -z "$(pin_tasks)" ]; }'
@@ -304,21 +301,10 @@ class NodeSession:
         :class:`SubjectLostError`."""
         self._boot_as(self._spec)
 
-    @property
-    def _larger_spec(self) -> str:
-        return larger_spec(self._spec) if self._spec else ""
-
-    @property
-    def _shape(self) -> Machine:
-        """Itself, as scenarios have left it."""
-        return topologies.offline(self.machine, self._offline) if self._offline else self.machine
-
     def _boot_as(self, spec: str) -> None:
         assert self._boot is not None
-        try:
+        with lost(self.name):
             self._boot(spec)
-        except NodeError as error:
-            raise SubjectLostError(f"{self.name}: {error}", evidence=error.evidence) from error
         self._booted_as = spec or self._booted_as
         self._process = None  # its number, and its time since boot, may come again
         self.others.boots()

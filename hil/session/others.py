@@ -27,15 +27,11 @@ class Others:
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
-        self._boot = ""
+        #: The boot id that is expected; ``""`` where any is.
+        self.boot = ""
         self._online: CPUSet | None = None
         self._files: dict[str, str] = {}
         self._state_of = ""
-
-    @property
-    def boot(self) -> str:
-        """The boot id that is expected; ``""`` where any is."""
-        return self._boot
 
     def will(self, changes: Iterable[Change]) -> None:
         """Changes that this run makes from here on."""
@@ -50,7 +46,7 @@ class Others:
 
     def boots(self) -> None:
         """Nothing is as it was: this run has booted the node."""
-        self._boot, self._online, self._state_of = "", None, ""
+        self.boot, self._online, self._state_of = "", None, ""
         self._files.clear()
 
     def restarts_runtime(self) -> None:
@@ -70,11 +66,11 @@ class Others:
         return next(filter(None, deeds), "")
 
     def _booted(self, seen: Observation) -> str:
-        before, self._boot = self._boot, seen.boot or self._boot
-        if not before or before == self._boot:
+        before, self.boot = self.boot, seen.boot or self.boot
+        if not before or before == self.boot:
             return ""
         self.boots()
-        self._boot = seen.boot
+        self.boot = seen.boot
         return BOOTED
 
     def _switched(self, seen: Observation) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -130,9 +130,11 @@ def view_of(
         assignments={names.get(uid, uid): containers for uid, containers in assigned},
         shared_pool=shared,
         state_file=look.state_file,
-        cpusets=_by_pod(names, {_key(each): each.cpuset for each in ours}),
-        enforced=_by_pod(names, {_key(each): _enforced(each) for each in ours}),
-        cfs=_by_pod(names, {_key(each): each.cfs for each in ours}),
+        cpusets=_by_pod(names, ours, lambda each: each.cpuset),
+        enforced=_by_pod(
+            names, ours, lambda each: Enforced(each.effective, each.allowed, each.ran_on)
+        ),
+        cfs=_by_pod(names, ours, lambda each: each.cfs),
         pod_cfs={names[each.uid]: cfs for each in ours if (cfs := each.pod_cfs) is not None},
     )
 
@@ -150,30 +152,20 @@ def cpus_by_pod(
     }
 
 
-def _key(container: ContainerObserved) -> tuple[str, str]:
-    return container.uid, container.name
-
-
-def _enforced(container: ContainerObserved) -> Enforced:
-    return Enforced(
-        cpus=container.effective,
-        allowed=container.allowed,
-        ran_on=container.ran_on,
-    )
-
-
 def _by_pod(
-    names: Mapping[str, str], values: Mapping[tuple[str, str], _T]
+    names: Mapping[str, str],
+    containers: Iterable[ContainerObserved],
+    value: Callable[[ContainerObserved], _T],
 ) -> dict[str, dict[str, _T]]:
     found: dict[str, dict[str, _T]] = {}
-    for (uid, container), value in values.items():
-        found.setdefault(names[uid], {})[container] = value
+    for one in containers:
+        found.setdefault(names[one.uid], {})[one.name] = value(one)
     return found
 
 
 def _pods(look: Observation, pods: Collection[Pod]) -> dict[str, PodView]:
     listed = {one.uid: one for one in _listed(look)}
-    running = {_key(each) for each in look.containers}
+    running = {(each.uid, each.name) for each in look.containers}
     return {pod.name: _pod(pod, listed.get(pod.uid), running) for pod in pods}
 
 
