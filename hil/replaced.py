@@ -136,7 +136,8 @@ def brought(
 
 
 class ReplacedKubelet(Subject, TakesOver):
-    """A kubelet that lies on the one node of ``nodes``, and takes over there."""
+    """A kubelet that lies on the one node of ``nodes``, and takes over there
+    (:class:`conformance.subject.TakesOver`)."""
 
     def __init__(self, info: SubjectInfo, nodes: NodeSubject) -> None:
         self.info = info
@@ -150,7 +151,6 @@ class ReplacedKubelet(Subject, TakesOver):
         raise SubjectUsageError(f"{self.info.name} takes over a node that has a kubelet")
 
     def take_over(self, node: NodeUnderTest) -> None:
-        """See :class:`conformance.subject.TakesOver`."""
         if not isinstance(node, RealNode):
             raise SubjectUsageError(f"{self.info.name} continues only on a node of its own")
         facts = node.session.facts
@@ -159,11 +159,10 @@ class ReplacedKubelet(Subject, TakesOver):
         node.take_program(change, self.info.release)
 
     def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
-        """See :class:`conformance.subject.TakesOver`."""
         return self._nodes.kept_files(node)
 
     def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
-        """See :class:`conformance.subject.TakesOver`. A real node has its own."""
+        """A real node has its own."""
 
     def close(self) -> None:
         """The node's subject takes the program away with everything else."""

@@ -231,12 +231,11 @@ class NodeSubject(
         node.take_program(PutBack(kubelet_of(node.session.facts).binary), self.info.release)
 
     def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
-        """See :class:`conformance.subject.TakesOver`."""
         assert isinstance(node, RealNode)
         return node.session.texts(FILES)
 
     def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
-        """See :class:`conformance.subject.TakesOver`. A real node has its own."""
+        """A real node has its own."""
 
     def sole(self) -> _Reached:
         """The one node. Raises :class:`SubjectUsageError` where there are several."""

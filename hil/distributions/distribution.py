@@ -50,19 +50,11 @@ class Distribution:
 
     def cannot_configure(self, facts: NodeFacts) -> str:
         """Why the kubelet's configuration cannot be changed, in one line; ``""``: it can."""
-        try:
-            self.configure(facts, KubeletConfig())
-        except NodeUnfit as error:
-            return str(error).removeprefix(f"{facts.name}: ")
-        return ""
+        return _refusal(facts, lambda: self.configure(facts, KubeletConfig()))
 
     def cannot_restart(self, facts: NodeFacts) -> str:
         """Why the kubelet cannot be stopped and started, in one line; ``""``: it can."""
-        try:
-            self.stop(facts)
-        except NodeUnfit as error:
-            return str(error).removeprefix(f"{facts.name}: ")
-        return ""
+        return _refusal(facts, lambda: self.stop(facts))
 
     def lost_at_boot(self, facts: NodeFacts) -> str:
         """Who takes a change of the kubelet's configuration back at the next boot, in one line;
@@ -95,6 +87,15 @@ class Distribution:
             f'[ "$(systemctl show -p SubState --value {unit})" = running ] && '
             f"systemctl show -p InvocationID --value {unit}"
         )
+
+
+def _refusal(facts: NodeFacts, make: Callable[[], object]) -> str:
+    """Why a script, or changes, cannot be made; ``""``: they can."""
+    try:
+        make()
+    except NodeUnfit as error:
+        return str(error).removeprefix(f"{facts.name}: ")
+    return ""
 
 
 def _unit_of(facts: NodeFacts) -> str:

@@ -42,11 +42,11 @@ class DryRunShell:
         return Done(0, b"", agent.answer_to(script))
 
     def close(self) -> None:
-        """As :meth:`hil.shell.Shell.close`."""
+        """Nothing is open."""
 
 
 class DryRunExecutor:
-    """:class:`hil.session.executor.Executor` that act through ``inner``, of whose shell nothing is
+    """:class:`hil.session.executor.Executor` that acts through ``inner``, of whose shell nothing is
     known afterwards: each act ends with :class:`NotSent`."""
 
     def __init__(self, inner: Executor, shell: DryRunShell | None = None) -> None:
@@ -55,7 +55,6 @@ class DryRunExecutor:
 
     @property
     def trips(self) -> int:
-        """See :class:`hil.session.executor.Executor`."""
         return self._inner.trips
 
     def looking(self, looks: bool) -> None:
@@ -64,7 +63,6 @@ class DryRunExecutor:
             self._shell.looks = looks
 
     def act(self, script: str, *changes: Change, deadline: float, reads: bool = False) -> Done:
-        """See :class:`hil.session.executor.Executor`, but for the answer."""
         if self._shell is not None:
             self._shell.changes = changes
         try:
@@ -75,5 +73,4 @@ class DryRunExecutor:
         raise NotSent
 
     def assure(self) -> None:
-        """See :class:`hil.session.executor.Executor`."""
         self._inner.assure()

@@ -120,7 +120,6 @@ def _raw(text: str) -> bytes:
 
 
 def _message(raw: bytes) -> bytes:
-    """The answer's message."""
     body, headers = _response(raw)
     status = headers.get(b"grpc-status", b"missing").decode(errors="replace")
     if status != "0":

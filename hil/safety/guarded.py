@@ -182,7 +182,6 @@ class Guarded:
         self.change(*(SetOnline(cpu, False) for cpu in cpus))
 
     def online(self, *cpus: int) -> None:
-        """Bring CPUs online."""
         self.change(*(SetOnline(cpu, True) for cpu in cpus))
 
     def note(self, undo: str) -> None:

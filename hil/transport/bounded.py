@@ -56,7 +56,6 @@ class BoundedShell(Generic[T]):
         deadline: float = DEADLINE,
         limit: int = LIMIT,
     ) -> Done:
-        """As :meth:`hil.shell.Shell.run`."""
         run = Supervised.of(script, deadline, root=self._root, sudo=self._sudo)
         return self._ended(run, stdin, limit)
 

@@ -61,7 +61,6 @@ class SSHShell(BoundedShell["_Talk"]):
         self._clients: list[paramiko.SSHClient] = []
 
     def close(self) -> None:
-        """As :meth:`hil.shell.Shell.close`."""
         with self._lock:
             self._drop()
 

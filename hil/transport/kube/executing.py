@@ -67,7 +67,7 @@ PARENT: Final = '"$p"'
 
 
 class Frames:
-    """The form of exec, on the runner's side."""
+    """:class:`hil.transport.kube.talk.Form` of exec."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -82,12 +82,11 @@ class Frames:
         return self._socket.send(BytesMessage(bytes([_STDIN]) + payload))
 
     def replies(self) -> bytes:
-        """See :class:`hil.transport.kube.talk.Form`."""
         replies, self._replies = bytes(self._replies), bytearray()
         return replies
 
     def read(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """See :class:`hil.transport.kube.talk.Form`. Raises :class:`hil.shell.NodeUnreachable`."""
+        """Raises :class:`hil.shell.NodeUnreachable`."""
         try:
             self._socket.receive_data(data)
             for event in self._socket.events():
@@ -111,7 +110,6 @@ class Frames:
             self._stream = None
 
     def status(self, data: bytes) -> int:
-        """See :class:`hil.transport.kube.talk.Form`."""
         try:
             said: Any = json.loads(data)
             if said["status"] == "Success":

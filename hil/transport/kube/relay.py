@@ -50,7 +50,7 @@ def _sum(*texts: bytes) -> str:
 
 
 class Signed:
-    """The form of a relay's answer, on the runner's side."""
+    """:class:`hil.transport.kube.talk.Form` of a relay's answer."""
 
     sign = b""
 
@@ -59,11 +59,9 @@ class Signed:
         self._buffer, self._kept = bytearray(), bytearray()
 
     def replies(self) -> bytes:
-        """See :class:`hil.transport.kube.talk.Form`."""
         return b""
 
     def read(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """See :class:`hil.transport.kube.talk.Form`."""
         self._buffer += data
         while len(self._buffer) >= 5:
             size = 5 + int.from_bytes(self._buffer[1:5])
@@ -76,7 +74,6 @@ class Signed:
             yield frame[0], frame[5:]
 
     def status(self, data: bytes) -> int:
-        """See :class:`hil.transport.kube.talk.Form`."""
         code, _, signature = data.decode("ascii", "replace").partition(" ")
         said = f"{self._key} told {self._challenge} {code} ".encode()
         right = _sum(said, bytes(self._kept), f" {self._key}".encode())
@@ -135,7 +132,6 @@ def _challenge(tunnel: Tunnel) -> tuple[str, bytes]:
 
 
 def new_key() -> str:
-    """The key of one relay."""
     return secrets.token_hex(32)
 
 

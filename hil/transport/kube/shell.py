@@ -91,7 +91,6 @@ class KubeShell(BoundedShell[TunnelTalk]):
         _ends(relay.begin, END)
 
     def close(self) -> None:
-        """As :meth:`hil.shell.Shell.close`."""
         with self._lock:
             relay, self._relay = self._relay, None
             try:
