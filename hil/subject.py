@@ -158,9 +158,11 @@ class NodeSubject(
         self._leased: dict[str, LeasedNode] = {}
         self._open: list[RealNode] = []
         self._closed = False
-        self.machines: tuple[Machine, ...] = tuple(_machine(one.facts) for one in reached)
+        self.machines: tuple[Machine, ...] = tuple(
+            replace(one.facts.machine, name=one.facts.name) for one in reached
+        )
         self.info = _info(target, [one.facts for one in reached])
-        boots = [_boots(one) for one in reached]
+        boots = [booter(one.address, one.shell) is not None for one in reached]
 
         def able(least: Risk) -> frozenset[Capability]:
             each = (
@@ -353,14 +355,6 @@ class NodeSubject(
 
     def _restoring(self, name: str) -> None:
         self._progress(f"restoring {name}")
-
-
-def _boots(reached: _Reached) -> bool:
-    return booter(reached.address, reached.shell) is not None
-
-
-def _machine(facts: NodeFacts) -> Machine:
-    return replace(facts.machine, name=facts.name)
 
 
 def _reach(address: NodeAddress, progress: Callable[[str], None]) -> _Reached:

@@ -21,6 +21,9 @@ _POD_COLOURS: Final = (
 _RESERVED_COLOUR: Final = "#8a8f98"
 _SHARED_COLOUR: Final = "#dfe3e8"
 
+#: Of each CPU its NUMA node, socket, core and uncore cache.
+Placed = Mapping[int, tuple[int, int, int, int]]
+
 
 class Level(Enum):
     """What a box stands for, as its label says it."""
@@ -134,7 +137,7 @@ class Scene:
 
 
 def arrange(
-    cpus: Mapping[int, tuple[int, int, int, int]],
+    cpus: Placed,
     owners: Mapping[str, Iterable[int]],
     highlight: Iterable[int],
     beside: Beside | None = None,
@@ -157,7 +160,7 @@ def _beside(beside: Beside) -> Iterator[Box]:
         yield Box(Level.NOWHERE, 0, inside=alone)
 
 
-def _machine(cpus: Mapping[int, tuple[int, int, int, int]]) -> Box:
+def _machine(cpus: Placed) -> Box:
     places = cpus.values()
     order = [Level.SOCKET, Level.NUMA]
     sockets_share = _several((numa, socket) for numa, socket, _, _ in places)
@@ -178,9 +181,7 @@ def _several(pairs: Iterable[tuple[object, int]]) -> bool:
     return any(first.setdefault(outer, inner) != inner for outer, inner in pairs)
 
 
-def _split(
-    cpus: Mapping[int, tuple[int, int, int, int]], members: list[int], levels: tuple[Level, ...]
-) -> tuple[Box, ...]:
+def _split(cpus: Placed, members: list[int], levels: tuple[Level, ...]) -> tuple[Box, ...]:
     level, rest = levels[0], levels[1:]
     groups: dict[int, list[int]] = {}
     for cpu in members:

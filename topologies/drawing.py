@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from topologies import boxes, picture, terminal
-from topologies.boxes import Beside
+from topologies.boxes import Beside, Placed
 from topologies.strips import Strip, strips
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ __all__ = ["Strip", "strips", "svg", "text"]
 
 
 def svg(
-    cpus: Mapping[int, tuple[int, int, int, int]],
+    cpus: Placed,
     owners: Mapping[str, Iterable[int]] | None = None,
     *,
     title: str = "",
@@ -43,7 +43,7 @@ def svg(
 
 
 def text(
-    cpus: Mapping[int, tuple[int, int, int, int]],
+    cpus: Placed,
     owners: Mapping[str, Iterable[int]] | None = None,
     *,
     title: str = "",

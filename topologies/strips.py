@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
-from topologies.boxes import Owner, arrange
+from topologies.boxes import Owner, Placed, arrange
 from topologies.cpulist import bits, format_list
 from topologies.picture import ink
 
@@ -37,18 +37,14 @@ class Strip:
     summary: str
 
 
-def strips(
-    cpus: Mapping[int, tuple[int, int, int, int]], moments: Sequence[Mapping[str, Iterable[int]]]
-) -> tuple[Strip, ...]:
+def strips(cpus: Placed, moments: Sequence[Mapping[str, Iterable[int]]]) -> tuple[Strip, ...]:
     """A strip for each moment; each is owners by name with their CPUs, as for a picture. Of a CPU
     with several owners the first is shown."""
     names = dict.fromkeys(name for moment in moments for name in moment)
     return tuple(_strip(cpus, {name: moment.get(name, ()) for name in names}) for moment in moments)
 
 
-def _strip(
-    cpus: Mapping[int, tuple[int, int, int, int]], owners: Mapping[str, Iterable[int]]
-) -> Strip:
+def _strip(cpus: Placed, owners: Mapping[str, Iterable[int]]) -> Strip:
     scene = arrange(cpus, owners, ())
     placed = [(cpu, next(iter(scene.held.get(cpu, ())), None)) for cpu in scene.all_cpus()]
     parts = tuple(

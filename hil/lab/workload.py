@@ -54,13 +54,14 @@ def workload(busybox: bytes) -> bytes:
         },
         {f"bin/{name}": "busybox" for name in _NAMES},
     )
+    digest = f"sha256:{hashlib.sha256(layer).hexdigest()}"
     config = json.dumps(
         {
             "architecture": "amd64",
             "os": "linux",
             "created": "1970-01-01T00:00:00Z",
             "config": {"Entrypoint": ["/bin/pause"], "Env": ["PATH=/bin"]},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}"]},
+            "rootfs": {"type": "layers", "diff_ids": [digest]},
         }
     ).encode()
     manifest = [{"Config": "config.json", "RepoTags": [WORKLOAD_IMAGE], "Layers": ["layer.tar"]}]
@@ -72,7 +73,3 @@ def workload(busybox: bytes) -> bytes:
         },
         {},
     )
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -201,17 +201,12 @@ def check(node: str, done: Done, *, manual: str = "") -> None:
     said = done.stderr.decode("utf-8", "replace").strip()
     ours = messages(done.stderr)
     reason = one_line((ours or said.splitlines() or ["it said nothing"])[-1])
-    message = f"{node}: {reason}"
     if done.status == _DIFFERS:
         differences = [one_line(line) for line in done.text.splitlines() if line]
         raise NotRestored(node, differences or [reason], manual=manual)
-    if done.status == _BUSY:
-        raise NodeBusy(message, evidence=said)
-    if done.status == _LOST:
-        raise LeaseLost(message, evidence=said)
-    if done.status in _OWN_STATUSES:
-        raise NodeUnfit(message, evidence=said)
-    raise NodeUnfit(f"{message} (status {done.status})", evidence=said)
+    kind = {_BUSY: NodeBusy, _LOST: LeaseLost}.get(done.status, NodeUnfit)
+    status = "" if done.status in _OWN_STATUSES else f" (status {done.status})"
+    raise kind(f"{node}: {reason}{status}", evidence=said)
 
 
 def messages(stderr: bytes) -> list[str]:

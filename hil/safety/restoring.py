@@ -27,11 +27,9 @@ def restore_node(shell: Shell, *, root: str = "", force: bool = False) -> bool:
 
 def refuse_if_held(shell: Shell, *, root: str = "") -> None:
     """Raises :class:`hil.safety.NodeBusy` where a run holds the node that may be alive."""
-    done = shell.run(agent.status(root))
-    state, _, rest = done.text.partition("\n")[0].partition(" ")
-    if state == "held":
-        holder, _, left = rest.partition(" ")
-        raise NodeBusy(one_line(f"{shell.name}: this node is held by {holder} for {left} s more"))
+    first = shell.run(agent.status(root)).text.partition("\n")[0]
+    if first.partition(" ")[0] == "held":
+        raise NodeBusy(one_line(f"{shell.name}: this node is {_words(first)}"))
 
 
 def left_by_a_run(shell: Shell, *, root: str = "") -> list[str]:

@@ -11,7 +11,7 @@ import time
 from typing import Generic, Protocol, TypeVar
 
 from hil.shell import DEADLINE, LIMIT, Done, NodeTimeout
-from hil.transport.supervised import Sudo, Supervised
+from hil.transport.supervised import GIVE_SUDO, Sudo, Supervised
 
 
 class Talk(Protocol):
@@ -40,6 +40,9 @@ T = TypeVar("T", bound=Talk)
 class BoundedShell(Generic[T]):
     """What every :class:`hil.shell.Shell` that reaches a node shares. ``root``: scripts are not to
     run as anybody else. ``sudo``: how they become root. Scripts may run from several threads."""
+
+    #: What is said to a login that is not root.
+    no_root = GIVE_SUDO
 
     def __init__(self, name: str, *, root: bool, sudo: Sudo | None = None) -> None:
         self.name = name
@@ -79,7 +82,8 @@ class BoundedShell(Generic[T]):
 
     def _done(self, run: Supervised, talk: T) -> Done:
         """What it came to. Raises :class:`hil.shell.NodeUnfit`."""
-        return run.done(talk.status, bytes(talk.out), bytes(talk.aside), node=self.name)
+        out, aside = bytes(talk.out), bytes(talk.aside)
+        return run.done(talk.status, out, aside, node=self.name, no_root=self.no_root)
 
     def close(self) -> None:
         """As :meth:`hil.shell.Shell.close`."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import IO, Final
 
-from hil.shell import Done, NodeUnreachable
+from hil.shell import NodeUnreachable
 from hil.transport.bounded import BoundedShell
 from hil.transport.supervised import Supervised
 
@@ -24,6 +24,8 @@ class LocalShell(BoundedShell["Talk"]):
     ``environment`` is added to ours for every script; ``require_root`` refuses to be anybody else
     (:class:`hil.shell.NodeUnfit`).
     """
+
+    no_root = "pinproof runs as {user}, not root: run pinproof itself as root"
 
     def __init__(
         self,
@@ -51,12 +53,6 @@ class LocalShell(BoundedShell["Talk"]):
 
     def _arguments(self, run: Supervised) -> list[str]:
         return run.arguments(os.getpid())
-
-    def _done(self, run: Supervised, talk: Talk) -> Done:
-        wrong = "pinproof runs as {user}, not root: run pinproof itself as root"
-        return run.done(
-            talk.status, bytes(talk.out), bytes(talk.aside), node=self.name, no_root=wrong
-        )
 
     def _kill(self, run: Supervised, talk: Talk) -> None:
         """The script's session first: its supervisor then goes by itself, and takes the watcher."""

@@ -66,7 +66,7 @@ _PASS_OVER: Final = 'while IFS= read -r l && [ "$l" != "$5" ]; do :; done; unset
 #: Who it runs as, in $u. Where the kernel's first process is one's own, one is root.
 _WHO: Final = "u=0; [ -O /proc/1 ] 2>/dev/null || u=$(id -u)"
 _NOT_ROOT: Final = 77
-_GIVE_SUDO: Final = (
+GIVE_SUDO: Final = (
     "the login user is {user}, not root: give --sudo, or set sudo = true in the inventory"
 )
 #: What sudo and sudo-rs say, in the locale C.
@@ -157,7 +157,7 @@ class Supervised:
         return f"exec {sudo}/bin/sh -c '{_KILL}' sh {found[0]}"
 
     def done(
-        self, status: int, stdout: bytes, stderr: bytes, *, node: str, no_root: str = _GIVE_SUDO
+        self, status: int, stdout: bytes, stderr: bytes, *, node: str, no_root: str = GIVE_SUDO
     ) -> Done:
         """What it came to; raises :class:`NodeUnfit` where it did not run at all. ``no_root``: what
         is said to a user who is not root."""

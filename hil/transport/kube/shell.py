@@ -199,7 +199,7 @@ class KubeShell(BoundedShell[TunnelTalk]):
         try:
             if said := _said(talk):
                 raise NodeUnfit(f"{self.name}: {said}")
-            return run.done(talk.status, bytes(talk.out), bytes(talk.aside), node=self.name)
+            return super()._done(run, talk)
         except NodeUnreachable:
             self._broken()
             raise
