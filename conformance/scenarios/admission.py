@@ -9,6 +9,8 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, promised
+from conformance.scenarios.abilities import REJECTIONS
+from conformance.scenarios.entering import core
 from conformance.scenarios.outcomes import promise_rejected
 from conformance.scenarios.sources import INIT_CONTAINERS, KEP, SIDECARS, STALE_STATE, TASK_PAGE
 from reference import CPUSet
@@ -19,7 +21,7 @@ _admission: Final = partial(promised, area="admission")
 _core: Final = partial(_admission, level=Level.CORE)
 
 
-@_core(KEP, since="1.29", capabilities=[Capability.REJECTIONS])
+@_core(KEP, since="1.29", capabilities=REJECTIONS)
 def too_large_is_rejected(node: LockstepNode) -> None:
     """A request larger than what is free is rejected with its reason, and takes nothing.
     The message names what was requested and what was available."""
@@ -35,7 +37,7 @@ def too_large_is_rejected(node: LockstepNode) -> None:
     node.promise_pool("The shared pool is as before", whole)
 
 
-@_core(KEP, since="1.9", capabilities=[Capability.REJECTIONS])
+@_core(KEP, since="1.9", capabilities=REJECTIONS)
 def all_free_cpus_are_assigned(node: LockstepNode) -> None:
     """A request for all that is free is admitted, and the next one is rejected.
     The first pod is left alone by the second's rejection."""
@@ -60,7 +62,7 @@ def several_containers(node: LockstepNode) -> None:
     node.promise_cpuset("It runs in the shared pool", "a", node.cpus - one - two, "c3")
 
 
-@_core(KEP, since="1.9", capabilities=[Capability.REJECTIONS])
+@_core(KEP, since="1.9", capabilities=REJECTIONS)
 def rejection_returns_what_was_taken(node: LockstepNode) -> None:
     """A pod that is rejected at its second container leaves no CPU assigned.
     Its first container took all that was free before the second found nothing."""
@@ -84,10 +86,7 @@ def app_reuses_init_cpus(node: LockstepNode) -> None:
     node.promise_pool("All return", whole)
 
 
-@promised(
-    SIDECARS, area="init", level=Level.CORE, since="1.29", needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@core(SIDECARS, area="init", since="1.29", needs=Needs(free=2), capabilities=[Capability.CPUSETS])
 def sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     """A sidecar keeps its exclusive CPUs beside its pod's app containers.
     A restartable init container runs on, so its CPUs are not reused."""

@@ -4,38 +4,32 @@ run one after the other."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import Capability, Needs
-from conformance.scenarios.aligning import aligning
+from conformance.scenario import Capability
+from conformance.scenarios.aligning import SINGLE, aligning_alone
 from conformance.scenarios.entering import core
+from conformance.scenarios.hint_parts import TWO_NODES
 from conformance.scenarios.outcomes import promise_full_nodes_kept
 from conformance.scenarios.sources import TOPOLOGY_PAGE, TOPOLOGY_SCOPES
-from reference.steps import Kind, KubeletConfig
-
-_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
+from reference.steps import Kind
 
 
-def _single(node: LockstepNode, scope: str) -> KubeletConfig:
-    return replace(aligning(node, "single-numa-node", scope=scope), policy_options={})
-
-
-@core(TOPOLOGY_PAGE, area="topology", needs=_NODES, capabilities=[Capability.RESTART])
+@core(TOPOLOGY_PAGE, area="topology", needs=TWO_NODES, capabilities=[Capability.RESTART])
 def restart_keeps_full_containers(node: LockstepNode) -> None:
     """After a restart a container that holds a whole NUMA node keeps it under scope container.
     No NUMA node has room for another one, so a kubelet that asks for CPUs again refuses pods
     that run."""
-    node.boot(_single(node, "container"))
+    node.boot(aligning_alone(node, SINGLE))
     promise_full_nodes_kept(node, "It runs on")
 
 
-@core(TOPOLOGY_SCOPES, area="topology", since="1.20", needs=replace(_NODES, numa_cores=3))
+@core(TOPOLOGY_SCOPES, area="topology", since="1.20", needs=replace(TWO_NODES, numa_cores=3))
 def pod_scope_counts_the_largest_init_container(node: LockstepNode) -> None:
     """Under scope pod a pod asks for its largest init container, and not for all of them together.
     They run one after the other: two that fit no NUMA node together lie in one."""
-    node.boot(_single(node, "pod"))
+    node.boot(aligning_alone(node, SINGLE, scope="pod"))
     size = len(node.cpus) // node.topology.num_numa_nodes // 2 + 1
     setup = [exclusive(name, size, kind=Kind.INIT) for name in ("one", "two")]
     node.run(guaranteed_of("a", [*setup, exclusive("main", size)]))

@@ -23,7 +23,10 @@ _LIMIT_OPTION: Final = "max-allowable-numa-nodes"
 _MOST_WITH_CPUS: Final = 12
 #: The kubelet holds a set of NUMA nodes in 64 bits. With other ids it panics at the first pod.
 _IDS: Final = range(64)
-_POLICIES: Final = frozenset({"best-effort", "restricted", "single-numa-node"})
+SINGLE: Final = "single-numa-node"
+RESTRICTED: Final = "restricted"
+BEST_EFFORT: Final = "best-effort"
+_POLICIES: Final = frozenset({SINGLE, RESTRICTED, BEST_EFFORT})
 
 
 def aligning(
@@ -53,6 +56,17 @@ def aligning(
         topology_manager_policy_options=wanted,
         feature_gates=_gates(node) if wanted else {},
     )
+
+
+def aligning_alone(
+    node: LockstepNode,
+    policy: str,
+    *,
+    scope: str = "container",
+    options: Mapping[str, str] | None = None,
+) -> KubeletConfig:
+    """The same without any option of the static policy."""
+    return replace(aligning(node, policy, scope=scope, options=options), policy_options={})
 
 
 def _require_possible(node: LockstepNode) -> None:

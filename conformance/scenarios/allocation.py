@@ -157,8 +157,7 @@ def uncore_splits_odd_requests(node: LockstepNode) -> None:
     it."""
     node.boot(with_options(node, _BY_UNCORE))
     node.apply(guaranteed("a", node.topology.cpus_per_uncore - 1))
-    mended = node.release_has(Behaviour.UNCORE_ROUNDED_UP)
-    _promise_caches(node, 1 if mended else 2)
+    _promise_caches(node, 1 if node.release_has(Behaviour.UNCORE_ROUNDED_UP) else 2)
 
 
 @_options(sources.UNCORE_PARTIAL, since="1.32", machine=_SMALL_CACHES)
@@ -170,5 +169,4 @@ def uncore_splits_what_fits(node: LockstepNode) -> None:
     free = CPUSet([3, 35, 5, 7, 36, 37, 38, 39])
     node.boot(with_options(node, _BY_UNCORE, reserved=node.cpus - free))
     node.apply(guaranteed("a", 5))
-    mended = node.release_has(Behaviour.UNCORE_BEST_FIT)
-    _promise_caches(node, 1 if mended else 2)
+    _promise_caches(node, 1 if node.release_has(Behaviour.UNCORE_BEST_FIT) else 2)

@@ -8,8 +8,10 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Capability, Level, promised
+from conformance.scenario import Level, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import RESTARTED
+from conformance.scenarios.entering import core
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
@@ -22,10 +24,7 @@ _SINCE: Final = "1.38"
 _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
 
 
-@promised(
-    sources.UNEVEN_CORES, area="uneven", level=Level.CORE, since=_SINCE,
-    machine="1s-1n-4c-smt2-off7",
-)  # fmt: skip
+@core(sources.UNEVEN_CORES, area="uneven", since=_SINCE, machine="1s-1n-4c-smt2-off7")
 def sizes_of_cores_are_respected(node: LockstepNode) -> None:
     """From 1.38 on exclusive CPUs are taken from what is free on cores of any size.
     Whether a core is free is judged by its own size. No CPU twice, and no reserved one."""
@@ -69,10 +68,7 @@ def across_cores_spreads_whatever_the_numbers(node: LockstepNode) -> None:
     node.promise_equal("Each CPU is of another core", "cores of a/c", 2, cores)
 
 
-@promised(
-    sources.POD_POOL_KEPT, area="pod-level", since=_SINCE, needs=ROOM,
-    capabilities=[Capability.RESTART, Capability.CPUSETS],
-)  # fmt: skip
+@promised(sources.POD_POOL_KEPT, area="pod-level", since=_SINCE, needs=ROOM, capabilities=RESTARTED)
 def restart_keeps_the_pool(node: LockstepNode) -> None:
     """From 1.38 on a pod keeps the CPUs that it holds as a whole over a restart of the kubelet.
     Exclusive containers keep theirs, the others the rest, over two restarts."""

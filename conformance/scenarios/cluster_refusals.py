@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import burstable, guaranteed
-from conformance.scenario import Capability, Needs, promised
-from conformance.scenarios.in_cluster import API_SERVER
+from conformance.scenario import Needs, promised
+from conformance.scenarios.abilities import API_SERVER, REJECTIONS
 from conformance.scenarios.sources import code
 from reference.view import Phase
 
@@ -20,7 +20,7 @@ _ADMISSION = code(
 
 @promised(
     _ADMISSION, area="admission", since="1.22", needs=Needs(free=4, counted_once=True),
-    capabilities=[*API_SERVER, Capability.REJECTIONS],
+    capabilities=(*API_SERVER, *REJECTIONS),
 )  # fmt: skip
 def out_of_cpu_is_named(node: LockstepNode) -> None:
     """A pod of a cluster that requests more CPU than is left is refused, and the three numbers

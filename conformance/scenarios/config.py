@@ -10,6 +10,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
 from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import START_ERROR
 from conformance.scenarios.entering import refused
 from reference import CPUSet
 from reference.behaviours import Behaviour
@@ -21,7 +22,7 @@ _core: Final = partial(_config, level=Level.CORE)
 _NO_RESERVATION = "[cpumanager] unable to determine reserved CPU resources for static policy"
 
 
-@_core(sources.TASK_PAGE, since="1.8", capabilities=[Capability.START_ERROR])
+@_core(sources.TASK_PAGE, since="1.8", capabilities=START_ERROR)
 def zero_reservation_is_refused(node: LockstepNode) -> None:
     """The static policy with a CPU reservation of zero keeps the kubelet from starting.
     Without a reservation the shared pool could become empty. The kubelet drops an amount of zero
@@ -116,7 +117,7 @@ def reservation_of_millionths(node: LockstepNode) -> None:
     node.promise_cpus("The reserved CPUs are kept", "CPUs of b/c", CPUSet(), node.taken("b"))
 
 
-@_config(sources.TASK_PAGE, capabilities=[Capability.START_ERROR])
+@_config(sources.TASK_PAGE, capabilities=START_ERROR)
 def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
     """A cpu reservation that is not a quantity keeps the kubelet from starting.
     From 1.27 on the error names the setting."""
@@ -150,7 +151,7 @@ def list_wins_over_amounts(node: LockstepNode) -> None:
     node.promise_pool("Just the listed CPU stays in the pool", reserved)
 
 
-@_core(sources.TASK_PAGE, capabilities=[Capability.START_ERROR])
+@_core(sources.TASK_PAGE, capabilities=START_ERROR)
 def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
     """A reservation of more CPUs than the machine has keeps the kubelet from starting.
     By one CPU."""
@@ -167,7 +168,7 @@ def reserved_cores_are_whole(node: LockstepNode) -> None:
     node.promise_pool("CPUs 0 and 4 stay", CPUSet([0, 4]))
 
 
-@_core(sources.RESERVED_CPUS, capabilities=[Capability.START_ERROR])
+@_core(sources.RESERVED_CPUS, capabilities=START_ERROR)
 def reserved_cpu_that_is_missing_is_refused(node: LockstepNode) -> None:
     """A reserved CPU that the machine does not have keeps the kubelet from starting.
     By number, one beyond the last."""

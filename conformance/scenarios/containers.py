@@ -11,6 +11,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, Source, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import CALLS, ENDS, KILLS, QUOTAS, REJECTIONS, RESTARTED
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPolicy
 from reference.view import Phase, PodView
@@ -20,7 +21,7 @@ _core: Final = partial(_containers, level=Level.CORE)
 
 ENDED = sources.pull(52363, "a pod that has ended gives its CPUs back")
 SHORT_PODS = sources.issue(79159, "pods of a Job fail although CPUs are free")
-QUOTAS = sources.documentation(
+LIMITS = sources.documentation(
     "Resource Management for Pods and Containers: a cpu limit is a quota",
     "concepts/configuration/manage-resources-containers/#how-pods-with-resource-limits-are-run",
 )
@@ -39,10 +40,6 @@ OWN_RESTARTS = Source(
     "KEP-5307: container restart rules to customize the pod restart policy",
     "https://github.com/kubernetes/enhancements/issues/5307",
 )
-
-_CALLS = (Capability.CPUSETS, Capability.CALLS)
-_KILLS = (Capability.CPUSETS, Capability.CONTAINERS)
-_EXITS = (Capability.CPUSETS, Capability.CONTAINERS, Capability.EXIT_CODES)
 
 
 def _never(pod: Pod) -> Pod:
@@ -66,7 +63,7 @@ def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
     node.promise_pool("Its CPUs are shared again", whole)
 
 
-@_core(sources.RESTARTS, needs=Needs(free=3), capabilities=_KILLS)
+@_core(sources.RESTARTS, needs=Needs(free=3), capabilities=KILLS)
 def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
     """A shared container that is killed comes back on the shared pool as it is by then.
     It was created with more CPUs than the pool has now, and the kubelet creates it anew."""
@@ -77,7 +74,7 @@ def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
     node.promise_pool("The pool is the same", pool)
 
 
-@_containers(sources.SIDECARS, since="1.29", needs=Needs(free=3), capabilities=_KILLS)
+@_containers(sources.SIDECARS, since="1.29", needs=Needs(free=3), capabilities=KILLS)
 def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     """A sidecar that is killed comes back on its exclusive CPUs, and its pod's others keep theirs.
     Its app container goes on running meanwhile."""
@@ -89,7 +86,7 @@ def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_taken("The app container stays", "a", other)
 
 
-@_containers(sources.RESTARTS, needs=Needs(free=3), capabilities=_EXITS)
+@_containers(sources.RESTARTS, needs=Needs(free=3), capabilities=ENDS)
 def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     """A container that fails comes back on its exclusive CPUs; when it succeeds they are shared.
     Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
@@ -105,7 +102,7 @@ def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     node.promise_cpuset("Who shares gets them", "shared", whole)
 
 
-@_containers(sources.STALE_STATE, needs=Needs(free=4), capabilities=_EXITS)
+@_containers(sources.STALE_STATE, needs=Needs(free=4), capabilities=ENDS)
 def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
     """A container that has ended for good keeps its CPUs until the last one of its pod has ended.
     The kubelet frees what no active pod names, and a pod is active while one of its containers
@@ -121,7 +118,7 @@ def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
     _promise_returned(node, "a", whole)
 
 
-@_containers(OWN_RESTARTS, since="1.35", needs=Needs(free=4), capabilities=_EXITS)
+@_containers(OWN_RESTARTS, since="1.35", needs=Needs(free=4), capabilities=ENDS)
 def own_restart_policy_decides(node: LockstepNode) -> None:
     """Containers come back on their CPUs, or end for good, by their own restart policies.
     The pod's restart policy is Always. One container never starts again, the other only after a
@@ -139,7 +136,7 @@ def own_restart_policy_decides(node: LockstepNode) -> None:
     _promise_returned(node, "a", whole)
 
 
-@_core(ENDED, needs=Needs(free=2), capabilities=[*_EXITS, Capability.REJECTIONS])
+@_core(ENDED, needs=Needs(free=2), capabilities=(*ENDS, *REJECTIONS))
 def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
     """CPUs of a pod that has ended for good are free for the next pod.
     Restart policy Never, and exit code 0. The manifest is still there. The next pod requests all
@@ -153,7 +150,7 @@ def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
     node.promise_taken("It has all the CPUs", "next", free)
 
 
-@_containers(ENDED, needs=Needs(free=2), capabilities=_EXITS)
+@_containers(ENDED, needs=Needs(free=2), capabilities=ENDS)
 def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
     """CPUs of a pod that was killed for good return to the shared pool.
     Restart policy Never, and SIGKILL, which is exit code 137: the pod's phase is Failed, without
@@ -164,7 +161,7 @@ def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
     _promise_returned(node, "a", whole)
 
 
-@_containers(SHORT_PODS, needs=Needs(free=3), capabilities=[*_EXITS, Capability.REJECTIONS])
+@_containers(SHORT_PODS, needs=Needs(free=3), capabilities=(*ENDS, *REJECTIONS))
 def short_pods_follow_one_another(node: LockstepNode) -> None:
     """Short pods that need all free CPUs are admitted one after the other, and none is rejected.
     As the pods of a Job do. Two pods fill the machine; each that ends makes room for the
@@ -183,7 +180,7 @@ def short_pods_follow_one_another(node: LockstepNode) -> None:
             node.promise_equal(rule, f"CPUs of {name}/c", size, taken)
 
 
-@_containers(QUOTAS, needs=Needs(free=2), capabilities=[Capability.CPUSETS, Capability.CFS])
+@_containers(LIMITS, needs=Needs(free=2), capabilities=QUOTAS)
 def limits_become_quotas(node: LockstepNode) -> None:
     """A container without exclusive CPUs has the CFS quota of its limit, also beside one that has.
     A fraction in a Guaranteed pod, a limit above the request, and no limit at all."""
@@ -196,7 +193,7 @@ def limits_become_quotas(node: LockstepNode) -> None:
         node.promise_equal("The quota is the limit", f"CFS quota of {owner}", quota, seen)
 
 
-@_containers(QUOTAS, needs=Needs(free=3), capabilities=[Capability.CPUSETS, Capability.CFS])
+@_containers(LIMITS, needs=Needs(free=3), capabilities=QUOTAS)
 def shares_outlive_pool_changes(node: LockstepNode) -> None:
     """A container keeps its CFS quota and shares when its cpuset changes.
     An update of the cpuset says nothing of quota and shares, so they stay what the container
@@ -211,7 +208,7 @@ def shares_outlive_pool_changes(node: LockstepNode) -> None:
 
 @_containers(
     QUOTA_GATE, since="1.33", until="1.36", needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.CFS, Capability.CONFIGURE],
+    capabilities=(*QUOTAS, Capability.CONFIGURE),
 )  # fmt: skip
 def gate_off_brings_quotas_back(node: LockstepNode) -> None:
     """With DisableCPUQuotaWithExclusiveCPUs off a container with exclusive CPUs has a CFS quota.
@@ -221,7 +218,7 @@ def gate_off_brings_quotas_back(node: LockstepNode) -> None:
     node.promise_equal("It has one", "CFS quota of a/c", 200_000, node.quota("a"))
 
 
-@_containers(CREATE_FLOW, needs=Needs(free=4), capabilities=_CALLS)
+@_containers(CREATE_FLOW, needs=Needs(free=4), capabilities=CALLS)
 def start_on_their_cpus(node: LockstepNode) -> None:
     """Every container is started on its CPUs, and its entry is in the state file by then.
     A container that is started without a cpuset runs on all CPUs until a reconcile round, ten
@@ -245,7 +242,7 @@ def start_on_their_cpus(node: LockstepNode) -> None:
 
 @_containers(
     CREATE_FLOW, since="1.21", needs=Needs(free=3),
-    capabilities=[*_CALLS, Capability.CONFIGURE, Capability.CONTAINERS],
+    capabilities=(*CALLS, *KILLS, Capability.CONFIGURE),
 )  # fmt: skip
 def every_start_has_its_cpuset(node: LockstepNode) -> None:
     """With a reconcile round every ten seconds each container is started on its CPUs all the same.
@@ -261,7 +258,7 @@ def every_start_has_its_cpuset(node: LockstepNode) -> None:
         node.promise_cpus("It starts on its CPUs", what, cpus, started)
 
 
-@_containers(REFUSED_UPDATE, since="1.22", needs=Needs(free=3), capabilities=_CALLS)
+@_containers(REFUSED_UPDATE, since="1.22", needs=Needs(free=3), capabilities=CALLS)
 def refused_update_is_tried_again(node: LockstepNode) -> None:
     """A shared container ends on the shared pool though the runtime refuses its first updates.
     As with EBUSY, where the container has a cgroup of its own in its cgroup. The next rounds try
@@ -273,7 +270,7 @@ def refused_update_is_tried_again(node: LockstepNode) -> None:
     node.promise_on_pool("It ends on the pool", "shared", "c")
 
 
-@_containers(sources.EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=_CALLS)
+@_containers(sources.EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=CALLS)
 def idle_rounds_update_nothing(node: LockstepNode) -> None:
     """A reconcile round that finds nothing changed updates no container.
     Up to 1.21 every round updated every container."""
@@ -284,7 +281,7 @@ def idle_rounds_update_nothing(node: LockstepNode) -> None:
     node.promise_equal("Nothing was sent", "updates by container", before, _updates(node))
 
 
-@_containers(sources.EVERY_ROUND, until="1.21", needs=Needs(free=3), capabilities=_CALLS)
+@_containers(sources.EVERY_ROUND, until="1.21", needs=Needs(free=3), capabilities=CALLS)
 def idle_rounds_update_every_container(node: LockstepNode) -> None:
     """Up to 1.21 every reconcile round updates every container.
     A defect that costs a call of the runtime for each container every ten seconds."""
@@ -296,9 +293,8 @@ def idle_rounds_update_every_container(node: LockstepNode) -> None:
 
 
 @_containers(
-    sources.EVERY_ROUND, since="1.22", needs=Needs(free=3),
-    capabilities=[*_CALLS, Capability.RESTART],
-)  # fmt: skip
+    sources.EVERY_ROUND, since="1.22", needs=Needs(free=3), capabilities=(*CALLS, *RESTARTED)
+)
 def start_updates_each_container_once(node: LockstepNode) -> None:
     """A kubelet that starts sends each container that runs its CPUs in one round, and moves none.
     It does not know what its predecessor sent last. How often it sends them in that round is its
@@ -330,7 +326,7 @@ def _updates(node: LockstepNode) -> dict[str, int]:
     }
 
 
-@_containers(RESTART_ALL, since="1.36", needs=Needs(free=4), capabilities=_EXITS)
+@_containers(RESTART_ALL, since="1.36", needs=Needs(free=4), capabilities=ENDS)
 def restart_rule_keeps_all_cpus(node: LockstepNode) -> None:
     """When a restart rule has all containers of a pod start again, each has the CPUs of before.
     One container exits with the code that the rule names. The pod stays where it is, so its

@@ -11,6 +11,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Capability, Needs, promised
+from conformance.scenarios.abilities import COUNTS
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import tests
 from reference.cpumanager import metrics
@@ -24,9 +25,6 @@ POD_LEVEL: Final = tests(
     "cpu_manager_metrics_test.go#L579", "the metrics of pods with pod-level resources"
 )
 SOCKET: Final = tests("podresources_test.go#L2041", "the metrics of the pod-resources socket")
-
-_ASKS: Final = (Capability.METRICS,)
-_CONFIGURES: Final = (*_ASKS, Capability.CONFIGURE)
 
 
 def _counts(node: LockstepNode, names: Iterable[str]) -> dict[str, float]:
@@ -42,7 +40,7 @@ def _promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> 
 
 @_metrics(
     NUMA_NODES, since="1.33", needs=Needs(numa_nodes=2, numa_cores=2, even=True, smt=2),
-    capabilities=_CONFIGURES,
+    capabilities=COUNTS,
 )  # fmt: skip
 def numa_nodes_are_counted(node: LockstepNode) -> None:
     """The kubelet counts the exclusive CPUs in each NUMA node.
@@ -62,7 +60,7 @@ def numa_nodes_are_counted(node: LockstepNode) -> None:
     _promise_counts(node, "They are counted after a restart", counts)
 
 
-@_metrics(POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS)
+@_metrics(POD_LEVEL, since="1.37", needs=ROOM, capabilities=[Capability.METRICS])
 def pod_scope_is_counted(node: LockstepNode) -> None:
     """Under scope pod the kubelet counts the containers of a pod by how they share its CPUs.
     One has exclusive CPUs, the other shares. In 1.36 the counters had other names."""
@@ -77,7 +75,7 @@ def pod_scope_is_counted(node: LockstepNode) -> None:
     _promise_counts(node, "Both containers are counted", counts)
 
 
-@_metrics(POD_LEVEL, since="1.37", needs=ROOM, capabilities=_ASKS)
+@_metrics(POD_LEVEL, since="1.37", needs=ROOM, capabilities=[Capability.METRICS])
 def container_scope_is_counted(node: LockstepNode) -> None:
     """Under scope container the kubelet counts the exclusive containers of a pod, and no others.
     A container that shares the node's pool is given no CPUs."""
@@ -94,7 +92,7 @@ def container_scope_is_counted(node: LockstepNode) -> None:
 
 @_metrics(
     SOCKET, since="1.34", needs=Needs(free=2),
-    capabilities=[*_ASKS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
+    capabilities=[Capability.METRICS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
 )  # fmt: skip
 def pod_resources_requests_are_counted(node: LockstepNode) -> None:
     """The kubelet counts what it is asked at its pod-resources socket, each call by its name.

@@ -13,6 +13,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Needs, promised
+from conformance.scenarios.abilities import CRASHES, EDITS
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.sources import INIT_CONTAINERS, issue, pull
 from reference import CPUSet
@@ -29,13 +30,9 @@ TORN: Final = issue(
 ATOMIC: Final = pull(59214, "the state file is a checkpoint, which is renamed into place")
 SHARED: Final = issue(104837, "the state file had CPUs both in the shared pool and in an entry")
 
-_CRASHES: Final = (Capability.CPUSETS, Capability.RENAMES, Capability.RESTART)
-_EDITS: Final = (*_CRASHES, Capability.EDIT_STATE, Capability.START_ERROR)
-_atomic: Final = partial(
-    promised, area="crash", source=ATOMIC, needs=Needs(free=4), capabilities=_CRASHES
-)
+_atomic: Final = partial(_crash, source=ATOMIC, needs=Needs(free=4), capabilities=CRASHES)
 _torn: Final = partial(
-    promised, area="crash", source=TORN, until="1.37", needs=Needs(free=3), capabilities=_EDITS
+    _crash, source=TORN, until="1.37", needs=Needs(free=3), capabilities=(*CRASHES, *EDITS)
 )
 _MISMATCH: Final = "doesn't match with CPUs in state"
 
@@ -187,7 +184,7 @@ def half_returned_cpus_stop_the_kubelet(node: LockstepNode) -> None:
         _promise_all_held(node)
 
 
-@_crash(ATOMIC, needs=Needs(free=2), capabilities=[*_CRASHES, Capability.EDIT_STATE])
+@_crash(ATOMIC, needs=Needs(free=2), capabilities=(*CRASHES, Capability.EDIT_STATE))
 def during_the_first_start(node: LockstepNode) -> None:
     """A kubelet killed at any write of its first state file starts again with all CPUs.
     It writes an empty state, and then the shared pool."""
@@ -228,7 +225,7 @@ def _promise_disjoint(node: LockstepNode) -> None:
         node.promise_cpus("Pool and entries never meet", what, CPUSet(), shared)
 
 
-@_crash(INIT_CONTAINERS, since="1.20", needs=Needs(free=6), capabilities=_CRASHES)
+@_crash(INIT_CONTAINERS, since="1.20", needs=Needs(free=6), capabilities=CRASHES)
 def between_init_and_app_container(node: LockstepNode) -> None:
     """An app container uses its pod's init CPUs though the kubelet was killed between the two.
     The kubelet is killed once it has written the init container's entry. When it starts again

@@ -15,16 +15,20 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Capability, promised
 from conformance.scenarios import sources
-from conformance.scenarios.aligning import aligning
+from conformance.scenarios.abilities import ASKS, DEVICES, LISTS, REJECTIONS, RESTARTED
+from conformance.scenarios.aligning import BEST_EFFORT, RESTRICTED, SINGLE, aligning_alone
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
+    NIC,
+    TWO_NODES,
     far_node,
     first_node,
     promise_lies_in,
     promise_phase,
     promise_refused,
+    register,
     require_few_nodes,
     run,
     run_in,
@@ -34,15 +38,7 @@ from conformance.scenarios.outcomes import take
 from conformance.scenarios.sources import TOPOLOGY_POLICIES, TOPOLOGY_SCOPES
 from reference import CPUSet
 from reference.behaviours import Behaviour
-from reference.steps import (
-    AskAllocatable,
-    Container,
-    Device,
-    Kind,
-    KubeletConfig,
-    Pod,
-    RegisterDevices,
-)
+from reference.steps import AskAllocatable, Container, Device, Kind, KubeletConfig, Pod
 from reference.view import HeldDevice, Phase, PodView
 
 INTEGRATION: Final = sources.documentation(
@@ -72,22 +68,15 @@ ALLOCATE: Final = sources.documentation(
 )
 
 _NO_ROOM: Final = ("TopologyAffinityError", "with Topology locality")
-NIC: Final = "pinproof.invalid/nic"
 GPU: Final = "pinproof.invalid/gpu"
 _UNHEALTHY: Final = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
 
-_SINGLE: Final = "single-numa-node"
-_RESTRICTED: Final = "restricted"
-_BEST_EFFORT: Final = "best-effort"
-_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
-_SEEN: Final = (Capability.DEVICES, Capability.CPUSETS)
-_REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
-_RESTARTED: Final = (*_SEEN, Capability.RESTART)
-_LISTED: Final = (*_SEEN, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET)
 
-_beside: Final = partial(promised, area="devices", since="1.20", needs=_NODES, capabilities=_SEEN)
-_row: Final = partial(row, enter=_beside)
-_reported: Final = partial(promised, area="devices", source=LIST, since="1.23", needs=_NODES)
+of_devices: Final = partial(
+    promised, area="devices", since="1.20", needs=TWO_NODES, capabilities=DEVICES
+)
+_row: Final = partial(row, enter=of_devices)
+_reported: Final = partial(of_devices, source=LIST, since="1.23")
 
 
 # -- what a scenario says and reads ----------------------------------------------------------------
@@ -99,10 +88,6 @@ def _in(node: LockstepNode, numa: int) -> CPUSet:
 
 def _near(numa: int, count: int = 1, *, named: str = "nic") -> tuple[Device, ...]:
     return tuple(Device(f"{named}-{numa}-{number}", (numa,)) for number in range(count))
-
-
-def _register(node: LockstepNode, *devices: Device, resource: str = NIC) -> None:
-    node.to_runtime(RegisterDevices(resource, devices))
 
 
 def with_devices(container: Container, count: int = 1, *, resource: str = NIC) -> Container:
@@ -126,8 +111,8 @@ def _boot(node: LockstepNode, policy: str, *devices: Device, scope: str = "conta
     """Align by the policy, and register the devices, or two that are near to the far NUMA node."""
     if not node.release_has(Behaviour.DEVICE_HINTS_ON_DEVICE_NODES):
         require_few_nodes(node)
-    node.boot(replace(aligning(node, policy, scope=scope), policy_options={}))
-    _register(node, *(devices or _near(far_node(node), 2)))
+    node.boot(aligning_alone(node, policy, scope=scope))
+    register(node, *(devices or _near(far_node(node), 2)))
 
 
 # -- promises --------------------------------------------------------------------------------------
@@ -156,37 +141,27 @@ def _named(one: HeldDevice) -> str:
 # -- a device pulls CPUs ---------------------------------------------------------------------------
 
 
-def _follows(node: LockstepNode, policy: str) -> None:
-    _boot(node, policy)
-    run_in(node, far_node(node), _pod("a", 2), 2)
+def _follows(policy: str) -> None:
+    """Enter a scenario: under this policy a device decides where CPUs lie."""
+
+    def steps(node: LockstepNode) -> None:
+        _boot(node, policy)
+        run_in(node, far_node(node), _pod("a", 2), 2)
+
+    _row(
+        f"devices/{policy}-follows-a-device",
+        f"Under {policy} a container's CPUs lie in the NUMA node of its device",
+        "The device is near to the last NUMA node; CPUs alone would lie in another.",
+        steps,
+        source=TOPOLOGY_POLICIES,
+    )
 
 
-_FOLLOWS: Final = "The device is near to the last NUMA node; CPUs alone would lie in another."
-
-_row(
-    "devices/single-numa-node-follows-a-device",
-    "Under single-numa-node a container's CPUs lie in the NUMA node of its device",
-    _FOLLOWS,
-    lambda node: _follows(node, _SINGLE),
-    source=TOPOLOGY_POLICIES,
-)
-_row(
-    "devices/restricted-follows-a-device",
-    "Under restricted a container's CPUs lie in the NUMA node of its device",
-    _FOLLOWS,
-    lambda node: _follows(node, _RESTRICTED),
-    source=TOPOLOGY_POLICIES,
-)
-_row(
-    "devices/best-effort-follows-a-device",
-    "Under best-effort a container's CPUs lie in the NUMA node of its device",
-    _FOLLOWS,
-    lambda node: _follows(node, _BEST_EFFORT),
-    source=TOPOLOGY_POLICIES,
-)
+for _policy in (SINGLE, RESTRICTED, BEST_EFFORT):
+    _follows(_policy)
 
 
-@_beside(TOPOLOGY_POLICIES)
+@of_devices(TOPOLOGY_POLICIES)
 def none_does_not_align(node: LockstepNode) -> None:
     """Under Topology Manager policy none a device does not change where a container's CPUs lie.
     The pod has the CPUs that a pod without a device would have."""
@@ -197,33 +172,33 @@ def none_does_not_align(node: LockstepNode) -> None:
     node.promise_cpus("It has those CPUs", "CPUs of a/c", expected, node.taken("a"))
 
 
-@_beside(INTEGRATION)
+@of_devices(INTEGRATION)
 def without_numa_nodes_do_not_bind(node: LockstepNode) -> None:
     """A device that says nothing of NUMA nodes does not change where a container's CPUs lie.
     Under single-numa-node the CPUs lie in the first NUMA node that has room for them."""
-    _boot(node, _SINGLE, Device("nic-0"), Device("nic-1"))
+    _boot(node, SINGLE, Device("nic-0"), Device("nic-1"))
     run_in(node, first_node(node), _pod("a", 1))
 
 
-@_beside(INTEGRATION)
+@of_devices(INTEGRATION)
 def two_resources_agree(node: LockstepNode) -> None:
     """Under restricted CPUs and devices of two resources lie in the NUMA node that all have.
     One resource has devices near to the first and the last NUMA node, the other one near to the
     last alone."""
     far = far_node(node)
-    _boot(node, _RESTRICTED)
+    _boot(node, RESTRICTED)
     both = (*_near(first_node(node), named="gpu"), *_near(far, named="gpu"))
-    _register(node, *both, resource=GPU)
+    register(node, *both, resource=GPU)
     pod = guaranteed_of("a", [with_devices(with_devices(exclusive("c", 2)), resource=GPU)])
     run_in(node, far, pod, 2)
 
 
-@_beside(INTEGRATION, capabilities=_REFUSED)
+@of_devices(INTEGRATION, capabilities=(*DEVICES, *REJECTIONS))
 def two_far_apart_are_refused(node: LockstepNode) -> None:
     """Under single-numa-node devices of two resources in different NUMA nodes are refused.
     Though each NUMA node has CPUs."""
-    _boot(node, _SINGLE, *_near(first_node(node)))
-    _register(node, *_near(far_node(node), named="gpu"), resource=GPU)
+    _boot(node, SINGLE, *_near(first_node(node)))
+    register(node, *_near(far_node(node), named="gpu"), resource=GPU)
     pod = guaranteed_of("a", [with_devices(with_devices(exclusive("c", 1)), resource=GPU)])
     promise_refused(node, node.apply(pod), "TopologyAffinityError")
 
@@ -238,53 +213,53 @@ def _fill_far(node: LockstepNode, left: int = 0) -> None:
     run_in(node, far, _pod("fills", size), size)
 
 
-@_beside(TOPOLOGY_POLICIES, capabilities=_REFUSED)
+@of_devices(TOPOLOGY_POLICIES, capabilities=(*DEVICES, *REJECTIONS))
 def single_numa_node_refuses_without_room(node: LockstepNode) -> None:
     """Under single-numa-node a container is refused whose device's NUMA node has no CPU left.
     Other NUMA nodes have free CPUs. The pool stays as it is."""
-    _boot(node, _SINGLE)
+    _boot(node, SINGLE)
     _fill_far(node)
     pool = node.view.shared_pool
     promise_refused(node, node.apply(_pod("a", 1)), *_NO_ROOM)
     node.promise_pool("No CPU is taken", pool)
 
 
-@_beside(TOPOLOGY_POLICIES, capabilities=_REFUSED)
+@of_devices(TOPOLOGY_POLICIES, capabilities=(*DEVICES, *REJECTIONS))
 def restricted_refuses_without_room(node: LockstepNode) -> None:
     """Under restricted a container is refused whose device's NUMA node has no CPU left.
     One NUMA node could hold CPUs and device, were the machine empty."""
-    _boot(node, _RESTRICTED)
+    _boot(node, RESTRICTED)
     _fill_far(node)
     promise_refused(node, node.apply(_pod("a", 1)), *_NO_ROOM)
 
 
-@_beside(TOPOLOGY_POLICIES)
+@of_devices(TOPOLOGY_POLICIES)
 def best_effort_runs_without_room(node: LockstepNode) -> None:
     """Under best-effort a container runs whose device's NUMA node has no CPU left.
     Its CPU lies in another NUMA node."""
-    _boot(node, _BEST_EFFORT)
+    _boot(node, BEST_EFFORT)
     _fill_far(node)
     run(node, _pod("a", 1))
     node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
 
 
-@_beside(DEVICE_NODES, since="1.36")
+@of_devices(DEVICE_NODES, since="1.36")
 def best_effort_takes_what_is_near(node: LockstepNode) -> None:
     """From 1.36 on best-effort takes the CPUs near to the device first where they are too few.
     One of two CPUs. No hint of the device names another NUMA node than its own."""
-    _boot(node, _BEST_EFFORT)
+    _boot(node, BEST_EFFORT)
     _fill_far(node, left=1)
     run(node, _pod("a", 2))
     near = node.taken("a") & _in(node, far_node(node))
     node.promise_equal("It has the CPU that is near", "CPUs near to the device", 1, len(near))
 
 
-@_beside(DEVICE_NODES, until="1.35", needs=replace(_NODES, numa_cores=4))
+@of_devices(DEVICE_NODES, until="1.35", needs=replace(TWO_NODES, numa_cores=4))
 def best_effort_takes_the_first_node(node: LockstepNode) -> None:
     """Up to 1.35 best-effort takes CPUs of the first NUMA node where too few are near the device.
     Two CPUs, where one near to the device is left. A hint of the device names other NUMA nodes
     beside its own, so that of two equally narrow choices the first one wins."""
-    _boot(node, _BEST_EFFORT)
+    _boot(node, BEST_EFFORT)
     _fill_far(node, left=1)
     run(node, _pod("a", 2))
     near = node.taken("a") & _in(node, far_node(node))
@@ -294,31 +269,31 @@ def best_effort_takes_the_first_node(node: LockstepNode) -> None:
 # -- several containers ----------------------------------------------------------------------------
 
 
-@_beside(TOPOLOGY_SCOPES)
+@of_devices(TOPOLOGY_SCOPES)
 def pod_scope_follows_any_container(node: LockstepNode) -> None:
     """Under scope pod all containers lie in the NUMA node of the device that one of them requests.
     The second container requests the device."""
-    _boot(node, _SINGLE, scope="pod")
+    _boot(node, SINGLE, scope="pod")
     run(node, _SECOND)
     for name in ("c1", "c2"):
         promise_lies_in(node, far_node(node), "a", 1, name)
 
 
-@_beside(TOPOLOGY_SCOPES)
+@of_devices(TOPOLOGY_SCOPES)
 def container_scope_follows_its_own(node: LockstepNode) -> None:
     """Under scope container a device decides for the container that requests it and for no other.
     The first container lies in the first NUMA node, the second one with its device."""
-    _boot(node, _SINGLE)
+    _boot(node, SINGLE)
     run(node, _SECOND)
     promise_lies_in(node, first_node(node), "a", 1, "c1")
     promise_lies_in(node, far_node(node), "a", 1, "c2")
 
 
-@_beside(REUSE)
+@of_devices(REUSE)
 def init_device_is_used_again(node: LockstepNode) -> None:
     """An app container uses the device of its pod's init container again, and the CPUs beside it.
     There is one device, and both containers request one."""
-    _boot(node, _SINGLE, *_near(far_node(node)))
+    _boot(node, SINGLE, *_near(far_node(node)))
     run_in(node, far_node(node), _WITH_INIT)
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
 
@@ -326,7 +301,7 @@ def init_device_is_used_again(node: LockstepNode) -> None:
 # -- how many there are ----------------------------------------------------------------------------
 
 
-@_beside(ALLOCATE, capabilities=_REFUSED)
+@of_devices(ALLOCATE, capabilities=(*DEVICES, *REJECTIONS))
 def more_than_free_are_refused(node: LockstepNode) -> None:
     """A container that requests more devices than are free is refused, and takes no CPU.
     Under Topology Manager policy none, so that the device manager says why."""
@@ -338,11 +313,11 @@ def more_than_free_are_refused(node: LockstepNode) -> None:
     node.promise_pool("No CPU is taken", pool)
 
 
-@_beside(ALLOCATE)
+@of_devices(ALLOCATE)
 def deletion_returns_a_device(node: LockstepNode) -> None:
     """The device of a deleted pod serves the next pod, with CPUs beside it.
     There is one device."""
-    _boot(node, _SINGLE, *_near(far_node(node)))
+    _boot(node, SINGLE, *_near(far_node(node)))
     node.apply(_pod("before", 1))
     node.delete("before", passing=True)
     run_in(node, far_node(node), _pod("a", 1))
@@ -351,12 +326,12 @@ def deletion_returns_a_device(node: LockstepNode) -> None:
 # -- restarts --------------------------------------------------------------------------------------
 
 
-@_beside(RESTART, capabilities=_RESTARTED)
+@of_devices(RESTART, capabilities=(*DEVICES, *RESTARTED))
 def restart_keeps_cpus(node: LockstepNode) -> None:
     """A running pod keeps its CPUs over a restart, before and after its device plugin registers.
     A pod without a device before it leaves a gap in the first NUMA node, which it could move
     to."""
-    _boot(node, _SINGLE)
+    _boot(node, SINGLE)
     node.apply(guaranteed("gap", 1))
     node.apply(_pod("a", 1))
     held = node.taken("a")
@@ -364,32 +339,34 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
     node.kill()
     promise_phase(node, "a", node.start().pods["a"], Phase.RUNNING)
     node.promise_cpus("It has its CPUs before", "CPUs of a/c", held, node.taken("a"))
-    _register(node, *_near(far_node(node), 2))
+    register(node, *_near(far_node(node), 2))
     node.promise_cpus("It has its CPUs afterwards", "CPUs of a/c", held, node.taken("a"))
     run_in(node, far_node(node), _pod("b", 1))
 
 
-@_beside(RESTART, capabilities=(*_REFUSED, Capability.RESTART))
+@of_devices(RESTART, capabilities=(*DEVICES, *RESTARTED, *REJECTIONS))
 def restart_keeps_the_device(node: LockstepNode) -> None:
     """After a restart of the kubelet a running pod's device is given to no other pod.
     There is one device. The kubelet has it in its checkpoint."""
-    _boot(node, _SINGLE, *_near(far_node(node)))
+    _boot(node, SINGLE, *_near(far_node(node)))
     node.apply(_pod("before", 1))
     node.restart()
-    _register(node, *_near(far_node(node)))
+    register(node, *_near(far_node(node)))
     promise_refused(node, node.apply(_pod("a", 1)), "TopologyAffinityError")
 
 
 def _reboot(node: LockstepNode) -> PodView:
     """A pod with a device, on a machine that is booted again; its plugin is late."""
-    _boot(node, _SINGLE)
+    _boot(node, SINGLE)
     node.apply(_pod("a", 1))
     node.stop()
     node.reboot()
     return node.start().pods["a"]
 
 
-@_beside(UNCHECKED, since="1.28", capabilities=(*_REFUSED, Capability.RESTART, Capability.REBOOT))
+@of_devices(
+    UNCHECKED, since="1.28", capabilities=(*DEVICES, *RESTARTED, Capability.REBOOT, *REJECTIONS)
+)
 def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
     """From 1.28 on a pod is refused after a reboot as long as its device plugin has not registered.
     Its CPUs return. Up to 1.24 it ran, whether its device was there or not. Of 1.25, 1.26 and
@@ -399,7 +376,7 @@ def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
     node.promise_cpus("Its CPUs return", "CPUs of a/c", CPUSet(), node.taken("a"))
 
 
-@_beside(UNCHECKED, until="1.24", capabilities=(*_RESTARTED, Capability.REBOOT))
+@of_devices(UNCHECKED, until="1.24", capabilities=(*DEVICES, *RESTARTED, Capability.REBOOT))
 def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
     """Up to 1.24 a pod runs on its CPUs after a reboot, though its device plugin has not
     registered.
@@ -408,13 +385,13 @@ def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
     promise_lies_in(node, far_node(node), "a", 1)
 
 
-@_beside(INIT_RESTART, since="1.28", capabilities=(*_REFUSED, Capability.RESTART))
+@of_devices(INIT_RESTART, since="1.28", capabilities=(*DEVICES, *RESTARTED, *REJECTIONS))
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
     """A restarted kubelet refuses a running pod whose init container had a device.
     A known defect: the kubelet checks the devices of every container that does not run. The init
     container has ended, and the device plugin has not registered again when the pod is admitted. No
     release mends it. The last patch releases of 1.25, 1.26 and 1.27 have the defect too."""
-    _boot(node, _SINGLE)
+    _boot(node, SINGLE)
     run(node, _WITH_INIT)
     node.kill()
     promise_refused(node, node.start().pods["a"], "UnexpectedAdmissionError", _UNHEALTHY)
@@ -423,61 +400,60 @@ def restart_refuses_ended_init_container(node: LockstepNode) -> None:
 # -- what is reported ------------------------------------------------------------------------------
 
 
-@_reported(capabilities=(*_RESTARTED, Capability.POD_RESOURCES))
+@_reported(capabilities=(*DEVICES, *LISTS, *RESTARTED))
 def list_has_devices_beside_cpus(node: LockstepNode) -> None:
     """The pod-resources socket reports a container's device with its NUMA node beside its CPUs.
     A container without a device has none, and a restart changes nothing of it."""
-    _boot(node, _SINGLE)
+    _boot(node, SINGLE)
     far = far_node(node)
     node.apply(_pod("a", 1))
     node.apply(guaranteed("plain", 1))
     for restarted in (False, True):
         if restarted:
             node.restart()
-            _register(node, *_near(far, 2))
+            register(node, *_near(far, 2))
         listed = node.ask().devices
         _promise_devices(node, "devices of a/c", listed.get("a", {}).get("c"), *_held(far, 1))
         _promise_devices(node, "devices of plain/c", listed.get("plain", {}).get("c"))
         node.promise_pod_resources("The CPUs are reported", "a", node.taken("a"))
 
 
-@_reported(capabilities=_LISTED)
+@_reported(capabilities=(*DEVICES, *ASKS))
 def allocatable_are_reported(node: LockstepNode) -> None:
     """GetAllocatableResources reports every device with its NUMA node, taken or not.
     One of two is taken. A device that names no NUMA node has none there."""
     far = far_node(node)
-    _boot(node, _SINGLE, *_near(far, 2))
-    _register(node, Device("gpu"), resource=GPU)
+    _boot(node, SINGLE, *_near(far, 2))
+    register(node, Device("gpu"), resource=GPU)
     node.apply(_pod("a", 1))
     expected = _held(far, 2)
     seen = node.ask(AskAllocatable()).allocatable_devices
     _promise_devices(node, "devices that pods could have", seen, *expected, HeldDevice(GPU, "gpu"))
 
 
-@_reported(capabilities=(*_LISTED, Capability.CONFIGURE))
+@_reported(capabilities=(*DEVICES, *ASKS, Capability.CONFIGURE))
 def policy_none_reports_devices_alone(node: LockstepNode) -> None:
     """Under CPU manager policy none the pod-resources socket reports devices and no CPU.
     Those that pods could have, one of which is taken."""
     reserved = node.default_config().reserved_system_cpus
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=reserved))
     far = far_node(node)
-    _register(node, *_near(far, 2))
+    register(node, *_near(far, 2))
     node.apply(_pod("a", 1))
     seen = node.ask(AskAllocatable())
-    expected = _held(far, 2)
-    _promise_devices(node, "devices that pods could have", seen.allocatable_devices, *expected)
+    _promise_devices(node, "devices that pods could have", seen.allocatable_devices, *_held(far, 2))
     node.promise_cpus("No CPU", "allocatable CPUs", CPUSet(), seen.allocatable or CPUSet())
 
 
 # -- devices on many NUMA nodes --------------------------------------------------------------------
 
-_shrunk: Final = partial(row, source=SHRUNK, capabilities=_SEEN, machine="2s-4n-64c-smt2")
+_shrunk: Final = partial(row, source=SHRUNK, capabilities=DEVICES, machine="2s-4n-64c-smt2")
 
 
 def _promise_spread(node: LockstepNode, rule: str, numa_nodes: int) -> None:
     """In how many NUMA nodes eight CPUs lie beside four devices, each near to another one."""
-    node.boot(aligning_with(node, _BEST_EFFORT, "distribute-cpus-across-numa"))
-    _register(node, *(Device(f"nic-{numa}", (numa,)) for numa in node.topology.numa_masks))
+    node.boot(aligning_with(node, BEST_EFFORT, "distribute-cpus-across-numa"))
+    register(node, *(Device(f"nic-{numa}", (numa,)) for numa in node.topology.numa_masks))
     run(node, _pod("a", 8, count=4))
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", 8, len(node.taken("a")))
     seen = len({node.topology.details[cpu].numa for cpu in node.taken("a")})
@@ -509,18 +485,18 @@ MERGE: Final = sources.issue(
 )
 
 
-@promised(MERGE, area="devices", since="1.20", capabilities=_SEEN, machine="8s-8n-32c-smt4-near")
+@promised(MERGE, area="devices", since="1.20", capabilities=DEVICES, machine="8s-8n-32c-smt4-near")
 def four_resources_on_eight_nodes_may_hang(node: LockstepNode) -> None:
     """CPUs and devices of three resources on eight NUMA nodes may hang the kubelet.
     A known defect: the kubelet merges every combination of hints. Each of the four resources has
     255 hints on eight NUMA nodes, and 255 to the power of four is more than four thousand million
     combinations. A kubelet that finishes gives the container its CPU."""
-    node.boot(replace(aligning(node, _BEST_EFFORT), policy_options={}))
+    node.boot(aligning_alone(node, BEST_EFFORT))
     container = exclusive("c", 1)
     for named in ("nic", "gpu", "fpga"):
         resource = f"pinproof.invalid/{named}"
         devices = [Device(f"{named}-{numa}", (numa,)) for numa in node.topology.numa_masks]
-        _register(node, *devices, resource=resource)
+        register(node, *devices, resource=resource)
         container = with_devices(container, resource=resource)
     node.expect_hang()
     status = node.apply(guaranteed_of("a", [container]))

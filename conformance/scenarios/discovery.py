@@ -7,8 +7,9 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Needs, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import START_ERROR
 from conformance.scenarios.entering import core, refused, row
 from conformance.scenarios.outcomes import take
 from reference import CPUSet
@@ -29,8 +30,8 @@ def _boot(node: LockstepNode, *reserved: int) -> None:
 def _takes_half(node: LockstepNode, rule: str, expected: str) -> None:
     """A request for half of the machine, where the first core is reserved."""
     _boot(node, 0, 16)
-    taken = take(node, "a", 16)
-    node.promise_cpus(rule, "exclusive CPUs a/c", CPUSet.parse(expected), taken)
+    node.apply(guaranteed("a", 16))
+    node.promise_taken(rule, "a", CPUSet.parse(expected))
 
 
 @core(sources.CORES_MERGED, area="discovery", since="1.21", machine=_TWO_SOCKETS_A_NODE)
@@ -41,8 +42,7 @@ def cores_of_two_packages_differ(node: LockstepNode) -> None:
     sockets = node.topology.socket_ids(take(node, "a", 2))
     node.promise_equal("Two CPUs are one core", "sockets of a/c", 1, len(sockets))
     first = min(node.taken("a"), default=0)
-    siblings = CPUSet([first, first + 16])
-    node.promise_taken("They are its two threads", "a", siblings)
+    node.promise_taken("They are its two threads", "a", CPUSet([first, first + 16]))
 
 
 row(
@@ -66,8 +66,7 @@ def cpus_without_an_online_file(node: LockstepNode) -> None:
     """On a kernel that cannot take CPUs offline every CPU is found.
     There no CPU has a file that says whether it is online."""
     _boot(node, 0)
-    pool = node.view.shared_pool
-    node.promise_cpus("All CPUs are there", "shared pool", CPUSet.parse("0-15"), pool)
+    node.promise_pool("All CPUs are there", CPUSet.parse("0-15"))
 
 
 @promised(
@@ -104,9 +103,7 @@ refused(
 )  # fmt: skip
 
 
-@promised(
-    sources.RESERVED_CPUS, area="discovery", since="1.17", capabilities=[Capability.START_ERROR]
-)
+@promised(sources.RESERVED_CPUS, area="discovery", since="1.17", capabilities=START_ERROR)
 def absent_cpu_cannot_be_reserved(node: LockstepNode) -> None:
     """A list of reserved CPUs with one that the machine lacks keeps the kubelet from starting.
     One that is higher than every id, and than the number of CPUs that the kubelet counts."""
@@ -121,5 +118,5 @@ def s390x_has_cores(node: LockstepNode) -> None:
     A pod gets a CPU of its own."""
     _boot(node, 0)
     node.promise_running("The kubelet starts")
-    taken = take(node, "a", 3)
-    node.promise_cpus("It has its CPUs", "exclusive CPUs a/c", CPUSet([1, 2, 3]), taken)
+    node.apply(guaranteed("a", 3))
+    node.promise_taken("It has its CPUs", "a", CPUSet([1, 2, 3]))

@@ -9,8 +9,9 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE
-from conformance.scenario import Capability, Needs, Source, promised
-from conformance.scenarios.in_cluster import API_SERVER, in_cluster
+from conformance.scenario import Needs, Source, promised
+from conformance.scenarios.abilities import API_SERVER, ENDS, RESIZES
+from conformance.scenarios.in_cluster import in_cluster
 from conformance.scenarios.outcomes import take
 from conformance.scenarios.pod_level_parts import ROOM, pod_of, shared
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
@@ -39,7 +40,7 @@ def _promise_debug(
     node.promise_cpuset(rule, pod, cpus, "debug")
 
 
-@_shared_pool(capabilities=(*API_SERVER, Capability.CONTAINERS, Capability.EXIT_CODES))
+@_shared_pool(capabilities=(*API_SERVER, *ENDS))
 def beside_exclusive_cpus(node: LockstepNode) -> None:
     """An ephemeral container in a pod with exclusive CPUs runs in the shared pool.
     It cannot ask for CPUs, so it runs where every container without CPUs of its own runs, and
@@ -58,7 +59,7 @@ def beside_exclusive_cpus(node: LockstepNode) -> None:
     _promise_debug(node, "a", CPUSet(), "The ephemeral container is gone")
 
 
-@_shared_pool(capabilities=(*API_SERVER, Capability.RESTART))
+@_shared_pool(capabilities=RESIZES)
 def over_a_restart(node: LockstepNode) -> None:
     """A pod with an ephemeral container keeps its exclusive CPUs over a restart.
     The kubelet that starts again finds a container that its state file does not know. The pod

@@ -12,20 +12,17 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
-from conformance.scenario import Capability, Level, promised
+from conformance.scenario import Level, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import CONFIGURES, START_ERROR
 from conformance.scenarios.entering import refused
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 
 _topology: Final = partial(promised, area="topology")
-_REFUSES: Final = (Capability.START_ERROR,)
 
 _staged: Final = partial(
-    promised,
-    area="options",
-    source=sources.OPTION_STAGES,
-    capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
+    promised, area="options", source=sources.OPTION_STAGES, capabilities=(*CONFIGURES, *START_ERROR)
 )
 
 #: The behaviours with which each option became alpha, beta and stable; ``None``: it has not.
@@ -120,7 +117,7 @@ def later_options_are_unknown(node: LockstepNode) -> None:
         node.promise_refusal(unknown if staged else f'unsupported cpumanager option: "{option}"')
 
 
-@promised(sources.FULL_PCPUS, area="options", since="1.22", until="1.32", capabilities=_REFUSES)
+@promised(sources.FULL_PCPUS, area="options", since="1.22", until="1.32", capabilities=START_ERROR)
 def options_need_their_gate(node: LockstepNode) -> None:
     """Where feature gate CPUManagerPolicyOptions is off, any policy option is refused.
     In 1.22 it is off by default, from 1.33 on it cannot be switched off."""
@@ -153,7 +150,7 @@ def _promise_stage(node: LockstepNode, stage: str, option: str) -> None:
     node.promise_refusal(f'{text}, but option "{option}" provided')
 
 
-@_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.31", capabilities=_REFUSES)
+@_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.31", capabilities=START_ERROR)
 def manager_options_need_their_gate(node: LockstepNode) -> None:
     """Where feature gate TopologyManagerPolicyOptions is off, any option is refused.
     It is off by default up to 1.27."""
@@ -163,7 +160,7 @@ def manager_options_need_their_gate(node: LockstepNode) -> None:
     node.promise_refusal('"TopologyManagerPolicyOptions" enabled')
 
 
-@_topology(sources.CLOSEST_NUMA, since="1.26", until="1.31", capabilities=_REFUSES)
+@_topology(sources.CLOSEST_NUMA, since="1.26", until="1.31", capabilities=START_ERROR)
 def closest_needs_its_gate(node: LockstepNode) -> None:
     """Prefer-closest-numa-nodes is refused where the gate of its stage is off, up to 1.31.
     It is alpha up to 1.27, then beta."""
@@ -197,7 +194,7 @@ refused(
 )  # fmt: skip
 
 
-@_topology(sources.NUMA_LIMIT, since="1.31", until="1.34", capabilities=_REFUSES)
+@_topology(sources.NUMA_LIMIT, since="1.31", until="1.34", capabilities=START_ERROR)
 def limit_needs_its_gate(node: LockstepNode) -> None:
     """Max-allowable-numa-nodes is refused where the beta gate is off, up to 1.34.
     It began as beta."""
@@ -213,7 +210,7 @@ def limit_needs_no_gate(node: LockstepNode) -> None:
     node.promise_running("The kubelet starts")
 
 
-@_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=_REFUSES)
+@_topology(sources.TOPOLOGY_PAGE, since="1.26", until="1.27", capabilities=START_ERROR)
 def none_checks_options(node: LockstepNode) -> None:
     """Up to 1.27 a Topology Manager option that does not exist is refused under policy none too.
     Options are read whatever the policy."""
@@ -226,12 +223,11 @@ def none_checks_options(node: LockstepNode) -> None:
 def none_checks_no_options(node: LockstepNode) -> None:
     """From 1.28 on a Topology Manager option that does not exist is ignored under policy none.
     There is nothing that it could change."""
-    config = _restricted(node, "closest", "true")
-    node.boot(replace(config, topology_manager_policy="none"))
+    node.boot(replace(_restricted(node, "closest", "true"), topology_manager_policy="none"))
     node.promise_running("The kubelet starts")
 
 
-@_topology(sources.TOPOLOGY_PAGE, until="1.26", capabilities=_REFUSES)
+@_topology(sources.TOPOLOGY_PAGE, until="1.26", capabilities=START_ERROR)
 def policy_needs_its_gate(node: LockstepNode) -> None:
     """Where feature gate TopologyManager is off, a Topology Manager policy is refused.
     From 1.27 on there is no such gate."""

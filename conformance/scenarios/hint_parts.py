@@ -7,9 +7,13 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
-from reference.steps import Pod
+from conformance.scenario import Needs
+from conformance.scenarios.aligning import aligning_alone
+from reference.steps import Device, Pod, RegisterDevices
 from reference.view import Phase, PodView
 
+NIC: Final = "pinproof.invalid/nic"
+TWO_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
 #: A kubelet makes a hint for each set of NUMA nodes; 34 of them take longer than anybody waits.
 _MOST_NODES: Final = 12
 
@@ -22,6 +26,17 @@ def require_few_nodes(node: LockstepNode) -> None:
             f"needs at most {_MOST_NODES} NUMA nodes, the machine has {len(node.numa_nodes)}: the "
             "kubelet makes a hint for each set of them and would not answer in time"
         )
+
+
+def boot_aligned(node: LockstepNode, policy: str) -> None:
+    """Start under this Topology Manager policy, where NUMA nodes are few enough."""
+    require_few_nodes(node)
+    node.boot(aligning_alone(node, policy))
+
+
+def register(node: LockstepNode, *devices: Device, resource: str = NIC) -> None:
+    """Start a device plugin with these devices."""
+    node.to_runtime(RegisterDevices(resource, devices))
 
 
 def far_node(node: LockstepNode) -> int:

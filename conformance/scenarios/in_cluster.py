@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.scenario import Capability
 from conformance.scenarios.aligning import aligning
 from reference.kubelet.in_place_resize import RESIZE_GATE
 from reference.releases import Release
 from reference.steps import Container, KubeletConfig, Pod
 
-API_SERVER: Final = (Capability.API_SERVER, Capability.CPUSETS)
 NO_GATES: Final[Mapping[str, bool]] = {}
 _ON_BY_DEFAULT: Final = Release.parse("1.33")
 

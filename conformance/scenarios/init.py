@@ -9,13 +9,12 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, promised
+from conformance.scenarios.abilities import RESTARTED
 from conformance.scenarios.sources import INIT_ADDS_CPUS, INIT_CONTAINERS, KEP, SIDECARS
 from reference import CPUSet
 from reference.steps import Container, Kind, Pod
 
 _init: Final = partial(promised, area="init")
-_SEES: Final = (Capability.CPUSETS,)
-_RESTARTED: Final = (Capability.RESTART, Capability.CPUSETS)
 _core: Final = partial(_init, level=Level.CORE)
 
 
@@ -31,7 +30,7 @@ def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
     node.promise_cpus("They share no CPU", "CPUs of both", CPUSet(), first & second)
 
 
-@_core(INIT_CONTAINERS, needs=Needs(free=4), capabilities=_SEES)
+@_core(INIT_CONTAINERS, needs=Needs(free=4), capabilities=[Capability.CPUSETS])
 def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     """No other pod gets CPUs that an init container leaves to its own pod.
     The app container needs fewer CPUs than the init container had. What is left stays booked
@@ -57,21 +56,17 @@ def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
     reserved = CPUSet([min(node.cpus)])
     node.boot(replace(node.config, reserved_system_cpus=reserved))
     whole, core = node.view.shared_pool, node.topology.cpus_per_core
-    setup = exclusive("setup", core, kind=Kind.INIT)
-    node.apply(guaranteed_of("a", [setup, exclusive("main", 1)]))
-    node.promise_cpus(
-        "The app container is on the core of the reserved CPU",
-        "CPUs of a/main outside of that core",
-        CPUSet(),
-        node.taken("a", "main") - node.topology.with_siblings(reserved),
-    )
+    node.apply(guaranteed_of("a", [exclusive("setup", core, kind=Kind.INIT), exclusive("main", 1)]))
+    outside = node.taken("a", "main") - node.topology.with_siblings(reserved)
+    rule = "The app container is on the core of the reserved CPU"
+    node.promise_cpus(rule, "CPUs of a/main outside of that core", CPUSet(), outside)
     left = len(node.view.shared_pool)
     node.promise_equal("One CPU more is booked", "size of the pool", len(whole) - core - 1, left)
     node.delete("a", passing=True)
     node.promise_pool("All return with the pod", whole)
 
 
-@_core(KEP, needs=Needs(free=4), capabilities=_RESTARTED)
+@_core(KEP, needs=Needs(free=4), capabilities=RESTARTED)
 def restart_keeps_init_entries(node: LockstepNode) -> None:
     """A restart of the kubelet keeps the entries of init containers that have ended.
     Without the entry their CPUs would go to other pods."""
@@ -96,7 +91,7 @@ def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
     node.promise_equal("The app container has its CPU", "number of CPUs of a/main", 1, held)
 
 
-@_core(SIDECARS, since="1.29", needs=Needs(free=2), capabilities=_SEES)
+@_core(SIDECARS, since="1.29", needs=Needs(free=2), capabilities=[Capability.CPUSETS])
 def sidecars_follow_the_pool(node: LockstepNode) -> None:
     """A shared sidecar follows the shared pool as its pod's app containers do.
     It is an init container that runs on."""
@@ -108,7 +103,7 @@ def sidecars_follow_the_pool(node: LockstepNode) -> None:
     node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
 
 
-@_init(SIDECARS, since="1.29", needs=Needs(free=4), capabilities=_RESTARTED)
+@_init(SIDECARS, since="1.29", needs=Needs(free=4), capabilities=RESTARTED)
 def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
     """After a restart of the kubelet a sidecar still has CPUs of its own.
     The pod before it is deleted while the kubelet is down, so other CPUs would be free."""

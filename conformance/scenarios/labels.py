@@ -90,12 +90,8 @@ def _strictly_reserved(node: LockstepNode) -> None:
     node.run(best_effort("shared"))
     node.promise_cpuset("Its container runs on the reserved CPUs", "a", node.reserved)
     node.promise_on_pool("Others stay in the shared pool", "shared", "c")
-    node.promise_cpus(
-        "They have no reserved CPU",
-        "reserved CPUs",
-        CPUSet(),
-        node.cpuset("shared") & node.reserved,
-    )
+    both = node.cpuset("shared") & node.reserved
+    node.promise_cpus("They have no reserved CPU", "reserved CPUs", CPUSet(), both)
 
 
 _row(

@@ -8,6 +8,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.scenario import Capability, Needs
+from conformance.scenarios.abilities import EDITS, REJECTIONS, RESTARTED
 from conformance.scenarios.entering import core
 from conformance.scenarios.sources import CPUS_CHANGED
 from reference import CPUSet
@@ -15,11 +16,8 @@ from topologies import Machine, machine, offline
 
 #: All but the last physical core are enough.
 _LAST_CORE_SPARE: Final = Needs(free=3, cores=3)
-_RECOVERS: Final = (Capability.REBOOT, Capability.RESTART, Capability.EDIT_STATE)
-_SEEN: Final = (Capability.START_ERROR, Capability.CPUSETS, Capability.REJECTIONS)
-_changed: Final = partial(
-    core, area="machine", source=CPUS_CHANGED, capabilities=(*_RECOVERS, *_SEEN)
-)
+_RECOVERS: Final = (*EDITS, *RESTARTED, *REJECTIONS, Capability.REBOOT)
+_changed: Final = partial(core, area="machine", source=CPUS_CHANGED, capabilities=_RECOVERS)
 
 
 def _reboot_and_recover(

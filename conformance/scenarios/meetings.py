@@ -14,31 +14,31 @@ from conformance.needs import DoesNotApply
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
-from conformance.scenarios.aligning import aligning
+from conformance.scenarios.abilities import DEVICES, MEMORY, QUOTAS, REJECTIONS, RESTARTED
+from conformance.scenarios.aligning import aligning, aligning_alone
 from conformance.scenarios.containers import QUOTA_GATE
-from conformance.scenarios.devices import GPU, INTEGRATION, NIC, with_devices
-from conformance.scenarios.entering import row
+from conformance.scenarios.devices import GPU, INTEGRATION, of_devices, with_devices
+from conformance.scenarios.entering import core, row
 from conformance.scenarios.hint_parts import (
+    NIC,
+    boot_aligned,
     far_node,
     first_node,
     promise_phase,
     promise_refused,
-    require_few_nodes,
     run,
 )
-from conformance.scenarios.memory import STATIC as MEMORY_STATIC
-from conformance.scenarios.memory import with_mebibytes
+from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, of_memory, with_memory_of
 from conformance.scenarios.optional import ALPHA, aligning_with, promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import managed, of_managers, pod_of, shared
 from reference import CPUSet
 from reference.steps import Device, Kind, KubeletConfig, Pod, RegisterDevices
 from reference.view import Phase
-from topologies import offline, with_memory
+from topologies import offline
 
 _options: Final = partial(promised, area="options")
 _core: Final = partial(_options, level=Level.CORE)
-_devices: Final = partial(promised, area="devices")
 
 HYBRID: Final = sources.issue(
     140495, "on hybrid processors the kubelet counts cores by their average size"
@@ -52,17 +52,12 @@ _STRICT: Final = "strict-cpu-reservation"
 _UNCORE: Final = "prefer-align-cpus-by-uncorecache"
 
 _NODES: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
-_DEVICES: Final = (Capability.DEVICES, Capability.CPUSETS)
-_REFUSED: Final = (Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS)
 
 
 # -- reservations by amount ------------------------------------------------------------------------
 
 
-@_core(
-    sources.STRICT, since="1.32", needs=Needs(free=3, even=True),
-    capabilities=[Capability.CPUSETS, Capability.RESTART],
-)  # fmt: skip
+@_core(sources.STRICT, since="1.32", needs=Needs(free=3, even=True), capabilities=RESTARTED)
 def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
     """Under strict-cpu-reservation no container runs on CPUs that are reserved by amount.
     600m for the system and 500m for Kubernetes are two CPUs, which the kubelet chooses. They
@@ -138,8 +133,7 @@ def other_words_for_true_switch_on(node: LockstepNode) -> None:
     strict-cpu-reservation keeps its CPUs out of the pool. Each of the others is known to be on
     by what it excludes: another option, or policy single-numa-node."""
     node.boot(_with_words(node, {_STRICT: "1"}))
-    rest = node.cpus - node.reserved
-    node.promise_pool("“1” reserves strictly", rest)
+    node.promise_pool("“1” reserves strictly", node.cpus - node.reserved)
     node.stop()
     for first, word, second, other in (
         (_FULL, "t", _CORES, "T"),
@@ -174,10 +168,7 @@ def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
 # -- CFS quotas of sidecars ------------------------------------------------------------------------
 
 
-@promised(
-    QUOTA_GATE, area="quotas", level=Level.CORE, since="1.33", needs=Needs(free=4),
-    capabilities=[Capability.CPUSETS, Capability.CFS],
-)  # fmt: skip
+@core(QUOTA_GATE, area="quotas", since="1.33", needs=Needs(free=4), capabilities=QUOTAS)
 def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
     """A sidecar with exclusive CPUs has no CFS quota, and one with a fraction has that of its
     limit.
@@ -285,16 +276,12 @@ def uncore_cache_under_best_effort(node: LockstepNode) -> None:
     if topology.num_uncore_caches < 2 * topology.num_numa_nodes:
         raise DoesNotApply("needs several uncore caches in each NUMA node, the machine has one")
     _beside_hints(node, _UNCORE)
-    count = topology.cpus_per_uncore
-    _run_in_nodes(node, count, first_node(node))
+    _run_in_nodes(node, topology.cpus_per_uncore, first_node(node))
     caches = len(topology.uncore_cache_ids(node.taken("a")))
     node.promise_equal("They share an uncore cache", "uncore caches of a/c", 1, caches)
 
 
-@_options(
-    sources.FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2),
-    capabilities=[Capability.REJECTIONS],
-)  # fmt: skip
+@_options(sources.FULL_PCPUS, since="1.23", needs=replace(_NODES, smt=2), capabilities=REJECTIONS)
 def full_pcpus_under_best_effort(node: LockstepNode) -> None:
     """Under best-effort full-pcpus-only gives whole cores of two NUMA nodes, and refuses parts.
     The sibling of a reserved CPU is free, and no part of what is given. Best-effort refuses no
@@ -326,9 +313,7 @@ def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
     node.promise_cpus("It has the parts of cores", "CPUs of a/c", parts, node.taken("a"))
 
 
-@promised(
-    sources.BY_SOCKET, area="topology", level=Level.CORE, since="1.25", machine="2s-4n-64c-smt2"
-)
+@core(sources.BY_SOCKET, area="topology", since="1.25", machine="2s-4n-64c-smt2")
 def best_effort_aligns_by_socket(node: LockstepNode) -> None:
     """Under best-effort and align-by-socket two NUMA nodes of one socket go before two of different
     sockets.
@@ -364,13 +349,14 @@ def _more_than_a_node(node: LockstepNode) -> int:
     return len(node.cpus) // node.topology.num_numa_nodes + 1
 
 
-@_devices(sources.TOPOLOGY_POLICIES, since="1.24", needs=_NODES, capabilities=_REFUSED)
+@of_devices(
+    sources.TOPOLOGY_POLICIES, since="1.24", needs=_NODES, capabilities=(*DEVICES, *REJECTIONS)
+)
 def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     """Under restricted a container is refused whose devices need two NUMA nodes and whose CPUs one.
     No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
     well, which runs. Up to 1.23 the first one runs, too."""
-    require_few_nodes(node)
-    node.boot(replace(aligning(node, "restricted"), policy_options={}))
+    boot_aligned(node, "restricted")
     first, far = first_node(node), far_node(node)
     _register(node, NIC, first, far)
     promise_refused(node, node.apply(_nics_and_gpus("a", 2, nics=2)), "TopologyAffinityError")
@@ -381,13 +367,12 @@ def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     node.promise_equal("It lies with its devices", "NUMA nodes of both/c", [first, far], seen)
 
 
-@_devices(INTEGRATION, since="1.20", needs=_NODES, capabilities=_REFUSED)
+@of_devices(INTEGRATION, needs=_NODES, capabilities=(*DEVICES, *REJECTIONS))
 def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
     """Under restricted devices of two resources in different NUMA nodes are refused.
     One NUMA node is the fewest for each, and none serves both. A container with devices of one
     resource runs."""
-    require_few_nodes(node)
-    node.boot(replace(aligning(node, "restricted"), policy_options={}))
+    boot_aligned(node, "restricted")
     _register(node, NIC, first_node(node))
     _register(node, GPU, far_node(node))
     status = node.apply(_nics_and_gpus("a", 1, nics=1, gpus=1))
@@ -395,47 +380,29 @@ def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
     run(node, _nics_and_gpus("one", 1, gpus=1))
 
 
-@_devices(INTEGRATION, since="1.20", needs=_NODES, capabilities=_DEVICES)
+@of_devices(INTEGRATION, needs=_NODES)
 def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
     """Under best-effort a container runs whose devices of two resources lie in two NUMA nodes.
     With as many CPUs as it requests. Restricted refuses it."""
-    require_few_nodes(node)
-    node.boot(replace(aligning(node, "best-effort"), policy_options={}))
+    boot_aligned(node, "best-effort")
     _register(node, NIC, first_node(node))
     _register(node, GPU, far_node(node))
     run(node, _nics_and_gpus("a", 2, nics=1, gpus=1))
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", 2, len(node.taken("a")))
 
 
-@promised(
-    MEMORY_STATIC, area="memory", since="1.26", needs=_NODES,
-    capabilities=[Capability.MEMORY, Capability.CPUSETS, Capability.REJECTIONS],
-)  # fmt: skip
+@of_memory(needs=_NODES, capabilities=(*MEMORY, *REJECTIONS))
 def restricted_refuses_memory_of_two_nodes(node: LockstepNode) -> None:
     """Under restricted a container is refused whose memory needs two NUMA nodes and whose CPUs one.
     No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
     well, which runs. Each NUMA node has 128 MiB, and the containers request 200."""
-    require_few_nodes(node)
-    machine = with_memory(node.machine, 128)
-    if machine is node.machine:
-        raise DoesNotApply("needs NUMA nodes whose memory the kernel tells, the machine has none")
-    config = replace(
-        aligning(node, "restricted"),
-        policy_options={},
-        memory_manager_policy="Static",
-        reserved_memory=dict.fromkeys(node.numa_nodes, "1Mi"),
-    )
-    node.boot(config, machine=machine)
-    promise_refused(node, node.apply(_of_200("a", 1)), "TopologyAffinityError")
+    boot_with_free(node, "restricted", dict.fromkeys(node.numa_nodes, MIB_OF_A_NODE - 1))
+    promise_refused(node, node.apply(with_memory_of("a", 200, 1)), "TopologyAffinityError")
     node.pass_admission()
     count = _more_than_a_node(node)
-    run(node, _of_200("both", count))
+    run(node, with_memory_of("both", 200, count))
     held = node.taken("both")
     node.promise_equal("It has its CPUs", "number of CPUs of both/c", count, len(held))
-
-
-def _of_200(name: str, cpus: int) -> Pod:
-    return guaranteed_of(name, [with_mebibytes(exclusive("c", cpus), 200)])
 
 
 # -- cores of different sizes ----------------------------------------------------------------------
@@ -487,16 +454,12 @@ def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
 # -- ids of NUMA nodes with a gap ------------------------------------------------------------------
 
 
-@promised(
-    sources.CLOSEST_NUMA, area="topology", level=Level.CORE, since="1.26", machine="2s-4n-64c-smt2"
-)
+@core(sources.CLOSEST_NUMA, area="topology", since="1.26", machine="2s-4n-64c-smt2")
 def closest_looks_past_a_node_without_cpus(node: LockstepNode) -> None:
     """Under prefer-closest-numa-nodes two NUMA nodes that are close go first where one has no CPU.
     All CPUs of NUMA node 1 are offline, so that 0, 2 and 3 have CPUs. 2 and 3 lie in one socket
     and are close to each other. 0 and 2 have lower ids and are far apart."""
     gone = node.topology.cpus_in_numa_nodes(1)
-    closest = {"prefer-closest-numa-nodes": "true"}
-    config = replace(aligning(node, "restricted", options=closest), policy_options={})
+    config = aligning_alone(node, "restricted", options={"prefer-closest-numa-nodes": "true"})
     node.boot(config, machine=offline(node.machine, gone))
-    count = len(gone) + 1
-    _run_in_nodes(node, count, 2, 3)
+    _run_in_nodes(node, len(gone) + 1, 2, 3)

@@ -15,16 +15,20 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Capability, promised
 from conformance.scenarios import sources
-from conformance.scenarios.aligning import aligning
+from conformance.scenarios.abilities import CONFIGURES, MEMORY, REJECTIONS, RESTARTED
+from conformance.scenarios.aligning import BEST_EFFORT, RESTRICTED, SINGLE, aligning_alone
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
+    NIC,
+    TWO_NODES,
     far_node,
     first_node,
     promise_lies_in,
     promise_phase,
     promise_refused,
+    register,
     require_few_nodes,
     run,
     run_in,
@@ -32,7 +36,7 @@ from conformance.scenarios.hint_parts import (
 from conformance.scenarios.outcomes import restart_with
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from reference import CPUSet
-from reference.steps import Container, Device, Kind, Pod, RegisterDevices
+from reference.steps import Container, Device, Kind, Pod
 from reference.view import Phase
 from topologies import with_memory
 
@@ -46,17 +50,11 @@ INIT_RESTART: Final = sources.issue(
     123971, "a kubelet restart refuses pods with init containers under the memory manager"
 )
 
-_SINGLE: Final = "single-numa-node"
-_BEST_EFFORT: Final = "best-effort"
-_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
-_SEEN: Final = (Capability.MEMORY, Capability.CPUSETS)
-_REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
-_RESTARTED: Final = (*_SEEN, Capability.RESTART)
 
-_static: Final = partial(
-    promised, area="memory", source=STATIC, since="1.26", needs=_NODES, capabilities=_SEEN
+of_memory: Final = partial(
+    promised, area="memory", source=STATIC, since="1.26", needs=TWO_NODES, capabilities=MEMORY
 )
-_row: Final = partial(row, enter=_static)
+_row: Final = partial(row, enter=of_memory)
 
 MIB_OF_A_NODE: Final = 128
 _NO_NODES: Final = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
@@ -80,10 +78,9 @@ def boot_with_free(
     if machine is node.machine:
         raise DoesNotApply("needs NUMA nodes whose memory the kernel tells, the machine has none")
     reserved = {numa: f"{MIB_OF_A_NODE - free.get(numa, 1)}Mi" for numa in node.numa_nodes}
-    config = aligning(node, policy, scope=scope)
+    config = aligning_alone(node, policy, scope=scope)
     config = replace(
         config,
-        policy_options={},
         feature_gates={**config.feature_gates, **(gates or {})},
         memory_manager_policy=manager,
         reserved_memory=reserved,
@@ -122,56 +119,48 @@ def _sharing(name: str) -> Pod:
 # -- memory pulls CPUs -----------------------------------------------------------------------------
 
 
-def _follows(node: LockstepNode, policy: str) -> None:
-    _boot(node, policy, roomy=[far_node(node)])
-    run_in(node, far_node(node), guaranteed("a", 2), 2)
+def _follows(policy: str) -> None:
+    """Enter a scenario: under this policy memory decides where CPUs lie."""
+
+    def steps(node: LockstepNode) -> None:
+        _boot(node, policy, roomy=[far_node(node)])
+        run_in(node, far_node(node), guaranteed("a", 2), 2)
+
+    _row(
+        f"memory/{policy}-follows-memory",
+        f"Under {policy} a container's CPUs lie in the NUMA node that has room for its memory",
+        "The last NUMA node has room; CPUs alone would lie in another.",
+        steps,
+    )
 
 
-_FOLLOWS: Final = "The last NUMA node has room; CPUs alone would lie in another."
-
-_row(
-    "memory/single-numa-node-follows-memory",
-    "Under single-numa-node a container's CPUs lie in the NUMA node that has room for its memory",
-    _FOLLOWS,
-    lambda node: _follows(node, _SINGLE),
-)
-_row(
-    "memory/restricted-follows-memory",
-    "Under restricted a container's CPUs lie in the NUMA node that has room for its memory",
-    _FOLLOWS,
-    lambda node: _follows(node, "restricted"),
-)
-_row(
-    "memory/best-effort-follows-memory",
-    "Under best-effort a container's CPUs lie in the NUMA node that has room for its memory",
-    _FOLLOWS,
-    lambda node: _follows(node, _BEST_EFFORT),
-)
+for _policy in (SINGLE, RESTRICTED, BEST_EFFORT):
+    _follows(_policy)
 
 
-@_static(source=MANAGER)
+@of_memory(source=MANAGER)
 def policy_none_does_not_align(node: LockstepNode) -> None:
     """Under memory manager policy None the memory of NUMA nodes does not decide where CPUs lie.
     The pod's memory fits the last NUMA node alone, and its CPU lies in the first."""
-    _boot(node, _SINGLE, roomy=[far_node(node)], manager="None")
+    _boot(node, SINGLE, roomy=[far_node(node)], manager="None")
     run_in(node, first_node(node), guaranteed("a", 1))
 
 
-@_static()
+@of_memory()
 def full_numa_node_is_passed_over(node: LockstepNode) -> None:
     """Under single-numa-node CPUs lie in a NUMA node that has memory left, though others have CPUs.
     The first pod leaves too little memory in the first NUMA node for the second."""
     first, far = first_node(node), far_node(node)
-    _boot(node, _SINGLE, roomy=[first, far])
+    _boot(node, SINGLE, roomy=[first, far])
     for pod, numa in (("before", first), ("a", far)):
         run_in(node, numa, with_memory_of(pod, 100))
 
 
-@_static()
+@of_memory()
 def burstable_pods_do_not_count(node: LockstepNode) -> None:
     """The memory of a pod that is not Guaranteed does not decide where others lie.
     Two such pods request more memory than the first NUMA node has."""
-    _boot(node, _SINGLE)
+    _boot(node, SINGLE)
     for name in ("one", "two"):
         run(node, burstable(name, request="500m"))
     run_in(node, first_node(node), with_memory_of("a", 100))
@@ -180,22 +169,22 @@ def burstable_pods_do_not_count(node: LockstepNode) -> None:
 # -- no room ---------------------------------------------------------------------------------------
 
 
-@_static(capabilities=_REFUSED)
+@of_memory(capabilities=(*MEMORY, *REJECTIONS))
 def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
     """Under single-numa-node a container is refused whose memory needs two NUMA nodes.
     Each NUMA node has CPUs. No CPU is taken."""
-    _boot(node, _SINGLE)
+    _boot(node, SINGLE)
     pool = node.view.shared_pool
     status = node.apply(with_memory_of("a", 150))
     promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
     node.promise_pool("No CPU is taken", pool)
 
 
-@_static()
+@of_memory()
 def best_effort_runs_too_large(node: LockstepNode) -> None:
     """Under best-effort a container runs whose memory needs two NUMA nodes.
     It has its CPU."""
-    _boot(node, _BEST_EFFORT)
+    _boot(node, BEST_EFFORT)
     run(node, with_memory_of("a", 150))
     node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
 
@@ -214,8 +203,8 @@ _row(
     "A container is refused whose memory no NUMA nodes have, and its CPUs return",
     """The memory manager has no hint then, so the Topology Manager does not object; it refuses
     when it is to hand memory out.""",
-    lambda node: _refuses_all(node, _SINGLE, _NO_NODES),
-    capabilities=_REFUSED,
+    lambda node: _refuses_all(node, SINGLE, _NO_NODES),
+    capabilities=(*MEMORY, *REJECTIONS),
 )
 _row(
     "memory/lack-without-alignment-is-refused",
@@ -224,7 +213,7 @@ _row(
     lambda node: _refuses_all(
         node, "none", "[memorymanager] failed to get the default NUMA affinity"
     ),
-    capabilities=_REFUSED,
+    capabilities=(*MEMORY, *REJECTIONS),
 )
 
 
@@ -237,43 +226,42 @@ _INIT: Final = with_mebibytes(exclusive("init", 1, kind=Kind.INIT), 100)
 _WITH_INIT: Final = guaranteed_of("a", [_INIT, with_mebibytes(exclusive("c", 1), 100)])
 
 
-@_static(capabilities=_REFUSED)
+@of_memory(capabilities=(*MEMORY, *REJECTIONS))
 def pod_scope_counts_every_container(node: LockstepNode) -> None:
     """Under scope pod a pod is refused whose containers together need more memory than a NUMA node.
     Each of them alone would fit."""
-    _boot(node, _SINGLE, scope="pod")
+    _boot(node, SINGLE, scope="pod")
     promise_refused(node, node.apply(_TWO_OF_64_MIB), "TopologyAffinityError")
 
 
-@_static()
+@of_memory()
 def container_scope_parts_containers(node: LockstepNode) -> None:
     """Under scope container each container lies in a NUMA node that has room for its memory.
     The first NUMA node has room for one of two."""
     first, far = first_node(node), far_node(node)
-    _boot(node, _SINGLE, roomy=[first, far])
+    _boot(node, SINGLE, roomy=[first, far])
     run(node, _TWO_OF_64_MIB)
     promise_lies_in(node, first, "a", 1, "c1")
     promise_lies_in(node, far, "a", 1, "c2")
 
 
-@_static(source=REUSE)
+@of_memory(source=REUSE)
 def init_memory_is_used_again(node: LockstepNode) -> None:
     """An app container uses the memory of its pod's init container again, and the CPUs beside it.
     No NUMA node has room for both."""
-    _boot(node, _SINGLE, roomy=[far_node(node)])
+    _boot(node, SINGLE, roomy=[far_node(node)])
     run_in(node, far_node(node), _WITH_INIT)
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
 
 
-@_static(source=MANAGER, capabilities=(*_REFUSED, Capability.DEVICES))
+@of_memory(source=MANAGER, capabilities=(*MEMORY, *REJECTIONS, Capability.DEVICES))
 def device_elsewhere_is_refused(node: LockstepNode) -> None:
     """Under single-numa-node a container is refused whose memory and device lie in two NUMA nodes.
     Each NUMA node has CPUs. The same pod without a device runs where its memory fits."""
     first, far = first_node(node), far_node(node)
-    _boot(node, _SINGLE, roomy=[first])
-    nic = "pinproof.invalid/nic"
-    node.to_runtime(RegisterDevices(nic, (Device("nic-0", (far,)),)))
-    pod = guaranteed_of("a", [replace(exclusive("c", 1), devices=((nic, 1),))])
+    _boot(node, SINGLE, roomy=[first])
+    register(node, Device("nic-0", (far,)))
+    pod = guaranteed_of("a", [replace(exclusive("c", 1), devices=((NIC, 1),))])
     promise_refused(node, node.apply(pod), "TopologyAffinityError")
     run_in(node, first, guaranteed("plain", 1))
 
@@ -281,23 +269,23 @@ def device_elsewhere_is_refused(node: LockstepNode) -> None:
 # -- coming and going ------------------------------------------------------------------------------
 
 
-@_static()
+@of_memory()
 def deletion_returns_memory(node: LockstepNode) -> None:
     """The memory of a deleted pod serves the next pod, with CPUs beside it.
     One NUMA node has room for one of them."""
-    _boot(node, _SINGLE, roomy=[far_node(node)])
+    _boot(node, SINGLE, roomy=[far_node(node)])
     node.apply(with_memory_of("before", 100))
     node.delete("before", passing=True)
     run_in(node, far_node(node), with_memory_of("a", 100))
 
 
-@_static(capabilities=(*_SEEN, Capability.CALLS))
+@of_memory(capabilities=(*MEMORY, Capability.CALLS))
 def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
     """The runtime is asked to bind a container's memory to the NUMA nodes that it was given from.
     As cpuset.mems: one NUMA node of a Guaranteed pod, both that have room where the memory of
     one does not do, and none of a Burstable pod."""
     first, far = first_node(node), far_node(node)
-    _boot(node, _BEST_EFFORT, roomy=[first, far])
+    _boot(node, BEST_EFFORT, roomy=[first, far])
     node.apply(with_memory_of("a", 100))
     node.apply(burstable("b"))
     rule = "The memory is bound to its NUMA nodes"
@@ -310,12 +298,12 @@ def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
     node.promise_cpus("The memory is bound to both", what, nodes, bound & nodes)
 
 
-@_static(capabilities=_RESTARTED)
+@of_memory(capabilities=(*MEMORY, *RESTARTED))
 def restart_keeps_cpus(node: LockstepNode) -> None:
     """A running pod with memory of its own keeps its CPUs over a restart of the kubelet.
     Another pod was deleted before it, so there is a NUMA node with a lower id and room."""
     first, far = first_node(node), far_node(node)
-    _boot(node, _SINGLE, roomy=[first, far])
+    _boot(node, SINGLE, roomy=[first, far])
     node.apply(with_memory_of("gap", 100))
     node.apply(with_memory_of("a", 100))
     promise_lies_in(node, far, "a", 1)
@@ -326,13 +314,13 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
     node.promise_cpus("It has its CPUs", "CPUs of a/c", held, node.taken("a"))
 
 
-@_static(capabilities=_RESTARTED)
+@of_memory(capabilities=(*MEMORY, *RESTARTED))
 def restart_keeps_memory(node: LockstepNode) -> None:
     """After a restart of the kubelet a running pod's memory is given to no other pod.
     That pod has no CPUs of its own, and its memory is in the last NUMA node. It could move to
     the first one, where another pod was deleted. The CPUs of the next pod lie there."""
     first, far = first_node(node), far_node(node)
-    _boot(node, _SINGLE, roomy=[first, far])
+    _boot(node, SINGLE, roomy=[first, far])
     node.apply(with_memory_of("gap", 100))
     node.apply(_sharing("shares"))
     node.delete("gap")
@@ -342,7 +330,7 @@ def restart_keeps_memory(node: LockstepNode) -> None:
 
 def _gate_tried(node: LockstepNode) -> None:
     """A pod has memory in the last NUMA node since then; the kubelet starts without the gate."""
-    _boot(node, _SINGLE, roomy=[first_node(node), far_node(node)])
+    _boot(node, SINGLE, roomy=[first_node(node), far_node(node)])
     node.apply(_sharing("gap"))
     restart_with(node, replace(node.config, feature_gates={"PodLevelResourceManagers": True}))
     node.apply(_sharing("shares"))
@@ -350,9 +338,9 @@ def _gate_tried(node: LockstepNode) -> None:
     restart_with(node, replace(node.config, feature_gates={}))
 
 
-@_static(
+@of_memory(
     source=POD_LEVEL_MANAGERS, since="1.36", until="1.36",
-    capabilities=(*_RESTARTED, Capability.CONFIGURE, Capability.START_ERROR),
+    capabilities=(*MEMORY, *CONFIGURES, Capability.START_ERROR),
 )  # fmt: skip
 def gate_off_refuses_the_file(node: LockstepNode) -> None:
     """Once feature gate PodLevelResourceManagers was tried, the kubelet refuses the memory file.
@@ -362,7 +350,7 @@ def gate_off_refuses_the_file(node: LockstepNode) -> None:
     node.promise_refusal("checkpoint is corrupted", "/var/lib/kubelet/memory_manager_state")
 
 
-@_static(source=POD_LEVEL_MANAGERS, since="1.37", capabilities=(*_RESTARTED, Capability.CONFIGURE))
+@of_memory(source=POD_LEVEL_MANAGERS, since="1.37", capabilities=(*MEMORY, *CONFIGURES))
 def gate_off_keeps_the_file(node: LockstepNode) -> None:
     """Once feature gate PodLevelResourceManagers was tried, the kubelet reads the memory file.
     Memory that the file names is given to no other pod."""
@@ -370,12 +358,12 @@ def gate_off_keeps_the_file(node: LockstepNode) -> None:
     run_in(node, first_node(node), with_memory_of("a", 100))
 
 
-@_static(source=INIT_RESTART, capabilities=(*_REFUSED, Capability.RESTART))
+@of_memory(source=INIT_RESTART, capabilities=(*MEMORY, *RESTARTED, *REJECTIONS))
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
     """A restarted kubelet refuses a running pod whose init container had memory.
     A known defect: the memory manager no longer knows the init container. It allocates memory
     for it a second time, beside the memory that the app container holds. No release mends it."""
-    _boot(node, _SINGLE, roomy=[first_node(node)])
+    _boot(node, SINGLE, roomy=[first_node(node)])
     run(node, _WITH_INIT)
     node.kill()
     promise_refused(node, node.start().pods["a"], "UnexpectedAdmissionError", _NO_NODES)

@@ -12,8 +12,10 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Capability
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import MEMORY, REJECTIONS, RESTARTED
+from conformance.scenarios.aligning import BEST_EFFORT, RESTRICTED
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
     far_node,
@@ -22,7 +24,7 @@ from conformance.scenarios.hint_parts import (
     promise_refused,
     run,
 )
-from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, with_memory_of
+from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, of_memory, with_memory_of
 from reference import CPUSet
 from reference.steps import Pod
 from reference.view import Phase
@@ -41,17 +43,9 @@ GIVEN_BACK: Final = sources.issue(
     113130, "a restart is refused after memory of a group was given back"
 )
 MOVED: Final = sources.issue(131253, "a reboot moves memory between NUMA nodes")
-_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
-_SEEN: Final = (Capability.MEMORY, Capability.CPUSETS)
-_REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
 
 _groups: Final = partial(
-    promised,
-    source=SINGLE_REFUSES,
-    area="memory",
-    since="1.32",
-    needs=_NODES,
-    capabilities=_REFUSED,
+    of_memory, source=SINGLE_REFUSES, since="1.32", capabilities=(*MEMORY, *REJECTIONS)
 )
 _row: Final = partial(row, enter=_groups)
 
@@ -91,13 +85,13 @@ _row(
     "memory/single-refuses-wide-under-best-effort",
     "Under best-effort a pod that needs two NUMA nodes is refused while one serves a pod alone",
     _WIDE,
-    lambda node: _refuses_wide(node, "best-effort"),
+    lambda node: _refuses_wide(node, BEST_EFFORT),
 )
 _row(
     "memory/single-refuses-wide-under-restricted",
     "Under restricted a pod that needs two NUMA nodes is refused while one serves a pod alone",
     _WIDE,
-    lambda node: _refuses_wide(node, "restricted"),
+    lambda node: _refuses_wide(node, RESTRICTED),
 )
 
 
@@ -106,19 +100,19 @@ def group_refuses_small_under_restricted(node: LockstepNode) -> None:
     """Under restricted a pod that fits one NUMA node is refused while a group serves a pod.
     The only hint of the memory manager is the group, and one NUMA node would do on an empty
     machine, so the hint is not preferred. Once the pod of the group is gone, the small one runs."""
-    boot_with_free(node, "restricted", _two(node))
+    boot_with_free(node, RESTRICTED, _two(node))
     run(node, _wide("wide"))
     promise_refused(node, node.apply(with_memory_of("a", 10, "500m")), "TopologyAffinityError")
     node.delete("wide", passing=True)
     run(node, with_memory_of("next", 10, "500m"))
 
 
-@_groups(source=GROUP_REFUSES, since="1.26", capabilities=_SEEN)
+@_groups(source=GROUP_REFUSES, since="1.26", capabilities=MEMORY)
 def group_serves_small_under_best_effort(node: LockstepNode) -> None:
     """Under best-effort a pod that fits one NUMA node runs in the group that serves another pod.
     Both NUMA nodes of the group are asked for."""
     group = _two(node)
-    boot_with_free(node, "best-effort", group)
+    boot_with_free(node, BEST_EFFORT, group)
     run(node, _wide("wide"))
     run(node, with_memory_of("a", 10))
     bound = node.asked("a").mems
@@ -130,7 +124,7 @@ def _mixes(node: LockstepNode) -> Pod:
     have together; a small pod holds memory of the first one."""
     if len(node.topology.numa_masks) > 2:
         raise DoesNotApply("needs two NUMA nodes with CPUs: more of them have room for its CPUs")
-    boot_with_free(node, "best-effort", _two(node, 60, 60))
+    boot_with_free(node, BEST_EFFORT, _two(node, 60, 60))
     run(node, with_memory_of("small", 10))
     free = node.topology.cpus_in_numa_nodes(first_node(node)) & node.view.shared_pool
     whole = node.topology.cpus_in_numa_nodes(far_node(node))
@@ -154,12 +148,12 @@ def mixed_hint_is_refused(node: LockstepNode) -> None:
 # -- what a start makes of it ----------------------------------------------------------------------
 
 
-@_groups(source=GIVEN_BACK, capabilities=(*_SEEN, Capability.RESTART))
+@_groups(source=GIVEN_BACK, capabilities=(*MEMORY, *RESTARTED))
 def given_back_memory_of_a_group(node: LockstepNode) -> None:
     """The kubelet starts again after memory of a group was given back and handed out again.
     The next pod's memory may lie in another NUMA node of the group than before. Up to 1.26 the
     kubelet compared each NUMA node alone, and did not start."""
-    boot_with_free(node, "best-effort", _two(node))
+    boot_with_free(node, BEST_EFFORT, _two(node))
     run(node, _wide("wide"))
     run(node, with_memory_of("gap", 20))
     node.delete("gap", passing=True)
@@ -181,7 +175,7 @@ def moved_memory_stops_the_kubelet(node: LockstepNode) -> None:
     One MiB moves from the first NUMA node to the second over a reboot, as kernels place
     themselves elsewhere at each boot; the sum is the same. No pod has any of it."""
     whole = node.machine
-    boot_with_free(node, "best-effort", {})
+    boot_with_free(node, BEST_EFFORT, {})
     node.stop()
     node.reboot(with_memory(whole, MIB_OF_A_NODE - 1, MIB_OF_A_NODE + 1, MIB_OF_A_NODE))
     node.start()

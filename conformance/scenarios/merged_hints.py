@@ -15,60 +15,48 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import Capability, Needs, promised
-from conformance.scenarios.aligning import aligning
+from conformance.scenario import Needs
+from conformance.scenarios.aligning import aligning_alone
+from conformance.scenarios.devices import of_devices
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
+    NIC,
     far_node,
     first_node,
     promise_lies_in,
+    register,
     require_few_nodes,
     run,
 )
 from conformance.scenarios.sources import TOPOLOGY_POLICIES, code
 from reference import CPUSet
-from reference.steps import Container, Device, Pod, RegisterDevices
+from reference.steps import Container, Device, Pod
 
 _MERGED: Final = code(
     "1.36.4",
     "pkg/kubelet/cm/topologymanager/policy.go",
     "the choice of the Topology Manager where no hint is preferred",
 )
-_NIC: Final = "pinproof.invalid/nic"
-_SEEN: Final = (Capability.DEVICES, Capability.CPUSETS)
-_two: Final = partial(
-    promised,
-    area="devices",
-    source=TOPOLOGY_POLICIES,
-    since="1.20",
-    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
-    capabilities=_SEEN,
-)
 #: Four NUMA nodes of 32 CPUs each, two of which are reserved in the first one.
 _four: Final = partial(
-    promised,
-    area="devices",
-    source=_MERGED,
-    since="1.36",
-    capabilities=_SEEN,
-    machine="2s-4n-64c-smt2",
+    of_devices, source=_MERGED, since="1.36", needs=Needs(), machine="2s-4n-64c-smt2"
 )
 _row: Final = partial(row, enter=_four)
 
 
 def _boot(node: LockstepNode, policy: str, devices: Mapping[int, int]) -> None:
     """Align by the policy. ``devices``: how many are near to which NUMA node."""
-    node.boot(replace(aligning(node, policy), policy_options={}))
+    node.boot(aligning_alone(node, policy))
     near = [
         Device(f"nic-{numa}-{number}", (numa,))
         for numa, count in devices.items()
         for number in range(count)
     ]
-    node.to_runtime(RegisterDevices(_NIC, tuple(near)))
+    register(node, *near)
 
 
 def _apply(node: LockstepNode, cpus: int, devices: int) -> None:
-    wanted = replace(exclusive("c", cpus), devices=((_NIC, devices),))
+    wanted = replace(exclusive("c", cpus), devices=((NIC, devices),))
     run(node, guaranteed_of("a", [wanted]))
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", cpus, len(node.taken("a")))
 
@@ -82,7 +70,7 @@ def _promise_all_of(node: LockstepNode, *numa: int) -> None:
     node.promise_that(not missing, rule, what, "(none)", missing)
 
 
-@_two()
+@of_devices(TOPOLOGY_POLICIES)
 def node_with_enough_of_them_is_taken(node: LockstepNode) -> None:
     """Under restricted CPUs lie in the NUMA node that has all devices that their container
     requests.
@@ -95,14 +83,14 @@ def node_with_enough_of_them_is_taken(node: LockstepNode) -> None:
     promise_lies_in(node, far, "a", 2)
 
 
-@_two()
+@of_devices(TOPOLOGY_POLICIES)
 def shared_container_uses_two_nodes(node: LockstepNode) -> None:
     """Under restricted a container without CPUs of its own gets devices of two NUMA nodes.
     Each of them has one, so both are the fewest that can serve. The CPU manager has no
     preference for such a container, and runs it on the shared pool."""
     require_few_nodes(node)
     _boot(node, "restricted", {first_node(node): 1, far_node(node): 1})
-    run(node, Pod("a", (Container("c", devices=((_NIC, 2),)),)))
+    run(node, Pod("a", (Container("c", devices=((NIC, 2),)),)))
     pool = node.view.shared_pool
     node.promise_cpuset("It runs on the shared pool", "a", pool)
 

@@ -9,7 +9,9 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Needs, promised
+from conformance.scenarios.abilities import COUNTS
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.hint_parts import TWO_NODES
 from conformance.scenarios.sources import documentation, issue, tests
 from reference.cpumanager.metrics import (
     ADMISSION_ERRORS,
@@ -34,8 +36,7 @@ UPSTREAM = tests("cpu_manager_metrics_test.go", "the CPU manager's metrics")
 TOPOLOGY_UPSTREAM = tests("topology_manager_metrics_test.go", "the Topology Manager's metrics")
 DRIFT = issue(141262, "the gauges drift where an app container reuses CPUs of an init container")
 
-_ASKS = (Capability.METRICS,)
-_CONFIGURES: Final = (*_ASKS, Capability.CONFIGURE)
+_ASKS: Final = (Capability.METRICS,)
 
 
 def promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> None:
@@ -46,8 +47,7 @@ def promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> N
 
 
 def _whole_cores(node: LockstepNode) -> KubeletConfig:
-    config = node.default_config()
-    return replace(config, policy_options={"full-pcpus-only": "true"})
+    return replace(node.default_config(), policy_options={"full-pcpus-only": "true"})
 
 
 @_metrics(PINNING, since="1.26", needs=Needs(free=3), capabilities=_ASKS)
@@ -61,7 +61,7 @@ def requests_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "Each container is counted", {REQUESTS: 2, ERRORS: 0})
 
 
-@_metrics(UPSTREAM, since="1.26", needs=Needs(free=4, smt=2, even=True), capabilities=_CONFIGURES)
+@_metrics(UPSTREAM, since="1.26", needs=Needs(free=4, smt=2, even=True), capabilities=COUNTS)
 def refusals_are_counted(node: LockstepNode) -> None:
     """The kubelet counts a request that it refuses as a request and as an error.
     One CPU under full-pcpus-only, where a physical core has more. The next pod is met."""
@@ -71,7 +71,7 @@ def refusals_are_counted(node: LockstepNode) -> None:
     promise_counts(node, "The next is a request alone", {REQUESTS: 2, ERRORS: 1})
 
 
-@_metrics(UPSTREAM, since="1.33", needs=Needs(free=4, smt=2, even=True), capabilities=_CONFIGURES)
+@_metrics(UPSTREAM, since="1.33", needs=Needs(free=4, smt=2, even=True), capabilities=COUNTS)
 def alignment_is_counted(node: LockstepNode) -> None:
     """Under full-pcpus-only the kubelet counts containers on whole physical cores, and refusals.
     Both counters are there from the start."""
@@ -105,18 +105,14 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
     once. The state file is right all the while."""
     node.boot()
     free = len(node.free)
-    init = exclusive("init", 1, kind=Kind.INIT)
-    node.apply(guaranteed_of("a", [init, exclusive("c", 1)]))
+    node.apply(guaranteed_of("a", [exclusive("init", 1, kind=Kind.INIT), exclusive("c", 1)]))
     node.delete("a", passing=True)
     node.await_reconcile()
     node.promise_equal("The pool is whole", "CPUs that are free", free, len(node.free))
     promise_counts(node, "One is counted too many", {POOL: (free - 1) * 1000, EXCLUSIVE: 1})
 
 
-@_metrics(
-    TOPOLOGY_UPSTREAM, since="1.27", needs=Needs(numa_nodes=2, numa_cores=2, even=True),
-    capabilities=_CONFIGURES,
-)  # fmt: skip
+@_metrics(TOPOLOGY_UPSTREAM, since="1.27", needs=TWO_NODES, capabilities=COUNTS)
 def admissions_are_counted(node: LockstepNode) -> None:
     """The Topology Manager counts the pods that it is asked about, and those that it refuses.
     Under single-numa-node, one CPU more than a NUMA node has is refused."""

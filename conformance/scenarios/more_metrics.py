@@ -8,23 +8,18 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Needs, promised
+from conformance.scenarios.abilities import COUNTS
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.hint_parts import TWO_NODES
 from conformance.scenarios.metrics import TOPOLOGY_UPSTREAM, UPSTREAM, promise_counts
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from reference.cpumanager import metrics
 from reference.steps import AskMetrics, Kind
 
-_CONFIGURES: Final = (Capability.METRICS, Capability.CONFIGURE)
-_of_two_nodes: Final = partial(
-    promised,
-    area="metrics",
-    source=TOPOLOGY_UPSTREAM,
-    since="1.36",
-    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
-    capabilities=_CONFIGURES,
-)
+_metrics: Final = partial(promised, area="metrics", capabilities=COUNTS)
+_of_two_nodes: Final = partial(_metrics, source=TOPOLOGY_UPSTREAM, since="1.36", needs=TWO_NODES)
 
 
 def _promise_sources(node: LockstepNode, rule: str, expected: dict[str, int]) -> None:
@@ -36,10 +31,7 @@ def _promise_sources(node: LockstepNode, rule: str, expected: dict[str, int]) ->
         node.promise_equal(rule, name, float(value), found)
 
 
-@promised(
-    POD_LEVEL_MANAGERS, area="metrics", since="1.36", needs=Needs(free=4, smt=2, even=True),
-    capabilities=_CONFIGURES,
-)  # fmt: skip
+@_metrics(POD_LEVEL_MANAGERS, since="1.36", needs=Needs(free=4, smt=2, even=True))
 def sources_are_counted(node: LockstepNode) -> None:
     """The kubelet counts the containers that were given CPUs of the node, and those that were not.
     With feature gate PodLevelResourceManagers. One CPU under full-pcpus-only is refused, and the
@@ -85,7 +77,7 @@ def restricted_counts_no_alignment(node: LockstepNode) -> None:
     node.promise_equal("It is not counted", metrics.ALIGNED_PODS, 0.0, seen)
 
 
-@promised(UPSTREAM, area="metrics", since="1.36", needs=ROOM, capabilities=_CONFIGURES)
+@_metrics(UPSTREAM, since="1.36", needs=ROOM)
 def pods_with_cpus_as_a_whole_are_counted(node: LockstepNode) -> None:
     """The gauges follow a pod that has CPUs as a whole, and return when it goes.
     Its allocation is counted once for each of its containers."""

@@ -15,6 +15,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, guaranteed
 from conformance.scenario import Capability, Level, Needs, Source, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import EDITS, KERNEL, KILLS, LISTS, QUOTAS, RESTARTED
 from conformance.scenarios.outcomes import restart_with
 from reference import CPUSet
 from reference.steps import KubeletConfig, RestartRuntime
@@ -41,12 +42,7 @@ POD_RESOURCES_OF_POOL = sources.pull(
     97415, "the pod-resources socket reported the shared pool, up to 1.22"
 )
 
-_SEES = (Capability.CPUSETS, Capability.KERNEL)
-_RECOVERS = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
-_QUOTAS: Final = (Capability.CPUSETS, Capability.CFS)
 _POD_QUOTAS: Final = (Capability.CPUSETS, Capability.POD_CGROUP)
-_KILLS: Final = (Capability.CPUSETS, Capability.CONTAINERS)
-_ASKS: Final = (Capability.CPUSETS, Capability.POD_RESOURCES)
 _MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"'
 
 
@@ -77,7 +73,7 @@ def _promise_all_in_state(node: LockstepNode, rule: str, cpus: CPUSet) -> None:
     node.promise_cpus(rule, "exclusive CPUs and shared pool", cpus, seen)
 
 
-@_core(sources.TASK_PAGE, needs=Needs(free=2), capabilities=_SEES)
+@_core(sources.TASK_PAGE, needs=Needs(free=2), capabilities=KERNEL)
 def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     """Tasks run on the exclusive CPUs of their container, and all others stay off them.
     Read from the kernel: the effective cpuset of the container's cgroup, the affinity of every
@@ -96,7 +92,7 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     node.promise_cpus("They ran elsewhere", "CPUs that shared/c ran on", ran_on - held, ran_on)
 
 
-@_core(QUOTA, since="1.33", needs=Needs(free=2), capabilities=_QUOTAS)
+@_core(QUOTA, since="1.33", needs=Needs(free=2), capabilities=QUOTAS)
 def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     """A container with exclusive CPUs has no CFS quota, and one without keeps its own.
     A quota would throttle a container that uses all of its CPUs."""
@@ -105,7 +101,7 @@ def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     node.promise_equal("The other has one", "CFS quota b/c", 50_000, node.quota("b"))
 
 
-@_node(QUOTA, until="1.32", needs=Needs(free=2), capabilities=_QUOTAS)
+@_node(QUOTA, until="1.32", needs=Needs(free=2), capabilities=QUOTAS)
 def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     """Up to 1.32 a container with exclusive CPUs has a CFS quota of just as many CPUs.
     The documentation said otherwise for years."""
@@ -134,10 +130,7 @@ def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
     _promise_pod_quota(node, "It has a quota", "a", 150_000)
 
 
-@_node(
-    sources.RECONCILE, needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.CFS, Capability.TAMPER],
-)  # fmt: skip
+@_node(sources.RECONCILE, needs=Needs(free=2), capabilities=(*QUOTAS, Capability.TAMPER))
 def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     """No reconcile round removes a CFS quota that was set by hand on a container.
     The kubelet sends cpusets and nothing else, so such a quota throttles the container until its
@@ -150,7 +143,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@_core(sources.RESTARTS, needs=Needs(free=3), capabilities=_KILLS)
+@_core(sources.RESTARTS, needs=Needs(free=3), capabilities=KILLS)
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     """A container that is killed and started again keeps its exclusive CPUs.
     The state is kept by pod and container name, so it holds for the new container too."""
@@ -161,7 +154,7 @@ def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_cpuset("The others stay off", "shared", node.cpus - held)
 
 
-@_core(sources.STALE_STATE, needs=Needs(free=2), capabilities=_KILLS)
+@_core(sources.STALE_STATE, needs=Needs(free=2), capabilities=KILLS)
 def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     """The CPUs of a pod that is deleted by force return to the shared pool.
     Its sandbox and containers are killed behind the kubelet's back while its manifest goes."""
@@ -186,7 +179,7 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@_core(DAEMON_RELOAD, needs=Needs(free=2), capabilities=[*_SEES, Capability.SERVICES])
+@_core(DAEMON_RELOAD, needs=Needs(free=2), capabilities=(*KERNEL, Capability.SERVICES))
 def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
     """Pinned and shared containers keep their cpusets when systemd reads its units again.
     Systemd writes the cpusets of its units again: those that the runtime set last, also for
@@ -200,7 +193,7 @@ def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
 
 @_node(
     sources.RECONCILE, since="1.22", needs=Needs(free=2),
-    capabilities=[*_SEES, Capability.TAMPER, Capability.SERVICES, Capability.RESTART],
+    capabilities=(*KERNEL, *RESTARTED, Capability.SERVICES, Capability.TAMPER),
 )  # fmt: skip
 def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     """The kubelet's next start repairs a cpuset that was written into the cgroup by hand.
@@ -218,9 +211,7 @@ def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@_core(
-    sources.CHANGING_POLICY, capabilities=[*_RECOVERS, Capability.CONFIGURE, Capability.SERVICES]
-)
+@_core(sources.CHANGING_POLICY, capabilities=(*EDITS, Capability.CONFIGURE, Capability.SERVICES))
 def policy_change_crash_loops(node: LockstepNode) -> None:
     """Changed from policy none to static, the kubelet crash-loops until its state file is removed.
     The service manager starts the kubelet again and again, and each start logs the reason."""
@@ -243,7 +234,7 @@ def _spare(node: LockstepNode) -> CPUSet:
 
 @_core(
     sources.CPUS_CHANGED, needs=Needs(free=3),
-    capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
+    capabilities=(*KERNEL, *RESTARTED, Capability.HOTPLUG, Capability.START_ERROR),
 )  # fmt: skip
 def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
     """With a CPU offline the kubelet does not start; with the CPU back it starts and loses nothing.
@@ -262,7 +253,7 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
 
 @_node(
     sources.CPUS_CHANGED, needs=Needs(free=3, cores=3),
-    capabilities=[*_SEES, *_RECOVERS, Capability.HOTPLUG],
+    capabilities=(*KERNEL, *EDITS, Capability.HOTPLUG),
 )  # fmt: skip
 def offline_cpu_and_recovery(node: LockstepNode) -> None:
     """With a CPU permanently offline the kubelet starts once its state file is removed.
@@ -281,7 +272,7 @@ def offline_cpu_and_recovery(node: LockstepNode) -> None:
     _promise_kept(node, "a", node.taken("a"))
 
 
-@_node(CPUSET_V2, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG])
+@_node(CPUSET_V2, needs=Needs(free=2), capabilities=(*KERNEL, Capability.HOTPLUG))
 def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
     """A container runs on fewer CPUs while one of them is offline, and gets it back afterwards.
     The kubelet does not notice. The kernel keeps the configured cpuset, and its effective part
@@ -296,7 +287,7 @@ def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@_node(HOTPLUG, needs=Needs(free=2), capabilities=[*_SEES, Capability.HOTPLUG])
+@_node(HOTPLUG, needs=Needs(free=2), capabilities=(*KERNEL, Capability.HOTPLUG))
 def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     """A container whose CPUs are all offline runs on its parent's; the state file is unchanged.
     State file and cpuset.cpus stay as they were. Only the effective cpuset and the affinity of
@@ -313,9 +304,7 @@ def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     _promise_kept(node, "a", held)
 
 
-@_node(
-    sources.CPUS_CHANGED, needs=Needs(free=2), capabilities=[*_SEES, *_RECOVERS, Capability.REBOOT]
-)
+@_node(sources.CPUS_CHANGED, needs=Needs(free=2), capabilities=(*KERNEL, *EDITS, Capability.REBOOT))
 def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     """Booted with more CPUs the kubelet refuses its old state file, and starts once it is removed.
     The incident that this project began with, on a machine that really has other CPUs after its
@@ -335,7 +324,7 @@ def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     _promise_all_in_state(node, "Every CPU of the new machine is in the state", node.cpus)
 
 
-@_node(POD_RESOURCES, since="1.23", needs=Needs(free=3), capabilities=_ASKS)
+@_node(POD_RESOURCES, since="1.23", needs=Needs(free=3), capabilities=LISTS)
 def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     """The pod-resources socket reports the exclusive CPUs of each container, and no others.
     Monitoring and the placement of devices rely on these answers. They equal the state file and
@@ -360,7 +349,7 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     node.promise_pod_resources("The other stays", "b", kept)
 
 
-@_node(POD_RESOURCES_OF_POOL, since="1.20", until="1.22", needs=Needs(free=2), capabilities=_ASKS)
+@_node(POD_RESOURCES_OF_POOL, since="1.20", until="1.22", needs=Needs(free=2), capabilities=LISTS)
 def pod_resources_report_the_shared_pool(node: LockstepNode) -> None:
     """Up to 1.22 the pod-resources socket reports the shared pool for each shared container.
     A reader could not distinguish exclusive CPUs from shared ones."""

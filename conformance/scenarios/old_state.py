@@ -9,14 +9,13 @@ from conformance.lockstep import LockstepNode
 from conformance.promises import EVERY_CPU
 from conformance.scenario import Capability, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import EDITS
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.checkpoint import Layout, encode
 from topologies import machine
 
 _state: Final = partial(promised, area="state")
-
-_EDITS: Final = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
 
 
 def _start_on(node: LockstepNode, text: str) -> None:
@@ -33,7 +32,7 @@ def _file(layout: Layout, default: str, entries: dict[str, str] | None = None) -
     return encode(layout, content)
 
 
-@_state(sources.MIGRATED, until="1.36", capabilities=_EDITS)
+@_state(sources.MIGRATED, until="1.36", capabilities=EDITS)
 def version_1_file_is_read(node: LockstepNode) -> None:
     """A state file of 1.17 or before without assignments is read by its successors up to 1.36.
     So a node can be updated in place."""
@@ -42,7 +41,7 @@ def version_1_file_is_read(node: LockstepNode) -> None:
     node.promise_pool("Its CPUs are shared", node.cpus)
 
 
-@_state(sources.MIGRATED, since="1.37", capabilities=_EDITS)
+@_state(sources.MIGRATED, since="1.37", capabilities=EDITS)
 def version_1_file_is_refused(node: LockstepNode) -> None:
     """From 1.37 on a state file of 1.17 or before keeps the kubelet from starting.
     It counts as damaged."""
@@ -50,7 +49,7 @@ def version_1_file_is_refused(node: LockstepNode) -> None:
     node.promise_refusal("could not restore state from checkpoint")
 
 
-@_state(sources.MIGRATED, until="1.36", capabilities=_EDITS)
+@_state(sources.MIGRATED, until="1.36", capabilities=EDITS)
 def version_1_file_of_unknown_containers(node: LockstepNode) -> None:
     """A state file of 1.17 or before is refused up to 1.36 where its containers are not known.
     The file names containers by id, and the runtime says which pod an id belongs to."""
@@ -59,7 +58,7 @@ def version_1_file_of_unknown_containers(node: LockstepNode) -> None:
     node.promise_refusal("containerID '0123456789' not found in initial containers list")
 
 
-@_state(sources.RANGES, since="1.22", capabilities=_EDITS)
+@_state(sources.RANGES, since="1.22", capabilities=EDITS)
 def backward_range_is_refused(node: LockstepNode) -> None:
     """A state file with a CPU range that runs backwards keeps the kubelet from starting.
     From 1.27 on the error says which number is greater than which."""
@@ -68,7 +67,7 @@ def backward_range_is_refused(node: LockstepNode) -> None:
     node.promise_refusal(f"3 {sign} 1")
 
 
-@_state(sources.BAD_STATE_FORGOTTEN, since="1.9", until="1.9", capabilities=_EDITS)
+@_state(sources.BAD_STATE_FORGOTTEN, since="1.9", until="1.9", capabilities=EDITS)
 def bad_file_is_forgotten(node: LockstepNode) -> None:
     """In 1.9 a state file that cannot be read is forgotten, and every CPU is shared.
     The fault is in its log alone."""
@@ -77,7 +76,7 @@ def bad_file_is_forgotten(node: LockstepNode) -> None:
     node.promise_pool("Every CPU is shared", node.cpus)
 
 
-@_state(sources.BAD_STATE_PANICS, since="1.10", until="1.11", capabilities=_EDITS)
+@_state(sources.BAD_STATE_PANICS, since="1.10", until="1.11", capabilities=EDITS)
 def bad_file_panics(node: LockstepNode) -> None:
     """In 1.10 and 1.11 a state file that cannot be read makes the kubelet panic.
     It cannot guarantee the CPUs of containers that run."""
@@ -85,7 +84,7 @@ def bad_file_panics(node: LockstepNode) -> None:
     node.promise_refusal("[cpumanager] state file: unable to restore state from disk")
 
 
-@_state(sources.CPUS_CHANGED, since="1.12", until="1.17", capabilities=_EDITS)
+@_state(sources.CPUS_CHANGED, since="1.12", until="1.17", capabilities=EDITS)
 def of_other_cpus_stops_the_managers(node: LockstepNode) -> None:
     """Up to 1.17 a kubelet stays up over a state file of other CPUs, without its managers.
     A known defect: the policy's panic is caught, and stands in the log alone. Without the
@@ -102,7 +101,7 @@ def of_other_cpus_stops_the_managers(node: LockstepNode) -> None:
 
 @promised(
     sources.CPUS_CHANGED, area="machine", since="1.9", until="1.11", machine="1s-1n-4c-smt1",
-    capabilities=[*_EDITS, Capability.REBOOT],
+    capabilities=(*EDITS, Capability.REBOOT),
 )  # fmt: skip
 def added_cpus_are_not_used(node: LockstepNode) -> None:
     """Up to 1.11 a kubelet starts after CPUs were added, and does not use them.

@@ -52,9 +52,5 @@ def aligning_with(
 
 def promise_whole_cores(node: LockstepNode, cpus: CPUSet) -> None:
     """Promise that a container's CPUs are whole physical cores."""
-    node.promise_cpus(
-        "No core is shared with another",
-        "CPUs of the cores touched",
-        node.topology.with_siblings(cpus),
-        cpus,
-    )
+    whole, what = node.topology.with_siblings(cpus), "CPUs of the cores touched"
+    node.promise_cpus("No core is shared with another", what, whole, cpus)

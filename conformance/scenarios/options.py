@@ -11,6 +11,7 @@ from conformance.pods import best_effort, burstable, guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE
 from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import REJECTIONS, RESTARTED, START_ERROR
 from conformance.scenarios.entering import core, refused
 from conformance.scenarios.optional import NO_GATES, promise_whole_cores, with_options
 from conformance.scenarios.outcomes import (
@@ -75,7 +76,7 @@ def _promise_even(node: LockstepNode, cpus: CPUSet) -> None:
 # -- full-pcpus-only -----------------------------------------------------------------------------
 
 
-@_full_pcpus(level=Level.CORE, needs=Needs(smt=2, even=True), capabilities=[Capability.REJECTIONS])
+@_full_pcpus(level=Level.CORE, needs=Needs(smt=2, even=True), capabilities=REJECTIONS)
 def full_pcpus_partial_core_is_rejected(node: LockstepNode) -> None:
     """Under full-pcpus-only a request that is not a multiple of a core is rejected.
     One thread alone would leave its sibling to another container."""
@@ -97,7 +98,7 @@ def full_pcpus_gives_whole_cores(node: LockstepNode) -> None:
         node.promise_equal("The pod has a core", f"size of {name}/c", per_core, len(taken))
 
 
-@_full_pcpus(since="1.27", capabilities=[Capability.REJECTIONS])
+@_full_pcpus(since="1.27", capabilities=REJECTIONS)
 def full_pcpus_splits_no_core(node: LockstepNode) -> None:
     """Under full-pcpus-only a request that fits only by splitting a core is rejected.
     One thread of each of two cores is reserved, so their siblings do not count as free."""
@@ -116,14 +117,13 @@ def full_pcpus_splits_no_core(node: LockstepNode) -> None:
     promise_whole_cores(node, node.taken("b"))
 
 
-@_full_pcpus(capabilities=[Capability.REJECTIONS])
+@_full_pcpus(capabilities=REJECTIONS)
 def full_pcpus_judges_each_container(node: LockstepNode) -> None:
     """Under full-pcpus-only one container that would share a core has its whole pod rejected.
     The first container asks for a whole core, the second for one CPU more. What the first was
     given returns."""
     per_core, whole = _boot_full_pcpus(node), node.view.shared_pool
-    status = node.apply(guaranteed("a", per_core, per_core + 1))
-    promise_rejected(node, status, "SMTAlignmentError")
+    promise_rejected(node, node.apply(guaranteed("a", per_core, per_core + 1)), "SMTAlignmentError")
     node.pass_admission()
     node.promise_pool("Every CPU returns", whole)
 
@@ -171,9 +171,8 @@ def full_pcpus_restart_refuses_what_runs(node: LockstepNode) -> None:
 
 
 @_full_pcpus(
-    source=sources.SMT_AFTER_RESTART, level=Level.CORE, since="1.37",
-    capabilities=[Capability.RESTART, Capability.CPUSETS],
-)  # fmt: skip
+    source=sources.SMT_AFTER_RESTART, level=Level.CORE, since="1.37", capabilities=RESTARTED
+)
 def full_pcpus_restart_keeps_what_runs(node: LockstepNode) -> None:
     """Under full-pcpus-only a full node's pods keep their CPUs over a restart of the kubelet.
     What a container holds needs no free CPUs."""
@@ -294,8 +293,7 @@ def strict_keeps_shared_containers_off(node: LockstepNode) -> None:
     node.apply(best_effort("shared"))
     node.promise_cpuset(rule, "shared", node.cpus - node.reserved)
     node.apply(guaranteed("a", 1))
-    expected = node.cpus - node.reserved - node.taken("a")
-    node.promise_cpuset(rule, "shared", expected)
+    node.promise_cpuset(rule, "shared", node.cpus - node.reserved - node.taken("a"))
     node.delete("a")
     node.promise_cpuset(rule, "shared", node.cpus - node.reserved)
 
@@ -307,15 +305,11 @@ def strict_starts_again(node: LockstepNode) -> None:
     node.boot(with_options(node, "strict-cpu-reservation"))
     held = take(node, "a", 1)
     node.stop()
-    view = node.start()
-    node.promise_equal("The kubelet runs", "whether it runs", True, view.running)
+    node.promise_equal("The kubelet runs", "whether it runs", True, node.start().running)
     node.promise_taken("The container keeps its CPU", "a", held)
 
 
-@_strict(
-    source=sources.EMPTY_POOL, needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.RESTART, Capability.START_ERROR],
-)  # fmt: skip
+@_strict(source=sources.EMPTY_POOL, needs=Needs(free=2), capabilities=(*RESTARTED, *START_ERROR))
 def strict_empties_the_pool(node: LockstepNode) -> None:
     """Under strict-cpu-reservation exclusive CPUs may leave shared containers none of their own.
     A known defect: it breaks the promise that exclusive CPUs belong to one container alone. A
@@ -328,16 +322,14 @@ def strict_empties_the_pool(node: LockstepNode) -> None:
     taken = take(node, "a", len(node.free))
     node.promise_cpus("All CPUs of the pool are taken", "exclusive CPUs a/c", before, taken)
     node.promise_pool("The pool is empty", CPUSet())
-    stays = "A shared container that runs stays on them"
-    node.promise_cpuset(stays, "early", before)
+    node.promise_cpuset("A shared container that runs stays on them", "early", before)
     node.apply(best_effort("late"))
-    bare = "A new one runs without a cpuset"
-    node.promise_cpuset(bare, "late", CPUSet())
+    node.promise_cpuset("A new one runs without a cpuset", "late", CPUSet())
     node.restart()
     node.promise_refusal("default cpuset cannot be empty")
 
 
-@_strict(capabilities=[Capability.START_ERROR])
+@_strict(capabilities=START_ERROR)
 def strict_refuses_an_older_file(node: LockstepNode) -> None:
     """After strict-cpu-reservation is switched on the kubelet does not start on its old state file.
     The file says that shared containers run on reserved CPUs. Without it the kubelet starts."""
@@ -348,13 +340,11 @@ def strict_refuses_an_older_file(node: LockstepNode) -> None:
         f'defaultCpuSet: "{node.cpus}"'
     )
     node.remove_state()
-    view = node.start()
-    node.promise_equal("Without the file it runs", "whether it runs", True, view.running)
-    rest, pool = node.cpus - node.reserved, view.shared_pool
-    node.promise_cpus("The pool is without the reserved CPUs", "shared pool", rest, pool)
+    node.promise_equal("Without the file it runs", "whether it runs", True, node.start().running)
+    node.promise_pool("The pool is without the reserved CPUs", node.cpus - node.reserved)
 
 
-@_strict(capabilities=[Capability.START_ERROR])
+@_strict(capabilities=START_ERROR)
 def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
     """After strict-cpu-reservation is switched off the kubelet does not start on its old state
     file.

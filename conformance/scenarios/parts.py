@@ -7,32 +7,25 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Capability, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import REJECTIONS
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.hint_parts import TWO_NODES
 from conformance.scenarios.optional import aligning_with, with_options
 from conformance.scenarios.outcomes import promise_count, promise_rejected, promise_running, take
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
+from conformance.scenarios.pod_level_parts import managed, of_managers, pod_of, shared
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import Kind
 
-_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
-
-
-_numa: Final = partial(promised, source=sources.ACROSS_NUMA, since="1.23", needs=_NODES)
-_own_cpus: Final = partial(
-    promised, area="pod-level", source=sources.POD_LEVEL_MANAGERS, since="1.36", needs=ROOM
-)
+_numa: Final = partial(promised, source=sources.ACROSS_NUMA, since="1.23", needs=TWO_NODES)
 
 
 # -- what a pod asks for under scope pod ---------------------------------------------------------
 
 
-@_numa(
-    area="topology", source=sources.SIDECARS_AND_HINTS, since="1.29",
-    capabilities=[Capability.REJECTIONS],
-)  # fmt: skip
+@_numa(area="topology", source=sources.SIDECARS_AND_HINTS, since="1.29", capabilities=REJECTIONS)
 def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
     """Under scope pod an init container and the sidecars that run before it count together.
     They run at the same time, and ask for one CPU more than a NUMA node has. With one CPU less
@@ -53,10 +46,7 @@ def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
     node.promise_equal("The pod lies in one NUMA node", "NUMA nodes of small", 1, numa)
 
 
-@_numa(
-    area="topology", source=sources.TOPOLOGY_SCOPES, since="1.20",
-    capabilities=[Capability.REJECTIONS],
-)  # fmt: skip
+@_numa(area="topology", source=sources.TOPOLOGY_SCOPES, since="1.20", capabilities=REJECTIONS)
 def pod_scope_lacks_cpus(node: LockstepNode) -> None:
     """Under scope pod and best-effort a pod that asks for more than is free is refused.
     For lack of CPUs. The CPUs of its first container, which alone would fit, are freed."""
@@ -71,7 +61,7 @@ def pod_scope_lacks_cpus(node: LockstepNode) -> None:
 # -- distribute-cpus-across-numa and the Topology Manager ----------------------------------------
 
 
-@_numa(area="options", capabilities=[Capability.REJECTIONS])
+@_numa(area="options", capabilities=REJECTIONS)
 def numa_distribution_lacks_cpus(node: LockstepNode) -> None:
     """Under distribute-cpus-across-numa a request for more than is free is refused.
     By one CPU. A request for all that is free is admitted."""
@@ -99,7 +89,7 @@ def numa_distribution_follows_the_hint(node: LockstepNode) -> None:
 # -- parts of a pod's own CPUs -------------------------------------------------------------------
 
 
-@_own_cpus(capabilities=[Capability.CPUSETS])
+@of_managers(capabilities=[Capability.CPUSETS])
 def sidecar_shares_the_rest_of_its_pod(node: LockstepNode) -> None:
     """A sidecar without CPUs of its own runs on what its pod's exclusive containers leave.
     As the app containers without CPUs of their own do."""
@@ -114,7 +104,7 @@ def sidecar_shares_the_rest_of_its_pod(node: LockstepNode) -> None:
     node.promise_cpus("They are not the exclusive ones", "a/main and rest", CPUSet(), both)
 
 
-@_own_cpus()
+@of_managers()
 def init_containers_stay_off_sidecars(node: LockstepNode) -> None:
     """Of a pod's own CPUs an init container gets none that a sidecar before it has.
     The sidecar runs beside it. The app container may have the init container's CPUs."""
@@ -128,7 +118,7 @@ def init_containers_stay_off_sidecars(node: LockstepNode) -> None:
     node.promise_cpus("None is of both", "CPUs of proxy and setup", CPUSet(), proxy & ended)
 
 
-@_own_cpus(capabilities=[Capability.RESTART])
+@of_managers(capabilities=[Capability.RESTART])
 def spare_cpus_outlast_a_restart(node: LockstepNode) -> None:
     """The kubelet starts again where a pod has CPUs that none of its containers has.
     The pod asks for one CPU more than its containers do. Up to 1.37 the kubelet then gives the

@@ -16,6 +16,7 @@ from conformance.needs import DoesNotApply
 from conformance.pods import exclusive, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import CONFIGURES, LISTS, REJECTIONS, START_ERROR
 from conformance.scenarios.outcomes import promise_rejected, promise_running, restart_with
 from conformance.scenarios.pod_level_parts import (
     MEMORY,
@@ -33,10 +34,6 @@ from reference.steps import Kind, PodResources
 from reference.view import Phase, PodView
 
 _pod_level: Final = partial(promised, area="pod-level")
-
-_REFUSALS: Final = (Capability.REJECTIONS,)
-_CONFIGURES: Final = (Capability.RESTART, Capability.CONFIGURE)
-_ASKS: Final = (Capability.CPUSETS, Capability.POD_RESOURCES)
 
 
 def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str) -> None:
@@ -151,7 +148,7 @@ _FAILED: Final = "Pod Scope pod with pod-level resources failed admission"
 _NO_INIT: Final = "pod rejected, pod has shared init containers but no cpus available for them"
 
 
-@of_managers(capabilities=_REFUSALS)
+@of_managers(capabilities=REJECTIONS)
 def empty_shared_pool_is_refused(node: LockstepNode) -> None:
     """A pod whose exclusive containers leave its shared ones no CPU is refused.
     Otherwise they would run on all other containers' CPUs."""
@@ -160,7 +157,7 @@ def empty_shared_pool_is_refused(node: LockstepNode) -> None:
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_SHARED)
 
 
-@of_managers(capabilities=_REFUSALS)
+@of_managers(capabilities=REJECTIONS)
 def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
     """A pod whose sidecars leave an init container no CPU is refused.
     The init container comes after the sidecar that takes all."""
@@ -170,7 +167,7 @@ def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_INIT)
 
 
-@of_managers(capabilities=_REFUSALS)
+@of_managers(capabilities=REJECTIONS)
 def restricted_names_pod_level_resources(node: LockstepNode) -> None:
     """The Topology Manager's rejection of a pod with pod-level resources names them.
     The same pod as under best-effort: there are no NUMA nodes that could hold it."""
@@ -236,7 +233,7 @@ def policy_none_has_no_pool(node: LockstepNode) -> None:
     _exclusive_alone(node)
 
 
-@of_managers(capabilities=_REFUSALS)
+@of_managers(capabilities=REJECTIONS)
 def container_scope_refuses(node: LockstepNode) -> None:
     """Under scope container a pod with pod-level resources is refused with its own message.
     A container asks for more than any NUMA node has."""
@@ -250,10 +247,9 @@ def container_scope_refuses(node: LockstepNode) -> None:
 # -- the pod as a whole, restarts and the state file ---------------------------------------------
 
 
-@_pod_level(
-    sources.POD_LEVEL_MANAGERS, since="1.36",
-    needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True), capabilities=_REFUSALS,
-)  # fmt: skip
+@of_managers(
+    needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True), capabilities=REJECTIONS
+)
 def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
     """Under full-pcpus-only a pod with CPUs as a whole is judged by all that it asks for.
     Five CPUs are not whole cores, although the exclusive container asks for two."""
@@ -288,10 +284,7 @@ def _gate_turned_off(node: LockstepNode) -> None:
     restart_with(node, managed(node, on=False))
 
 
-@_pod_level(
-    sources.POD_LEVEL_STATE, since="1.36", until="1.36", needs=ROOM,
-    capabilities=[Capability.RESTART, Capability.CONFIGURE, Capability.START_ERROR],
-)  # fmt: skip
+@of_managers(source=sources.POD_LEVEL_STATE, until="1.36", capabilities=(*CONFIGURES, *START_ERROR))
 def gate_off_refuses_the_state(node: LockstepNode) -> None:
     """Without feature gate PodLevelResourceManagers the kubelet refuses a state file made with it.
     The file has version 3, which a kubelet reads only with that gate."""
@@ -299,15 +292,14 @@ def gate_off_refuses_the_state(node: LockstepNode) -> None:
     node.promise_refusal("could not restore state from checkpoint")
 
 
-@_pod_level(sources.POD_LEVEL_STATE, since="1.37", needs=ROOM, capabilities=_CONFIGURES)
+@_pod_level(sources.POD_LEVEL_STATE, since="1.37", needs=ROOM, capabilities=CONFIGURES)
 def gate_off_keeps_the_state(node: LockstepNode) -> None:
     """Without feature gate PodLevelResourceManagers the kubelet reads a state file made with it.
     Containers keep what they have; that the pod has it as a whole is forgotten."""
     _gate_turned_off(node)
     node.promise_running("The kubelet starts")
     held = {name: len(cpus) for name, cpus in node.view.assignments.get("a", {}).items()}
-    expected = {"main": 2, "other": 2}
-    node.promise_equal("The containers keep their CPUs", "CPUs of a", expected, held)
+    node.promise_equal("The containers keep their CPUs", "CPUs of a", {"main": 2, "other": 2}, held)
 
 
 def _limits_alone(node: LockstepNode) -> None:
@@ -363,7 +355,7 @@ def _reported_pool(node: LockstepNode) -> CPUSet:
     return node.taken("a", "one")
 
 
-@_pod_level(sources.POD_LEVEL_POOL, since="1.37", needs=ROOM, capabilities=_ASKS)
+@_pod_level(sources.POD_LEVEL_POOL, since="1.37", needs=ROOM, capabilities=LISTS)
 def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
     """CPUs that a pod's containers share are reported of the pod, and of none of its containers.
     With feature gate PodLevelResourceManagers. The pod's CPUs are all of them, the exclusive
@@ -374,7 +366,7 @@ def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
     node.promise_pod_resources("The pod has all", "a", pool | main, WHOLE_POD)
 
 
-@_pod_level(sources.POD_LEVEL_POOL, since="1.36", until="1.36", needs=ROOM, capabilities=_ASKS)
+@_pod_level(sources.POD_LEVEL_POOL, since="1.36", until="1.36", needs=ROOM, capabilities=LISTS)
 def pool_is_reported_as_exclusive(node: LockstepNode) -> None:
     """In 1.36 CPUs that a pod's containers share are reported as a container's own.
     A defect, mended in 1.37: whoever reads it cannot tell them from exclusive CPUs."""

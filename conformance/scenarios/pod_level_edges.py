@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, exclusive, guaranteed
-from conformance.scenario import Capability, promised
+from conformance.scenario import promised
+from conformance.scenarios.abilities import QUOTAS, REJECTIONS
 from conformance.scenarios.outcomes import promise_running
 from conformance.scenarios.pod_level_parts import (
     ROOM,
@@ -20,16 +19,13 @@ from conformance.scenarios.sources import POD_LEVEL
 from reference.steps import Container, Kind
 from reference.view import Phase
 
-_QUOTAS: Final = (Capability.CPUSETS, Capability.CFS)
 
-
-@of_managers(capabilities=[Capability.REJECTIONS])
+@of_managers(capabilities=REJECTIONS)
 def sidecar_without_cpus_is_refused(node: LockstepNode) -> None:
     """A pod whose exclusive container leaves a shared sidecar no CPU is refused.
     The sidecar is the only container that shares."""
     node.boot(managed(node, "best-effort"))
-    side = shared("side", kind=Kind.SIDECAR)
-    status = node.apply(pod_of("a", 2, side, exclusive("main", 2)))
+    status = node.apply(pod_of("a", 2, shared("side", kind=Kind.SIDECAR), exclusive("main", 2)))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_equal("Why", "reason", "EmptyPodSharedPoolError", status.reason)
 
@@ -39,8 +35,7 @@ def too_large_a_pod_is_refused(node: LockstepNode) -> None:
     """A pod that asks for more CPUs as a whole than are left is refused and takes none.
     Best-effort asks for NUMA nodes, and refuses no pod that lacks them."""
     whole = node.boot(managed(node, "best-effort")).shared_pool
-    pod = pod_of("a", len(node.free) + 1, shared("one"), shared("two"))
-    status = node.apply(pod)
+    status = node.apply(pod_of("a", len(node.free) + 1, shared("one"), shared("two")))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_pool("It takes no CPU", whole)
 
@@ -57,7 +52,7 @@ def pods_without_it_are_as_before(node: LockstepNode) -> None:
     node.promise_equal("It keeps them", "CPUs of a", held, dict(node.view.assignments["a"]))
 
 
-@of_managers(capabilities=_QUOTAS)
+@of_managers(capabilities=QUOTAS)
 def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
     """With the gate on a container with exclusive CPUs has no CFS quota, and one that shares has.
     In a pod with CPUs as a whole, and in pods without. A container that shares its pod's CPUs

@@ -28,8 +28,7 @@ _ON_POOL: Final = "It runs on the shared pool of the node"
 
 def _burstable(name: str, *containers: Container) -> Pod:
     """A pod that may use more CPU than it asks for."""
-    whole = PodResources("4", "6", MEMORY, "512Mi")
-    return Pod(name, containers, resources=whole)
+    return Pod(name, containers, resources=PodResources("4", "6", MEMORY, "512Mi"))
 
 
 def _burstable_stays_shared(node: LockstepNode, scope: str) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Needs, Source, promised
+from conformance.scenarios.abilities import ASKS, ENDS, LISTS, REJECTIONS, RESTARTED
 from conformance.scenarios.sources import address, documentation, pull
 from reference import CPUSet
 from reference.steps import AskAllocatable, AskPodResources, Kind, KubeletConfig, RestartPolicy
@@ -23,9 +24,6 @@ ACTIVE = Source(
     "Feature gate KubeletPodResourcesListUseActivePods: List reports active pods",
     address("1.36.4", "pkg/features/kube_features.go"),
 )
-
-_ASKS = (Capability.CPUSETS, Capability.POD_RESOURCES)
-_GETS = (*_ASKS, Capability.POD_RESOURCES_GET)
 
 
 def _promise_not_listed(node: LockstepNode, rule: str, pod: str, container: str = "c") -> None:
@@ -48,7 +46,7 @@ def _promise_error(node: LockstepNode, rule: str, text: str) -> None:
     node.promise_that(text in seen, rule, what, f"… {text} …", said)
 
 
-@_pod_resources(GET, since="1.34", needs=Needs(free=3), capabilities=_GETS)
+@_pod_resources(GET, since="1.34", needs=Needs(free=3), capabilities=ASKS)
 def get_reports_one_pod(node: LockstepNode) -> None:
     """Get reports the exclusive CPUs of one pod, and an error for a pod that is not there.
     A pod that shares is there without a CPU."""
@@ -62,7 +60,7 @@ def get_reports_one_pod(node: LockstepNode) -> None:
     _promise_error(node, "A pod that is not there is an error", "not found")
 
 
-@_pod_resources(GET, since="1.27", until="1.33", needs=Needs(free=2), capabilities=_GETS)
+@_pod_resources(GET, since="1.27", until="1.33", needs=Needs(free=2), capabilities=ASKS)
 def get_is_off_by_default(node: LockstepNode) -> None:
     """Up to 1.33 the kubelet refuses Get unless a feature gate is on.
     Feature gate KubeletPodResourcesGet, alpha. List answers all the same."""
@@ -73,9 +71,7 @@ def get_is_off_by_default(node: LockstepNode) -> None:
     node.promise_pod_resources("List answers", "a", node.taken("a"))
 
 
-@_pod_resources(
-    ALLOCATABLE, since="1.26", needs=Needs(free=3), capabilities=[*_GETS, Capability.RESTART]
-)
+@_pod_resources(ALLOCATABLE, since="1.26", needs=Needs(free=3), capabilities=(*ASKS, *RESTARTED))
 def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
     """GetAllocatableResources reports all CPUs but the reserved ones, whatever is taken.
     Also by a kubelet that starts while CPUs are taken. Up to 1.25 (before 1.23.17 and 1.24.14)
@@ -91,7 +87,7 @@ def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
     node.promise_cpus("Two are taken", what, expected, node.view.allocatable or CPUSet())
 
 
-@_pod_resources(LIST, since="1.26", capabilities=[*_GETS, Capability.CONFIGURE])
+@_pod_resources(LIST, since="1.26", capabilities=(*ASKS, Capability.CONFIGURE))
 def policy_none_reports_no_cpu(node: LockstepNode) -> None:
     """Under policy none the pod-resources socket reports no CPU.
     Neither of a Guaranteed pod, which is listed, nor as allocatable."""
@@ -105,18 +101,17 @@ def policy_none_reports_no_cpu(node: LockstepNode) -> None:
     node.promise_equal("No CPU is managed", "allocatable CPUs", "(none)", str(seen) or "(none)")
 
 
-@_pod_resources(LIST, since="1.23", needs=Needs(free=2), capabilities=_ASKS)
+@_pod_resources(LIST, since="1.23", needs=Needs(free=2), capabilities=LISTS)
 def init_containers_are_left_out(node: LockstepNode) -> None:
     """The pod-resources socket reports app containers, and no init container that has ended.
     Though the init container still has an entry in the state file."""
-    init = exclusive("init", 1, kind=Kind.INIT)
-    node.boot_with(guaranteed_of("a", [init, exclusive("c", 1)]))
+    node.boot_with(guaranteed_of("a", [exclusive("init", 1, kind=Kind.INIT), exclusive("c", 1)]))
     node.ask()
     node.promise_pod_resources("The app container is reported", "a", node.taken("a"))
     _promise_not_listed(node, "The init container is not", "a", "init")
 
 
-@_pod_resources(LIST, since="1.30", needs=Needs(free=3), capabilities=_ASKS)
+@_pod_resources(LIST, since="1.30", needs=Needs(free=3), capabilities=LISTS)
 def sidecars_are_reported(node: LockstepNode) -> None:
     """The pod-resources socket reports the exclusive CPUs of a sidecar.
     Beside those of its pod's app container."""
@@ -128,18 +123,17 @@ def sidecars_are_reported(node: LockstepNode) -> None:
     node.promise_pod_resources("The app container is reported", "a", node.taken("a"))
 
 
-@_pod_resources(LIST, since="1.23", needs=Needs(free=2), capabilities=_ASKS)
+@_pod_resources(LIST, since="1.23", needs=Needs(free=2), capabilities=LISTS)
 def fractions_have_no_cpu(node: LockstepNode) -> None:
     """The pod-resources socket reports no CPU for a container that requests a fraction.
     Nor does it for the fraction beside a container with CPUs of its own."""
     node.boot_with(guaranteed("mixed", 1, "500m"))
     node.ask()
-    held = node.taken("mixed", "c1")
-    node.promise_pod_resources("Whole CPUs are reported", "mixed", held, "c1")
+    node.promise_pod_resources("Whole CPUs are reported", "mixed", node.taken("mixed", "c1"), "c1")
     node.promise_pod_resources("A fraction has none", "mixed", CPUSet(), "c2")
 
 
-@_pod_resources(LIST, since="1.23", needs=Needs(free=3), capabilities=[*_ASKS, Capability.RESTART])
+@_pod_resources(LIST, since="1.23", needs=Needs(free=3), capabilities=(*LISTS, *RESTARTED))
 def restart_reports_the_same(node: LockstepNode) -> None:
     """A kubelet that was killed reports the same exclusive CPUs once it runs again.
     It has them from its state file."""
@@ -152,9 +146,8 @@ def restart_reports_the_same(node: LockstepNode) -> None:
 
 
 @_pod_resources(
-    ACTIVE, since="1.34", needs=Needs(free=3),
-    capabilities=[*_ASKS, Capability.CONTAINERS, Capability.EXIT_CODES, Capability.REJECTIONS],
-)  # fmt: skip
+    ACTIVE, since="1.34", needs=Needs(free=3), capabilities=(*ENDS, *LISTS, *REJECTIONS)
+)
 def inactive_pods_are_left_out(node: LockstepNode) -> None:
     """The pod-resources socket reports neither a pod that was refused nor one that has ended.
     Their manifests are still there. Up to 1.33 both were reported."""

@@ -10,6 +10,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Capability, Needs, Source, promised
+from conformance.scenarios.abilities import ASKS, ENDS, LISTS, REJECTIONS
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.sources import address, pull, tests
 from reference import CPUSet
@@ -30,8 +31,6 @@ OUTLIVES: Final = Source(
     address("1.37.0", "test/e2e_node/cpu_manager_test.go#L2717"),
 )
 
-_ASKS: Final = (Capability.CPUSETS, Capability.POD_RESOURCES)
-_ENDS: Final = (Capability.CONTAINERS, Capability.EXIT_CODES)
 _CALLS: Final = 200
 
 
@@ -48,7 +47,7 @@ def _short(name: str, cpus: int | str) -> Pod:
 
 @_pod_resources(
     EVERY_POD, since="1.34", needs=Needs(free=3),
-    capabilities=[*_ASKS, *_ENDS, Capability.REJECTIONS, Capability.CONFIGURE],
+    capabilities=(*ENDS, *LISTS, Capability.CONFIGURE, *REJECTIONS),
 )  # fmt: skip
 def every_pod_is_listed_on_request(node: LockstepNode) -> None:
     """With KubeletPodResourcesListUseActivePods off List names refused and ended pods too.
@@ -64,9 +63,8 @@ def every_pod_is_listed_on_request(node: LockstepNode) -> None:
 
 
 @_pod_resources(
-    EVERY_POD, since="1.34", needs=Needs(free=4),
-    capabilities=[*_ASKS, *_ENDS, Capability.CONFIGURE],
-)  # fmt: skip
+    EVERY_POD, since="1.34", needs=Needs(free=4), capabilities=(*ENDS, *LISTS, Capability.CONFIGURE)
+)
 def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
     """With KubeletPodResourcesListUseActivePods off List names pods that have ended, without CPUs.
     One pod, then three more; one of them had a fraction of a CPU. All have ended."""
@@ -83,7 +81,7 @@ def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
             node.promise_pod_resources("It is listed without a CPU", name, CPUSet())
 
 
-@_pod_resources(RATE_LIMIT, since="1.27", capabilities=[*_ASKS, Capability.POD_RESOURCES_GET])
+@_pod_resources(RATE_LIMIT, since="1.27", capabilities=ASKS)
 def too_many_calls_are_refused(node: LockstepNode) -> None:
     """The pod-resources socket refuses most of two hundred calls at once.
     Ten at once and a hundred a second are answered. It answers again when the client waits."""
@@ -97,9 +95,7 @@ def too_many_calls_are_refused(node: LockstepNode) -> None:
     node.promise_equal("Nothing else is answered", "answers", _CALLS, answered + refused)
 
 
-@_pod_resources(
-    POD_LEVEL, since="1.36", needs=ROOM, capabilities=[*_ASKS, Capability.POD_RESOURCES_GET]
-)
+@_pod_resources(POD_LEVEL, since="1.36", needs=ROOM, capabilities=ASKS)
 def container_scope_reports_own_cpus(node: LockstepNode) -> None:
     """Under scope container a pod with pod-level resources is reported by its containers' CPUs.
     The pod as a whole has none, and a container that shares has none. Get and List agree."""
@@ -116,9 +112,7 @@ def container_scope_reports_own_cpus(node: LockstepNode) -> None:
     node.promise_equal("The pod as a whole has none", "CPUs of the whole pod", None, whole)
 
 
-@promised(
-    OUTLIVES, area="pod-level", since="1.36", needs=ROOM, capabilities=[Capability.CPUSETS, *_ENDS]
-)
+@promised(OUTLIVES, area="pod-level", since="1.36", needs=ROOM, capabilities=ENDS)
 def pool_outlives_one_container(node: LockstepNode) -> None:
     """A pod keeps its shared pool while one of its containers runs.
     Another pod is given none of these CPUs. They return with the last container."""

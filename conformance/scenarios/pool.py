@@ -9,6 +9,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
 from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
+from conformance.scenarios.outcomes import take
 from reference import CPUSet
 from reference.steps import Container, Pod
 
@@ -22,8 +23,7 @@ def shrinks_and_grows(node: LockstepNode) -> None:
     A shared container leaves CPUs that become exclusive, and gets them back."""
     whole = node.boot().shared_pool
     node.apply(best_effort("shared"))
-    node.apply(guaranteed("a", 1))
-    taken = node.taken("a")
+    taken = take(node, "a", 1)
     node.promise_cpuset("The shared container has left the exclusive CPUs", "shared", whole - taken)
     node.delete("a", passing=True)
     node.promise_cpuset("The shared container has the CPUs back", "shared", whole)
@@ -60,8 +60,7 @@ def deletion_returns_cpus(node: LockstepNode) -> None:
     """The CPUs of a deleted pod return to the shared pool and can be taken again.
     An equal pod then gets the same CPUs."""
     whole = node.boot().shared_pool
-    node.apply(guaranteed("a", 2))
-    first = node.taken("a")
+    first = take(node, "a", 2)
     node.delete("a", passing=True)
     node.promise_pool("The pool is whole again", whole)
     node.apply(guaranteed("b", 2))
@@ -87,8 +86,7 @@ def last_admitted_is_freed_late(node: LockstepNode) -> None:
     A known defect: the kubelet's clean-up skips the pod that was admitted last. It also skips
     this pod after its deletion, until another pod is admitted."""
     whole = node.boot().shared_pool
-    node.apply(guaranteed("a", 1))
-    taken = node.taken("a")
+    taken = take(node, "a", 1)
     node.delete("a")
     node.promise_pool("The CPUs are still out of the pool", whole - taken)
     node.apply(best_effort("b"))

@@ -10,10 +10,11 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import burstable, exclusive, guaranteed
 from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import QUOTAS
 from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.entering import refused, row
 from conformance.scenarios.outcomes import promise_running
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
+from conformance.scenarios.pod_level_parts import managed, of_managers, pod_of, shared
 from reference.steps import Container, KubeletConfig
 from reference.view import CFS
 
@@ -28,7 +29,6 @@ POD_LEVEL_TESTS: Final = sources.tests(
     "cpu_manager_test.go#L2869", "CPU quotas of pods with pod-level resources"
 )
 
-_SEES: Final = (Capability.CPUSETS, Capability.CFS)
 #: Microseconds.
 _HALF: Final = 50_000
 
@@ -50,7 +50,7 @@ def _promise_quota(node: LockstepNode, rule: str, owner: str, quota: int | None)
         node.promise_equal("It is of the configured period", what, period, seen.period)
 
 
-@promised(QUOTA_GATE, area="containers", since="1.33", needs=Needs(free=2), capabilities=_SEES)
+@promised(QUOTA_GATE, area="containers", since="1.33", needs=Needs(free=2), capabilities=QUOTAS)
 def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
     """A container with exclusive CPUs has no CFS quota, and one beside it has that of its limit.
     A quota would throttle what has its CPUs alone. Each container is judged by itself, the pod
@@ -64,7 +64,7 @@ def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
 
 
 @promised(
-    PERIOD_TESTS, area="quotas", needs=Needs(free=2), capabilities=[*_SEES, Capability.CONFIGURE]
+    PERIOD_TESTS, area="quotas", needs=Needs(free=2), capabilities=(*QUOTAS, Capability.CONFIGURE)
 )
 def custom_period_is_used(node: LockstepNode) -> None:
     """With another cpuCFSQuotaPeriod quotas are of that period.
@@ -78,7 +78,7 @@ def custom_period_is_used(node: LockstepNode) -> None:
 
 @promised(
     PERIOD, area="quotas", since="1.33", needs=Needs(free=4),
-    capabilities=[*_SEES, Capability.CONFIGURE],
+    capabilities=(*QUOTAS, Capability.CONFIGURE),
 )  # fmt: skip
 def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
     """With another cpuCFSQuotaPeriod a container with exclusive CPUs has no CFS quota either.
@@ -100,9 +100,7 @@ refused(
 )  # fmt: skip
 
 
-_pod_level: Final = partial(
-    promised, area="quotas", source=POD_LEVEL_TESTS, since="1.36", needs=ROOM, capabilities=_SEES
-)
+_pod_level: Final = partial(of_managers, area="quotas", source=POD_LEVEL_TESTS, capabilities=QUOTAS)
 
 
 def _keeps_shared_quotas(node: LockstepNode, scope: str) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import burstable, guaranteed
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Needs, promised
+from conformance.scenarios.abilities import REJECTIONS
 from conformance.scenarios.sources import KEP
 from reference import CPUSet
 from reference.view import Phase
 
 
-@promised(
-    KEP, area="admission", needs=Needs(free=4, counted_once=True),
-    capabilities=[Capability.REJECTIONS],
-)  # fmt: skip
+@promised(KEP, area="admission", needs=Needs(free=4, counted_once=True), capabilities=REJECTIONS)
 def pod_beyond_the_node_is_refused(node: LockstepNode) -> None:
     """A static pod that requests more CPU than is left is refused, by as much as it is too large.
     A Burstable pod, which needs no exclusive CPU. A static pod is critical, so the kubelet looks

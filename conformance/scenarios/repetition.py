@@ -9,8 +9,8 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
-from conformance.scenarios.entering import row
-from conformance.scenarios.in_cluster import API_SERVER
+from conformance.scenarios.abilities import API_SERVER, CALLS, KILLS, RESTARTED
+from conformance.scenarios.entering import core, row
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.steps import Container, Kind, Pod
@@ -105,10 +105,7 @@ def _promise_held(node: LockstepNode, pod: Pod, held: dict[str, CPUSet]) -> None
         node.promise_cpus("It stays on them", f"cpuset {owner}", cpus, node.cpuset(pod.name, name))
 
 
-@promised(
-    OBJECT_NAMES, area="restart", level=Level.CORE, needs=Needs(free=4),
-    capabilities=[Capability.CPUSETS, Capability.RESTART],
-)  # fmt: skip
+@core(OBJECT_NAMES, area="restart", needs=Needs(free=4), capabilities=RESTARTED)
 def alike_names_keep_apart(node: LockstepNode) -> None:
     """Pods and containers whose names differ in their last character alone keep CPUs of their own.
     Names have 63 characters. Nothing that is shortened tells them apart: not the name of a
@@ -154,10 +151,7 @@ def new_uid_is_another_pod(node: LockstepNode) -> None:
 # -- many containers -----------------------------------------------------------------------------
 
 
-@promised(
-    sources.TASK_PAGE, area="pool", level=Level.CORE, needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@core(sources.TASK_PAGE, area="pool", needs=Needs(free=2), capabilities=[Capability.CPUSETS])
 def many_shared_containers_follow(node: LockstepNode) -> None:
     """Each of many shared containers follows the shared pool, whether of one pod or of several.
     Six of one Guaranteed pod, which request fractions of a CPU, and one of each of six
@@ -181,10 +175,7 @@ def _promise_pool(node: LockstepNode, pool: CPUSet, single: list[str]) -> None:
         node.promise_on_pool("It follows the pool", pod, "c")
 
 
-@promised(
-    ENDED_ARE_SKIPPED, area="init", level=Level.CORE, needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS],
-)  # fmt: skip
+@core(ENDED_ARE_SKIPPED, area="init", needs=Needs(free=2), capabilities=[Capability.CPUSETS])
 def ended_init_container_stops_no_round(node: LockstepNode) -> None:
     """Shared containers follow the shared pool beside an init container that has ended.
     Nothing can be sent to a container that has ended. A reconcile round goes on with the others
@@ -240,7 +231,7 @@ def sidecar_keeps_what_init_lends(node: LockstepNode) -> None:
 
 @promised(
     sources.RESTARTS, area="containers", needs=Needs(free=4),
-    capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.RESTART, Capability.CALLS],
+    capabilities=(*CALLS, *KILLS, *RESTARTED),
 )  # fmt: skip
 def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
     """A container that is killed after each start of the kubelet is started on its CPUs every time.

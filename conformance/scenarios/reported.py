@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Needs, promised
+from conformance.scenarios.abilities import ASKS, LISTS
 from conformance.scenarios.pod_resources import ALLOCATABLE, LIST
 from reference import CPUSet
 from reference.steps import AskAllocatable, KubeletConfig
 
 
-@promised(
-    LIST, area="pod-resources", since="1.23", needs=Needs(free=4),
-    capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
-)  # fmt: skip
+@promised(LIST, area="pod-resources", since="1.23", needs=Needs(free=4), capabilities=LISTS)
 def every_container_is_reported(node: LockstepNode) -> None:
     """The pod-resources socket reports the exclusive CPUs of every container of a pod.
     Not those of the first container alone, and of each its own."""
@@ -24,10 +22,7 @@ def every_container_is_reported(node: LockstepNode) -> None:
         node.promise_pod_resources("It reports the container's CPUs", pod, held, container)
 
 
-@promised(
-    ALLOCATABLE, area="pod-resources", since="1.26", needs=Needs(free=2),
-    capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
-)  # fmt: skip
+@promised(ALLOCATABLE, area="pod-resources", since="1.26", needs=Needs(free=2), capabilities=ASKS)
 def amounts_reserve_whole_cpus(node: LockstepNode) -> None:
     """GetAllocatableResources leaves out as many CPUs as the reserved amounts make, rounded up.
     600m for the system and 500m for Kubernetes are 1100m, which make two CPUs. A pod that fills

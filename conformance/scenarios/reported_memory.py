@@ -15,10 +15,12 @@ from typing import Final
 from conformance.answers import memory_text
 from conformance.lockstep import LockstepNode
 from conformance.pods import burstable
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Capability
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import ASKS, ENDS, LISTS, MEMORY, RESTARTED
+from conformance.scenarios.aligning import SINGLE
 from conformance.scenarios.hint_parts import far_node, first_node, run, run_in
-from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, with_memory_of
+from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, of_memory, with_memory_of
 from conformance.scenarios.pod_resources import LIST
 from reference.behaviours import Behaviour
 from reference.steps import AskAllocatable, Pod, RestartPolicy
@@ -29,20 +31,12 @@ ENDED: Final = sources.issue(
 )
 WHOLE: Final = sources.pull(101030, "the pod-resources socket reports memory")
 
-_SINGLE: Final = "single-numa-node"
 _MEBIBYTE: Final = 1 << 20
 _MIB: Final = 100
 _EVERY_POD: Final = {"KubeletPodResourcesListUseActivePods": False}
-_SEEN: Final = (Capability.MEMORY, Capability.CPUSETS, Capability.POD_RESOURCES)
-_ENDED: Final = (*_SEEN, Capability.CONTAINERS, Capability.EXIT_CODES)
 
 _reported: Final = partial(
-    promised,
-    source=LIST,
-    area="pod-resources",
-    since="1.26",
-    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
-    capabilities=_SEEN,
+    of_memory, source=LIST, area="pod-resources", capabilities=(*MEMORY, *LISTS)
 )
 
 
@@ -63,13 +57,13 @@ def _short(name: str) -> Pod:
     return replace(with_memory_of(name, _MIB), restart_policy=RestartPolicy.NEVER)
 
 
-@_reported(capabilities=(*_SEEN, Capability.RESTART))
+@_reported(capabilities=(*MEMORY, *LISTS, *RESTARTED))
 def list_has_memory_beside_cpus(node: LockstepNode) -> None:
     """The pod-resources socket reports a container's memory with its NUMA node beside its CPUs.
     Both are of the NUMA node that has room. A pod that is not Guaranteed has none, and a restart
     changes nothing of it."""
     far = far_node(node)
-    boot_with_free(node, _SINGLE, {far: MIB_OF_A_NODE - 1})
+    boot_with_free(node, SINGLE, {far: MIB_OF_A_NODE - 1})
     run_in(node, far, with_memory_of("a", _MIB))
     run(node, burstable("b", request="100m"))
     for restarted in (False, True):
@@ -81,12 +75,12 @@ def list_has_memory_beside_cpus(node: LockstepNode) -> None:
         node.promise_pod_resources("The CPUs are reported", "a", node.taken("a"))
 
 
-@_reported(source=WHOLE, capabilities=(*_SEEN, Capability.POD_RESOURCES_GET))
+@_reported(source=WHOLE, capabilities=(*MEMORY, *ASKS))
 def allocatable_memory_is_whole(node: LockstepNode) -> None:
     """GetAllocatableResources reports the memory of each NUMA node but what is reserved.
     Also what is taken: a pod has most of the first NUMA node's."""
     free = {first_node(node): MIB_OF_A_NODE - 1, far_node(node): MIB_OF_A_NODE - 2}
-    boot_with_free(node, _SINGLE, free)
+    boot_with_free(node, SINGLE, free)
     run(node, with_memory_of("a", _MIB))
     node.ask(AskAllocatable())
     expected = {one for numa in node.numa_nodes for one in _held(numa, free.get(numa, 1))}
@@ -94,13 +88,13 @@ def allocatable_memory_is_whole(node: LockstepNode) -> None:
     node.promise_equal("It is what pods could have", "memory", memory_text(expected), seen)
 
 
-@_reported(source=ENDED, since="1.34", capabilities=_ENDED)
+@_reported(source=ENDED, since="1.34", capabilities=(*MEMORY, *ENDS, *LISTS))
 def memory_of_the_ended_is_left_out(node: LockstepNode) -> None:
     """The pod-resources socket does not report the memory of a pod that has ended.
     Up to 1.33 it did. The pod that runs has its memory there, and the next pod gets what the ended
     one had."""
     first = first_node(node)
-    boot_with_free(node, _SINGLE, {first: MIB_OF_A_NODE - 1})
+    boot_with_free(node, SINGLE, {first: MIB_OF_A_NODE - 1})
     run(node, _short("ended"))
     node.kill_container("ended", exit_code=0)
     node.ask()
@@ -111,14 +105,14 @@ def memory_of_the_ended_is_left_out(node: LockstepNode) -> None:
     _promise_memory(node, "It has ended", "ended", ())
 
 
-@_reported(source=ENDED, until="1.37", capabilities=(*_ENDED, Capability.CONFIGURE))
+@_reported(source=ENDED, until="1.37", capabilities=(*MEMORY, *ENDS, *LISTS, Capability.CONFIGURE))
 def memory_of_the_ended_stays(node: LockstepNode) -> None:
     """Where the pod-resources socket lists pods that have ended, it lists their memory too.
     A known defect up to 1.33, and from 1.34 on with feature gate
     KubeletPodResourcesListUseActivePods off. No container of the pod runs, and the next pod may
     have the memory. It stays there until the next pod is admitted, whatever that requests."""
     gates = _EVERY_POD if node.release_has(Behaviour.ACTIVE_PODS_REPORTED) else {}
-    boot_with_free(node, _SINGLE, {first_node(node): MIB_OF_A_NODE - 1}, gates=gates)
+    boot_with_free(node, SINGLE, {first_node(node): MIB_OF_A_NODE - 1}, gates=gates)
     run(node, _short("ended"))
     node.kill_container("ended", exit_code=0)
     node.await_reconcile()

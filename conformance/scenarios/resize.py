@@ -11,14 +11,14 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import burstable, guaranteed
-from conformance.scenario import Capability, Needs, Source, promised
-from conformance.scenarios.in_cluster import API_SERVER, in_cluster, with_memory
+from conformance.scenario import Needs, Source, promised
+from conformance.scenarios.abilities import API_SERVER, REJECTIONS, RESIZES
+from conformance.scenarios.in_cluster import in_cluster, with_memory
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.view import Phase, PodView
 
 _resize: Final = partial(promised, area="resize")
-RESTARTED: Final = (*API_SERVER, Capability.RESTART)
 
 _ISSUE: Final = "https://github.com/kubernetes/kubernetes/issues/"
 REFUSED: Final = Source(
@@ -89,7 +89,7 @@ def fewer_cpus_infeasible(node: LockstepNode) -> None:
     node.promise_pool("All CPUs come back", pool)
 
 
-@_resize(REFUSED, since="1.34", needs=Needs(free=3), capabilities=RESTARTED)
+@_resize(REFUSED, since="1.34", needs=Needs(free=3), capabilities=RESIZES)
 def infeasible_over_a_restart(node: LockstepNode) -> None:
     """A pod whose resize is infeasible keeps its CPUs over a restart.
     The API server keeps the size that was refused. A kubelet that starts again admits the pod
@@ -103,7 +103,7 @@ def infeasible_over_a_restart(node: LockstepNode) -> None:
     promise_unmoved(node, "a", cpus, pool)
 
 
-@_resize(REFUSED, since="1.34", needs=Needs(free=3), capabilities=RESTARTED)
+@_resize(REFUSED, since="1.34", needs=Needs(free=3), capabilities=RESIZES)
 def while_the_kubelet_is_down(node: LockstepNode) -> None:
     """A pod that is resized while the kubelet is down keeps its CPUs.
     The kubelet that starts finds another size at the API server than in its checkpoint. It
@@ -118,7 +118,7 @@ def while_the_kubelet_is_down(node: LockstepNode) -> None:
     promise_unmoved(node, "a", cpus, pool)
 
 
-@_resize(_IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=RESTARTED)
+@_resize(_IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=RESIZES)
 def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     """A Guaranteed pod's memory is resized, and its exclusive CPUs stay.
     From 1.34 on the static policy stands against a resize only where a cpu request changes. More
@@ -177,7 +177,7 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool | cpus)
 
 
-@_resize(NOT_MOVED, since="1.27", until="1.37", needs=Needs(free=3), capabilities=RESTARTED)
+@_resize(NOT_MOVED, since="1.27", until="1.37", needs=Needs(free=3), capabilities=RESIZES)
 def granted_without_cpus(node: LockstepNode) -> None:
     """Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not follow.
     A known defect up to 1.31, and from 1.32 on with feature gate
@@ -210,9 +210,8 @@ def restricted_defers_another_number(node: LockstepNode) -> None:
 
 
 @_resize(
-    NOT_MOVED, since="1.37", until="1.37", needs=Needs(free=3),
-    capabilities=(*API_SERVER, Capability.RESTART, Capability.REJECTIONS),
-)  # fmt: skip
+    NOT_MOVED, since="1.37", until="1.37", needs=Needs(free=3), capabilities=(*RESIZES, *REJECTIONS)
+)
 def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
     """In 1.37 a pod that was granted another number of CPUs is rejected when the kubelet restarts.
     A known defect: with feature gate InPlacePodVerticalScalingExclusiveCPUs the static policy

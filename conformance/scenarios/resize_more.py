@@ -15,15 +15,15 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import API_SERVER, QUOTAS, REJECTIONS, RESIZES
 from conformance.scenarios.hint_parts import promise_phase, promise_refused
-from conformance.scenarios.in_cluster import API_SERVER, in_cluster
+from conformance.scenarios.in_cluster import in_cluster
 from conformance.scenarios.resize import (
     AS_REQUESTED,
     INFEASIBLE,
     LET_THROUGH,
     NOT_MOVED,
     REFUSED,
-    RESTARTED,
     promise_granted,
     promise_pending,
     promise_unmoved,
@@ -46,7 +46,6 @@ _granted: Final = partial(
     promised, source=NOT_MOVED, area="resize", since="1.27", until="1.37", needs=Needs(free=3)
 )
 _COUNTED: Final = Needs(free=3, counted_once=True)
-_SEES_REASONS: Final = (*API_SERVER, Capability.REJECTIONS)
 
 
 def _let_through(node: LockstepNode, *, topology_manager: str = "none") -> KubeletConfig:
@@ -86,7 +85,7 @@ def fractions_infeasible_too(node: LockstepNode) -> None:
     node.promise_pool("The shared pool stays", pool)
 
 
-@_refused(needs=Needs(free=3), since="1.34", capabilities=RESTARTED)
+@_refused(needs=Needs(free=3), since="1.34", capabilities=RESIZES)
 def taken_back_waits_no_more(node: LockstepNode) -> None:
     """A resize that is infeasible ends when the pod asks for its old size again.
     Its CPUs stay all the time, and over a restart."""
@@ -103,7 +102,7 @@ def taken_back_waits_no_more(node: LockstepNode) -> None:
 # -- granted, and nothing moves --------------------------------------------------------------------
 
 
-@_granted(needs=_COUNTED, capabilities=(*_SEES_REASONS, Capability.RESTART))
+@_granted(needs=_COUNTED, capabilities=(*RESIZES, *REJECTIONS))
 def granted_shrink_frees_nothing(node: LockstepNode) -> None:
     """Where the kubelet grants a Guaranteed pod fewer CPUs, those it gives up stay exclusive.
     A known defect up to 1.31, and from 1.32 on with feature gate
@@ -111,8 +110,7 @@ def granted_shrink_frees_nothing(node: LockstepNode) -> None:
     1 CPU. The node then has room for a second pod by its requests, and no CPU for it: the second
     pod is admitted by one count and refused by the other."""
     pool = node.boot(_let_through(node)).shared_pool
-    every = len(node.free)
-    node.apply(guaranteed("a", every))
+    node.apply(guaranteed("a", len(node.free)))
     cpus = node.taken("a")
     node.expect_broken(AS_REQUESTED)
     promise_granted(node, node.resize(guaranteed("a", 1)))
@@ -126,7 +124,7 @@ def granted_shrink_frees_nothing(node: LockstepNode) -> None:
     node.promise_pool("All CPUs come back", pool)
 
 
-@_granted(since="1.33", needs=_COUNTED, capabilities=_SEES_REASONS)
+@_granted(since="1.33", needs=_COUNTED, capabilities=(*API_SERVER, *REJECTIONS))
 def granted_growth_fills_the_node(node: LockstepNode) -> None:
     """Where the kubelet grants a Guaranteed pod more CPUs, it refuses pods for which CPUs are free.
     A known defect with feature gate InPlacePodVerticalScalingExclusiveCPUs: two pods leave one CPU,
@@ -157,7 +155,7 @@ def _promise_pinned(node: LockstepNode, beside: CPUSet) -> None:
     node.promise_cpus("The other keeps its CPU", "CPUs of a/c1", beside, node.taken("a", "c1"))
 
 
-@_granted(since="1.35", until="1.36", capabilities=RESTARTED)
+@_granted(since="1.35", until="1.36", capabilities=RESIZES)
 def granted_whole_cpu_is_pinned(node: LockstepNode) -> None:
     """In 1.35 and 1.36 a container that is granted a whole CPU instead of a fraction gets it.
     With feature gate InPlacePodVerticalScalingExclusiveCPUs the resize is admitted like a pod: who
@@ -168,7 +166,7 @@ def granted_whole_cpu_is_pinned(node: LockstepNode) -> None:
     _promise_pinned(node, beside)
 
 
-@_granted(since="1.37", until="1.37", capabilities=RESTARTED)
+@_granted(since="1.37", until="1.37", capabilities=RESIZES)
 def granted_whole_cpu_waits_for_a_start(node: LockstepNode) -> None:
     """In 1.37 a container that is granted a whole CPU instead of a fraction gets it at a restart.
     A known defect: with feature gate InPlacePodVerticalScalingExclusiveCPUs the static policy
@@ -181,7 +179,7 @@ def granted_whole_cpu_waits_for_a_start(node: LockstepNode) -> None:
     _promise_pinned(node, beside)
 
 
-@_granted(since="1.35", capabilities=RESTARTED)
+@_granted(since="1.35", capabilities=RESIZES)
 def granted_fraction_keeps_its_cpu(node: LockstepNode) -> None:
     """A container that is granted a fraction instead of a whole CPU keeps its exclusive CPU.
     A known defect with feature gate InPlacePodVerticalScalingExclusiveCPUs: the container requests
@@ -195,7 +193,7 @@ def granted_fraction_keeps_its_cpu(node: LockstepNode) -> None:
     promise_unmoved(node, "a", cpus, pool)
 
 
-@_granted(source=MOVES, capabilities=RESTARTED)
+@_granted(source=MOVES, capabilities=RESIZES)
 def granted_size_is_kept_under_best_effort(node: LockstepNode) -> None:
     """A Guaranteed pod that was granted more CPUs keeps those of its start under best-effort.
     Also over a restart, at which the Topology Manager finds CPUs of another number than is
@@ -211,7 +209,7 @@ def granted_size_is_kept_under_best_effort(node: LockstepNode) -> None:
     promise_unmoved(node, "a", cpus, pool)
 
 
-@_granted(source=EXCLUSIVE, since="1.33", capabilities=(*API_SERVER, Capability.CFS))
+@_granted(source=EXCLUSIVE, since="1.33", capabilities=(*API_SERVER, *QUOTAS))
 def granted_size_sets_no_quota(node: LockstepNode) -> None:
     """A container with exclusive CPUs that is granted another size has no CFS quota.
     Its weight follows its request. Its CPUs do not, up to 1.37."""
@@ -222,7 +220,7 @@ def granted_size_sets_no_quota(node: LockstepNode) -> None:
     node.promise_equal("Its weight is the new one", "CPU shares of a/c", 3072, node.shares("a"))
 
 
-@_granted(source=MOVES, since="1.37", capabilities=(*RESTARTED, Capability.STATE_FILE))
+@_granted(source=MOVES, since="1.37", capabilities=(*RESIZES, Capability.STATE_FILE))
 def baseline_outlives_a_resize(node: LockstepNode) -> None:
     """With InPlacePodVerticalScalingExclusiveCPUs the state file keeps the CPUs of a pod's start.
     They are its baseline: neither a resize nor a restart changes it. It goes with the pod."""

@@ -9,14 +9,13 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import RESTARTED
 from conformance.scenarios.entering import row
 from reference import CPUSet
 from reference.steps import Kind
 
 _restart: Final = partial(promised, area="restart")
 _core: Final = partial(_restart, level=Level.CORE)
-
-_RESTART = (Capability.RESTART, Capability.CPUSETS)
 
 
 def _keeps(node: LockstepNode, *, kill: bool) -> None:
@@ -36,14 +35,14 @@ row(
     "Exclusive CPUs outlive a stop and start of the kubelet",
     "The kubelet reads its state file and admits its pods with the CPUs they have.",
     lambda node: _keeps(node, kill=False),
-    source=sources.KEP, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+    source=sources.KEP, since="1.17", needs=Needs(free=3), capabilities=RESTARTED,
 )  # fmt: skip
 row(
     "restart/sigkill-keeps-assignments",
     "Exclusive CPUs outlive a kill -9 of the kubelet",
     "The kubelet writes each change to disk before the change takes effect.",
     lambda node: _keeps(node, kill=True),
-    source=sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=_RESTART,
+    source=sources.KEP, level=Level.CORE, since="1.17", needs=Needs(free=3), capabilities=RESTARTED,
 )  # fmt: skip
 row(
     "restart/early-releases-keep-assignments",
@@ -51,11 +50,13 @@ row(
     """The state file has them by container id, and only a container that is stopped gives them
     back. From 1.14 to 1.16 a start forgets them; from 1.17 on they outlive it again.""",
     lambda node: _keeps(node, kill=True),
-    source=sources.KEP, since="1.9", until="1.13", needs=Needs(free=3), capabilities=_RESTART,
+    source=sources.KEP, since="1.9", until="1.13", needs=Needs(free=3), capabilities=RESTARTED,
 )  # fmt: skip
 
 
-@_restart(sources.FORGOTTEN, since="1.14", until="1.16", needs=Needs(free=4), capabilities=_RESTART)
+@_restart(
+    sources.FORGOTTEN, since="1.14", until="1.16", needs=Needs(free=4), capabilities=RESTARTED
+)
 def start_forgets_assignments(node: LockstepNode) -> None:
     """From 1.14 to 1.16 a kubelet that starts forgets who holds which CPUs, and gives out others.
     A known defect: the first reconcile round runs before the kubelet knows any pod, and removes
@@ -71,7 +72,7 @@ def start_forgets_assignments(node: LockstepNode) -> None:
     node.promise_cpuset("The container was moved", "a", node.taken("a"))
 
 
-@_core(sources.STALE_STATE, since="1.17", needs=Needs(free=2), capabilities=_RESTART)
+@_core(sources.STALE_STATE, since="1.17", needs=Needs(free=2), capabilities=RESTARTED)
 def deleted_while_down_is_freed(node: LockstepNode) -> None:
     """The CPUs of a pod deleted while the kubelet is down return after its start.
     The first clean-up removes the stale entry."""
@@ -87,7 +88,7 @@ def deleted_while_down_is_freed(node: LockstepNode) -> None:
     node.promise_pool("The CPUs are back", whole - kept)
 
 
-@_core(sources.KEP, needs=Needs(free=2), capabilities=[*_RESTART, Capability.REBOOT])
+@_core(sources.KEP, needs=Needs(free=2), capabilities=(*RESTARTED, Capability.REBOOT))
 def reboot_keeps_assignments(node: LockstepNode) -> None:
     """Exclusive CPUs outlive a reboot of an unchanged machine.
     The containers are made anew, on the CPUs that the state file has for them."""
@@ -100,7 +101,7 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
     node.promise_cpuset("The new container has it", "a", held)
 
 
-@_restart(sources.KEP, needs=Needs(free=3), capabilities=[*_RESTART, Capability.REBOOT])
+@_restart(sources.KEP, needs=Needs(free=3), capabilities=(*RESTARTED, Capability.REBOOT))
 def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
     """Exclusive CPUs outlive a reboot where a kubelet without state would choose others.
     A pod that came first is gone, and its CPUs are free. A kubelet that has lost its state file
@@ -117,7 +118,7 @@ def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
 
 @promised(
     sources.RECONCILE, area="reconcile", since="1.22", needs=Needs(free=2),
-    capabilities=[*_RESTART, Capability.TAMPER],
+    capabilities=(*RESTARTED, Capability.TAMPER),
 )  # fmt: skip
 def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     """When the kubelet starts again it repairs a cpuset that was changed behind its back.
@@ -150,7 +151,7 @@ def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
 
 @_restart(
     sources.BY_CONTAINER, since="1.14", until="1.17", needs=Needs(free=4),
-    capabilities=[*_RESTART, Capability.REBOOT],
+    capabilities=(*RESTARTED, Capability.REBOOT),
 )  # fmt: skip
 def reboot_may_move_pods(node: LockstepNode) -> None:
     """After a reboot a pod is given CPUs as if it were new.
@@ -180,7 +181,7 @@ def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
     node.promise_cpus("They are others", "CPUs of both", CPUSet(), setup & main)
 
 
-@_core(sources.KEP, since="1.17", needs=Needs(free=3), capabilities=_RESTART)
+@_core(sources.KEP, since="1.17", needs=Needs(free=3), capabilities=RESTARTED)
 def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
     """A pod keeps its exclusive CPUs over a restart, though lower ones have become free.
     A kubelet that allocates anew at its start would give the pod the CPUs that a deleted pod
@@ -195,7 +196,7 @@ def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)
 
 
-@_restart(sources.KEP, needs=Needs(free=5), capabilities=_RESTART)
+@_restart(sources.KEP, needs=Needs(free=5), capabilities=RESTARTED)
 def keeps_several_containers(node: LockstepNode) -> None:
     """All containers of a pod keep their exclusive CPUs over a restart, each its own.
     The pod before it is deleted while the kubelet is down."""

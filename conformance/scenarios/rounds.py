@@ -6,16 +6,14 @@ from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Needs, promised
+from conformance.scenarios.abilities import CALLS, ENDS
 from conformance.scenarios.containers import REFUSED_UPDATE
 from conformance.scenarios.sources import RESTARTS
 from reference.steps import FailUpdates, RestartPolicy
 
 
-@promised(
-    RESTARTS, area="containers", needs=Needs(free=4),
-    capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.EXIT_CODES],
-)  # fmt: skip
+@promised(RESTARTS, area="containers", needs=Needs(free=4), capabilities=ENDS)
 def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
     """Reconcile rounds free no CPUs of a container that has ended while its pod runs on.
     A kubelet that frees them at once may give them to another pod, and start the container on
@@ -29,10 +27,7 @@ def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
     node.promise_pool("The pool is the same", pool)
 
 
-@promised(
-    REFUSED_UPDATE, area="containers", since="1.22", needs=Needs(free=3),
-    capabilities=[Capability.CPUSETS, Capability.CALLS],
-)  # fmt: skip
+@promised(REFUSED_UPDATE, area="containers", since="1.22", needs=Needs(free=3), capabilities=CALLS)
 def pod_that_comes_back_follows_the_pool(node: LockstepNode) -> None:
     """A shared container of a pod that is applied again follows the pool as at its first time.
     A static pod comes back with the uid of before. It starts on a smaller pool, and the runtime

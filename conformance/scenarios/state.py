@@ -10,6 +10,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.scenario import Capability, Level, Needs, promised
+from conformance.scenarios.abilities import CONFIGURES, EDITS
 from conformance.scenarios.outcomes import restart_with
 from conformance.scenarios.sources import BASELINES, CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
 from reference import Checkpoint, CPUSet
@@ -17,9 +18,8 @@ from reference import Checkpoint, CPUSet
 _state: Final = partial(promised, area="state")
 
 _RESIZES = {"InPlacePodVerticalScalingExclusiveCPUs": True}
-_EDITS = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
 _of_checksum: Final = partial(
-    promised, area="state", source=CHECKSUM, since="1.12", capabilities=_EDITS
+    promised, area="state", source=CHECKSUM, since="1.12", capabilities=EDITS
 )
 
 
@@ -33,7 +33,7 @@ def _promise_recovery(node: LockstepNode, refused: str) -> None:
     node.promise_cpus("Without the file it starts afresh", "CPUs in the state", node.cpus, seen)
 
 
-@_state(KEP, level=Level.CORE, since="1.10", needs=Needs(free=2), capabilities=_EDITS)
+@_state(KEP, level=Level.CORE, since="1.10", needs=Needs(free=2), capabilities=EDITS)
 def removed_starts_afresh(node: LockstepNode) -> None:
     """Without its state file the kubelet starts with every CPU shared, and admits its pods again.
     The pod gets CPUs as on an empty machine."""
@@ -96,9 +96,7 @@ def edited_is_refused(node: LockstepNode) -> None:
     _damaged(node, json.dumps(data, separators=(",", ":")), "checkpoint is corrupted")
 
 
-@_state(
-    CHANGING_POLICY, level=Level.CORE, since="1.12", capabilities=[*_EDITS, Capability.CONFIGURE]
-)
+@_state(CHANGING_POLICY, level=Level.CORE, since="1.12", capabilities=(*EDITS, *CONFIGURES))
 def other_policy_is_refused(node: LockstepNode) -> None:
     """A change of policy keeps the kubelet from starting, until the state file is removed.
     From static to none and, with the file removed, back to static."""
@@ -126,7 +124,7 @@ def _contradicts(node: LockstepNode, error: str, *, pool: CPUSet, **entries: CPU
     _promise_recovery(node, text)
 
 
-@_state(CPUS_CHANGED, capabilities=_EDITS)
+@_state(CPUS_CHANGED, capabilities=EDITS)
 def of_other_cpus_is_refused(node: LockstepNode) -> None:
     """A state file of a machine with other CPUs keeps the kubelet from starting.
     A whole file with a right checksum, which has one CPU more than the machine."""
@@ -136,7 +134,7 @@ def of_other_cpus_is_refused(node: LockstepNode) -> None:
     _contradicts(node, error, pool=more)
 
 
-@_state(KEP, level=Level.CORE, capabilities=_EDITS)
+@_state(KEP, level=Level.CORE, capabilities=EDITS)
 def overlap_is_refused(node: LockstepNode) -> None:
     """A state file in which a CPU is both exclusive and shared keeps the kubelet from starting.
     A whole file with a right checksum that contradicts itself."""
@@ -146,7 +144,7 @@ def overlap_is_refused(node: LockstepNode) -> None:
     _contradicts(node, error, pool=node.cpus, c=both)
 
 
-@_state(KEP, level=Level.CORE, capabilities=_EDITS)
+@_state(KEP, level=Level.CORE, capabilities=EDITS)
 def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
     """A state file in which a reserved CPU is exclusive keeps the kubelet from starting.
     As after an enlarged reservation, when its CPUs had been given away before."""
@@ -179,10 +177,7 @@ def first_cpus_are_remembered(node: LockstepNode) -> None:
     _promise_baselines(node, "b")
 
 
-@_state(
-    BASELINES, since="1.37", needs=Needs(free=3),
-    capabilities=[Capability.RESTART, Capability.CONFIGURE],
-)  # fmt: skip
+@_state(BASELINES, since="1.37", needs=Needs(free=3), capabilities=CONFIGURES)
 def first_cpus_are_those_held_before(node: LockstepNode) -> None:
     """Once the gate for resizing exclusive CPUs is on, CPUs that are held count as those got first.
     The state file of before has none of them. Its next change brings those of every

@@ -8,14 +8,15 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Needs, promised
 from conformance.scenarios import sources
+from conformance.scenarios.abilities import CONFIGURES, EDITS
 from conformance.scenarios.outcomes import restart_with
+from conformance.scenarios.pod_level_parts import of_managers
 from reference import Checkpoint
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.checkpoint import Layout, encode
 
-_EDITS: Final = (Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR)
 _MANAGERS: Final = {"PodLevelResourceManagers": True}
 
 
@@ -62,7 +63,7 @@ def _promise_contents_checked(node: LockstepNode) -> None:
     node.promise_pool("Its CPUs are shared", node.cpus)
 
 
-@promised(sources.KEP, area="state", capabilities=_EDITS)
+@promised(sources.KEP, area="state", capabilities=EDITS)
 def unreadable_cpus_are_refused(node: LockstepNode) -> None:
     """A state file with a list of CPUs that cannot be parsed keeps the kubelet from starting.
     Be it the list of the shared pool or that of a container. The checksum of the file is
@@ -72,7 +73,7 @@ def unreadable_cpus_are_refused(node: LockstepNode) -> None:
     _promise_contents_checked(node)
 
 
-@promised(sources.CHANGING_POLICY, area="pod-level", since="1.36", capabilities=_EDITS)
+@promised(sources.CHANGING_POLICY, area="pod-level", since="1.36", capabilities=EDITS)
 def state_file_is_checked(node: LockstepNode) -> None:
     """With feature gate PodLevelResourceManagers a bad state file keeps the kubelet from starting.
     A list of CPUs that cannot be parsed, another policy, and an edit without a matching
@@ -84,10 +85,7 @@ def state_file_is_checked(node: LockstepNode) -> None:
     _promise_contents_checked(node)
 
 
-@promised(
-    sources.POD_LEVEL_MANAGERS, area="pod-level", since="1.36", needs=Needs(free=4),
-    capabilities=[Capability.RESTART, Capability.CONFIGURE],
-)  # fmt: skip
+@of_managers(needs=Needs(free=4), capabilities=CONFIGURES)
 def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     """Once feature gate PodLevelResourceManagers is switched on, containers keep their CPUs.
     The state file of before is read. Two pods have three containers, and the pool does not
@@ -104,7 +102,7 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     node.promise_pool("A deleted pod's CPUs return", pool | held["a"]["c1"] | held["a"]["c2"])
 
 
-@promised(sources.CHECKSUM, area="state", needs=Needs(free=2), capabilities=_EDITS)
+@promised(sources.CHECKSUM, area="state", needs=Needs(free=2), capabilities=EDITS)
 def file_without_checksum_is_read(node: LockstepNode) -> None:
     """A state file whose checksum is zero is read without a check of its checksum.
     As releases up to 1.11 wrote it, which had no checksum. The pod keeps its CPUs."""

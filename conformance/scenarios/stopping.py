@@ -9,7 +9,8 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
 from conformance.promises import AS_BOOKED, EXCLUSIVE_TO_ONE
-from conformance.scenario import Capability, Needs, promised
+from conformance.scenario import Needs, promised
+from conformance.scenarios.abilities import API_SERVER, CALLS
 from conformance.scenarios.sources import TASK_PAGE
 from reference import CPUSet
 from reference.steps import EndStopping, KubeletConfig
@@ -17,15 +18,12 @@ from reference.view import Phase
 
 _stopping: Final = partial(promised, area="stopping")
 
-_CALLS = (Capability.CPUSETS, Capability.CALLS)
-_API_SERVER = (*_CALLS, Capability.API_SERVER)
-
 
 def _in_cluster(node: LockstepNode) -> KubeletConfig:
     return replace(node.default_config(), api_server=True)
 
 
-@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=4), capabilities=_API_SERVER)
+@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=4), capabilities=(*API_SERVER, *CALLS))
 def keeps_its_cpus(node: LockstepNode) -> None:
     """A pod keeps its exclusive CPUs until its containers have ended.
     Its containers may run for as long as its termination grace period. The pod that comes
@@ -41,7 +39,7 @@ def keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_pool("Its CPUs come back", (pool | held) - node.taken("b"))
 
 
-@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_API_SERVER)
+@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=(*API_SERVER, *CALLS))
 def its_cpus_are_not_free(node: LockstepNode) -> None:
     """A pod that needs the CPUs of a pod that still stops is refused.
     All free CPUs are the first pod's. Once its containers have ended, a pod as large fits."""
@@ -57,7 +55,7 @@ def its_cpus_are_not_free(node: LockstepNode) -> None:
     node.promise_equal("A pod as large fits later", "phase of c", Phase.RUNNING, phase)
 
 
-@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_API_SERVER)
+@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=(*API_SERVER, *CALLS))
 def shared_pod_stays_off_its_cpus(node: LockstepNode) -> None:
     """A shared container starts without the CPUs of a pod that still stops.
     It gets them when the containers of the first pod have ended."""
@@ -65,18 +63,14 @@ def shared_pod_stays_off_its_cpus(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     held = node.taken("a")
     node.apply(best_effort("shared"), instead_of="a", stopping=True)
-    node.promise_cpus("It starts without them", "cpuset shared/c", pool - held, _cpuset(node))
+    node.promise_cpuset("It starts without them", "shared", pool - held)
     node.to_runtime(EndStopping())
     node.pass_admission()
     node.await_reconcile()
-    node.promise_cpus("It gets them later", "cpuset shared/c", pool, _cpuset(node))
+    node.promise_cpuset("It gets them later", "shared", pool)
 
 
-def _cpuset(node: LockstepNode) -> CPUSet:
-    return node.cpuset("shared")
-
-
-@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=_CALLS)
+@_stopping(TASK_PAGE, since="1.26", needs=Needs(free=3), capabilities=CALLS)
 def static_pods_cpus_are_given_away(node: LockstepNode) -> None:
     """CPUs of a static pod are given to another pod while its containers still run.
     A known defect: it breaks the promise that exclusive CPUs belong to one container alone, for

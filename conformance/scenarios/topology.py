@@ -8,7 +8,7 @@ with the lowest id is taken, and a request of just what is free in a node fits t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -16,10 +16,12 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, Level, Needs, promised
+from conformance.scenario import Capability, Level, promised
 from conformance.scenarios import sources
-from conformance.scenarios.aligning import aligning
+from conformance.scenarios.abilities import CONFIGURES, REJECTIONS, START_ERROR
+from conformance.scenarios.aligning import BEST_EFFORT, RESTRICTED, SINGLE, aligning_alone
 from conformance.scenarios.entering import core, refused, row
+from conformance.scenarios.hint_parts import TWO_NODES
 from conformance.scenarios.optional import aligning_with
 from conformance.scenarios.outcomes import (
     promise_count,
@@ -32,25 +34,19 @@ from conformance.scenarios.outcomes import (
 )
 from reference import CPUSet
 from reference.behaviours import Behaviour
-from reference.steps import Kind, KubeletConfig
+from reference.steps import Kind
 from topologies import machine
 
 _topology: Final = partial(promised, area="topology")
 
-_SINGLE: Final = "single-numa-node"
-_RESTRICTED: Final = "restricted"
-_BEST_EFFORT: Final = "best-effort"
-
-_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
 #: Room to leave every NUMA node but two full, and those two with a CPU taken.
-_SCATTERED: Final = replace(_NODES, numa_cores=3)
+_SCATTERED: Final = replace(TWO_NODES, numa_cores=3)
 #: Room for a pod that leaves just some of the first NUMA node free.
-_SPLIT: Final = replace(_NODES, numa_cores=4)
+_SPLIT: Final = replace(TWO_NODES, numa_cores=4)
 _FOUR: Final = "2s-4n-64c-smt2"
-_REFUSALS: Final = (Capability.REJECTIONS,)
 _PREFER_CLOSEST: Final = {"prefer-closest-numa-nodes": "true"}
 
-_policy: Final = partial(core, area="topology", source=sources.TOPOLOGY_POLICIES, needs=_NODES)
+_policy: Final = partial(core, area="topology", source=sources.TOPOLOGY_POLICIES, needs=TWO_NODES)
 _row: Final = partial(row, enter=_policy)
 _scope: Final = partial(
     core, area="topology", source=sources.TOPOLOGY_SCOPES, since="1.20", needs=_SPLIT
@@ -61,16 +57,6 @@ _closest: Final = partial(
 _by_socket: Final = partial(
     core, area="topology", source=sources.BY_SOCKET, since="1.25", machine=_FOUR
 )
-
-
-def _config(
-    node: LockstepNode,
-    policy: str,
-    *,
-    scope: str = "container",
-    options: Mapping[str, str] | None = None,
-) -> KubeletConfig:
-    return replace(aligning(node, policy, scope=scope, options=options), policy_options={})
 
 
 # -- what a scenario reads off its node ----------------------------------------------------------
@@ -157,18 +143,18 @@ def _promise_refused(node: LockstepNode) -> None:
 
 
 def _keeps_together(node: LockstepNode, policy: str) -> None:
-    node.boot(_config(node, policy))
+    node.boot(aligning_alone(node, policy))
     _lies_within(node, _too_large_for_the_first(node))
 
 
 def _refuses(node: LockstepNode, policy: str, count: Callable[[LockstepNode], int]) -> None:
-    node.boot(_config(node, policy))
+    node.boot(aligning_alone(node, policy))
     node.apply(guaranteed("a", count(node)))
     _promise_refused(node)
 
 
 def _lies_in_two(node: LockstepNode, policy: str, count: Callable[[LockstepNode], int]) -> None:
-    node.boot(_config(node, policy))
+    node.boot(aligning_alone(node, policy))
     _runs_within(node, count(node), nodes=2)
 
 
@@ -177,21 +163,21 @@ _row(
     "Under single-numa-node a container's CPUs lie in one NUMA node",
     """The request is one CPU larger than what is free in the fullest NUMA node. The CPUs are not
     split between that NUMA node and another.""",
-    lambda node: _keeps_together(node, _SINGLE),
+    lambda node: _keeps_together(node, SINGLE),
 )
 _row(
     "topology/single-numa-node-refuses-too-large",
     "Under single-numa-node a request larger than any NUMA node is refused",
     "The machine has enough free CPUs, but no single NUMA node has.",
-    lambda node: _refuses(node, _SINGLE, _larger_than_a_node),
-    capabilities=_REFUSALS,
+    lambda node: _refuses(node, SINGLE, _larger_than_a_node),
+    capabilities=REJECTIONS,
 )
 _row(
     "topology/single-numa-node-refuses-scattered",
     "Under single-numa-node a request that no NUMA node has room for is refused",
     "Two NUMA nodes together have room for it.",
-    lambda node: _refuses(node, _SINGLE, _scatter),
-    level=Level.EXTENDED, needs=_SCATTERED, capabilities=_REFUSALS,
+    lambda node: _refuses(node, SINGLE, _scatter),
+    level=Level.EXTENDED, needs=_SCATTERED, capabilities=REJECTIONS,
 )  # fmt: skip
 
 
@@ -199,7 +185,7 @@ _row(
 def pods_without_cpus_are_admitted(node: LockstepNode) -> None:
     """Under single-numa-node pods without exclusive CPUs are admitted.
     They have no preference for a NUMA node."""
-    node.boot(_config(node, _SINGLE))
+    node.boot(aligning_alone(node, SINGLE))
     node.run(best_effort("a"))
     node.run(guaranteed("b", "500m"))
 
@@ -211,14 +197,14 @@ _row(
     "Under restricted a request that now needs more NUMA nodes than on an empty machine is refused",
     """On an empty machine one NUMA node could hold it, so a hint for two NUMA nodes is not
     preferred.""",
-    lambda node: _refuses(node, _RESTRICTED, _scatter),
-    needs=_SCATTERED, capabilities=_REFUSALS,
+    lambda node: _refuses(node, RESTRICTED, _scatter),
+    needs=_SCATTERED, capabilities=REJECTIONS,
 )  # fmt: skip
 _row(
     "topology/restricted-admits-the-fewest",
     "Under restricted a request that needs two NUMA nodes on any machine lies in two",
     "A request one CPU larger than a NUMA node.",
-    lambda node: _lies_in_two(node, _RESTRICTED, _larger_than_a_node),
+    lambda node: _lies_in_two(node, RESTRICTED, _larger_than_a_node),
     needs=_SCATTERED,
 )
 
@@ -228,22 +214,22 @@ _row(
     "topology/best-effort-admits-scattered",
     "Under best-effort a request that fits no single NUMA node gets its CPUs in two",
     "What restricted refuses, on a machine in the same state.",
-    lambda node: _lies_in_two(node, _BEST_EFFORT, _scatter),
+    lambda node: _lies_in_two(node, BEST_EFFORT, _scatter),
     needs=_SCATTERED,
 )
 _row(
     "topology/best-effort-keeps-together",
     "Under best-effort a container's CPUs lie in one NUMA node where one has room",
     "It admits every pod, and aligns a pod if it can.",
-    lambda node: _keeps_together(node, _BEST_EFFORT),
+    lambda node: _keeps_together(node, BEST_EFFORT),
 )
 
 
-@_topology(sources.TOPOLOGY_POLICIES, needs=_NODES, capabilities=_REFUSALS)
+@_topology(sources.TOPOLOGY_POLICIES, needs=TWO_NODES, capabilities=REJECTIONS)
 def best_effort_lacks_cpus(node: LockstepNode) -> None:
     """Under best-effort a request for more than is free is refused for lack of CPUs.
     The whole node lacks CPUs, so the CPU manager refuses the pod."""
-    node.boot(_config(node, _BEST_EFFORT))
+    node.boot(aligning_alone(node, BEST_EFFORT))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", len(node.free) + 1))
     promise_rejected(node, status_of(node, "a"), "UnexpectedAdmissionError")
@@ -254,7 +240,7 @@ def best_effort_lacks_cpus(node: LockstepNode) -> None:
 def none_admits_every_pod(node: LockstepNode) -> None:
     """Under policy none a request larger than any NUMA node is admitted, whatever the scope.
     The Topology Manager does nothing by default."""
-    node.boot(_config(node, "none", scope="pod"))
+    node.boot(aligning_alone(node, "none", scope="pod"))
     count = _node_size(node) + 1
     node.run(guaranteed("a", count))
     promise_count(node, count)
@@ -278,7 +264,7 @@ def _apply_divided(node: LockstepNode) -> tuple[CPUSet, CPUSet]:
 def pod_scope_keeps_containers_together(node: LockstepNode) -> None:
     """Under scope pod all containers of a pod lie in one NUMA node.
     The first container alone would fit where the two do not."""
-    node.boot(_config(node, _SINGLE, scope="pod"))
+    node.boot(aligning_alone(node, SINGLE, scope="pod"))
     one, two = _apply_divided(node)
     _promise_within(node, "c1 and c2", one | two, count=len(one) + len(two))
 
@@ -287,7 +273,7 @@ def pod_scope_keeps_containers_together(node: LockstepNode) -> None:
 def container_scope_lets_containers_differ(node: LockstepNode) -> None:
     """Under scope container each container of a pod has a NUMA node of its own.
     The first container fills up a NUMA node, the second lies in another."""
-    node.boot(_config(node, _SINGLE))
+    node.boot(aligning_alone(node, SINGLE))
     one, two = _apply_divided(node)
     _promise_within(node, "a/c1", one, count=len(one))
     _promise_within(node, "a/c2", two, count=1)
@@ -296,21 +282,21 @@ def container_scope_lets_containers_differ(node: LockstepNode) -> None:
     node.promise_that(differ, rule, what, "two", "one")
 
 
-@_scope(capabilities=_REFUSALS)
+@_scope(capabilities=REJECTIONS)
 def pod_scope_refuses_the_sum(node: LockstepNode) -> None:
     """Under scope pod containers that fit no NUMA node together are refused, though each fits one.
     Under scope container the same pod would run."""
-    node.boot(_config(node, _SINGLE, scope="pod"))
+    node.boot(aligning_alone(node, SINGLE, scope="pod"))
     half = _node_size(node) // 2
     node.apply(guaranteed("a", half, half + 1))
     _promise_refused(node)
 
 
-@_policy(source=sources.TOPOLOGY_PAGE, capabilities=_REFUSALS)
+@_policy(source=sources.TOPOLOGY_PAGE, capabilities=REJECTIONS)
 def refusal_returns_what_was_taken(node: LockstepNode) -> None:
     """A pod whose second container is refused leaves no CPU assigned to its first one.
     Containers are admitted one after the other, pods as a whole."""
-    node.boot(_config(node, _SINGLE))
+    node.boot(aligning_alone(node, SINGLE))
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 1, _node_size(node) + 1))
     _promise_refused(node)
@@ -324,7 +310,7 @@ def app_lies_with_its_init_container(node: LockstepNode) -> None:
     """An app container lies in the NUMA node of the init container whose CPUs it reuses.
     It asks for as many CPUs as that NUMA node had to give, those of the init container
     included."""
-    node.boot(_config(node, _RESTRICTED))
+    node.boot(aligning_alone(node, RESTRICTED))
     room = _free_in_first(node)
     setup = exclusive("setup", 1, kind=Kind.INIT)
     node.run(guaranteed_of("a", [setup, exclusive("main", len(room))]))
@@ -337,7 +323,7 @@ def app_lies_with_its_init_container(node: LockstepNode) -> None:
 
 
 def _keeps_over_restart(node: LockstepNode, policy: str, scope: str) -> None:
-    node.boot(_config(node, policy, scope=scope))
+    node.boot(aligning_alone(node, policy, scope=scope))
     one, two = _apply_divided(node)
     node.restart()
     promise_running(node, "a")
@@ -349,37 +335,34 @@ _row(
     "topology/restart-keeps-containers",
     "After a restart containers keep the CPUs that single-numa-node gave them",
     "Only the NUMA nodes of the CPUs that they hold are considered.",
-    lambda node: _keeps_over_restart(node, _SINGLE, "container"),
+    lambda node: _keeps_over_restart(node, SINGLE, "container"),
     source=sources.TOPOLOGY_PAGE, needs=_SPLIT, capabilities=[Capability.RESTART],
 )  # fmt: skip
 _row(
     "topology/restart-keeps-pods",
     "After a restart a pod keeps the CPUs that scope pod gave it",
     "The pod is asked for as a whole again, and holds it already.",
-    lambda node: _keeps_over_restart(node, _RESTRICTED, "pod"),
+    lambda node: _keeps_over_restart(node, RESTRICTED, "pod"),
     level=Level.EXTENDED, source=sources.TOPOLOGY_SCOPES, since="1.20", needs=_SPLIT,
     capabilities=[Capability.RESTART],
 )  # fmt: skip
 
 
-@_scope(needs=_NODES, capabilities=[Capability.RESTART])
+@_scope(needs=TWO_NODES, capabilities=[Capability.RESTART])
 def restart_keeps_full_pods(node: LockstepNode) -> None:
     """After a restart a pod that holds a whole NUMA node keeps it under scope pod.
     No other NUMA node has room for the pod, which keeps the CPUs that it holds."""
-    node.boot(_config(node, _SINGLE, scope="pod"))
+    node.boot(aligning_alone(node, SINGLE, scope="pod"))
     promise_full_nodes_kept(node, "The pod runs")
 
 
-@_topology(
-    sources.TOPOLOGY_POLICIES, needs=_SCATTERED,
-    capabilities=[Capability.RESTART, Capability.CONFIGURE, *_REFUSALS],
-)  # fmt: skip
+@_topology(sources.TOPOLOGY_POLICIES, needs=_SCATTERED, capabilities=(*CONFIGURES, *REJECTIONS))
 def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
     """A pod that lies in more NUMA nodes than needed is refused once restricted is configured.
     The kubelet admits every pod again at each start, also one that holds CPUs."""
-    node.boot(_config(node, _BEST_EFFORT))
+    node.boot(aligning_alone(node, BEST_EFFORT))
     node.run(guaranteed("a", _scatter(node)))
-    restart_with(node, _config(node, _RESTRICTED))
+    restart_with(node, aligning_alone(node, RESTRICTED))
     promise_rejected(node, status_of(node, "a"), "TopologyAffinityError")
 
 
@@ -391,7 +374,7 @@ def every_container_follows_its_hint(node: LockstepNode) -> None:
     """Under single-numa-node a pod's second container lies in one NUMA node as its first does.
     The second asks for more than the first has left in its NUMA node. Without its hint it would
     begin there and go on in another."""
-    node.boot(_config(node, _SINGLE))
+    node.boot(aligning_alone(node, SINGLE))
     count = _too_large_for_the_first(node)
     node.apply(guaranteed("a", 1, count))
     _promise_within(node, "a/c1", node.taken("a", "c1"), count=1)
@@ -402,14 +385,14 @@ def every_container_follows_its_hint(node: LockstepNode) -> None:
 def hints_count_earlier_containers(node: LockstepNode) -> None:
     """Under single-numa-node two containers that fit no NUMA node together lie in one each.
     What the first has taken is gone for the second, so its hint is another NUMA node."""
-    node.boot(_config(node, _SINGLE))
+    node.boot(aligning_alone(node, SINGLE))
     count = _node_size(node) // 2 + 1
     node.run(guaranteed("a", count, count))
     for name in ("c1", "c2"):
         _promise_within(node, f"a/{name}", node.taken("a", name), count=count)
 
 
-@_policy(needs=replace(_NODES, numa_nodes=4))
+@_policy(needs=replace(TWO_NODES, numa_nodes=4))
 def restricted_admits_three_numa_nodes(node: LockstepNode) -> None:
     """Under restricted a request that needs three NUMA nodes on any machine lies in three.
     Three are the fewest for it, so a hint of three is preferred."""
@@ -420,16 +403,16 @@ def restricted_admits_three_numa_nodes(node: LockstepNode) -> None:
             "needs a socket for each NUMA node: up to 1.21 chance decides which of two sockets "
             "gives its cores first"
         )
-    node.boot(_config(node, _RESTRICTED))
+    node.boot(aligning_alone(node, RESTRICTED))
     _runs_within(node, 2 * _node_size(node) + 1, nodes=3)
 
 
-@_scope(needs=_NODES, capabilities=_REFUSALS)
+@_scope(needs=TWO_NODES, capabilities=REJECTIONS)
 def pod_scope_counts_init_containers(node: LockstepNode) -> None:
     """Under scope pod an init container larger than any NUMA node has its pod refused.
     The pod needs as much as the largest of its init containers, though its app container would
     fit any NUMA node."""
-    node.boot(_config(node, _SINGLE, scope="pod"))
+    node.boot(aligning_alone(node, SINGLE, scope="pod"))
     whole = node.view.shared_pool
     setup = exclusive("setup", _node_size(node) + 1, kind=Kind.INIT)
     node.apply(guaranteed_of("a", [setup, exclusive("main", 1)]))
@@ -437,11 +420,11 @@ def pod_scope_counts_init_containers(node: LockstepNode) -> None:
     node.promise_pool("No CPU is taken", whole)
 
 
-@_policy(source=sources.SIDECARS_AND_HINTS, since="1.29", capabilities=_REFUSALS)
+@_policy(source=sources.SIDECARS_AND_HINTS, since="1.29", capabilities=REJECTIONS)
 def pod_scope_counts_sidecars(node: LockstepNode) -> None:
     """Under scope pod sidecars larger together than any NUMA node have their pod refused.
     They run at the same time, though each of them would fit any NUMA node."""
-    node.boot(_config(node, _SINGLE, scope="pod"))
+    node.boot(aligning_alone(node, SINGLE, scope="pod"))
     whole = node.view.shared_pool
     count = _node_size(node) // 2 + 1
     sidecars = [exclusive(name, count, kind=Kind.SIDECAR) for name in ("one", "two")]
@@ -450,16 +433,15 @@ def pod_scope_counts_sidecars(node: LockstepNode) -> None:
     node.promise_pool("No CPU is taken", whole)
 
 
-@_topology(sources.INIT_PINS_NODE, needs=_NODES, capabilities=_REFUSALS)
+@_topology(sources.INIT_PINS_NODE, needs=TWO_NODES, capabilities=REJECTIONS)
 def init_container_pins_its_pod(node: LockstepNode) -> None:
     """An init container in a NUMA node without room for its app container has the pod refused.
     A known defect: the init container took the last free CPU of the first NUMA node. The app
     container has to reuse this CPU, so it does not fit into one NUMA node. The other NUMA nodes are
     empty."""
-    node.boot(_config(node, _SINGLE))
+    node.boot(aligning_alone(node, SINGLE))
     _fill_first(node, left=1)
-    setup = exclusive("setup", 1, kind=Kind.INIT)
-    node.apply(guaranteed_of("a", [setup, exclusive("main", 2)]))
+    node.apply(guaranteed_of("a", [exclusive("setup", 1, kind=Kind.INIT), exclusive("main", 2)]))
     _promise_refused(node)
     node.run(guaranteed("b", 2))
 
@@ -471,7 +453,7 @@ def init_container_pins_its_pod(node: LockstepNode) -> None:
 def closest_numa_nodes(node: LockstepNode) -> None:
     """Under prefer-closest-numa-nodes a request for two NUMA nodes gets two that are close.
     With the first node full, the lowest pair spans both sockets and the highest does not."""
-    node.boot(_config(node, _RESTRICTED, options=_PREFER_CLOSEST))
+    node.boot(aligning_alone(node, RESTRICTED, options=_PREFER_CLOSEST))
     _fill_first(node)
     taken = _lies_within(node, _larger_than_a_node(node), nodes=2)
     _promise_in_one_socket(node, "Both lie in one socket", "sockets", taken)
@@ -481,7 +463,7 @@ def closest_numa_nodes(node: LockstepNode) -> None:
 def each_pod_gets_close_numa_nodes(node: LockstepNode) -> None:
     """Under prefer-closest-numa-nodes two pods that need two NUMA nodes each get close ones.
     One after the other, each in a socket of its own."""
-    node.boot(_config(node, _RESTRICTED, options=_PREFER_CLOSEST))
+    node.boot(aligning_alone(node, RESTRICTED, options=_PREFER_CLOSEST))
     for pod in ("a", "b"):
         taken = _lies_within(node, _larger_than_a_node(node), nodes=2, pod=pod)
         _promise_in_one_socket(node, "Both lie in one socket", f"sockets of {pod}/c", taken)
@@ -491,7 +473,7 @@ def each_pod_gets_close_numa_nodes(node: LockstepNode) -> None:
 def far_numa_nodes_where_close_ones_are_full(node: LockstepNode) -> None:
     """Under prefer-closest-numa-nodes best-effort takes far NUMA nodes where close ones lack room.
     The second node of each socket is full, so the two that have room lie in two sockets."""
-    node.boot(_config(node, _BEST_EFFORT, options=_PREFER_CLOSEST))
+    node.boot(aligning_alone(node, BEST_EFFORT, options=_PREFER_CLOSEST))
     size = _node_size(node)
     node.apply(guaranteed("one", len(_free_in(node, 0))))
     for pod in ("two", "three", "four"):
@@ -507,7 +489,7 @@ def lowest_numa_nodes(node: LockstepNode) -> None:
     """Without prefer-closest-numa-nodes a request for two NUMA nodes gets those with the lowest
     ids.
     Even where they are far from each other."""
-    node.boot(_config(node, _RESTRICTED))
+    node.boot(aligning_alone(node, RESTRICTED))
     _fill_first(node)
     numa = node.topology.numa_node_ids(take(node, "a", _larger_than_a_node(node)))
     second_and_third = list(node.topology.numa_masks)[1:3]
@@ -520,7 +502,7 @@ def lowest_numa_nodes(node: LockstepNode) -> None:
 def align_by_socket_widens_restricted(node: LockstepNode) -> None:
     """Under align-by-socket restricted admits what fits a socket, though no NUMA node has room.
     Two NUMA nodes of one socket have room between them, the others are full."""
-    node.boot(aligning_with(node, _RESTRICTED, "align-by-socket"))
+    node.boot(aligning_with(node, RESTRICTED, "align-by-socket"))
     size = _node_size(node)
     for number, count in enumerate((len(_free_in_first(node)), size, size, size)):
         node.apply(guaranteed(f"fills-{number}", count))
@@ -536,7 +518,7 @@ def align_by_socket_widens_the_hint(node: LockstepNode) -> None:
     """Under align-by-socket a request as large as a socket lies in one, wherever its hint begins.
     The first NUMA node is taken, so the two lowest free ones lie in two sockets. The second
     socket is free."""
-    node.boot(aligning_with(node, _RESTRICTED, "align-by-socket"))
+    node.boot(aligning_with(node, RESTRICTED, "align-by-socket"))
     _fill_first(node)
     taken = _runs_within(node, 2 * _node_size(node), nodes=2)
     _promise_in_one_socket(node, "They lie in one socket", "sockets", taken)
@@ -547,7 +529,7 @@ refused(
     "Option align-by-socket under policy single-numa-node keeps the kubelet from starting",
     sources.BY_SOCKET,
     "One asks for sockets, the other for NUMA nodes.",
-    lambda node: aligning_with(node, _SINGLE, "align-by-socket"),
+    lambda node: aligning_with(node, SINGLE, "align-by-socket"),
     "policy is incompatible with CPUManager align-by-socket policy option",
     level=Level.CORE, since="1.25",
 )  # fmt: skip
@@ -561,7 +543,7 @@ refused(
     "A Topology Manager policy that does not exist keeps the kubelet from starting",
     sources.TOPOLOGY_PAGE,
     "A typing error must not become the policy none.",
-    lambda node: _config(node, "restrict"),
+    lambda node: aligning_alone(node, "restrict"),
     "topologyManagerPolicy",
     "restrict",
     level=Level.CORE, since="1.20",
@@ -571,21 +553,18 @@ refused(
     "A Topology Manager scope that does not exist keeps the kubelet from starting",
     sources.TOPOLOGY_PAGE,
     "Even under policy none, which has no use for a scope.",
-    lambda node: _config(node, "none", scope="node"),
+    lambda node: aligning_alone(node, "none", scope="node"),
     "topologyManagerScope",
     "node",
     level=Level.CORE, since="1.20",
 )  # fmt: skip
 
 
-@core(
-    sources.TOPOLOGY_PAGE, area="topology", machine="1s-1n-4c-smt1",
-    capabilities=[Capability.START_ERROR],
-)  # fmt: skip
+@core(sources.TOPOLOGY_PAGE, area="topology", machine="1s-1n-4c-smt1", capabilities=START_ERROR)
 def nine_numa_nodes_are_refused(node: LockstepNode) -> None:
     """Under a Topology Manager policy the kubelet does not start on more than eight NUMA nodes.
     NUMA nodes without CPUs count too."""
-    node.boot(_config(node, _BEST_EFFORT), machine=machine("1s-1n-4c-smt1-mem8"))
+    node.boot(aligning_alone(node, BEST_EFFORT), machine=machine("1s-1n-4c-smt1-mem8"))
     node.promise_refusal("unsupported on machines with more than 8 NUMA Nodes")
 
 
@@ -602,7 +581,7 @@ def max_allowable_numa_nodes(node: LockstepNode) -> None:
     """Option max-allowable-numa-nodes lifts the limit of eight NUMA nodes.
     The value of the option is the new limit."""
     limit = {"max-allowable-numa-nodes": "9"}
-    node.boot(_config(node, _SINGLE, options=limit), machine=machine("1s-1n-4c-smt1-mem8"))
+    node.boot(aligning_alone(node, SINGLE, options=limit), machine=machine("1s-1n-4c-smt1-mem8"))
     _runs_within(node, 1)
 
 
@@ -611,7 +590,7 @@ refused(
     "A limit of fewer than eight NUMA nodes keeps the kubelet from starting",
     sources.NUMA_LIMIT,
     "Every kubelet supports eight NUMA nodes.",
-    lambda node: _config(node, _RESTRICTED, options={"max-allowable-numa-nodes": "7"}),
+    lambda node: aligning_alone(node, RESTRICTED, options={"max-allowable-numa-nodes": "7"}),
     'the minimum value of "max-allowable-numa-nodes" should not be less than 8',
     since="1.31", machine="1s-1n-4c-smt1",
 )  # fmt: skip
@@ -620,7 +599,7 @@ refused(
     "A Topology Manager option that does not exist keeps the kubelet from starting",
     sources.TOPOLOGY_PAGE,
     "A typing error must not go unnoticed.",
-    lambda node: _config(node, _RESTRICTED, options={"prefer-close-numa-nodes": "true"}),
+    lambda node: aligning_alone(node, RESTRICTED, options={"prefer-close-numa-nodes": "true"}),
     'unknown Topology Manager Policy option: "prefer-close-numa-nodes"',
     level=Level.CORE, since="1.26",
 )  # fmt: skip

@@ -6,7 +6,8 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
-from conformance.scenario import Capability, promised
+from conformance.scenario import promised
+from conformance.scenarios.abilities import EDITS
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of
 from conformance.scenarios.sources import code
 from reference import Checkpoint
@@ -26,10 +27,7 @@ def _as_1_36_writes_it(node: LockstepNode) -> str:
     return found.dumps(release="1.36", feature_gates=gates)
 
 
-@promised(
-    _MIGRATED, area="pod-level", since="1.37", needs=ROOM,
-    capabilities=[Capability.RESTART, Capability.EDIT_STATE, Capability.START_ERROR],
-)  # fmt: skip
+@promised(_MIGRATED, area="pod-level", since="1.37", needs=ROOM, capabilities=EDITS)
 def version_3_file_is_read(node: LockstepNode) -> None:
     """From 1.37 on the kubelet starts on a state file in which 1.36 has entered CPUs of a whole
     pod.

@@ -6,6 +6,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.scenario import Capability, Level, promised
+from conformance.scenarios.abilities import CONFIGURES, START_ERROR
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.entering import refused
 from conformance.scenarios.optional import with_options
@@ -23,10 +24,7 @@ _OPTIONS: Final = {
 }
 
 
-@promised(
-    TASK_PAGE, area="options", since="1.23",
-    capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
-)  # fmt: skip
+@promised(TASK_PAGE, area="options", since="1.23", capabilities=(*CONFIGURES, *START_ERROR))
 def every_value_is_a_boolean(node: LockstepNode) -> None:
     """No option of the static policy takes a value that is not a boolean.
     Each option that the release has keeps the kubelet from starting, and the error names it.
