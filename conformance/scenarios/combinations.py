@@ -7,11 +7,13 @@ refused, four are one option alone, which has scenarios of its own.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Capability, Level, Needs, Source
+from conformance.scenario import Level, Needs, Source
+from conformance.scenarios.abilities import RESTARTED
 from conformance.scenarios.entering import refused, row
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.sources import ACROSS_CORES, ACROSS_NUMA, STRICT, UNCORE_CACHE
@@ -21,6 +23,9 @@ _STRICT: Final = "strict-cpu-reservation"
 _UNCORE: Final = "prefer-align-cpus-by-uncorecache"
 _NUMA: Final = "distribute-cpus-across-numa"
 _CORES: Final = "distribute-cpus-across-cores"
+#: Room for what :func:`_large` requests.
+_CACHES: Final = Needs(uncore_caches=2, caches_in_nodes=True, cores=6, even=True)
+_NODES: Final = Needs(numa_nodes=2, numa_cores=5, cores=6, even=True)
 
 
 def _large(node: LockstepNode, options: tuple[str, ...]) -> int:
@@ -72,7 +77,6 @@ def _fill_restart_drain(node: LockstepNode, *options: str) -> None:
 
 def _together(
     scenario_id: str,
-    title: str,
     promise: str,
     options: tuple[str, ...],
     source: Source,
@@ -80,71 +84,60 @@ def _together(
     since: str = "1.32",
 ) -> None:
     """Enter a scenario: the options keep their promises together."""
+    *others, last = options
+    title = f"{', '.join(others)} and {last} keep their promises together".capitalize()
     whole = f"{promise}\nThe kubelet starts again on its state file, and every CPU returns."
     row(
         scenario_id, title, whole, lambda node: _fill_restart_drain(node, *options),
-        source=source, since=since, needs=needs,
-        capabilities=(Capability.RESTART, Capability.CPUSETS),
+        source=source, since=since, needs=needs, capabilities=RESTARTED,
     )  # fmt: skip
 
 
 _together(
     "options/full-pcpus-with-strict",
-    "Full-pcpus-only and strict-cpu-reservation keep their promises together",
     "Whole cores, and no shared container on reserved CPUs.",
     (_FULL, _STRICT), STRICT, Needs(smt=2, cores=6, even=True),
 )  # fmt: skip
 _together(
     "options/full-pcpus-with-uncore",
-    "Full-pcpus-only and prefer-align-cpus-by-uncorecache keep their promises together",
     "Whole cores, and all of them in one uncore cache.",
-    (_FULL, _UNCORE), UNCORE_CACHE,
-    Needs(smt=2, uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
+    (_FULL, _UNCORE), UNCORE_CACHE, replace(_CACHES, smt=2),
 )  # fmt: skip
 _together(
     "options/full-pcpus-with-numa",
-    "Full-pcpus-only and distribute-cpus-across-numa keep their promises together",
     "Whole cores, and half of them in each of two NUMA nodes.",
-    (_FULL, _NUMA), ACROSS_NUMA,
-    Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True), since="1.23",
+    (_FULL, _NUMA), ACROSS_NUMA, replace(_NODES, smt=2), since="1.23",
 )  # fmt: skip
 _together(
     "options/strict-with-uncore",
-    "Strict-cpu-reservation and prefer-align-cpus-by-uncorecache keep their promises together",
     "One uncore cache, and no shared container on reserved CPUs.",
-    (_STRICT, _UNCORE), UNCORE_CACHE,
-    Needs(uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
+    (_STRICT, _UNCORE), UNCORE_CACHE, _CACHES,
 )  # fmt: skip
 _together(
     "options/strict-with-numa",
-    "Strict-cpu-reservation and distribute-cpus-across-numa keep their promises together",
     "Half of the CPUs in each of two NUMA nodes, and no shared container on reserved CPUs.",
-    (_STRICT, _NUMA), ACROSS_NUMA, Needs(numa_nodes=2, numa_cores=5, cores=6, even=True),
+    (_STRICT, _NUMA), ACROSS_NUMA, _NODES,
 )  # fmt: skip
 _together(
     "options/full-pcpus-and-strict-with-uncore",
-    "Full-pcpus-only, strict-cpu-reservation and prefer-align-cpus-by-uncorecache keep their "
-    "promises together",
     "Whole cores of one uncore cache, and no shared container on reserved CPUs.",
-    (_FULL, _STRICT, _UNCORE), STRICT,
-    Needs(smt=2, uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
+    (_FULL, _STRICT, _UNCORE), STRICT, replace(_CACHES, smt=2),
 )  # fmt: skip
 _together(
     "options/full-pcpus-and-strict-with-numa",
-    "Full-pcpus-only, strict-cpu-reservation and distribute-cpus-across-numa keep their "
-    "promises together",
     "Whole cores, half of them in each of two NUMA nodes; no shared container on reserved CPUs.",
-    (_FULL, _STRICT, _NUMA), STRICT, Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True),
+    (_FULL, _STRICT, _NUMA), STRICT, replace(_NODES, smt=2),
 )  # fmt: skip
 
 
 def _excluding(
-    scenario_id: str, title: str, promise: str, first: str, second: str, source: Source, since: str
+    scenario_id: str, promise: str, first: str, second: str, source: Source, since: str
 ) -> None:
     """Enter a core scenario: the kubelet does not start with both options."""
     both = f"new static policy error: static policy options {first} and {second}"
     refused(
-        scenario_id, title, source, promise,
+        scenario_id, f"Options {first} and {second} together keep the kubelet down",
+        source, promise,
         lambda node: with_options(node, first, second), f"{both} can not be used at the same time",
         level=Level.CORE, since=since,
     )  # fmt: skip
@@ -152,22 +145,16 @@ def _excluding(
 
 _excluding(
     "options/numa-and-cores-are-refused",
-    "Options distribute-cpus-across-numa and distribute-cpus-across-cores together keep the "
-    "kubelet down",
     "One fills cores of few NUMA nodes evenly, the other takes single threads.",
     _NUMA, _CORES, ACROSS_CORES, since="1.31",
 )  # fmt: skip
 _excluding(
     "options/uncore-and-cores-are-refused",
-    "Options prefer-align-cpus-by-uncorecache and distribute-cpus-across-cores together keep "
-    "the kubelet down",
     "One keeps CPUs together, the other spreads them.",
     _UNCORE, _CORES, UNCORE_CACHE, since="1.32",
 )  # fmt: skip
 _excluding(
     "options/uncore-and-numa-are-refused",
-    "Options prefer-align-cpus-by-uncorecache and distribute-cpus-across-numa together keep "
-    "the kubelet down",
     "One keeps CPUs within a cache, the other spreads them over NUMA nodes.",
     _UNCORE, _NUMA, UNCORE_CACHE, since="1.32",
 )  # fmt: skip

@@ -14,7 +14,11 @@ from reference import CPUSet
 from reference.steps import Container, Pod
 
 _row: Final = partial(
-    row, source=TASK_PAGE, since="1.9", capabilities=[Capability.CPUSETS, Capability.REJECTIONS]
+    row,
+    level=Level.CORE,
+    source=TASK_PAGE,
+    since="1.9",
+    capabilities=[Capability.CPUSETS, Capability.REJECTIONS],
 )
 
 
@@ -48,46 +52,44 @@ _row(
     "A BestEffort pod runs in the shared pool",
     "The task page's first pod: no requests and no limits.",
     lambda node: _shares(node, best_effort("a"), "BestEffort"),
-    level=Level.CORE,
-)  # fmt: skip
+)
 _row(
     "qos/memory-alone-shares",
     "A Burstable pod that requests memory alone runs in the shared pool",
     "The task page's second pod: a memory request below its limit, no cpu.",
     lambda node: _shares(node, burstable("a"), "Burstable"),
-    level=Level.CORE,
-)  # fmt: skip
+)
 _row(
     "qos/burstable-cpu-shares",
     "A Burstable pod with a whole-CPU limit runs in the shared pool",
     "The task page's third pod: cpu request 1, limit 2.",
     lambda node: _shares(node, burstable("a", request="1", limit="2"), "Burstable"),
-    level=Level.CORE,
-)  # fmt: skip
+)
 _row(
     "qos/whole-cpus-are-exclusive",
     "A Guaranteed pod with a whole-number CPU request gets exclusive CPUs",
     "The task page's fourth pod: requests equal limits, 2 CPUs.",
     lambda node: _owns(node, guaranteed("a", 2), 2),
-    level=Level.CORE, needs=Needs(free=2),
-)  # fmt: skip
+    needs=Needs(free=2),
+)
 _row(
     "qos/fraction-shares",
     "A Guaranteed pod with a fractional CPU request runs in the shared pool",
     "The task page's fifth pod: requests equal limits, 1.5 CPUs.",
     lambda node: _shares(node, guaranteed("a", "1500m"), "Guaranteed"),
-    level=Level.CORE, needs=Needs(free=2),
-)  # fmt: skip
+    needs=Needs(free=2),
+)
 _row(
     "qos/limits-alone-are-exclusive",
     "A pod that states whole-number limits alone is Guaranteed and gets exclusive CPUs",
     "The task page's sixth pod: limits without requests, 2 CPUs.",
     lambda node: _owns(node, Pod("a", (Container("c", cpu_limit="2", memory_limit="64Mi"),)), 2),
-    level=Level.CORE, needs=Needs(free=2),
-)  # fmt: skip
+    needs=Needs(free=2),
+)
 _row(
     "qos/1000m-is-a-whole-cpu",
     "A request of 1000m is a whole CPU, and exclusive",
     "Whether a request is whole is a matter of its value, not of how it is written.",
     lambda node: _owns(node, guaranteed("a", "1000m"), 1),
-)  # fmt: skip
+    level=Level.EXTENDED,
+)
