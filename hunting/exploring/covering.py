@@ -51,7 +51,8 @@ _DRAWN_FOR_PAIRS: Final = 10
 
 
 class Covering:
-    """What has met among the ``offered`` values. The same seed draws the same rows."""
+    """What has met among the ``offered`` values. ``triples``: how many of values that decide CPUs
+    have. The same seed draws the same rows."""
 
     def __init__(self, offered: Mapping[str, tuple[str, ...]], seed: object) -> None:
         self.offered = offered
@@ -60,9 +61,17 @@ class Covering:
         every = (_pair(one, two) for one, two in combinations(levels, 2) if one[0] != two[0])
         self._left = dict.fromkeys(every)
         self.total = len(self._left)
+        self._bits = {level: 1 << number for number, level in enumerate(levels)}
+        #: The same as ``_left`` to count in: the levels that each has to meet, as bits.
+        self._to_meet = dict.fromkeys(levels, 0)
+        for one, two in self._left:
+            self._to_meet[one] |= self._bits[two]
+            self._to_meet[two] |= self._bits[one]
         self._tries: Counter[Pair] = Counter()
         self._given_up: dict[Pair, None] = {}
-        self._triples: set[tuple[Level, ...]] = set()
+        self.triples = 0
+        #: The triples of values that decide CPUs: the third ones that each pair has met, as bits.
+        self._third: dict[Pair, int] = {}
         self._drawn = self._turns = 0
 
     @property
@@ -73,11 +82,6 @@ class Covering:
     def possible(self) -> int:
         """How many pairs may meet, as far as is known."""
         return self.total - len(self._given_up)
-
-    @property
-    def triples(self) -> int:
-        """How many triples of values that decide CPUs have met."""
-        return len(self._triples)
 
     @property
     def left(self) -> list[Pair]:
@@ -165,9 +169,10 @@ class Covering:
             row[name] = self._best(name, row)
         return self._with_taken(row, {})
 
-    def _best(self, name: str, row: Mapping[str, str]) -> str:
+    def _best(self, name: str, row: Row) -> str:
+        chosen = self._mask(self._levels(row, row))
         counts = [
-            (sum(_pair((name, value), one) in self._left for one in row.items()), value)
+            ((self._to_meet[name, value] & chosen).bit_count(), value)
             for value in self.offered[name]
         ]
         most = max(count for count, _ in counts)
@@ -175,37 +180,56 @@ class Covering:
 
     def new(self, row: Row, shown: Iterable[str]) -> int:
         """How many pairs would meet first in a history that shows the values of these factors."""
-        return sum(pair in self._left for pair in self._pairs(row, shown))
+        levels = self._levels(row, shown)
+        mask = self._mask(levels)
+        return sum((self._to_meet[one] & mask).bit_count() for one in levels) // 2
 
     def note(self, row: Row, shown: Collection[str]) -> None:
         """A history shows the values of these factors."""
-        for pair in self._pairs(row, shown):
-            self._left.pop(pair, None)
+        for pair in itertools.starmap(_pair, combinations(self._levels(row, shown), 2)):
             self._given_up.pop(pair, None)
-        self._triples.update(self._of_cpus(row, shown))
+            if pair in self._left:
+                self._cross_out(pair)
+        self.triples += self.new_triples(row, shown)
+        for pair, thirds in self._of_cpus(row, shown):
+            self._third[pair] = self._third.get(pair, 0) | thirds
 
     def failed(self, wanted: Pair) -> None:
         """No history showed the pair that it was drawn for."""
         if wanted in self._left:
             self._tries[wanted] += 1
             if self._tries[wanted] >= _TRIES:
-                del self._left[wanted]
+                self._cross_out(wanted)
                 self._given_up[wanted] = None
+
+    def _cross_out(self, pair: Pair) -> None:
+        one, two = pair
+        del self._left[pair]
+        self._to_meet[one] &= ~self._bits[two]
+        self._to_meet[two] &= ~self._bits[one]
+
+    def _mask(self, levels: Iterable[Level]) -> int:
+        return sum(self._bits[one] for one in levels)
 
     def _levels(self, row: Row, shown: Iterable[str]) -> list[Level]:
         return [(name, row[name]) for name in shown if name in self.offered]
 
-    def _pairs(self, row: Row, shown: Iterable[str]) -> Iterator[Pair]:
-        return itertools.starmap(_pair, combinations(self._levels(row, shown), 2))
-
     def new_triples(self, row: Row, shown: Collection[str]) -> int:
         """How many triples of values that decide CPUs would meet first in a history that shows the
         values of these factors."""
-        return sum(one not in self._triples for one in self._of_cpus(row, shown))
+        return sum(
+            (thirds & ~self._third.get(pair, 0)).bit_count()
+            for pair, thirds in self._of_cpus(row, shown)
+        )
 
-    def _of_cpus(self, row: Row, shown: Collection[str]) -> Iterator[tuple[Level, ...]]:
-        levels = self._levels(row, shown)
-        return combinations(sorted(one for one in levels if BY_NAME[one[0]].of_cpus), 3)
+    def _of_cpus(self, row: Row, shown: Iterable[str]) -> Iterator[tuple[Pair, int]]:
+        """Pairs of values that decide CPUs, each with those in the row that make triples of it."""
+        levels = sorted(one for one in self._levels(row, shown) if BY_NAME[one[0]].of_cpus)
+        thirds = 0
+        for number in range(len(levels) - 1, 0, -1):
+            two = levels[number]
+            yield from (((one, two), thirds) for one in levels[:number])
+            thirds |= self._bits[two]
 
 
 def _likely(theme: Theme) -> dict[str, float]:

@@ -23,6 +23,9 @@ class Lines:
     def __init__(self) -> None:
         self._met: set[tuple[str, int]] = set()
         self._all = frozenset(_every_line())
+        #: The code that was entered, by its id, with the lines of it that were not run: a line that
+        #: was run once need not be watched.
+        self._entered_code: dict[int, tuple[CodeType, set[int]]] = {}
 
     @property
     def met(self) -> int:
@@ -53,12 +56,17 @@ class Lines:
             sys.settrace(before)
 
     def _entered(self, frame: FrameType, event: str, arg: Any) -> Callable[..., Any] | None:
-        if not frame.f_code.co_filename.startswith(_FOLDERS):
-            return None
-        return self._line
+        code = frame.f_code
+        known = self._entered_code.get(id(code))
+        if known is None:
+            lines = _lines(code) if code.co_filename.startswith(_FOLDERS) else ()
+            known = self._entered_code[id(code)] = (code, set(lines))
+        return self._line if known[1] else None
 
     def _line(self, frame: FrameType, event: str, arg: Any) -> Callable[..., Any]:
-        self._met.add((frame.f_code.co_filename, frame.f_lineno))
+        code = frame.f_code
+        self._entered_code[id(code)][1].discard(frame.f_lineno)
+        self._met.add((code.co_filename, frame.f_lineno))
         return self._line
 
 
@@ -67,12 +75,14 @@ def _every_line() -> Iterator[tuple[str, int]]:
         for path in sorted(Path(folder).rglob("*.py")):
             module = compile(path.read_text(), str(path), "exec")
             for code in _inner(module):
-                first = code.co_firstlineno
-                yield from (
-                    (str(path), line)
-                    for _, _, line in code.co_lines()
-                    if line is not None and line > first
-                )
+                yield from ((str(path), line) for line in _lines(code))
+
+
+def _lines(code: CodeType) -> Iterator[int]:
+    """The lines of a function below its first."""
+    for _, _, line in code.co_lines():
+        if line is not None and line > code.co_firstlineno:
+            yield line
 
 
 def _inner(code: CodeType) -> Iterator[CodeType]:
