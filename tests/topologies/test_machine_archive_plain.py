@@ -200,10 +200,11 @@ def test_a_target_is_judged_at_every_place(links: list[tuple[str, str]]) -> None
 
 @pytest.mark.parametrize("piece", [1, 511, 512, 513, 1024, 5000])
 def test_members_may_lie_across_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = outcome(DESCRIBED)
+    data = packed([*START, *EACH_KIND])
+    expected = outcome(data)
     monkeypatch.setattr(archive, "_CHUNK", piece)
-    assert outcome(DESCRIBED) == expected
-    assert assert_same(DESCRIBED[:20_000]) == "cut off: it ends in the middle"
+    assert outcome(data) == expected
+    assert assert_same(data[:3000]) == "cut off: it ends in the middle"
 
 
 @pytest.mark.parametrize("above", ["", "./", "m/", "./a/b/", "a//b/"])
