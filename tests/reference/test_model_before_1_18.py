@@ -14,8 +14,6 @@ from functools import partial
 import pytest
 
 from reference import Checkpoint, CPUSet, Node, NotModelled
-from reference.cpumanager.cpu_manager import make_policy
-from reference.cpumanager.policy_static import StaticPolicy
 from reference.kubelet.configuration import reserved_cpus, reserving
 from reference.kubelet.runtime import container_id
 from reference.machine.topology import CPUTopology
@@ -62,19 +60,6 @@ def cpusets(view: View) -> dict[str, str]:
     return {f"{p}/{c}": str(cpus) for p, named in view.cpusets.items() for c, cpus in named.items()}
 
 
-# -- what every one of them does ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("release", EVERY)
-def test_an_exclusive_container_and_a_shared_one(release: str) -> None:
-    """The cpusets are the same in every release; the state file shows who has what since 1.9."""
-    one = node(Start(), Apply(best_effort("s")), Apply(pod("a", "2")), release=release)
-    assert cpusets(one.view()) == {"a/c1": "1,5", "s/c1": "0,2-4,6-7"}
-    view = do(one, Delete("a"))
-    assert cpusets(view) == {"s/c1": "0-7"}
-    assert held(view) == {}
-
-
 # -- settings -------------------------------------------------------------------------------------
 
 
@@ -86,17 +71,6 @@ def test_a_list_reserves_since_1_17(release: str) -> None:
     both = KubeletConfig(reserved_system_cpus=CPUSet([3]), system_reserved="1")
     full = node(Start(), Apply(pod("a", "7")), config=both, release=release)
     assert cpusets(full.view()) == {"a/c1": "0-2,4-7" if release == "1.17" else "1-7"}
-
-
-@pytest.mark.parametrize("release", EVERY)
-def test_a_configuration_that_reserves(release: str) -> None:
-    """By list where there is one, else by number; and which CPUs that makes."""
-    topology = CPUTopology.of({cpu: (0, 0, cpu % 4, 0) for cpu in range(8)})
-    config = reserving(CPUSet([0, 4]), release=release)
-    assert reserved_cpus(topology, config, release=release) == CPUSet([0, 4])
-    policy = make_policy(topology, config, release=release)
-    assert isinstance(policy, StaticPolicy)
-    assert policy.reserved == CPUSet([0, 4])
 
 
 @pytest.mark.parametrize("release", ["1.12", "1.36", "1.99"])
@@ -544,7 +518,7 @@ def test_what_init_containers_that_ended_hold(
         assert held(node(Start(), Apply(one), release=release).view()) == expected, release
 
 
-@pytest.mark.parametrize("release", between(9, 17))
+@pytest.mark.parametrize("release", EVERY)
 def test_all_cpus_of_a_pod_with_init_containers_return(release: str) -> None:
     pods = (Apply(best_effort("s")), Apply(pod("a", "2", init="2")))
     view = node(Start(), *pods, Delete("a"), release=release).view()

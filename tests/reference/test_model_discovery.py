@@ -447,14 +447,6 @@ def test_without_online_files_0_sockets_were_counted() -> None:
     assert (topology.num_cpus, topology.cpus_per_socket) == (1, 0)
 
 
-def test_physical_cores_are_counted_by_core_id_alone() -> None:
-    """By the lines of cpuinfo; where it has none, by the ids of core and package."""
-    assert discover(machine(TWO_PACKAGES)).num_physical_cores == 2
-    silent = "processor\t: 0\nBogoMIPS\t: 50\n"
-    info = discover(machine({0: (0, 0), 1: (1, 0), 2: (0, 5), 3: (0, 5)}, cpuinfo=silent))
-    assert (info.num_sockets, info.num_physical_cores) == (2, 3)
-
-
 # -- the reader of sysfs ---------------------------------------------------------------------------
 
 
@@ -585,12 +577,6 @@ def test_without_numa_nodes_and_packages_cpus_are_counted_and_not_placed(release
     assert (info.num_cores, info.nodes, info.fault) == (4, (), "")
     topology = info.cpu_topology()
     assert (topology.num_cpus, topology.num_cores, topology.cpus_per_core) == (4, 0, 0)
-
-
-def test_a_cpu_that_two_nodes_claim_lies_in_the_later_one_and_counts_twice() -> None:
-    info = discover(machine(SMT, {0: [0, 1, 2, 3], 1: [2, 3]}))
-    assert info.num_cores == 6
-    assert [details(info)[cpu].numa for cpu in range(4)] == [0, 0, 1, 1]
 
 
 # -- caches ----------------------------------------------------------------------------------------
