@@ -1,5 +1,6 @@
 """The model of pods that come through an API server: resizes in place (docs/facts 5.11 and 12.6)
-and ephemeral containers."""
+and ephemeral containers. What scenarios ``resize/…`` do is held by their recordings
+(tests/conformance/test_recordings.py)."""
 
 from __future__ import annotations
 
@@ -37,23 +38,9 @@ from tests.reference.nodes import do
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]), api_server=True)
 EXCLUSIVE = {"InPlacePodVerticalScalingExclusiveCPUs": True}
 UNALIGNED = "Resources cannot be allocated with Topology locality"
-STATIC = (
-    'Infeasible: Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
-)
 
 
 node = partial(nodes.booted, config=CONFIG)
-
-
-def test_an_infeasible_resize_changes_nothing_but_the_answer() -> None:
-    """And a resize back clears the answer."""
-    made = node(Apply(guaranteed("a", 2)))
-    before = made.view()
-    after = do(made, Resize(guaranteed("a", 3)))
-    assert after.pods["a"].resize == STATIC
-    assert replace(after, pods=before.pods) == before
-    assert after.cfs == before.cfs
-    assert do(made, Resize(guaranteed("a", 2))).pods["a"].resize == ""
 
 
 def test_up_to_1_32_no_message_is_shown() -> None:

@@ -1,4 +1,5 @@
-"""The memory manager of the model: hints, who gets memory where, and what is left of it."""
+"""The memory manager of the model: hints, who gets memory where, and what is left of it. What
+scenarios ``memory/…`` do is held by their recordings (tests/conformance/test_recordings.py)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,6 @@ from reference.steps import (
 )
 from reference.topologymanager.hint import ANY, Hint
 from tests.reference import nodes
-from tests.reference.nodes import do
 
 MIB = 1 << 20
 
@@ -283,20 +283,6 @@ def test_the_configuration_names_the_memory() -> None:
         "memory manager Static, reservedMemory 1Mi in NUMA node 0, reservedMemory 1Mi in NUMA "
         "node 1"
     )
-
-
-@pytest.mark.parametrize(("release", "error"), [("1.36", "checkpoint is corrupted"), ("1.37", "")])
-def test_1_36_finds_the_file_of_the_gate_corrupt_once_it_is_off(release: str, error: str) -> None:
-    """KEP-5526, rollback; seen on 1.36.4. It is written as memory of an init container that has
-    ended is taken anew at a start. 1.37 writes what a kubelet without the gate reads, too."""
-    gate = Configure(replace(CONFIG, feature_gates={"PodLevelResourceManagers": True}))
-    there_and_back = (Stop(), gate, Start(), Stop(), Configure(CONFIG), Start())
-    made = node(Apply(pod("a", 10)), *there_and_back, release=release)
-    assert made.view().running  # nothing was written meanwhile
-    init = container("i", 10, kind=Kind.INIT)
-    view = do(made, Apply(Pod("b", (init, *pod("b", 10).containers))), *there_and_back)
-    assert view.running is not bool(error)
-    assert error in view.error
 
 
 def test_a_start_is_followed_by_where_memory_was_seen() -> None:

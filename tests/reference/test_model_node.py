@@ -55,27 +55,6 @@ def test_a_first_start_and_three_pods() -> None:
     }
 
 
-def test_a_pod_too_large_is_refused_and_gives_back_what_it_got() -> None:
-    view = node(Start(), Apply(pod("p", "4", "4"))).view()
-    assert view.pods["p"] == PodView(
-        Phase.REJECTED,
-        "UnexpectedAdmissionError",
-        "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request: "
-        "requested=4, available=3, which is unexpected",
-        "Guaranteed",
-    )
-    assert str(view.shared_pool) == "0-7"
-    assert view.cpusets == {}
-
-
-def test_a_restart_keeps_every_assignment_and_leaves_the_file_alone() -> None:
-    """Containers go on while the kubelet is down."""
-    one = node(Start(), Apply(pod("a", "2")), Apply(burstable("b", "1")))
-    before = one.view()
-    assert do(one, Stop(kill=True)) == replace(before, running=False, pods={})
-    assert do(one, Start()) == before
-
-
 def test_a_pod_refused_is_tried_again_at_the_next_start() -> None:
     one = node(Start(), Apply(pod("a", "4")), Apply(pod("b", "4")))
     assert one.view().pods["b"].phase is Phase.REJECTED

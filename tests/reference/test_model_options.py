@@ -170,11 +170,6 @@ def test_whole_cores_mean_nothing_without_smt() -> None:
     ("machine", "settings", "requests", "expected"),
     [
         (
-            "2s-4n-64c-smt2", config(NUMA, SOCKET, reserved="0,64"), (40, 22, 35),
-            {"a": "16-25,32-41,80-89,96-105", "b": "48-58,112-122",
-             "c": "1-7,26-31,42-47,65-70,90-94,106-110"},
-        ),
-        (
             "2s-2n-32c-smt2-l3x4", config(CORES, amount="3"), (10, 31, 5),
             {"a": "3-12", "b": "13-27,32-47", "c": "28-31,48"},
         ),

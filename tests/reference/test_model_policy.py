@@ -215,23 +215,6 @@ def test_nothing_is_stale_before_all_sources_were_heard() -> None:
     admit(manager, Pod("p", (container("c", "6"),)))
 
 
-def test_an_app_container_may_reuse_the_cpus_of_init_containers_and_not_of_sidecars() -> None:
-    """As a real 1.36.4 gave them."""
-    manager = started()
-    pod = Pod(
-        "p",
-        (
-            container("i1", "2", Kind.INIT),
-            container("s", "1", Kind.SIDECAR),
-            container("i2", "3", Kind.INIT),
-            container("a", "2"),
-            container("b", "1"),
-        ),
-    )
-    admit(manager, pod)
-    assert held(manager, pod) == {"i1": "1,5", "s": "4", "i2": "1-2,5", "a": "1,5", "b": "2"}
-
-
 def test_only_the_pod_handled_last_may_reuse() -> None:
     manager = started()
     first = Pod("p", (container("i", "6", Kind.INIT), container("a", "6")))
