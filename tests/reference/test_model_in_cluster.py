@@ -92,14 +92,6 @@ def test_since_1_35_a_kubelet_tries_a_deferred_resize_again_whenever_a_status_ch
     assert (ADMISSIONS in (view.metrics or {})) is known
 
 
-def test_a_pod_from_an_api_server_is_not_critical() -> None:
-    """So it is refused in plain words where the node has no CPUs left."""
-    pods = (burstable(name, request=cpus, limit="6") for name, cpus in (("a", "5"), ("b", "2")))
-    view = node(*map(Apply, pods)).view().pods["b"]
-    assert (view.phase, view.reason) == (Phase.REJECTED, "OutOfcpu")
-    assert view.message.endswith("requested: 2000, used: 5000, capacity: 6000")
-
-
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 @pytest.mark.parametrize("release", ["1.34", "1.36", "1.37"])
 def test_who_asks_the_topology_manager_about_a_resize(release: str, policy: str) -> None:

@@ -66,16 +66,6 @@ def test_a_reservation_is_kept_from_its_numa_node() -> None:
         default_machine_state({0: MIB}, {0: "2Mi"})
 
 
-def test_a_hint_is_preferred_by_what_an_empty_machine_could_do() -> None:
-    """Of groups only NUMA nodes that serve nobody can be made."""
-    made = manager(100, 100)
-    assert hints(made, pod("a", 60)) == ["0 preferred", "1 preferred", "0-1"]
-    assert hints(made, pod("a", 150)) == ["0-1 preferred"]
-    take(made, pod("b", 60), 0b01)
-    assert hints(made, pod("a", 60)) == ["1 preferred"]
-    assert hints(made, pod("a", 150)) is None
-
-
 def test_a_group_serves_no_request_of_one_node() -> None:
     """And the other way round (``Cells``)."""
     made = manager(100, 100, 100)
@@ -98,21 +88,6 @@ def test_a_pod_that_is_not_guaranteed_has_no_preference() -> None:
     whole = replace(pod("b", 1), resources=PodResources("1", "1", "1Mi", "1Mi"))
     with pytest.raises(NotModelled, match="pod-level resources under memory manager Static"):
         made.hints(whole, whole.containers[0])
-
-
-@pytest.mark.parametrize(
-    ("nodes", "text"),
-    [
-        (0b01, "failed to find NUMA nodes to extend the current topology hint"),
-        (None, "failed to get the default NUMA affinity, no NUMA nodes with enough memory"),
-    ],
-)
-def test_what_fits_nowhere_is_refused_when_it_is_taken(nodes: int | None, text: str) -> None:
-    """No hint at all is no preference to the Topology Manager."""
-    made = manager(100, 100)
-    assert hints(made, pod("a", 300)) is None
-    with pytest.raises(MemoryManagerError, match=rf"^\[memorymanager\] {text}"):
-        take(made, pod("a", 300), nodes)
 
 
 def test_a_hint_that_is_too_small_is_extended() -> None:
@@ -252,10 +227,9 @@ def test_another_policy_over_an_old_state_is_not_modelled() -> None:
     "step",
     [
         Reboot("2s-2n-16c-smt2-256mib"),
-        Reboot("2s-2n-16c-smt2-127,129mib"),
         Configure(replace(CONFIG, reserved_memory={0: "2Mi", 1: "1Mi"})),
     ],
-    ids=["more memory", "memory that has moved", "another reservation"],
+    ids=["more memory", "another reservation"],
 )
 def test_a_kubelet_does_not_start_over_memory_of_another_machine(step: Step) -> None:
     """Though no pod has any (seen on 1.26.15, 1.32.2, 1.36.4 and 1.37.0; #131253)."""

@@ -164,11 +164,6 @@ def test_neither_root_nor_python_is_needed(node: Node, open_folder: Path) -> Non
     assert made.left_out == ()
 
 
-def test_a_greeting_of_the_login_shell_is_passed_over(node: Node) -> None:
-    node.answers("echo Welcome; echo; echo 'F sys/x'; exec /bin/sh -s")
-    assert f"{CPU}/online" in node.capture().tree
-
-
 # --- who it is -------------------------------------------------------------------------------
 
 
@@ -279,15 +274,6 @@ def test_what_it_does_wrong_is_one_line(
     assert said in str(caught.value)
     assert str(caught.value).startswith(f"cannot capture {node.url}: ")
     assert str(caught.value).isprintable()
-
-
-def test_files_it_may_not_read_are_named(node: Node, open_folder: Path) -> None:
-    place = open_folder / "root"
-    topologies.write(topologies.load("1s-1n-2c-smt1"), place)
-    (place / CPU / "possible").chmod(0)
-    node.answers(f"exec {DROP}/bin/sh -s {place}")
-    made = node.capture()
-    assert made.left_out == (f"{CPU}/possible: could not be read",)
 
 
 # --- the command -----------------------------------------------------------------------------
