@@ -1,16 +1,28 @@
-"""Nodes of the model's tests: machines by name, and steps taken one after the other."""
+"""Nodes of the model's tests: machines by name or by counts, and steps taken one after the
+other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import topologies
-from reference import Node
+from reference import CPUTopology, Node
 from reference.releases import NEWEST, AnyRelease
 from reference.steps import KubeletConfig, Start, Step
 from reference.view import View
 
 FOUR, EIGHT, TWO_NODES = "1s-1n-4c-smt1", "1s-1n-4c-smt2", "2s-2n-8c-smt2"
+
+
+def even(cores: int, nodes: int, sockets: int, threads: int = 2, *, caches: int = 1) -> CPUTopology:
+    """Cores evenly in NUMA nodes, sockets and L3 caches; thread t of core c is CPU
+    ``c + t * cores``."""
+    places = {}
+    for cpu in range(threads * cores):
+        core = cpu % cores
+        node, socket, cache = (core * one // cores for one in (nodes, sockets, caches))
+        places[cpu] = (node, socket, core, cache)
+    return CPUTopology.of(places)
 
 
 def tree(machine: str) -> Mapping[str, str]:

@@ -12,28 +12,18 @@ from hypothesis import strategies as st
 
 from reference import AllocationError, CPUSet, CPUTopology, KubeletHangs, NotEnoughCPUs, NotModelled
 from reference import take_by_topology as take
+from tests.reference.nodes import even
 from tests.reference.recorded import machines, rows
 
-
-def smt(cores: int, *, numa: int, socket: int, uncore: int = 10**6) -> CPUTopology:
-    """Cores {i, i + cores}; ``numa``, ``socket``, ``uncore``: how many cores each holds."""
-    return CPUTopology.of(
-        {
-            cpu: (cpu % cores // numa, cpu % cores // socket, cpu % cores, cpu % cores // uncore)
-            for cpu in range(2 * cores)
-        }
-    )
-
-
-ONE_NODE = smt(4, numa=4, socket=4)
+ONE_NODE = even(4, 1, 1)
 
 
 @pytest.mark.parametrize(
     ("machine", "strategy", "busy", "results"),
     [
         (ONE_NODE, "packed", "0,5", "1:4 2:2,6 3:2,4,6"),
-        (smt(16, numa=16, socket=16, uncore=4), "uncore", "0", "1:16 2:4,20 7:1-3,16-19"),
-        (smt(8, numa=2, socket=4), "distributed", "0", "4:2-3,10-11 5:2-4,10,12 8:2-5,10-13"),
+        (even(16, 1, 1, caches=4), "uncore", "0", "1:16 2:4,20 7:1-3,16-19"),
+        (even(8, 4, 2), "distributed", "0", "4:2-3,10-11 5:2-4,10,12 8:2-5,10-13"),
     ],
 )
 def test_results_of_real_kubelets(

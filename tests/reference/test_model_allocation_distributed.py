@@ -20,17 +20,7 @@ from reference import (
 )
 from reference import take_by_topology as take
 from reference.cpumanager.cpu_assignment import accounting_error
-
-
-def threads(cores: int, nodes: int, sockets: int, number: int = 2) -> CPUTopology:
-    """Thread t of core c is CPU ``c + t * cores``."""
-    return CPUTopology.of(
-        {
-            cpu: (core * nodes // cores, core * sockets // cores, core, 0)
-            for cpu, core in ((cpu, cpu % cores) for cpu in range(number * cores))
-        }
-    )
-
+from tests.reference.nodes import even
 
 FOUR_BY_14 = CPUTopology.of({cpu: (cpu // 14, cpu // 28, cpu, 0) for cpu in range(56)})
 EIGHT_BY_4 = CPUTopology.of({cpu: (cpu // 4, cpu // 16, cpu, 0) for cpu in range(32)})
@@ -78,14 +68,14 @@ def test_an_endless_search_is_a_kubelet_that_hangs() -> None:
     free = "1-3,5-7,9-11,14-23,25-27,30-31"
     for release in ("1.23", "1.36.3", "1.37.0"):
         with pytest.raises(KubeletHangs, match="140730"):
-            in_pairs(threads(16, 4, 2), free, 22, release)
+            in_pairs(even(16, 4, 2), free, 22, release)
     for number in (16, 18, 20, 24):
-        assert len(in_pairs(threads(16, 4, 2), free, number, "1.36")) == number
+        assert len(in_pairs(even(16, 4, 2), free, number, "1.36")) == number
 
 
 def test_a_kubelet_with_the_fix_finds_an_answer() -> None:
     """The case and the result that the fix itself is tested with (#140730)."""
-    question = (threads(40, 4, 2), "0-4,10-14,20-24,30-34", 14)
+    question = (even(40, 4, 2), "0-4,10-14,20-24,30-34", 14)
     with pytest.raises(AllocationHangs):
         in_pairs(*question, "1.36")
     for release in ("1.36+distribution-ends", "1.37+distribution-ends"):
@@ -142,7 +132,7 @@ def test_the_search_stops_at_the_combination_after_one_that_is_wholly_even() -> 
 
 def test_sixteen_numa_nodes_are_searched_without_looking_at_every_combination() -> None:
     """65,535 combinations, up to 65,535 subsets each: plain search takes most of a minute."""
-    machine = threads(64, 16, 2)
+    machine = even(64, 16, 2)
     expected = "0-35,64-74,76-78,80-82,84-86,88-90,92-94,96-98"
     assert str(take(machine, machine.cpus, 65, strategy="distributed")) == expected
 
@@ -154,7 +144,7 @@ def test_an_even_machine_gives_just_free_cpus(release: str, strategy: str) -> No
     dice = random.Random(3)
     for _ in range(150):
         nodes, cores = dice.choice([2, 3, 4, 6]), dice.randint(1, 4)
-        machine = threads(nodes * cores, nodes, dice.choice([1, nodes]), dice.choice([1, 2]))
+        machine = even(nodes * cores, nodes, dice.choice([1, nodes]), dice.choice([1, 2]))
         free = CPUSet(dice.sample(list(machine.cpus), dice.randint(1, len(machine.cpus))))
         number = dice.randint(1, len(free))
         taken = take(machine, free, number, strategy=strategy, release=release)

@@ -13,22 +13,12 @@ from reference.cpumanager.state.state_mem import State
 from reference.cpumanager.topology_hints import aligned, cpu_hints, hints_for, pod_exclusive_cpus
 from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import ANY, Hint
+from tests.reference.nodes import even
 
-
-def smt(cores: int, numa: int, sockets: int) -> CPUTopology:
-    """Cores ``{i, i + cores}``, spread evenly over NUMA nodes and sockets."""
-    places = {}
-    for cpu in range(2 * cores):
-        core = cpu % cores
-        socket = core * sockets // cores
-        places[cpu] = (core * numa // cores, socket, core, socket)
-    return CPUTopology.of(places)
-
-
-ONE = smt(4, 1, 1)
-TWO = smt(8, 2, 2)
-FOUR = smt(8, 4, 2)  # two NUMA nodes in each socket
-WIDE = smt(8, 2, 4)  # two sockets in each NUMA node
+ONE = even(4, 1, 1)
+TWO = even(8, 2, 2)
+FOUR = even(8, 4, 2)  # two NUMA nodes in each socket
+WIDE = even(8, 2, 4)  # two sockets in each NUMA node
 
 
 def texts(hints: list[Hint] | None) -> str:

@@ -172,20 +172,15 @@ def pod(*containers: Container) -> Pod:
 @pytest.mark.parametrize(
     ("containers", "qos"),
     [
-        ([Container("c")], "BestEffort"),
         ([Container("c", "0", "0", "0", "0")], "BestEffort"),
-        ([container("2")], "Guaranteed"),
-        ([container("2"), container("500m")], "Guaranteed"),
         ([container("2"), Container("d")], "Burstable"),
         ([container("2", None)], "Burstable"),
-        ([Container("c", None, "2", None, "64Mi")], "Guaranteed"),
-        ([Container("c", "1", "2", "64Mi", "64Mi")], "Burstable"),
         ([Container("c", "2", "2000m", "1Ki", "1024")], "Guaranteed"),
         ([container("1", kind=Kind.INIT), container("2")], "Guaranteed"),
-        ([Container("i", kind=Kind.INIT), container("2")], "Burstable"),
     ],
 )
 def test_qos_class(containers: list[Container], qos: str) -> None:
+    """Beside those that are recorded (scenarios ``qos/…``)."""
     assert qos_class(pod(*containers)) == qos
 
 
