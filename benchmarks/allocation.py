@@ -26,7 +26,6 @@ def best(action: Callable[[], object], *, rounds: int = 7) -> float:
 
 
 def topology_of(machine: str) -> CPUTopology:
-    """The topology of a described machine."""
     return discover(topologies.machine(machine).tree).cpu_topology()
 
 
@@ -52,7 +51,6 @@ def come_and_go(machine: str) -> Callable[[], None]:
 
 
 def main() -> None:
-    """Print the figures."""
     actions: list[tuple[str, Callable[[], object]]] = []
     for machine in (SMALL, LARGE):
         topology = topology_of(machine)

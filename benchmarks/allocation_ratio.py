@@ -172,7 +172,6 @@ class Times(NamedTuple):
     policy: float
 
     def row(self, title: str) -> str:
-        """For the table."""
         times = f"{self.go * 1e6:10.1f} {self.allocator * 1e6:9.1f} {self.policy * 1e6:9.1f}"
         return f"{title:46} {times} {self.go / self.allocator:8.1f} {self.go / self.policy:8.1f}"
 
@@ -245,7 +244,6 @@ def _asked(question: Callable[[], object]) -> None:
 
 
 def main() -> int:
-    """Exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
     parser.add_argument("--release", default="1.36")
     parser.add_argument("--driver", type=Path, help="a driver's path, instead of a built one")

@@ -26,7 +26,6 @@ WAIT = 5
 
 
 def main(count: int) -> None:
-    """Print the figures."""
     with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
         addresses: list[NodeAddress] = []
         roots: dict[str, str] = {}

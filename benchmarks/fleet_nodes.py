@@ -23,7 +23,6 @@ _PATIENCE: Final = 120.0
 
 
 def main() -> None:
-    """Print the figures."""
     fleets: Any = pinproof_fleet.__wrapped__()  # type: ignore[attr-defined]
     began = time.monotonic()
     settings = ("--topology-manager-policy", "single-numa-node", "--release", "1.36")

@@ -49,7 +49,6 @@ def walk(chosen: list[Task], tally: Tally, finds: Collection | None) -> None:
 
 
 def main() -> None:
-    """Print the figures."""
     searches = int(next(islice(sys.argv, 1, None), "25"))
     chosen, alone, whole, finds = sample(searches), Tally(), Tally(), Collection()
     loop = seconds(lambda: sum(range(_TURNS)))

@@ -33,7 +33,6 @@ PODS: Final = 3
 
 
 def timed(action: Callable[[], object]) -> float:
-    """Seconds that an action takes."""
     started = time.perf_counter()
     action()
     return time.perf_counter() - started
@@ -68,7 +67,6 @@ def running(name: str) -> Callable[[View], bool]:
 
 
 def main(path: str, rounds: int) -> None:
-    """Measure and print."""
     subject = KubeletSubject.open(path)
     machine = topologies.machine(MACHINE)
     figures: dict[str, list[float]] = {}

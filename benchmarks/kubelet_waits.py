@@ -71,7 +71,6 @@ class Timed(node.KubeletNode):
     clock: Clock
 
     def do(self, step: Step) -> None:
-        """Timed by what it waits for."""
         self.clock.measure(part_of(step), lambda: super(Timed, self).do(step))
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
@@ -85,7 +84,6 @@ class Timed(node.KubeletNode):
         return view
 
     def close(self) -> None:
-        """Ending the sandbox."""
         self.clock.measure("closing the sandbox", super().close)
 
 
@@ -111,7 +109,6 @@ def _used(who: int) -> float:
 
 
 def main(release: str, machine: str, *only: str, ahead: bool = True) -> None:
-    """Run, and print."""
     subject = TimedSubject.open(release, ahead=ahead)
     assert isinstance(subject, TimedSubject)
     clock = subject.clock = Clock()

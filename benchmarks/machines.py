@@ -44,7 +44,6 @@ def found(name: str) -> object:
 
 
 def main() -> None:
-    """Print all figures."""
     names = topologies.names()
     size = sum(path.stat().st_size for path in CATALOGUE.iterdir())
     captured = sorted(CATALOGUE.glob("*.tar.xz"))

@@ -32,7 +32,6 @@ PROBE: Final = (
 
 
 def main(nodes: int, scenarios: int) -> None:
-    """Print the figures."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         empty = _open(Browser(folder), folder / "empty.html", "<title>-</title><p>empty")

@@ -20,7 +20,6 @@ RUNS: Final = {
 
 
 def main() -> None:
-    """Print the figures."""
     for title, options in RUNS.items():
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-m", "pinproof", "run", *options, "--report", folder]

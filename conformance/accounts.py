@@ -35,7 +35,6 @@ class Account:
 
     @property
     def sentence(self) -> str:
-        """All of it in one line."""
         return f"promised: {self.promised}; but: {self.but}" if self.promised else self.but
 
 

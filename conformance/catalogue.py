@@ -75,7 +75,6 @@ def catalogue() -> tuple[Scenario, ...]:
 
 
 def find(scenario_id: str) -> Scenario | None:
-    """The scenario with this id."""
     return next((one for one in catalogue() if one.id == scenario_id), None)
 
 

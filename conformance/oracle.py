@@ -69,7 +69,6 @@ class ModelOracle:
         self.name = f"the model of {release}"
 
     def after(self, step: Step) -> View | None:
-        """See :class:`Oracle`."""
         if isinstance(step, Tamper):
             self._tampered.add((step.pod, step.container))
         elif isinstance(step, Start):
@@ -79,7 +78,6 @@ class ModelOracle:
 
     @property
     def outcomes(self) -> int:
-        """See :class:`Oracle`."""
         return self._node.outcomes
 
     def follow(self, seen: View, *, late: bool) -> View | None:

@@ -296,7 +296,6 @@ def pytest_configure_node(node: WorkerController) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerController, error: object) -> None:
-    """A worker has ended."""
     run = node.config.pluginmanager.get_plugin(RUN)
     output = getattr(node, "workeroutput", {}) or {}
     if said := output.get(COULD_NOT_BEGIN):

@@ -169,7 +169,6 @@ class RecordedOracle:
         self._lost = False
 
     def after(self, step: Step) -> View | None:
-        """See :class:`conformance.oracle.Oracle`."""
         recorded_step = None if self._lost else next(self._steps, None)
         if recorded_step is None or recorded_step.step != step.sentence:
             self._lost = True

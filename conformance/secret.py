@@ -21,7 +21,6 @@ class Secret:
         return "Secret"
 
     def reveal(self) -> str:
-        """The text."""
         return self._text
 
     @property

@@ -741,7 +741,6 @@ class _Model:
                 self.silence(str(error))
 
     def after(self, step: Step) -> View | None:
-        """See :class:`conformance.oracle.Oracle`."""
         if self._oracle is None:
             return None
         try:
@@ -752,11 +751,9 @@ class _Model:
 
     @property
     def outcomes(self) -> int:
-        """See :class:`conformance.oracle.Oracle`."""
         return 1 if self._oracle is None else self._oracle.outcomes
 
     def follow(self, seen: View, *, late: bool) -> View | None:
-        """See :class:`conformance.oracle.Oracle`."""
         return None if self._oracle is None else self._oracle.follow(seen, late=late)
 
 

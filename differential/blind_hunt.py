@@ -79,7 +79,6 @@ class Bug(msgspec.Struct, frozen=True):
 
 
 def bugs() -> list[Bug]:
-    """Every defect of the file."""
     return msgspec.convert(tomllib.loads(_FILE.read_text())["bug"], list[Bug])
 
 
@@ -100,7 +99,6 @@ def _is_it(broken: Broken, mended: str) -> bool:
 
 
 def page() -> str:
-    """docs/tables/blind-hunt.md."""
     rows = list(_rows())
     count = sum(one is not None for _, one in rows)
     lines = [

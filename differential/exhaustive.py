@@ -241,7 +241,6 @@ class Compared:
                 yield Difference(question, said)
 
     def close(self) -> None:
-        """End the program."""
         self._program.close()
 
 
@@ -266,7 +265,6 @@ def shard_of(text: str) -> tuple[int, int]:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """The command of this module's docstring."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
     parser.add_argument("--release", default="1.36", help="a minor whose driver is built")
     parser.add_argument("--cpus", type=int, default=8, help="on every machine of up to so many")

@@ -178,7 +178,6 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def page() -> str:
-    """The page."""
     lines = [
         "# From Go to Python",
         "",

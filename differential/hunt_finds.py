@@ -22,13 +22,11 @@ _FILE: Final = Path(__file__).parent / "hunt_finds.jsonl"
 
 
 def finds() -> list[Find]:
-    """Every find of the file."""
     decoder = msgspec.json.Decoder(Find)
     return [decoder.decode(line) for line in _FILE.read_bytes().splitlines()]
 
 
 def page() -> str:
-    """docs/tables/hunt-finds.md."""
     every = finds()
     lines = [
         "# What the hunt has found",

@@ -70,7 +70,6 @@ def release_of(name: str) -> str:
 
 
 def says(name: str) -> str:
-    """What is wrong with a miniature."""
     return MINIATURES[name].says if name in MINIATURES else switch(name).says
 
 

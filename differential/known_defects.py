@@ -99,7 +99,6 @@ def _witness(recording: Recording | None, scenario: Scenario, on: Machine) -> st
 
 
 def page() -> str:
-    """docs/tables/found-in-the-wild.md."""
     every = [shown(one) for one in defects() if _can_be_built(one)]
     lines = [
         "# Found in the wild",

@@ -133,7 +133,6 @@ def _path(name: str) -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """The command of this module's docstring."""
     if not arguments:
         sys.stderr.write(f"{__doc__}\n")
         return 2

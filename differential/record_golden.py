@@ -67,7 +67,6 @@ class Outcome:
     not_asked: int = 0
 
     def note(self, what: str, recorded: object, said: object) -> None:
-        """Count one result."""
         if recorded == said:
             self.equal += 1
         else:

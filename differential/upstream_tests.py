@@ -34,12 +34,10 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def upstream_tests() -> list[UpstreamTest]:
-    """Every test, in the order of the files."""
     return msgspec.toml.decode(TABLE.read_bytes(), type=_Table).test
 
 
 def page() -> str:
-    """docs/tables/upstream-tests.md."""
     tests = upstream_tests()
     equal = sum(bool(one.scenarios) for one in tests)
     lines = [

@@ -145,7 +145,6 @@ class Log:
         return whole
 
     def gave_up_because(self) -> str:
-        """See :func:`gave_up_because`."""
         with self._lock:
             return gave_up_because(list(self._lines), list(self._errors))
 

@@ -48,7 +48,6 @@ class Shelf:
 
     @property
     def folder(self) -> Path:
-        """The folder that holds them."""
         return cache_folder(self._folder)
 
     def all(self) -> list[Built]:

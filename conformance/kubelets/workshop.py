@@ -111,7 +111,6 @@ class Workshop:
         return next((built.path for built in found if built is not None), None)
 
     def cache(self) -> Path:
-        """The folder that holds them."""
         return self._shelf.folder
 
     # --- which release -----------------------------------------------------------------------
@@ -190,13 +189,11 @@ class Workshop:
 
     @contextlib.contextmanager
     def lock(self, version: Version, tell: Progress) -> Iterator[Builder]:
-        """See :meth:`Shelf.lock`."""
         with self._shelf.lock(str(version), tell) as builder:
             yield builder
 
 
 def write_files(plan: Recipe, folder: Path) -> None:
-    """Write our module into a folder."""
     (folder / "go.mod").write_text(plan.go_mod)
     for name, text in plan.sources.items():
         (folder / name).write_text(text)

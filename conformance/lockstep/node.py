@@ -66,6 +66,5 @@ class LockstepNode(Steps, Promises):
         return self._node.evidence() if self._node is not None else ""
 
     def close(self) -> None:
-        """Close the node under test."""
         if self._node is not None:
             self._node.close()

@@ -34,7 +34,6 @@ class Together:
 
     @property
     def id(self) -> str:
-        """The scenario's."""
         return self.scenario.id
 
     @property

@@ -26,7 +26,6 @@ NodeMaker = Callable[[Callable[[str], Mapping[str, str]], str, KubeletConfig, st
 def right_node(
     trees: Callable[[str], Mapping[str, str]], machine: str, config: KubeletConfig, release: str
 ) -> Node:
-    """The model as it is."""
     return Node(trees, machine, config, release=release, discovering=info_of)
 
 
@@ -54,7 +53,6 @@ class ModelNode:
             raise SubjectLostError(f"the model cannot go on: {error}") from error
 
     def view(self) -> View:
-        """The settled view."""
         return self._node.view()
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
@@ -87,12 +85,10 @@ class ReferenceSubject:
     def node(
         self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
     ) -> ModelNode:
-        """A fresh node of the model."""
         made = self._make(lambda name: machines(name).tree, machine.name, config, self.info.release)
         return ModelNode(made)
 
     def take_over(self, node: NodeUnderTest) -> None:
-        """See :class:`conformance.subject.TakesOver`."""
         if not isinstance(node, ModelNode):
             raise SubjectUsageError(f"{self.info.name} continues only on nodes of the model")
         node.hand_over(self._make, self.info.release)

@@ -87,7 +87,6 @@ class Tally:
         self._outside: Counter[str] = Counter()
 
     def note(self, script: Script) -> None:
-        """Count one case."""
         self.cases += 1
         self._requests += len(script.asked)
         self._ends[script.end] += 1

@@ -56,7 +56,6 @@ def giving_up(error: KubeletError, release: str) -> list[str]:
 
 
 def hints_text(found: list[Hint] | None) -> str:
-    """Hints as one text."""
     if found is None:
         return _listed(None)
     return _listed(

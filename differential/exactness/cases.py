@@ -90,7 +90,6 @@ class Case:
 
 
 def dumps(case: Case) -> str:
-    """The case as JSON."""
     return msgspec.json.format(msgspec.json.encode(case, enc_hook=_encode), indent=1).decode()
 
 

@@ -46,7 +46,6 @@ _RESIZES: Final = 27
 
 
 def draw(seed: int, release: str, number: int) -> Case:
-    """Case ``number`` of ``seed``."""
     random = Random(f"{seed} {release} {number}")
     prone = has(release, Behaviour.NUMA_DISTRIBUTION) and random.random() < 0.02
     machine = (machine_of_many_parts if prone else random_machine)(random, release)

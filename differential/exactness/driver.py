@@ -72,7 +72,6 @@ class Driver:
             yield self._answered(self._under_way.popleft())
 
     def close(self) -> None:
-        """End the program."""
         if self._program is not None:
             self._program.close()
 

@@ -40,7 +40,6 @@ class _Equivalents(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def known_equivalents(path: Path = _FILE) -> list[Equivalent]:
-    """The reviewed list."""
     return msgspec.convert(tomllib.loads(path.read_text()), _Equivalents).mutant
 
 

@@ -63,7 +63,6 @@ class CaseName(msgspec.Struct, frozen=True):
     machine: str
 
     def case(self) -> Case:
-        """The case itself."""
         scenario = find(self.scenario)
         assert scenario is not None, self.scenario
         return Case(scenario, topologies.machine(self.machine))
@@ -123,7 +122,6 @@ class DriverWitness:
         self._subject: ExecSubject | None = None
 
     def judge(self, case: CaseName, on: On) -> Said:
-        """See :class:`Witness`."""
         with _variables(_on(on)):
             if self._subject is None or self._on != tuple(on):
                 self.close()
@@ -134,7 +132,6 @@ class DriverWitness:
             return _verdict(case, self._subject)
 
     def reached(self, case: CaseName) -> tuple[Said, tuple[int, ...]]:
-        """See :class:`Witness`."""
         with (
             tempfile.NamedTemporaryFile("r") as notes,
             _variables({REACHED: notes.name}),
@@ -169,12 +166,10 @@ class KubeletWitness:
         )
 
     def judge(self, case: CaseName, on: On) -> Said:
-        """See :class:`Witness`."""
         with _variables(_on(on)), contextlib.closing(self._open()) as subject:
             return _verdict(case, subject)
 
     def reached(self, case: CaseName) -> tuple[Said, tuple[int, ...]]:
-        """See :class:`Witness`."""
         noted: list[str] = []
         with (
             _variables({REACHED: _NOTES}),

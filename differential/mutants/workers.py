@@ -54,7 +54,6 @@ class Workers:
         yield from self._all(_judged, list(trials), math.inf)
 
     def close(self) -> None:
-        """End the processes."""
         self._processes.__exit__()
 
     def _all(

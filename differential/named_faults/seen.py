@@ -72,7 +72,6 @@ def _write(rows: Iterable[Tried], path: Path) -> None:
 
 
 def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
-    """docs/tables/named-faults.md."""
     real = [one for one in faults if not one.allowed]
     lines = [
         "# Named faults",

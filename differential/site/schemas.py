@@ -74,7 +74,6 @@ def meanings() -> dict[str, dict[str, str]]:
 
 
 def page(path: str, schema: Schema) -> str:
-    """The page of one schema."""
     lines = [f"# {schema['title']}", "", _plain(schema), "", f"File: `{path}`."]
     if "$id" in schema:
         lines += ["", f"Id: `{schema['$id']}`."]

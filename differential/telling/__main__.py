@@ -26,7 +26,6 @@ _EACH = 3
 
 
 def main() -> ExitStatus:
-    """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
     parser.add_argument("-n", type=int, default=2, dest="workers", help="how many processes")
     parser.add_argument("--check", action="store_true", help="compare with what is kept")

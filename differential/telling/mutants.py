@@ -31,7 +31,6 @@ MUTANTS: Final = Path(__file__).with_name("mutants.toml")
 
 
 def main() -> int:
-    """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
     parser.add_argument("--only", default="*", help="the behaviours that are tried, with * and ?")
     parser.add_argument("-n", type=int, default=2, dest="workers", help="how many processes")

@@ -38,7 +38,6 @@ class _Heard:
         self.evidence, self.close = node.evidence, node.close
 
     def do(self, step: Step) -> None:
-        """Take the step."""
         self._kept.append(step)
         self._node.do(step)
 

@@ -142,7 +142,6 @@ class Module:
         )
 
     def compile(self, draft: Path, suffix: str, builder: Builder) -> Go:
-        """As :meth:`Fork.compile`."""
         plan, label = self._plan(suffix), f"{self.version}{suffix}"
         return compile_module(plan, draft, label, builder, package=_MAIN)
 

@@ -114,7 +114,6 @@ class Fleet:
         )
 
     def pods(self, one: FleetNode) -> FleetPods:
-        """The pods of this node."""
         return FleetPods(self._server, one)
 
     def await_ready(self, one: FleetNode) -> None:

@@ -44,7 +44,6 @@ class FleetNode:
 
     @property
     def pid(self) -> int:
-        """See :attr:`Sandbox.pid`."""
         return self._sandbox.pid
 
     @property

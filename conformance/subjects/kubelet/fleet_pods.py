@@ -85,7 +85,6 @@ class FleetPods:
         return {name: why or phase for name, (phase, why) in states.items() if phase in _ENDED}
 
     def _all(self) -> Iterator[tuple[str, str, str, str]]:
-        """Uid, name, phase and reason of each."""
         path = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{self._node.name}"
         for one in self._server.ask("GET", path)["items"]:
             meta: dict[str, Any] = one["metadata"]

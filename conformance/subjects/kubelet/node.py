@@ -418,7 +418,6 @@ class KubeletNode(SteppedNode):
 
     @property
     def killed_at_rename(self) -> str:
-        """See :class:`conformance.subject.NamesKilledRename`."""
         return self._sandbox.killed_at_rename
 
     def close(self) -> None:

@@ -148,13 +148,11 @@ class KubeletSubject:
         return node
 
     def take_over(self, node: NodeUnderTest) -> None:
-        """See :class:`conformance.subject.TakesOver`."""
         if not isinstance(node, KubeletNode):
             raise SubjectUsageError(f"{self.info.name} continues only on nodes of a kubelet")
         node.replace_kubelet(self._binary)
 
     def kept_files(self, node: NodeUnderTest) -> dict[str, str]:
-        """See :class:`conformance.subject.TakesOver`."""
         assert isinstance(node, KubeletNode)
         paths = {name: node.sandbox.path(f"{STATE_DIR}/{name}") for name in FILES}
         return {
@@ -162,7 +160,6 @@ class KubeletSubject:
         }
 
     def keep_files(self, node: NodeUnderTest, files: Mapping[str, str]) -> None:
-        """See :class:`conformance.subject.TakesFiles`."""
         assert isinstance(node, KubeletNode)
         for name, text in files.items():
             place = f"{STATE_DIR}/{name}"

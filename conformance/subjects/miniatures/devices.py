@@ -28,7 +28,6 @@ class IgnoresDeviceHints(DeviceManager):
     def _hints(
         self, resource: str, requested: int, held: Held | None, reusable: Collection[str]
     ) -> list[Hint] | None:
-        """No preference."""
         return None
 
 
@@ -36,7 +35,6 @@ class BindsByEveryDevice(DeviceManager):
     """Treats a device that names no NUMA node as a device of the last NUMA node."""
 
     def register(self, resource: str, devices: Sequence[Device]) -> None:  # type: ignore[override]
-        """Every device names one."""
         last = self._numa_nodes[-1:]
         super().register(
             resource, [one if one.numa_nodes else replace(one, numa_nodes=last) for one in devices]
@@ -47,7 +45,6 @@ class AsksForTheFirstContainer(DeviceManager):
     """Under scope pod, counts only the devices of a pod's first container."""
 
     def pod_topology_hints(self, pod: Pod, resource: str) -> list[Hint] | None:
-        """As of a pod with one container."""
         return super().pod_topology_hints(replace(pod, containers=pod.containers[:1]), resource)
 
 
@@ -55,7 +52,6 @@ class BindsEveryContainer(DeviceManager):
     """Gives each container of a pod the hints for the devices of all its containers."""
 
     def topology_hints(self, pod: Pod, container: Container, resource: str) -> list[Hint] | None:
-        """As of the whole pod."""
         return self.pod_topology_hints(pod, resource)
 
 
@@ -63,7 +59,6 @@ class LendsNoInitDevices(DeviceManager):
     """Keeps the device of an init container from its pod's other containers."""
 
     def allocate(self, pod: Pod, container: Container, resource: str, hint: Hint | None) -> None:
-        """Nothing is used again."""
         super().allocate(pod, container, resource, hint)
         self._to_reuse.clear()
 
@@ -72,7 +67,6 @@ class GivesDevicesTwice(DeviceManager):
     """Hands out devices that another container already holds."""
 
     def _available_devices(self, resource: str) -> set[str]:
-        """All that are healthy."""
         return {*self._all_devices.get(resource, ())}
 
 
@@ -108,7 +102,6 @@ class ReportsFreeDevicesAlone(DeviceManager):
     """Reports only free devices as allocatable."""
 
     def healthy_devices(self) -> dict[str, Mapping[str, Device]]:
-        """Those that nobody holds."""
         return {
             resource: {one: held[one] for one in self._available_devices(resource)}
             for resource, held in super().healthy_devices().items()
@@ -119,7 +112,6 @@ class AsksTheFirstProvider(TopologyManager):
     """Uses the hints of one resource, and ignores the hints of all others."""
 
     def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
-        """The first that has any."""
         given = [hints for hints in every if hints is not None]
         return super().merged(given[:1] or every)
 
@@ -130,7 +122,6 @@ class AlignsUnderNone(TopologyManager):
     def _container_affinity(
         self, pod: Pod, container: Container, providers: Sequence[HintProvider]
     ) -> Hint | None:
-        """The first hint of the first provider that has one."""
         hints = next(filter(None, (one.hints(pod, container) for one in providers)), [])
         return next(iter(hints), None)
 
@@ -139,7 +130,6 @@ class AdmitsWithoutRoom(TopologyManager):
     """Admits pods under every policy as best-effort does."""
 
     def _affinity(self, pod: Pod, every: Sequence[list[Hint] | None]) -> Hint | None:
-        """Where no hint is good enough, anywhere."""
         try:
             return super()._affinity(pod, every)
         except TopologyAffinityError:
@@ -160,7 +150,6 @@ class RefusesWithoutRoom(TopologyManager):
     """Under best-effort too, refuses a request that cannot be aligned."""
 
     def _affinity(self, pod: Pod, every: Sequence[list[Hint] | None]) -> Hint | None:
-        """As restricted does."""
         best = self.merged(every)
         if not best.preferred:
             raise self.refusal(pod)

@@ -27,7 +27,6 @@ class ForgetsBaselines(CPUManager):
     """Remembers the CPUs that containers hold, and not those that they were given first."""
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
-        """Keeps none."""
         state = super().restore(state_file, containers)
         state.keeps_baselines, state.baselines = False, {}
         return state
@@ -37,7 +36,6 @@ class DropsPoolsOfOldFiles(CPUManager):
     """Ignores the CPUs of whole pods in a state file of 1.36."""
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
-        """Those of containers alone."""
         state = super().restore(state_file, containers)
         if '"data":' not in (state_file or ""):
             state.pod_entries = {}
@@ -55,7 +53,6 @@ class PlainWords(TopologyManager):
     """Refuses a pod with pod-level resources with the text for other pods."""
 
     def refusal(self, pod: Pod) -> TopologyAffinityError:
-        """The refusal alone is other."""
         return affinity_error(NEWEST)
 
 
@@ -63,7 +60,6 @@ class AllocatesAgain(CPUManager):
     """Reads its state file, and gives all CPUs back before it admits the pods again."""
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
-        """A state without entries."""
         state = super().restore(state_file, containers)
         state.set_default(state.default | assigned(state.entries))
         for uid, name in [(uid, name) for uid, named in state.entries.items() for name in named]:
@@ -75,7 +71,6 @@ class DropsInitEntries(CPUManager):
     """At a start, drops the state file's entries of init containers."""
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
-        """An init container that holds CPUs already loses its entry."""
         if container.kind is Kind.INIT and self.state.get(pod.uid, container.name) is not None:
             self.policy.remove_container(self.state, pod.uid, container.name)
         else:
@@ -86,7 +81,6 @@ class BelievesAnyFile(CPUManager):
     """Restores what it can read of a damaged state file, or starts with a new file."""
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
-        """No checksum and no policy is compared."""
         try:
             return super().restore(state_file, containers)
         except CheckpointError:
@@ -117,7 +111,6 @@ class UpdatesTheFirst(NeverUpdates):
     """Sends changes of the shared pool only to the first app container of each pod."""
 
     def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
-        """One of them."""
         return [one for one in containers if one.kind is Kind.APP][:1]
 
 
@@ -125,7 +118,6 @@ class UpdatesNoSidecars(NeverUpdates):
     """Sends changes of the shared pool only to app containers."""
 
     def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
-        """Those that are no init container."""
         return [one for one in containers if one.kind is Kind.APP]
 
 
@@ -138,7 +130,6 @@ class LendsToEphemeral(CPUManager):
     """Starts ephemeral containers on the exclusive CPUs of their pod."""
 
     def affinity(self, uid: str, container: str) -> CPUSet:
-        """Nothing else is other."""
         if (uid, container) in _listed(self):
             return super().affinity(uid, container)
         return assigned({uid: self.state.entries.get(uid, {})})
@@ -148,7 +139,6 @@ class StartsAnywhere(CPUManager):
     """Starts ephemeral containers without a cpuset."""
 
     def affinity(self, uid: str, container: str) -> CPUSet:
-        """The empty set asks for nothing."""
         if (uid, container) in _listed(self):
             return super().affinity(uid, container)
         return CPUSet()
@@ -168,7 +158,6 @@ class UpdatesWhatShrinks(CPUManager):
     """Updates a container's cpuset when the container loses CPUs, and not when it gains CPUs."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
-        """The rest is kept back."""
         before = dict(self._last_sent)
         sent = super().reconcile(running)
         everything = CPUSet(range(4096))
@@ -183,7 +172,6 @@ class LosesACPUAtRestarts(CPUManager):
     """Reads its state file without the last CPU of the shared pool."""
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
-        """What is not there cannot be lost."""
         state = super().restore(state_file, containers)
         if state.default:
             state.default -= CPUSet([max(state.default)])
@@ -194,7 +182,6 @@ class LiftsQuotasOfPods(CPUManager):
     """Lifts the CFS quota of every container of a pod if one of them has exclusive CPUs."""
 
     def isolates(self, pod: Pod, container: Container) -> bool:
-        """Its siblings count too."""
         return any(super(LiftsQuotasOfPods, self).isolates(pod, one) for one in pod.containers)
 
 
@@ -202,7 +189,6 @@ class KeepsQuotasOfPods(CPUManager):
     """Gives every container of a pod with pod-level resources a CFS quota."""
 
     def isolates(self, pod: Pod, container: Container) -> bool:
-        """Other pods are right."""
         return pod.resources is None and super().isolates(pod, container)
 
 
@@ -224,12 +210,10 @@ class CountsNoNUMANode(CPUManager):
     """Never counts exclusive CPUs by NUMA node, nor containers by the source of their CPUs."""
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
-        """The other counters are right."""
         super().allocate(pod, container, hint)
         self.metrics = self.metrics._replace(per_numa={}, allocations={}, assignments={})
 
     def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:
-        """The other counters are right."""
         super().allocate_pod(pod, hint)
         self.metrics = self.metrics._replace(per_numa={}, allocations={}, assignments={})
 
@@ -270,7 +254,6 @@ class GivesUpWithoutPreference(TopologyManager):
     """Takes CPUs of any NUMA nodes where no hint is preferred."""
 
     def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
-        """All NUMA nodes then."""
         best = super().merged(every)
         return best if best.preferred else Hint(self._merger.every, preferred=False)
 

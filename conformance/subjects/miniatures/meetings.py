@@ -72,7 +72,6 @@ class KeepsQuotasOfSidecars(CPUManager):
     """Gives every sidecar a CFS quota."""
 
     def isolates(self, pod: Pod, container: Container) -> bool:
-        """Other containers are right."""
         return container.kind is not Kind.SIDECAR and super().isolates(pod, container)
 
 
@@ -112,7 +111,6 @@ class IgnoresPreferenceUnderBestEffort(TopologyManager):
     """Takes the fewest NUMA nodes under best-effort, whichever the providers prefer."""
 
     def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
-        """Under other policies a preferred choice goes first."""
         if self.policy is not TopologyPolicy.BEST_EFFORT:
             return super().merged(every)
         plain = [hints and [Hint(one.nodes, preferred=False) for one in hints] for hints in every]
@@ -123,7 +121,6 @@ class CountsLargestCores(StaticPolicy):
     """Under full-pcpus-only, takes every core to be as large as the largest one."""
 
     def require_whole_cores(self, state: State, count: int) -> None:
-        """What is no multiple of that is refused."""
         size = max(mask.bit_count() for mask in self.topology.core_masks.values())
         if count % size:
             raise SMTAlignmentError(count, size)

@@ -22,7 +22,6 @@ class IgnoresMemoryHints(MemoryManager):
     """Hands out memory, and gives the Topology Manager no hint."""
 
     def _hints(self, pod: Pod, held: Block | None, requested: int) -> list[Hint] | None:
-        """No preference."""
         return None
 
 
@@ -30,7 +29,6 @@ class CountsBurstablePods(MemoryManager):
     """Allocates memory to pods that are not Guaranteed too."""
 
     def _serves(self, pod: Pod) -> bool:
-        """Every pod."""
         return True
 
 
@@ -38,7 +36,6 @@ class NeverRefusesMemory(MemoryManager):
     """Admits pods for which it has no memory."""
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
-        """An error is passed over."""
         try:
             super().allocate(pod, container, hint)
         except MemoryManagerError:
@@ -49,7 +46,6 @@ class AsksForTheFirstContainer(MemoryManager):
     """Under scope pod, counts only the memory of a pod's first container."""
 
     def pod_hints(self, pod: Pod) -> list[Hint] | None:
-        """As of a pod with one container."""
         return super().pod_hints(replace(pod, containers=pod.containers[:1]))
 
 
@@ -57,7 +53,6 @@ class BindsEveryContainer(MemoryManager):
     """Gives each container of a pod the hints for the memory of all its containers."""
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
-        """As of the whole pod."""
         return self.pod_hints(pod)
 
 
@@ -100,7 +95,6 @@ class BindsNoMemory(MemoryManager):
     """Asks the runtime to bind no container's memory to NUMA nodes."""
 
     def numa_nodes(self, uid: str, container: str) -> CPUSet:
-        """None."""
         return CPUSet()
 
 
@@ -108,7 +102,6 @@ class MixesMemory(MemoryManager):
     """Hands out memory of several NUMA nodes of which one serves a pod alone."""
 
     def _mixes(self, nodes: int) -> bool:
-        """Never."""
         return False
 
 
@@ -116,7 +109,6 @@ class PrefersEveryHint(MemoryManager):
     """Prefers each set of NUMA nodes that has the memory, however many they are."""
 
     def calculate_hints(self, pod: Pod, requested: int) -> list[Hint]:
-        """All of them, preferred."""
         return [one._replace(preferred=True) for one in super().calculate_hints(pod, requested)]
 
 
@@ -132,7 +124,6 @@ class ForgetsTheEndedAtOnce(MemoryManager):
 
     @property
     def state(self) -> State:
-        """Without what is stale."""
         if self.sources_ready:
             active = {pod.uid for pod in (*self.active_pods(), *self._last_admitted)}
             for uid in set(self._kept.blocks) - active:
@@ -149,7 +140,6 @@ class ReportsFreeMemoryAlone(MemoryManager):
     """Reports only free memory as allocatable."""
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
-        """What is taken cannot be had any more."""
         super().allocate(pod, container, hint)
         for node in self.state.machine.values():
             node.allocatable = node.free

@@ -32,7 +32,6 @@ class KeepsRefusedResizes(Reader):
     """Goes on refusing a resize after the pod has asked for its old size again."""
 
     def do(self, step: Step) -> None:
-        """What was infeasible stays so."""
         refused = dict(self._in_cluster._why)
         super().do(step)
         if isinstance(step, Resize):

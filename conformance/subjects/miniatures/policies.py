@@ -31,7 +31,6 @@ class ForgetsToGiveBack(StaticPolicy):
     """Drops a container's entry, but does not return its CPUs to the shared pool."""
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
-        """The entry alone."""
         if state.get(uid, container) is not None:
             state.delete(uid, container)
 
@@ -42,7 +41,6 @@ class MovesCPUsWithResizes(StaticPolicy):
     def allocate(
         self, state: State, pod: Pod, container: Container, hint: Hint | None = None
     ) -> None:
-        """What it holds goes back first."""
         held = state.get(pod.uid, container.name)
         if held is not None and len(held) != self.count(pod, container):
             self.remove_container(state, pod.uid, container.name)
@@ -67,7 +65,6 @@ class HangsOverOddRequests(StaticPolicy):
     """Searches for whole cores for ever where the request is not a multiple of a core's size."""
 
     def require_whole_cores(self, state: State, count: int) -> None:
-        """Hangs instead of refusing."""
         try:
             super().require_whole_cores(state, count)
         except SMTAlignmentError as error:
@@ -78,7 +75,6 @@ class EndsWithHalfCores(StaticPolicy):
     """Takes the lowest CPUs where its search for whole cores would not end."""
 
     def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
-        """Answers always."""
         try:
             return super().take(available, count, hint_nodes)
         except AllocationHangs:
@@ -91,7 +87,6 @@ class IgnoresTheHint(StaticPolicy):
     def allocate(
         self, state: State, pod: Pod, container: Container, hint: Hint | None = None
     ) -> None:
-        """Anywhere."""
         super().allocate(state, pod, container, None)
 
 
@@ -99,7 +94,6 @@ class ForgetsInitContainers(StaticPolicy):
     """Leaves the CPUs of init containers out of its hints, and reuses these CPUs afterwards."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
-        """As if none had been lent."""
         lent, self._reusable = self._reusable, ("", CPUSet())
         try:
             return super().hints(state, pod, container)
@@ -111,7 +105,6 @@ class PrefersWhatIsLeft(StaticPolicy):
     """Prefers the hints with the fewest NUMA nodes, even if an empty machine would need fewer."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
-        """The narrowest are preferred, whatever an empty machine could do."""
         hints = super().hints(state, pod, container) or []
         least = min((one.nodes.bit_count() for one in hints if one.nodes), default=0)
         return [
@@ -124,7 +117,6 @@ class ForgetsWhoHolds(StaticPolicy):
     """Gives the hints for a running pod from free CPUs, as if the pod held none."""
 
     def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
-        """Out of what is free."""
         blank = state.copy()
         blank.entries.pop(pod.uid, None)
         return super().pod_hints(blank, pod)
@@ -134,7 +126,6 @@ class ForgetsHeldContainers(StaticPolicy):
     """Gives the hints for a running container from free CPUs, as if it held none."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
-        """Out of what is free."""
         blank = state.copy()
         blank.entries.pop(pod.uid, None)
         return super().hints(blank, pod, container)
@@ -161,7 +152,6 @@ class ForgetsWhatInitHolds(StaticPolicy):
     def allocate(
         self, state: State, pod: Pod, container: Container, hint: Hint | None = None
     ) -> None:
-        """What is held already is kept, and lent to nobody."""
         if state.get(pod.uid, container.name) is None:
             super().allocate(state, pod, container, hint)
 
@@ -181,7 +171,6 @@ class PinsPodsWithPodLevelResources(StaticPolicy):
     """Gives exclusive CPUs to containers of pods with pod-level resources too."""
 
     def count(self, pod: Pod, container: Container) -> int:
-        """By the container alone."""
         return exclusive_cpus(pod, container)
 
 
@@ -189,7 +178,6 @@ class SharesExclusiveCPUs(StaticPolicy):
     """Lets every container of a pod that holds CPUs as a whole run on all these CPUs."""
 
     def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
-        """Takes the right ones, and gives them to every container."""
         super().allocate_pod(state, pod, hint)
         if pod.uid in state.pod_entries:
             for name in list(state.entries[pod.uid]):
@@ -200,7 +188,6 @@ class KeepsThePool(StaticPolicy):
     """Takes back the CPUs of containers, and not the other CPUs that their pod held as a whole."""
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
-        """As if there were no CPUs of a whole pod."""
         self.pod_managers, on = False, self.pod_managers
         try:
             super().remove_container(state, uid, container)
@@ -214,11 +201,9 @@ class AdmitsEmptyPools(StaticPolicy):
     """Admits a pod whose exclusive containers leave no CPU for its other containers."""
 
     def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
-        """As if every container were exclusive."""
         return super().pod_hints(state, self._without_shared(pod))
 
     def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
-        """Nothing for those that have none of their own."""
         super().allocate_pod(state, self._without_shared(pod), hint)
 
     def _without_shared(self, pod: Pod) -> Pod:
@@ -234,7 +219,6 @@ class RoundsThePodUp(StaticPolicy):
     """Rounds a pod's fractional number of CPUs up to the next whole number."""
 
     def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
-        """Rounded up."""
         if not self.serves_whole(pod):
             return super().total(pod, counts)
         return -(-pod_milli_cpus(pod) // 1000)
@@ -246,7 +230,6 @@ class PoolsUnderAnyScope(StaticPolicy):
     def allocate(
         self, state: State, pod: Pod, container: Container, hint: Hint | None = None
     ) -> None:
-        """With its first container."""
         if not self.serves_whole(pod):
             super().allocate(state, pod, container, hint)
         elif pod.uid not in state.pod_entries:
@@ -257,7 +240,6 @@ class SplitsCoresOfPods(StaticPolicy):
     """Requires whole cores for the CPUs of a container, and not for the CPUs of a whole pod."""
 
     def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
-        """Any number will do."""
         options, self.options = self.options, replace(self.options, full_pcpus_only=False)
         try:
             super().allocate_pod(state, pod, hint)
@@ -269,7 +251,6 @@ class GivesReservedAway(StaticPolicy):
     """Treats reserved CPUs as free CPUs."""
 
     def available(self, state: State) -> CPUSet:
-        """The whole pool."""
         return state.default
 
 
@@ -277,7 +258,6 @@ class KeepsACPUShared(StaticPolicy):
     """Refuses a request that takes the pool's last CPU, as pull request 141197 proposes."""
 
     def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
-        """As if one CPU less were free."""
         if count >= len(available):
             raise NotEnoughCPUs(count, len(available) - 1)
         return super().take(available, count, hint_nodes)
@@ -287,7 +267,6 @@ class LendsInitCPUsTwice(StaticPolicy):
     """Offers the CPUs of an init container to every app container of its pod."""
 
     def reusable_after(self, before: CPUSet, container: Container, cpus: CPUSet) -> CPUSet:
-        """What an app container has taken is offered again."""
         if container.kind is Kind.APP:
             return before
         return super().reusable_after(before, container, cpus)
@@ -297,7 +276,6 @@ class LendsInitCPUsToAll(StaticPolicy):
     """Offers the CPUs of an init container to the pod that is admitted next."""
 
     def reusable(self, pod: Pod) -> CPUSet:
-        """Whosever pod it was."""
         return self._reusable[1]
 
 
@@ -321,7 +299,6 @@ class IgnoresLaterHints(StaticPolicy):
     def allocate(
         self, state: State, pod: Pod, container: Container, hint: Hint | None = None
     ) -> None:
-        """Only the first container follows its hint."""
         super().allocate(state, pod, container, hint if container == pod.containers[0] else None)
 
 
@@ -329,7 +306,6 @@ class KnowsTwoNodesAtMost(StaticPolicy):
     """Gives no hint with more than two NUMA nodes."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
-        """Those of one and two."""
         hints = super().hints(state, pod, container)
         return hints and [one for one in hints if (one.nodes or 0).bit_count() < 3]
 
@@ -340,7 +316,6 @@ class SumsWithoutInit(StaticPolicy):
     left_out = Kind.INIT
 
     def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
-        """Of the others."""
         kept = tuple(one for one in pod.containers if one.kind is not self.left_out)
         return super().total(replace(pod, containers=kept), counts)
 
@@ -355,7 +330,6 @@ class AddsUpInit(StaticPolicy):
     """Under scope pod, asks for all init containers of a pod together."""
 
     def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
-        """The sum of them, or what runs later where that is more."""
         together = sum(counts[one.name] for one in pod.containers if one.kind is Kind.INIT)
         return max(together, super().total(pod, counts))
 
@@ -364,7 +338,6 @@ class DealsTheRemainderElsewhere(StaticPolicy):
     """Takes the remainder of an even distribution from a NUMA node that has no share in it."""
 
     def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
-        """The even part as it was."""
         taken = super().take(available, count, hint_nodes)
         if not self.options.distribute_across_numa:
             return taken
@@ -383,7 +356,6 @@ class IgnoresSocketsNearHints(StaticPolicy):
     """Under align-by-socket, takes only CPUs of the hint's NUMA nodes."""
 
     def take_near(self, available: CPUSet, count: int, hint: Hint | None) -> CPUSet:
-        """Never widened to whole sockets."""
         options, self.options = self.options, replace(self.options, align_by_socket=False)
         try:
             return super().take_near(available, count, hint)
@@ -395,7 +367,6 @@ class PinsWholeRequests(StaticPolicy):
     """Gives CPUs to any container that requests a whole number of them, whatever its QoS class."""
 
     def count(self, pod: Pod, container: Container) -> int:
-        """By the request alone."""
         request = cpu_request(container)
         return int(request) if request and request % 1 == 0 else super().count(pod, container)
 
@@ -405,7 +376,6 @@ class PinsUnequalContainers(StaticPolicy):
     request."""
 
     def count(self, pod: Pod, container: Container) -> int:
-        """By the request alone."""
         if not self.serves_whole(pod):
             return super().count(pod, container)
         return exclusive_cpus(pod, container)
@@ -415,7 +385,6 @@ class IgnoresStrictReservation(StaticPolicy):
     """Leaves the reserved CPUs in the shared pool under strict-cpu-reservation."""
 
     def start(self, state: State) -> None:
-        """As without the option."""
         self.options = replace(self.options, strict_reservation=False)
         super().start(state)
 

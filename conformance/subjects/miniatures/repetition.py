@@ -27,7 +27,6 @@ class JudgesByAppContainers(StaticPolicy):
     """Takes a pod for Guaranteed whose app containers alone are."""
 
     def count(self, pod: Pod, container: Container) -> int:
-        """Limits of init containers and sidecars are not looked at."""
         apps = tuple(one for one in pod.containers if one.kind is Kind.APP)
         return exclusive_cpus(replace(pod, containers=apps), container)
 
@@ -36,7 +35,6 @@ class RemovesByContainerName(StaticPolicy):
     """Takes back the CPUs of every container that has the name of the one that is removed."""
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
-        """In all pods."""
         for other in [other for other, named in state.entries.items() if container in named]:
             super().remove_container(state, other, container)
 
@@ -80,12 +78,10 @@ class FreesByPodName(CPUManager):
     _names: Mapping[str, str] = {}
 
     def begin_admission(self, pod: Pod) -> None:
-        """Remembers the names of all pods."""
         self._names = {**self._names, pod.uid: pod.name}
         super().begin_admission(pod)
 
     def remove_stale_state(self) -> None:
-        """By their names."""
         active, wanted = self.active_pods, {pod.name: pod for pod in self.active_pods()}
         namesakes = [
             replace(wanted[self._names[uid]], uid=uid)
@@ -103,7 +99,6 @@ class UpdatesFourContainers(NeverUpdates):
     """Sends changes of the shared pool to the first four containers of each pod alone."""
 
     def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
-        """Four at most."""
         return containers[:_FEW]
 
 
@@ -111,7 +106,6 @@ class UpdatesFourPods(CPUManager):
     """Sends changes of the shared pool to the four pods alone that were admitted first."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
-        """What the round would send to the others is dropped."""
         first = [pod.uid for pod in self.active_pods()][:_FEW]
         return [one for one in super().reconcile(running) if one[0] in first]
 
@@ -120,7 +114,6 @@ class StopsAtTheEnded(CPUManager):
     """Ends a reconcile round at the first container that does not run."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
-        """Those that come later are not reached."""
         goes_on = True
 
         def reached(uid: str, name: str) -> bool:
@@ -135,7 +128,6 @@ class ForgetsWhatSidecarsReuse(StaticPolicy):
     """Offers app containers CPUs of an init container that a sidecar has reused."""
 
     def reusable_after(self, before: CPUSet, container: Container, cpus: CPUSet) -> CPUSet:
-        """What a sidecar takes is not taken off the offer."""
         if container.kind is Kind.SIDECAR:
             return before
         return super().reusable_after(before, container, cpus)
@@ -149,7 +141,6 @@ class FreesWhatOthersStarted(CPUManager):
     def start(
         self, state_file: str | None, containers: Mapping[str, tuple[str, str]] | None = None
     ) -> None:
-        """Notes what it finds."""
         self._found = frozenset((containers or {}).values())
         super().start(state_file, containers)
 
@@ -173,12 +164,10 @@ class StartsAgainAnywhere(CPUManager):
         return CPUSet() if again else super().affinity(uid, container)
 
     def add_container(self, uid: str, container: str) -> None:
-        """Remembers it."""
         self._started |= {(uid, container)}
         super().add_container(uid, container)
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
-        """As ever."""
         self._reconciling = True
         try:
             return super().reconcile(running)

@@ -49,7 +49,6 @@ class Component:
 
     @property
     def pid(self) -> int:
-        """See :attr:`Sandbox.pid`."""
         return self._sandbox.pid
 
     @property

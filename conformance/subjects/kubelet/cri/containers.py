@@ -143,11 +143,9 @@ class Containers:
         self._made: Counter[tuple[str, str]] = Counter()
 
     def sandbox(self, sandbox_id: str) -> PodSandbox:
-        """The sandbox of this id."""
         return _found(self.sandboxes, sandbox_id, "sandbox")
 
     def container(self, container_id: str) -> Container:
-        """The container of this id."""
         return _found(self.containers, container_id, "container")
 
     def running(self) -> list[Container]:
@@ -209,7 +207,6 @@ class Containers:
         self._note("StartContainer", container.sandbox, container)
 
     def stop(self, container_id: str) -> None:
-        """Kill it."""
         container = self.container(container_id)
         container.exit(_KILLED)
         self._note("StopContainer", container.sandbox, container)
