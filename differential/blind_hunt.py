@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from differential import markdown
 from hunting.finds import Find
 from hunting.finds import found as made_of
 from hunting.replaying import replayed
@@ -99,41 +99,34 @@ def _is_it(broken: Broken, mended: str) -> bool:
 
 
 def page() -> str:
-    rows = list(_rows())
+    rows = [(bug, found(bug)) for bug in bugs()]
     count = sum(one is not None for _, one in rows)
-    lines = [
-        "# The blind hunt",
-        "",
+    table = [
+        "| defect | releases | found in | families | promise | steps | why not |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        *(_row(bug, find) for bug, find in rows),
+    ]
+    text = (
         f"The [hunt](../how-to/hunting.md) finds {count} of {len(rows)} past defects in a release "
         "that had them. It knows nothing of the defects: it tries all sequences of steps up to a "
         "given length, and judges them by the promises alone. The machine, the configuration and "
         "the families of moves (`--moves`) were chosen so that the defect can show. A known "
         "release without the defect keeps the promise in the same steps. The last column says why "
         "the hunt does not find the other defects. `python -m differential.blind_hunt` writes "
-        "this page.",
-        "",
-        "| defect | releases | found in | families | promise | steps | why not |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for bug, find in rows:
-        number = f"[{bug.number}]({_url(bug)})" if bug.number.isdigit() else bug.number
-        seen = (
-            f"{find.release}, {find.machine} | {', '.join(bug.search.moves)} | {find.promise} "
-            f"| {len(find.steps)} |"
-            if find and bug.search
-            else f" | | | | {bug.beyond or 'not found in this scope'}"
-        )
-        lines.append(f"| {number}: {bug.title} | {bug.releases} | {seen} |")
-    return "\n".join(lines) + "\n"
+        "this page."
+    )
+    return markdown.page(["# The blind hunt", text, table])
 
 
-def _rows() -> Iterator[tuple[Bug, Find | None]]:
-    for bug in bugs():
-        yield bug, found(bug)
-
-
-def _url(bug: Bug) -> str:
-    return f"https://github.com/kubernetes/kubernetes/issues/{bug.number}"
+def _row(bug: Bug, find: Find | None) -> str:
+    number = bug.number
+    if number.isdigit():
+        number = f"[{number}](https://github.com/kubernetes/kubernetes/issues/{number})"
+    seen = f" | | | | {bug.beyond or 'not found in this scope'}"
+    if find and bug.search:
+        moves = ", ".join(bug.search.moves)
+        seen = f"{find.release}, {find.machine} | {moves} | {find.promise} | {len(find.steps)} |"
+    return f"| {number}: {bug.title} | {bug.releases} | {seen} |"
 
 
 if __name__ == "__main__":

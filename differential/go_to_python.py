@@ -11,12 +11,15 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from differential import markdown
+from differential.markdown import table
+
 ROOT: Final = Path(__file__).parents[1] / "reference"
 RELEASE: Final = "1.37"
-_HEAD: Final = ("| Go | Python | in `reference/` |", "| --- | --- | --- |")
 
 #: The kubelet's files below ``pkg/kubelet/cm``, and for each the files that stand for it here with
 #: the functions and types in them.
@@ -178,21 +181,19 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def page() -> str:
-    lines = [
+    parts: list[str | list[str]] = [
         "# From Go to Python",
-        "",
-        f"Where the functions of the kubelet's CPU manager and Topology Manager ({RELEASE}, below",
-        "`pkg/kubelet/cm`) stand in `reference/`. `python -m differential.go_to_python` writes",
+        f"Where the functions of the kubelet's CPU manager and Topology Manager ({RELEASE}, below\n"
+        "`pkg/kubelet/cm`) stand in `reference/`. `python -m differential.go_to_python` writes\n"
         "this page from the docstrings.",
     ]
-    shown = ""
-    for go_file, name, python_file, found in rows():
-        if go_file != shown:
-            shown = go_file
-            lines += ["", f"## {go_file}", "", *_HEAD]
-        counterparts = ", ".join(f"`{one}`" for one in found.split(", "))
-        lines.append(f"| `{name}` | {counterparts} | {python_file} |")
-    return "\n".join(lines) + "\n"
+    for go_file, group in groupby(rows(), key=lambda row: row[0]):
+        shown = [
+            (f"`{name}`", ", ".join(f"`{one}`" for one in found.split(", ")), python_file)
+            for _, name, python_file, found in group
+        ]
+        parts += [f"## {go_file}", table(("Go", "Python", "in `reference/`"), shown)]
+    return markdown.page(parts)
 
 
 if __name__ == "__main__":

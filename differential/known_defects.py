@@ -23,6 +23,8 @@ from conformance.oracle import ModelOracle
 from conformance.recording import Recording, shipped
 from conformance.scenario import Scenario
 from conformance.subjects.reference import ReferenceSubject
+from differential import markdown
+from differential.markdown import table
 from hunting.telling import held_text
 from reference.releases import Release
 from reference.view import View
@@ -100,33 +102,26 @@ def _witness(recording: Recording | None, scenario: Scenario, on: Machine) -> st
 
 def page() -> str:
     every = [shown(one) for one in defects() if _can_be_built(one)]
-    lines = [
+    parts = [
         "# Found in the wild",
-        "",
         "Each section is a defect of Kubernetes releases that the suite shows on an unmodified "
         "kubelet. It has the command that shows the defect on a kubelet that pinproof builds, and "
         "what happens in each step. `python -m differential.known_defects` writes this page.",
-        "",
-        "| defect | releases | shown on |",
-        "| --- | --- | --- |",
+        table(("defect", "releases", "shown on"), map(_row, every)),
+        *(part for one in every for part in _section(one)),
     ]
-    for one in every:
-        seen = f"kubelet {one.kubelet}" if one.kubelet else f"the model of {one.release}"
-        lines.append(
-            f"| [`{one.scenario.id}`](#{_anchor(one.scenario)}) | {_releases(one.scenario)} "
-            f"| {seen} |"
-        )
-    for one in every:
-        lines += ["", *_section(one)]
-    return "\n".join(lines) + "\n"
+    return markdown.page(parts)
 
 
 def _can_be_built(scenario: Scenario) -> bool:
     return any(has_defect(scenario, minor.minor) for minor in KNOWN_GOOD)
 
 
-def _anchor(scenario: Scenario) -> str:
-    return scenario.id.replace("/", "")
+def _row(one: Shown) -> tuple[str, str, str]:
+    scenario, seen = one.scenario, f"the model of {one.release}"
+    if one.kubelet:
+        seen = f"kubelet {one.kubelet}"
+    return f"[`{scenario.id}`](#{scenario.id.replace('/', '')})", _releases(scenario), seen
 
 
 def _releases(scenario: Scenario) -> str:
@@ -135,27 +130,24 @@ def _releases(scenario: Scenario) -> str:
     return f"{scenario.since} to {scenario.until}" if scenario.until else f"{scenario.since} on"
 
 
-def _section(one: Shown) -> list[str]:
+def _section(one: Shown) -> Iterator[str | list[str]]:
     scenario = one.scenario
     promise = scenario.promise.removeprefix(_MARK).lstrip(":. ").replace("\n", " ")
-    return [
-        f"## {scenario.id}",
-        "",
-        f"**{scenario.title}** ({_releases(scenario)}). {promise[:1].upper()}{promise[1:]} "
-        f"[{scenario.source.text}]({scenario.source.url}).",
-        "",
-        "```console",
-        one.command,
-        "```",
-        "",
-        f"{one.setting[:1].upper()}{one.setting[1:]}:",
-        "",
-        *(f"{number}. {_step(seen)}" for number, seen in enumerate(one.story, start=1)),
+    yield f"## {scenario.id}"
+    yield (
+        f"**{scenario.title}** ({_releases(scenario)}). {_capital(promise)} "
+        f"[{scenario.source.text}]({scenario.source.url})."
+    )
+    yield ["```console", one.command, "```"]
+    yield f"{_capital(one.setting)}:"
+    yield [
+        f"{number}. {_capital(seen.step)}. {_state(seen.view)}".rstrip()
+        for number, seen in enumerate(one.story, start=1)
     ]
 
 
-def _step(seen: Seen) -> str:
-    return f"{seen.step[:1].upper()}{seen.step[1:]}. {_state(seen.view)}".rstrip()
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _state(view: View) -> str:

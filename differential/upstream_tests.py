@@ -15,6 +15,9 @@ from typing import Final
 
 import msgspec
 
+from differential import markdown
+from differential.markdown import table
+
 TABLE: Final = Path(__file__).with_suffix(".toml")
 _SOURCE: Final = "https://github.com/kubernetes/kubernetes/blob/v1.37.0/test/e2e_node"
 
@@ -40,23 +43,21 @@ def upstream_tests() -> list[UpstreamTest]:
 def page() -> str:
     tests = upstream_tests()
     equal = sum(bool(one.scenarios) for one in tests)
-    lines = [
+    parts: list[str | list[str]] = [
         "# Upstream's tests",
-        "",
         "Kubernetes' node e2e tests of 1.37.0 that concern the CPU manager: "
         f"{len(tests)}, of which {equal} have an equal here. They need the hardware and "
         "skip without it; a scenario runs on any captured machine. "
         "`python -m differential.upstream_tests` writes this page.",
     ]
     for file, group in groupby(tests, key=lambda one: one.file):
-        lines += ["", f"## {file}", "", "| upstream's test | here |", "| --- | --- |"]
-        lines += [f"| [{one.line}]({_SOURCE}/{file}#L{one.line}) {one.title} | {_here(one)} |"
-                  for one in group]  # fmt: skip
-    return "\n".join(lines) + "\n"
+        parts += [f"## {file}", table(("upstream's test", "here"), map(_row, group))]
+    return markdown.page(parts)
 
 
-def _here(one: UpstreamTest) -> str:
-    return ", ".join(f"`{name}`" for name in one.scenarios) or f"none: {one.missing}"
+def _row(one: UpstreamTest) -> tuple[str, str]:
+    here = ", ".join(f"`{name}`" for name in one.scenarios) or f"none: {one.missing}"
+    return f"[{one.line}]({_SOURCE}/{one.file}#L{one.line}) {one.title}", here
 
 
 if __name__ == "__main__":

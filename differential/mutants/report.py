@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from differential import markdown
+from differential.markdown import table
 from differential.mutants.equivalent import Equivalent, reason_of
 from differential.mutants.hunt import CAUGHT, NOT_REACHED, OPEN, SURVIVED, UNTOLD
 from differential.mutants.ledger import Header, Row
@@ -59,34 +61,26 @@ def page(
     """The results as Markdown: scores, survivors, and what caught how many. ``how`` says in a
     sentence what was chosen, and what it was tried with."""
     score = Score(rows, known)
-    lines = [
+    parts: list[str | list[str]] = [
         f"# Mutants of Kubernetes {header.release}",
-        "",
         "`python -m differential.mutants` wrote this page. "
         "[mutants.md](../how-to/mutants.md) explains it.",
-        "",
         f"{header.mutants} mutants were planted, {chosen} were chosen, {len(rows)} were tried, on "
         f"{' and '.join(header.machines)}. Score: {score}.",
-        *(["", how] if how else []),
-        "",
+        *([how] if how else []),
     ]
     for title, key in _KEYS:
-        lines += [f"| {title} | caught | tried |", "| --- | --- | --- |"]
-        lines += [f"| `{name}` | {caught} | {tried} |" for name, caught, tried in _by(score, key)]
-        lines.append("")
+        of_key = [(f"`{name}`", f"{caught}", f"{tried}") for name, caught, tried in _by(score, key)]
+        parts.append(table((title, "caught", "tried"), of_key))
     catchers = Counter(
         row.outcome.case.scenario for row in score.of(CAUGHT) if row.outcome.case is not None
     )
-    lines += ["| scenario | mutants it caught first |", "| --- | --- |"]
-    lines += [f"| `{name}` | {count} |" for name, count in catchers.most_common()]
+    first = [(f"`{name}`", str(count)) for name, count in catchers.most_common()]
+    parts.append(table(("scenario", "mutants it caught first"), first))
     for state, title in _SECTIONS:
-        lines += ["", f"## {title}", ""]
-        lines += [_line(row) for row in score.of(state)] or ["None."]
-    lines += ["", "## Excused", ""]
-    lines += [f"{_line(row)}: {reason.kind}: {reason.reason}" for row, reason in score.excused] or [
-        "None."
-    ]
-    return "\n".join(lines) + "\n"
+        parts += [f"## {title}", [_line(row) for row in score.of(state)] or "None."]
+    excused = [f"{_line(row)}: {reason.kind}: {reason.reason}" for row, reason in score.excused]
+    return markdown.page([*parts, "## Excused", excused or "None."])
 
 
 _SECTIONS = (

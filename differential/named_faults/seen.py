@@ -3,7 +3,7 @@ that must catch it, and the page made of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ import msgspec
 
 from conformance.accounts import broken
 from conformance.catalogue import find
+from differential import markdown
 from differential.named_faults.faults import Fault
 from differential.named_faults.trials import Tried
 
@@ -73,52 +74,40 @@ def _write(rows: Iterable[Tried], path: Path) -> None:
 
 def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
     real = [one for one in faults if not one.allowed]
-    lines = [
+    parts = [
         "# Named faults",
-        "",
         "Each fault is a small change of the Go source of 1.36.4 that an author of a fork may make "
         "by accident (`differential/named_faults/faults.toml`). One kubelet has all of them, each "
         "behind a switch. The scenarios below a fault failed on that kubelet with the fault on, "
         "and passed with no fault on. The title of a scenario is its promise, and the quotation is "
         "the first part of its explanation.",
-        "",
         "    python -m differential.named_faults",
-        "",
         "builds that kubelet and tries every fault again. The first build takes minutes. "
         "[mutants.md](../how-to/mutants.md) is about the thousands of faults that a program makes.",
-        "",
         f"{len(real)} faults, {sum(one.allowed for one in faults)} changes that are allowed.",
-        "",
         "The same kubelet holds the slips of `differential/named_faults/slips.toml`. No scenario "
         "is written for a slip: they measure what tests catch that were not tuned to them.",
-        "",
-        "    python -m differential.named_faults.slips",
-        "    python -m differential.named_faults.slips -- \\",
+        "    python -m differential.named_faults.slips\n"
+        "    python -m differential.named_faults.slips -- \\\n"
         "        pinproof run -x --subject 'kubelet:{kubelet}' --machine 2s-2n-8c-smt2",
-        "",
         "The first command lists them. The second runs a command for each slip, and counts those "
         "that it catches: status 1 of the command says caught, 0 lives.",
-        "",
-    ]
-    for fault in real:
-        lines += [*_section(fault, [row for row in rows if row.fault == fault.name]), ""]
-    lines += [
+        *(part for one in real for part in _section(one, rows)),
         "## Allowed",
-        "",
         "These break no promise. The whole catalogue passes with them on.",
-        "",
-        *(f"- **{one.name}**: {one.does}" for one in faults if one.allowed),
+        [f"- **{one.name}**: {one.does}" for one in faults if one.allowed],
     ]
-    return "\n".join(lines) + "\n"
+    return markdown.page(parts)
 
 
-def _section(fault: Fault, rows: Sequence[Tried]) -> list[str]:
-    lines = [f"## {fault.name}", "", fault.does]
+def _section(fault: Fault, rows: Iterable[Tried]) -> Iterator[str]:
+    yield f"## {fault.name}"
+    yield fault.does
     for row in rows:
-        scenario = find(row.case.scenario)
-        title = scenario.title if scenario is not None else ""
-        lines += ["", f"`{row.case}`: {title}.", "", f"> {_short(sentence(row))}"]
-    return lines
+        if row.fault == fault.name:
+            scenario = find(row.case.scenario)
+            yield f"`{row.case}`: {scenario.title if scenario is not None else ''}."
+            yield f"> {_short(sentence(row))}"
 
 
 def sentence(row: Tried) -> str:

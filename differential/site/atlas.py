@@ -8,6 +8,8 @@ from typing import Final
 
 from conformance.recording import recorded_releases, shipped
 from conformance.scenario import Scenario
+from differential import markdown
+from differential.markdown import table
 from reference.releases import NEWEST, Release
 
 FIRST: Final = 17
@@ -56,32 +58,27 @@ def page(scenarios: Sequence[Scenario]) -> str:
     """The atlas as one page: defects first, then promises, a row for each."""
     known = counts()
     absent = [release for release in releases() if release not in known]
-    lines = [
+    recorded = [
+        (release, recording.header.version, f"`{recording.header.digest}`")
+        for release in known
+        if (recording := shipped(release))
+    ]
+    parts = [
         "# Atlas",
-        "",
         "What unmodified kubelets did, as this project recorded them on machines of the "
         "catalogue. A recording holds only cases that passed in the same way each time. "
         f"`{NO_RECORDING}` means that nothing was recorded there; it says nothing of the kubelet. "
         f"`{NOT_PROMISED}` means that the scenario is made for other releases.",
-        "",
         f"No recording was made of {', '.join(absent)}.",
-        "",
-        "| release | kubelet | digest of the binary |",
-        "| --- | --- | --- |",
+        table(("release", "kubelet", "digest of the binary"), recorded),
+        "A recording has no date of its own.",
+        "## Defects",
+        "Stories and commands: [found in the wild](../tables/found-in-the-wild.md).",
+        _table([one for one in scenarios if is_defect(one)], known),
+        "## Promises",
+        _table([one for one in scenarios if not is_defect(one)], known),
     ]
-    for release in known:
-        recording = shipped(release)
-        if recording:
-            lines.append(
-                f"| {release} | {recording.header.version} | `{recording.header.digest}` |"
-            )
-    lines += ["", "A recording has no date of its own.", ""]
-    lines += ["## Defects", "", "Stories and commands: "]
-    lines[-1] += "[found in the wild](../tables/found-in-the-wild.md)."
-    lines += ["", *_table([one for one in scenarios if is_defect(one)], known)]
-    lines += ["", "## Promises", ""]
-    lines += _table([one for one in scenarios if not is_defect(one)], known)
-    return "\n".join(lines) + "\n"
+    return markdown.page(parts)
 
 
 def _table(scenarios: Sequence[Scenario], known: dict[str, Counter[str]]) -> list[str]:

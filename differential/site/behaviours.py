@@ -8,7 +8,7 @@ from typing import Final
 
 from conformance.subjects.miniatures.switched import Switch
 from differential.kill_matrix import Matrix
-from differential.site.table import table
+from differential.markdown import page, table
 from reference.behaviours import Area, Behaviour, Known
 
 FOLDER: Final = "reference/named-behaviours"
@@ -17,14 +17,13 @@ FOLDER: Final = "reference/named-behaviours"
 def pages(found: Matrix) -> dict[str, str]:
     """Path and text of each page. ``found`` says which scenarios tell a behaviour."""
     made = {f"{FOLDER}/index.md": _index()}
-    made.update((f"{FOLDER}/{one.title}.md", "\n".join(_page(one, found))) for one in Behaviour)
+    made.update((f"{FOLDER}/{one.title}.md", page(_page(one, found))) for one in Behaviour)
     return made
 
 
 def _index() -> str:
-    lines = [
+    parts: list[str | list[str]] = [
         "# Named behaviours",
-        "",
         "Everything in which two Kubernetes releases differ in the CPU manager, as the model has "
         "it. `pinproof run --behaviour NAME=on` judges a kubelet as one that has the behaviour, "
         "and `pinproof identify` asks a kubelet which ones it has. A scenario shows a behaviour if "
@@ -32,25 +31,23 @@ def _index() -> str:
         "([kill matrix](../../tables/kill-matrix.md)).",
     ]
     for area in Area:
-        lines += ["", f"## {area.value[:1].upper()}{area.value[1:]}", ""]
         own = [one for one in Behaviour if one.value.area is area]
         rows = [(f"[{one.title}]({one.title}.md)", one.value.says, span(one.value)) for one in own]
-        lines += table(("behaviour", "what it does", "releases"), rows)
-    return "\n".join([*lines, ""])
+        parts += [
+            f"## {area.value[:1].upper()}{area.value[1:]}",
+            table(("behaviour", "what it does", "releases"), rows),
+        ]
+    return page(parts)
 
 
 def _page(one: Behaviour, found: Matrix) -> Iterator[str]:
     yield f"# {one.title}"
-    yield ""
     yield f"{one.value.says} ([source]({one.value.source}))"
-    yield ""
     yield f"Releases: {span(one.value)}."
-    yield ""
     shown = shown_by(one, found)
     if shown:
         links = ", ".join(f"[{each}](../../scenarios/{each}.md)" for each in shown)
         yield f"Scenarios that show it: {links}."
-        yield ""
 
 
 def span(known: Known) -> str:

@@ -13,9 +13,9 @@ from typing import Final
 from conformance.aliases import present
 from differential import kill_matrix
 from differential.kill_exceptions import NEVER_FAILED
+from differential.markdown import table
 from differential.named_faults import seen
 from differential.named_faults.faults import known_faults
-from differential.site.table import table
 
 _TABLES: Final = Path(__file__).parents[2] / "docs/tables"
 #: A row of the tables of planted mutants: a scenario, and how many it caught first.
@@ -83,23 +83,19 @@ def _planted() -> Mapping[str, Mapping[str, int]]:
 
 
 def section(scenario: str, catches: Catches) -> Iterator[str]:
-    """The lines of a scenario's page."""
+    """The parts of a scenario's page."""
     yield "## What it catches"
-    yield ""
     yield from _of_the_model(scenario, catches.miniatures.get(scenario, ()))
     faults = catches.faults.get(scenario, ())
     if faults:
-        yield ""
-        yield "On a kubelet with one of these [faults in its code](../../tables/named-faults.md) "
-        yield "it was seen to fail:"
-        yield ""
-        yield from table(
-            ("fault", "what it does"),
-            [(f"[`{name}`](../../tables/named-faults.md#{name})", does) for name, does in faults],
+        yield (
+            "On a kubelet with one of these [faults in its code](../../tables/named-faults.md) \n"
+            "it was seen to fail:"
         )
+        rows = [(f"[`{name}`](../../tables/named-faults.md#{name})", does) for name, does in faults]
+        yield "\n".join(table(("fault", "what it does"), rows))
     for release, count in catches.planted.get(scenario, {}).items():
         number = "one fault" if count == 1 else f"{count} faults"
-        yield ""
         yield (
             f"It was the first to catch {number} that a program planted in the kubelet of "
             f"[{release}](../../tables/mutants-{release}.md)."
@@ -111,20 +107,12 @@ def _of_the_model(scenario: str, made: Sequence[Miniature]) -> Iterator[str]:
         why = next((why for why, names in NEVER_FAILED.items() if scenario in names), "")
         yield f"No [miniature](../../tables/kill-matrix.md) makes it fail: {why}."
         return
-    yield "Each of these [miniatures](../../tables/kill-matrix.md), models with one fault, "
-    yield "makes it fail:"
-    yield ""
-    yield from table(
-        ("miniature", "what is wrong", "shown by"),
-        [
-            (
-                f"`{one.name}`",
-                kill_matrix.says(one.name),
-                "the promise alone" if one.alone else "the comparison with the model",
-            )
-            for one in made[:MOST]
-        ],
+    yield (
+        "Each of these [miniatures](../../tables/kill-matrix.md), models with one fault, \n"
+        "makes it fail:"
     )
+    by = {True: "the promise alone", False: "the comparison with the model"}
+    rows = [(f"`{one.name}`", kill_matrix.says(one.name), by[one.alone]) for one in made[:MOST]]
+    yield "\n".join(table(("miniature", "what is wrong", "shown by"), rows))
     if more := [f"`{one.name}`" for one in made[MOST:]]:
-        yield ""
         yield f"And {len(more)} more."

@@ -8,7 +8,7 @@ from typing import Any, Final
 import typer
 from typer.cli import get_docs_for_click
 
-from differential.site.table import table
+from differential.markdown import page, table
 from pinproof.cli import COMMANDS, app, loaded
 
 FOLDER: Final = "reference/commands"
@@ -60,7 +60,7 @@ def _documented(words: str, command: Any, *, depth: int) -> str:
 
 
 def _index() -> str:
-    lines = ["# Commands", "", "`pinproof --help` lists the same commands."]
+    parts: list[str | list[str]] = ["# Commands", "`pinproof --help` lists the same commands."]
     for panel in dict.fromkeys(entry.panel for entry in COMMANDS.values()):
         rows = [
             (f"[`{words}`]({name}.md)", _first(command))
@@ -68,18 +68,11 @@ def _index() -> str:
             if entry.panel == panel
             for words, command in leaves(name)
         ]
-        lines += ["", f"## {panel or 'Names kept for old scripts'}", ""]
-        lines += table(("command", "what it does"), rows)
-    return "\n".join([*lines, "", *_common(), ""])
-
-
-def _common() -> Iterator[str]:
-    """The options of ``pinproof`` itself."""
-    command = typer.main.get_command(app)
-    yield "## Options of pinproof itself"
-    yield ""
-    for one in command.params:
-        yield f"- `{one.opts[0]}`: {getattr(one, 'help', '')}"
+        parts.append(f"## {panel or 'Names kept for old scripts'}")
+        parts.append(table(("command", "what it does"), rows))
+    own = typer.main.get_command(app).params
+    options = [f"- `{one.opts[0]}`: {getattr(one, 'help', '')}" for one in own]
+    return page([*parts, "## Options of pinproof itself", options])
 
 
 def _first(command: Any) -> str:

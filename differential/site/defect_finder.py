@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
+from differential import markdown
 from differential.site.defects import Defect, name_of
 
 #: What happens on every node. All else is told apart.
@@ -50,37 +51,31 @@ def page(defects: Sequence[Defect]) -> str:
     ordinary = [one for one in shown if one["facts"]["if"] == _ORDINARY]
     others = [one for one in shown if one not in ordinary]
     silent = len(defects) - len(shown)
-    return "\n".join(
+    asked = [
+        '<form id="asked">',
+        *_select("release", "Release", _releases(facts)),
+        *_select("policy", "Topology Manager policy", facts[0]["topology_policies"]),
+        *_select("machine", "A machine like", facts[0]["machines"]),
+        "<fieldset><legend>Policy options and feature gates</legend>",
+        *map(_box, sorted({need for one in facts for need in one["needs"]})),
+        "</fieldset></form>",
+    ]
+    said = '<p id="said" role="status">This list needs JavaScript.</p>'
+    return markdown.page(
         [
             "# Will this hit me?",
-            "",
             "Choose what a node runs with. The lists name the known defects of that kubelet that "
             "the model shows with these settings. `pinproof advise` asks the model itself, with a "
             "KubeletConfiguration, any machine and your own pods "
             "([how](../how-to/advise.md)), and so knows more than this page: here each setting "
             "was varied alone.",
-            "",
-            '<form id="asked">',
-            *_select("release", "Release", _releases(facts)),
-            *_select("policy", "Topology Manager policy", facts[0]["topology_policies"]),
-            *_select("machine", "A machine like", facts[0]["machines"]),
-            "<fieldset><legend>Policy options and feature gates</legend>",
-            *map(_box, sorted({need for one in facts for need in one["needs"]})),
-            "</fieldset></form>",
-            "",
+            asked,
             "## As pods come and go",
-            "",
-            '<p id="said" role="status">This list needs JavaScript.</p>',
-            *_list(ordinary, "yes"),
-            "",
+            [said, *_list(ordinary, "yes")],
             "## Only if something else happens",
-            "",
-            *_list(others, "no"),
-            "",
+            [*_list(others, "no")],
             f"{silent} more [defects](../defects/index.md) do not show by settings alone.",
-            "",
             '<script src="script.js"></script>',
-            "",
         ]
     )
 

@@ -170,16 +170,12 @@ def with_titles(markdown: str) -> str:
 
 def home(has_playground: bool) -> Iterator[str]:
     """The beginning of the first page: what the site has beside docs/."""
-    yield "# pinproof"
-    yield ""
-    yield _LEAD
-    yield ""
+    yield "# pinproof\n"
+    yield f"{_LEAD}\n"
     if has_playground:
         yield '- <a href="playground/">Playground</a>: The model in the browser, step by step.'
     yield from (f"- [{title}]({place}): {says}" for title, place, says in _LISTS + _OF_THE_CODE)
-    yield ""
-    yield "## Documentation"
-    yield ""
+    yield "\n## Documentation\n"
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:

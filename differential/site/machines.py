@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from conformance.discovered import topology_of
 from conformance.recording import recorded_releases, shipped
-from differential.site.table import table
+from differential.markdown import page, table
 from pinproof.picture import Picture
 from reference import NEWEST, DiscoveryError
 from topologies import Machine
@@ -21,33 +21,25 @@ def machine_files(machine: Machine) -> Iterator[tuple[str, str]]:
     else:
         drawn = f"![{machine.name}]({machine.name}.svg)"
         yield f"machines/{machine.name}.svg", Picture.of(machine, topology, {}, NEWEST).svg()
-    lines = [
+    parts = [
         f"# {machine.name}",
-        "",
         "One of the [machines of the catalogue](index.md).",
-        "",
         drawn,
-        "",
         f"Source: {machine.source or 'not said'}.",
-        "",
         f"Digest: `{machine.digest}`",
-        "",
-        "| release | scenarios recorded here |",
-        "| --- | --- |",
-        *(f"| {release} | {kept} |" for release, kept in _recorded(machine)),
+        table(("release", "scenarios recorded here"), _recorded(machine)),
     ]
-    yield f"machines/{machine.name}.md", "\n".join(lines) + "\n"
+    yield f"machines/{machine.name}.md", page(parts)
 
 
-def _recorded(machine: Machine) -> Iterator[tuple[str, int]]:
+def _recorded(machine: Machine) -> Iterator[tuple[str, str]]:
     for release in recorded_releases():
         recording = shipped(release)
         cases = recording.cases if recording else {}
-        yield release, sum(digest == machine.digest for _, digest in cases)
+        yield release, str(sum(digest == machine.digest for _, digest in cases))
 
 
 def index(machines: Iterable[Machine]) -> str:
     """The list of the machines' pages."""
     rows = [(f"[{one.name}]({one.name}.md)", one.source or "not said") for one in machines]
-    lines = ["# Machines of the catalogue", "", *table(("machine", "source"), rows)]
-    return "\n".join(lines) + "\n"
+    return page(["# Machines of the catalogue", table(("machine", "source"), rows)])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from differential import markdown
+from differential.markdown import table
 from differential.site.behaviours import FOLDER as BEHAVIOURS
-from differential.site.table import table
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import INCOMPATIBLE, OPTIONS
 from reference.feature_gates import Maturity, Stages
@@ -33,9 +34,8 @@ _WORDS: Final = {Maturity.ALPHA: "alpha", Maturity.BETA: "beta", Maturity.GA: "s
 
 def page() -> str:
     """Both managers' options."""
-    lines = [
+    parts: list[str | list[str]] = [
         "# Policy options",
-        "",
         "The options of the static policy and of the Topology Manager, as the model has them. A "
         "release before the first one of a row does not know the option, and its kubelet does not "
         "start with it. [Facts](../facts/04-policy-options.md) has the kubelet's texts.",
@@ -44,11 +44,10 @@ def page() -> str:
         ("Static policy", "cpuManagerPolicyOptions", OPTIONS),
         ("Topology Manager", "topologyManagerPolicyOptions", OF_TOPOLOGY),
     ):
-        lines += ["", f"## {title}", "", f"`{setting}` of KubeletConfiguration.", ""]
-        lines += table(("option", "how ready it is", "what it does"), _rows(options))
-    lines += ["", "## Options that exclude each other", ""]
-    lines += [f"- `{first}` and `{second}`" for first, second in INCOMPATIBLE]
-    return "\n".join(lines) + "\n"
+        parts += [f"## {title}", f"`{setting}` of KubeletConfiguration."]
+        parts.append(table(("option", "how ready it is", "what it does"), _rows(options)))
+    excluding = [f"- `{first}` and `{second}`" for first, second in INCOMPATIBLE]
+    return markdown.page([*parts, "## Options that exclude each other", excluding])
 
 
 def _rows(options: Mapping[str, Stages]) -> Iterator[tuple[str, str, str]]:

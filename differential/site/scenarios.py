@@ -13,8 +13,8 @@ from conformance.recording import PromisesOnly, shipped
 from conformance.scenario import Scenario
 from conformance.subjects.reference import ReferenceSubject
 from conformance.verdict import Verdict
+from differential.markdown import page, table
 from differential.site.catching import Catches, section
-from differential.site.table import table
 from pinproof.picture import Picture
 from reference import NEWEST, CPUSet
 from topologies import Machine
@@ -85,45 +85,32 @@ def _page(
     drawn: bool,
 ) -> str:
     span = f"{scenario.since} to {scenario.until or 'today'}"
-    lines = [
+    parts: list[str | list[str]] = [
         f"# {scenario.title}",
-        "",
         f"`{scenario.id}` · {scenario.level.value} · {span} · [atlas](../../atlas/index.md)",
-        "",
         scenario.promise,
-        "",
         f"Promised in [{scenario.source.text}]({scenario.source.url}).",
-        "",
         "## Steps",
-        "",
     ]
     if walked is None:
-        lines.append(f"The model walks it on no machine of {', '.join(SMALL)}.")
+        parts.append(f"The model walks it on no machine of {', '.join(SMALL)}.")
     else:
         on, done = walked
-        lines += [f"On `{on.name}`:", ""]
-        lines += [f"{number}. {step}" for number, step in enumerate(done.result.steps, 1)]
+        steps = [f"{number}. {step}" for number, step in enumerate(done.result.steps, 1)]
+        parts += [f"On `{on.name}`:", steps]
     if drawn:
         name = scenario.id.partition("/")[2]
-        lines += ["", "When most CPUs are exclusive:", "", f"![The machine]({name}.svg)"]
-    lines += [
-        "",
+        parts += ["When most CPUs are exclusive:", f"![The machine]({name}.svg)"]
+    command = f"pinproof run --subject kubelet:{scenario.until or NEWEST} -k {scenario.id}"
+    rows = [(release, _version(release), cell) for release, cell in cells.items()]
+    parts += [
         "## Run it",
-        "",
-        "```sh",
-        f"pinproof run --subject kubelet:{scenario.until or NEWEST} -k {scenario.id}",
-        "```",
-        "",
+        ["```sh", command, "```"],
         *section(scenario.id, catches),
-        "",
         "## What recordings of unmodified kubelets show",
-        "",
-        *table(
-            ("release", "kubelet", "recorded"),
-            [(release, _version(release), cell) for release, cell in cells.items()],
-        ),
+        table(("release", "kubelet", "recorded"), rows),
     ]
-    return "\n".join(lines) + "\n"
+    return page(parts)
 
 
 def _version(release: str) -> str:

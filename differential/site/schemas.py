@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from differential.site.table import table
+from differential import markdown
+from differential.markdown import table
 
 FOLDER: Final = "reference/schemas"
 _ROOT: Final = Path(__file__).parents[2]
@@ -42,12 +43,9 @@ def name_of(path: str) -> str:
 def pages() -> dict[str, str]:
     """Path and text of each page."""
     schemas = shipped()
-    lines = ["# JSON Schemas", ""]
-    lines += table(
-        ("schema", "what it describes"),
-        [(f"[{one['title']}]({name_of(path)}.md)", _plain(one)) for path, one in schemas.items()],
-    )
-    made = {f"{FOLDER}/index.md": "\n".join([*lines, ""])}
+    rows = [(f"[{one['title']}]({name_of(path)}.md)", _plain(one)) for path, one in schemas.items()]
+    index = ["# JSON Schemas", table(("schema", "what it describes"), rows)]
+    made = {f"{FOLDER}/index.md": markdown.page(index)}
     made.update((f"{FOLDER}/{name_of(path)}.md", page(path, one)) for path, one in schemas.items())
     return made
 
@@ -74,18 +72,15 @@ def meanings() -> dict[str, dict[str, str]]:
 
 
 def page(path: str, schema: Schema) -> str:
-    lines = [f"# {schema['title']}", "", _plain(schema), "", f"File: `{path}`."]
+    parts = [f"# {schema['title']}", _plain(schema), f"File: `{path}`."]
     if "$id" in schema:
-        lines += ["", f"Id: `{schema['$id']}`."]
+        parts.append(f"Id: `{schema['$id']}`.")
     if "anyOf" in schema:
-        kinds = ", ".join(map(_linked, schema["anyOf"]))
-        lines += ["", f"One of: {kinds}."]
+        parts.append(f"One of: {', '.join(map(_linked, schema['anyOf']))}.")
     for kind, of in types(schema).items():
-        lines += ["", f"## {kind}", ""]
-        if of is not schema:
-            lines += [_plain(of), ""]
-        lines += _fields(name_of(path), kind, of)
-    return "\n".join(lines) + "\n"
+        described = [_plain(of)] if of is not schema else []
+        parts += [f"## {kind}", *described, "\n".join(_fields(name_of(path), kind, of))]
+    return markdown.page(parts)
 
 
 def _plain(of: Schema) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from differential.site.table import table
+from differential.markdown import page, table
 
 #: What is on a shelf.
 SAYS: Final = {
@@ -31,8 +31,7 @@ def first_page(docs: Path, shelf: str, made: Iterable[tuple[str, str, str]] = ()
     """The list of a shelf. ``made`` are title, place and beginning of pages not in docs/."""
     rows = [_row(docs / place) for place in pages_of(docs, shelf)]
     rows += [(f"[{title}]({place.removeprefix(f'{shelf}/')})", says) for title, place, says in made]
-    lines = [f"# {shelf.capitalize()}", "", SAYS[shelf], ""]
-    return "\n".join([*lines, *table(("page", "how it begins"), rows), ""])
+    return page([f"# {shelf.capitalize()}", SAYS[shelf], table(("page", "how it begins"), rows)])
 
 
 def _row(path: Path) -> tuple[str, str]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from conformance.verdict import ExitStatus
-from differential.site.table import table
+from differential import markdown
+from differential.markdown import table
 from pinproof.exit_statuses import MEANINGS, OWN
 
 PATH: Final = "reference/exit-statuses.md"
@@ -14,9 +15,8 @@ PATH: Final = "reference/exit-statuses.md"
 
 def page() -> str:
     """A section for each status."""
-    lines = [
+    parts: list[str | list[str]] = [
         "# Exit statuses",
-        "",
         "Every command ends with 0 if it did what was asked, with 2 after wrong usage, and with 3 "
         "if the set-up, the network or a node failed. The tables have what a status says beyond "
         "that. `pinproof lab ssh NAME -- COMMAND` ends with the status of that command. "
@@ -24,13 +24,12 @@ def page() -> str:
         "([pytest](../how-to/pytest.md)).",
     ]
     for status in ExitStatus:
-        lines += ["", *_section(status)]
-    return "\n".join(lines) + "\n"
+        parts += _section(status)
+    return markdown.page(parts)
 
 
-def _section(status: ExitStatus) -> Iterator[str]:
+def _section(status: ExitStatus) -> Iterator[str | list[str]]:
     yield f"## {status.value}"
-    yield ""
     yield f"{MEANINGS[status][:1].upper()}{MEANINGS[status][1:]}."
     rows = [
         (f"[`{words}`](commands/{words.split()[0]}.md)", said[status])
@@ -38,5 +37,4 @@ def _section(status: ExitStatus) -> Iterator[str]:
         if status in said
     ]
     if rows:
-        yield ""
-        yield from table(("command", "what it says there"), rows)
+        yield table(("command", "what it says there"), rows)

@@ -14,8 +14,8 @@ import pytest
 
 from conformance.verdict import ExitStatus
 from differential import kill_matrix
+from differential.markdown import table
 from differential.site import behaviours, commands, hook, options, schemas, statuses
-from differential.site.table import table
 from pinproof.cli import COMMANDS
 from pinproof.exit_statuses import MEANINGS, OWN
 from reference.behaviours import Behaviour
