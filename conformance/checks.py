@@ -62,7 +62,7 @@ def _kubelet_differences(
 ) -> Iterator[Difference]:
     if expected.running != seen.running:
         yield Difference(what="kubelet", expected=kubelet_text(expected), seen=kubelet_text(seen))
-    elif Capability.START_ERROR in can and not _same_error(expected.error, seen.error):
+    elif Capability.START_ERROR in can and _own_part(expected.error) != _own_part(seen.error):
         yield Difference(what="kubelet's error", expected=expected.error, seen=seen.error)
     elif Capability.START_ERROR in can and expected.exit_status != seen.exit_status:
         yield Difference(
@@ -85,10 +85,6 @@ def kubelet_text(view: View) -> str:
     if view.error and view.exit_status is not None:
         return f"gave up with exit status {view.exit_status}: {view.error}"
     return f"gave up: {view.error}" if view.error else "down"
-
-
-def _same_error(expected: str, seen: str) -> bool:
-    return _own_part(expected) == _own_part(seen)
 
 
 def _own_part(error: str) -> str:

@@ -44,22 +44,23 @@ class Needs:
         """What the machine lacks, in words; ``""`` if nothing."""
         if not topology.details:
             return "needs CPUs, the kubelet finds none on the machine"
+        there, per_node = len(topology.details), map(len, topology.cores_of_numa.values())
         wanted = (
-            ("CPUs beside its first core", self.free, _free(topology)),
+            ("CPUs beside its first core", self.free, there - len(first_core(topology))),
             ("physical cores", self.cores, topology.num_cores),
-            ("threads on every core", self.smt, _smallest(topology, 2)),
+            ("threads on every core", self.smt, min(_sizes(topology, 2))),
             ("NUMA nodes with CPUs", self.numa_nodes, topology.num_numa_nodes),
             ("sockets", self.sockets, len({row[1] for row in topology.details.values()})),
-            ("physical cores in every NUMA node", self.numa_cores, _fewest_cores(topology)),
+            ("physical cores in every NUMA node", self.numa_cores, min(per_node, default=0)),
             ("uncore caches", self.uncore_caches, topology.num_uncore_caches),
         )
         for what, least, has in wanted:
             if has < least:
                 return f"needs {least} {what}, the machine has {has}"
-        counted, there = topology.num_cpus, len(topology.details)
+        counted = topology.num_cpus
         if (self.even or self.counted_once) and counted != there:
             return f"needs each CPU counted once, a kubelet counts {counted} here for {there}"
-        if self.even and not _even(topology):
+        if self.even and any(len(_sizes(topology, level)) > 1 for level in (0, 1, 2)):
             return "needs cores, NUMA nodes and sockets of one size, the machine's differ"
         if self.caches_in_nodes and not _caches_in_nodes(topology):
             return "needs uncore caches within one NUMA node or as large as a socket"
@@ -73,18 +74,6 @@ def _sizes(topology: CPUTopology, level: int) -> frozenset[int]:
     """The numbers of CPUs that NUMA nodes (0), sockets (1) or cores (2) have. Remembered, because
     every scenario asks on every machine."""
     return frozenset(Counter(row[level] for row in topology.details.values()).values())
-
-
-def _free(topology: CPUTopology) -> int:
-    return len(topology.details) - len(first_core(topology))
-
-
-def _smallest(topology: CPUTopology, level: int) -> int:
-    return min(_sizes(topology, level), default=0)
-
-
-def _fewest_cores(topology: CPUTopology) -> int:
-    return min(map(len, topology.cores_of_numa.values()), default=0)
 
 
 def _far_siblings(topology: CPUTopology) -> bool:
@@ -101,7 +90,3 @@ def _caches_in_nodes(topology: CPUTopology) -> bool:
         cache in sockets or any(not cache & ~node for node in nodes)
         for cache in topology.uncore_masks.values()
     )
-
-
-def _even(topology: CPUTopology) -> bool:
-    return all(len(_sizes(topology, level)) == 1 for level in (0, 1, 2))

@@ -93,13 +93,9 @@ _LINE: Final = msgspec.json.Decoder(RecordingHeader | RecordedCase)
 
 def recorded(scenario: str, machine: Machine, history: Iterable[Seen]) -> RecordedCase:
     """A case of a recording, from what was seen."""
-    return RecordedCase(
-        scenario=scenario, machine=machine.digest, steps=[_recorded_step(seen) for seen in history]
-    )
-
-
-def _recorded_step(seen: Seen) -> RecordedStep:
-    return msgspec.convert({"step": seen.step, **plain(seen.view)}, RecordedStep)
+    steps = [{"step": seen.step, **plain(seen.view)} for seen in history]
+    recorded = msgspec.convert(steps, list[RecordedStep])
+    return RecordedCase(scenario=scenario, machine=machine.digest, steps=recorded)
 
 
 def write(path: Path, header: RecordingHeader, cases: Sequence[RecordedCase]) -> None:

@@ -788,12 +788,9 @@ def _moved(before: View, after: View) -> tuple[str, ...]:
 
 def _started_again(before: View, after: View) -> Iterator[Violation]:
     """Containers that did not go on, though others have taken their places."""
-    for pod, container, asked in each(before.asked):
-        now = after.asked.get(pod, {}).get(container)
-        if now is not None and now.id != asked.id:
-            what = f"container {pod}/{container}"
-            seen = "was ended, and started again"
-            yield Violation.of(GOES_ON, what, "goes on running", seen)
+    for pod, container in _restarted(before, after):
+        what, seen = f"container {pod}/{container}", "was ended, and started again"
+        yield Violation.of(GOES_ON, what, "goes on running", seen)
 
 
 def _restarted(before: View, after: View) -> tuple[tuple[str, str], ...]:

@@ -176,16 +176,15 @@ class Asked:
             free = CPUSet.of_mask(mask)
             busy = str(every - free)
             for count in range(1, self._shape.cpus + 2):
-                yield self._question(free, count), wire.Take(busy=busy, count=count, rounds=1)
+                said = self._said(free, count)
+                asked = Question(self._shape, self._options, free, count, said)
+                yield asked, wire.Take(busy=busy, count=count, rounds=1)
 
     def placed(self, request: wire.Take) -> wire.Take:
         """The same with machine and settings, for the first that is sent."""
         return msgspec.structs.replace(
             request, machine=machine_line(self._info), config=self._settings
         )
-
-    def _question(self, free: CPUSet, count: int) -> Question:
-        return Question(self._shape, self._options, free, count, self._said(free, count))
 
     def _said(self, free: CPUSet, count: int) -> str:
         state, pod = State("static"), _taker(count)

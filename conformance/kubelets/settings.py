@@ -30,6 +30,7 @@ def every_setting(config: KubeletConfig) -> dict[str, Any]:
     """The settings that decide CPUs, under their names in KubeletConfiguration; ``None`` for what
     is not to be set."""
     reserved, period = config.reserved_system_cpus, config.cpu_cfs_quota_period
+    rounds = config.reconcile_period
     return {
         "cpuManagerPolicy": config.policy,
         "reservedSystemCPUs": None if reserved is None else str(reserved),
@@ -40,13 +41,9 @@ def every_setting(config: KubeletConfig) -> dict[str, Any]:
         "topologyManagerScope": config.topology_manager_scope,
         "topologyManagerPolicyOptions": dict(config.topology_manager_policy_options) or None,
         "cpuCFSQuotaPeriod": None if period == CFS_PERIOD else f"{period / 1000:g}ms",
-        "cpuManagerReconcilePeriod": _of_period(config.reconcile_period),
+        "cpuManagerReconcilePeriod": None if rounds == RECONCILE_PERIOD else f"{rounds}ms",
         "featureGates": dict(config.feature_gates),
     }
-
-
-def _of_period(milliseconds: int) -> str | None:
-    return None if milliseconds == RECONCILE_PERIOD else f"{milliseconds}ms"
 
 
 def settings_of(config: KubeletConfig) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from reference import CheckpointError, KubeletError, StateError
 from reference.cpumanager.state.state_checkpoint import reported
 from reference.kubelet.admission import refusal
 from reference.topologymanager.hint import Hint
+from topologies.cpulist import ids
 
 _STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 _NO_TEXT: Final = re.compile("[\udc80-\udcff]")
@@ -59,7 +60,7 @@ def hints_text(found: list[Hint] | None) -> str:
     if found is None:
         return _listed(None)
     return _listed(
-        (None if one.nodes is None else _bits(one.nodes), one.preferred) for one in found
+        (None if one.nodes is None else list(ids(one.nodes)), one.preferred) for one in found
     )
 
 
@@ -68,7 +69,3 @@ def _listed(hints: Iterable[tuple[list[int] | None, bool]] | None) -> str:
         return "none"
     texts = [f"{nodes}{' preferred' if preferred else ''}" for nodes, preferred in hints]
     return ", ".join(texts) or "impossible"
-
-
-def _bits(mask: int) -> list[int]:
-    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]

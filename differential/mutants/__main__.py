@@ -231,7 +231,12 @@ class _Session:
         ]
 
     def _passed(self, workers: Workers, machines: Sequence[str]) -> list[Passed]:
-        wanted = [one for one in cases(machines) if self._is_asked(one.scenario)]
+        wanted = [
+            one
+            for one in cases(machines)
+            if one.scenario not in self.asked.without
+            and is_asked(one.scenario, self.asked.scenario)
+        ]
         return cases_that_pass(workers, wanted, self._reached(workers.name), tell)
 
     def _reached(self, witness: str) -> Path:
@@ -254,9 +259,6 @@ class _Session:
             )
             for each in passed
         ]
-
-    def _is_asked(self, scenario: str) -> bool:
-        return scenario not in self.asked.without and is_asked(scenario, self.asked.scenario)
 
     def _note(self, outcomes: Sequence[Outcome]) -> None:
         rows = [Row(self._by_number[one.number], one) for one in outcomes]

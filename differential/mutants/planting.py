@@ -210,7 +210,7 @@ def copy_module(module: Path, sources: Mapping[str, str], folder: Path) -> None:
         folders[:] = [one for one in folders if place != str(module) or one not in _NOT_BUILT]
         target = folder / Path(place).relative_to(module)
         target.mkdir(parents=True, exist_ok=True)
-        _link(Path(place), target, (name for name in names if _is_wanted(name)))
+        _link(Path(place), target, (name for name in names if not name.endswith("_test.go")))
     for path, text in sources.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -220,10 +220,6 @@ def copy_module(module: Path, sources: Mapping[str, str], folder: Path) -> None:
 
 #: Folders of the module that no kubelet is made of.
 _NOT_BUILT: Final = frozenset({"vendor", "test", "docs", "hack", "logo", "cluster", "LICENSES"})
-
-
-def _is_wanted(name: str) -> bool:
-    return not name.endswith("_test.go")
 
 
 def _link(source: Path, target: Path, names: Iterable[str]) -> None:

@@ -153,7 +153,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, whatever lives, 2 wrong usage, 3 the program could not be built, or a
     run told nothing, 4 no slip was chosen."""
     asked = _arguments(argv)
-    chosen = [one for one in known_slips() if _is_chosen(one, asked)]
+    chosen = [
+        one
+        for one in known_slips()
+        if is_asked(one.name, asked.only) and asked.kind in (None, one.kind)
+    ]
     if not chosen:
         tell("slips: none was chosen")
         return ExitStatus.TOO_FEW
@@ -171,10 +175,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         tell("slips: interrupted")
         return ExitStatus.COULD_NOT_TELL
-
-
-def _is_chosen(slip: Slip, asked: argparse.Namespace) -> bool:
-    return is_asked(slip.name, asked.only) and asked.kind in (None, slip.kind)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -98,7 +98,8 @@ class Module:
         replaces: dict[str, str] = {}
         folders: list[Path] = []
         for one in product.get("Replace") or []:
-            old, new = (" ".join(filter(None, _pair(one[side]))) for side in ("Old", "New"))
+            sides = (one["Old"], one["New"])
+            old, new = (f"{side['Path']} {side.get('Version', '')}".rstrip() for side in sides)
             if new.startswith((".", "/")):
                 folder = (path.parent / new).absolute()
                 if not (folder / "go.mod").is_file():
@@ -148,10 +149,6 @@ class Module:
     def _plan(self, suffix: str) -> Recipe:
         sources = {"wanted.go": _WANTED}
         return Recipe(self.version, self.go_mod, sources, flags(self.version, suffix=suffix))
-
-
-def _pair(side: Mapping[str, str]) -> tuple[str, str]:
-    return side["Path"], side.get("Version", "")
 
 
 def _parsed(go: Go, path: Path) -> Mapping[str, Any]:
