@@ -123,13 +123,8 @@ def _state_differences(expected: View, seen: View) -> Iterator[Difference]:
     if expected.shared_pool != seen.shared_pool:
         found.append(cpu_difference("shared pool", expected.shared_pool, seen.shared_pool))
     if not found and not _same_file(expected.state_file, seen.state_file):
-        found.append(
-            Difference(
-                what="state file",
-                expected=_file_text(expected.state_file),
-                seen=_file_text(seen.state_file),
-            )
-        )
+        texts = [_file_text(one.state_file) for one in (expected, seen)]
+        found.append(Difference(what="state file", expected=texts[0], seen=texts[1]))
     yield from found
 
 
@@ -175,16 +170,11 @@ def each(sets: Mapping[str, Mapping[str, _T]]) -> Iterator[tuple[str, str, _T]]:
 
 def _cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
     """Of what the runtime was asked for; a kernel's own figures are rounded by its runtime."""
-    for pod, containers in expected.cfs.items():
-        for container, want in containers.items():
-            have = seen.cfs.get(pod, {}).get(container)
-            if have is None or have.shares is None or have == want:
-                continue
-            yield Difference(
-                what=f"CFS quota and shares of {pod}/{container}",
-                expected=_cfs_text(want),
-                seen=_cfs_text(have),
-            )
+    for pod, container, want in each(expected.cfs):
+        have = seen.cfs.get(pod, {}).get(container)
+        if have is not None and have.shares is not None and have != want:
+            what = f"CFS quota and shares of {pod}/{container}"
+            yield Difference(what=what, expected=_cfs_text(want), seen=_cfs_text(have))
 
 
 def _cfs_text(cfs: CFS) -> str:

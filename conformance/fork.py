@@ -9,14 +9,13 @@ kubelet looks for them.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.known import KnownFailuresError, checked, loaded, require_scenario
+from conformance.known import KnownFailuresError, checked, loaded, require_known
 from conformance.kubelets.put import checked as checked_file
 from conformance.records import KnownFailure
 from conformance.subject import SubjectUsageError
@@ -88,11 +87,8 @@ def _behaviours(path: Path, tables: Sequence[Any]) -> dict[Behaviour, bool]:
     for number, one in enumerate(tables, 1):
         where = f"{path}: behaviour {number}"
         table = checked(one, _BEHAVIOUR, ("name", "reason"), where)
-        name, titles = table["name"], [each.title for each in Behaviour]
-        if name not in titles:
-            near = difflib.get_close_matches(name, titles, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise KnownFailuresError(f"{where}: unknown behaviour {name!r}{hint}")
+        name = table["name"]
+        require_known("behaviour", name, [each.title for each in Behaviour], where)
         if Behaviour.named(name) in found:
             raise KnownFailuresError(f"{where}: {name} is there twice")
         found[Behaviour.named(name)] = table.get("on", True)
@@ -106,7 +102,7 @@ def _difference(given: Any, where: str, ids: Collection[str]) -> list[KnownFailu
         if not values or not all(isinstance(one, str) and one for one in values):
             raise KnownFailuresError(f"{where}: {name} is a list of texts")
     for one in scenarios:
-        require_scenario(one, ids, where)
+        require_known("scenario", one, ids, where)
     expires = table.get("expires")
     return [
         KnownFailure(

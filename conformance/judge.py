@@ -7,7 +7,8 @@ import traceback
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
-from typing import Final
+from functools import partial
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import msgspec.structs
@@ -25,7 +26,7 @@ from conformance.lockstep import (
 )
 from conformance.needs import DoesNotApply
 from conformance.observations import observed
-from conformance.results import Failure, Result
+from conformance.results import Result
 from conformance.scenario import Scenario
 from conformance.subject import CouldDoMore, Subject, SubjectError, SubjectUnable
 from conformance.verdict import Verdict
@@ -77,8 +78,8 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
     reason = inapplicable(case.scenario, topology, subject, release)
     reason = reason or contradiction(case.machine, topology, release=release)
     if reason:
-        skipped = _result(case, subject, topology, Verdict.SKIP, reason)
-        return Judgement(_with(skipped, unable=reason == _unable(case.scenario, subject)))
+        unable = reason == _unable(case.scenario, subject)
+        return Judgement(_result(case, subject, topology, Verdict.SKIP, reason, unable=unable))
     waiting = _WAITING.setdefault(subject, Waiting())
     fresh = LockstepNode(subject, case.machine, oracle=oracle, release=release, waiting=waiting)
     with closing(fresh) as node:
@@ -86,7 +87,7 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
     if result.verdict == Verdict.PASS.value:
         waiting.forget()
     return Judgement(
-        _with(result, seconds=round(time.monotonic() - started, 4)),
+        msgspec.structs.replace(result, seconds=round(time.monotonic() - started, 4)),
         tuple(node.history),
         node.by_chance,
     )
@@ -94,8 +95,7 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
 
 def unjudged(case: Case, subject: Subject, reason: str, story: str) -> Result:
     """The result of a case that never came to a verdict: its process died."""
-    blank = _result(case, subject, None, Verdict.UNKNOWN, reason)
-    return _with(blank, explanation=story)
+    return _result(case, subject, None, Verdict.UNKNOWN, reason, explanation=story)
 
 
 def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, release: str) -> str:
@@ -123,52 +123,31 @@ def _unable(scenario: Scenario, subject: Subject) -> str:
 
 
 def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopology) -> Result:
+    said = partial(_result, case, subject, topology, node=node)
+
+    def could_not_tell(reason: str, evidence: str = "") -> Result:
+        told = undecided(_story(case, subject, node), reason, evidence=evidence)
+        return said(Verdict.UNKNOWN, reason, explanation=told, evidence=evidence)
+
     try:
         case.scenario.body(node)
     except Divergence as divergence:
-        return _failed(case, subject, node, topology, divergence.failure)
+        failure, evidence = divergence.failure, node.evidence()
+        told = explanation(_story(case, subject, node), failure, evidence=evidence)
+        about: dict[str, Any] = {"failure": failure, "explanation": told, "evidence": evidence}
+        return said(Verdict.FAIL, failure.rule, **about)
     except DoesNotApply as error:
-        return _result(case, subject, topology, Verdict.SKIP, str(error), node=node)
+        return said(Verdict.SKIP, str(error))
     except SubjectUnable as error:
-        skipped = _result(case, subject, topology, Verdict.SKIP, str(error), node=node)
-        return _with(skipped, unable=True)
+        return said(Verdict.SKIP, str(error), unable=True)
     except (CouldNotTell, SubjectError) as error:
-        return _undecided(case, subject, node, topology, str(error), error.evidence)
+        return could_not_tell(str(error), error.evidence)
     except Exception as error:  # a crashing check tells nothing of the subject
         where = "".join(traceback.format_exception(error)[-3:])
-        reason = f"the harness broke: {type(error).__name__}: {error}"
-        return _undecided(case, subject, node, topology, reason, where)
+        return could_not_tell(f"the harness broke: {type(error).__name__}: {error}", where)
     if not node.history:
-        return _undecided(case, subject, node, topology, "the scenario took no step", "")
-    return _result(case, subject, topology, Verdict.PASS, "", node=node)
-
-
-def _failed(
-    case: Case, subject: Subject, node: LockstepNode, topology: CPUTopology, failure: Failure
-) -> Result:
-    evidence = node.evidence()
-    story = _story(case, subject, node)
-    return _with(
-        _result(case, subject, topology, Verdict.FAIL, failure.rule, node=node),
-        failure=failure,
-        explanation=explanation(story, failure, evidence=evidence),
-        evidence=evidence,
-    )
-
-
-def _undecided(
-    case: Case,
-    subject: Subject,
-    node: LockstepNode,
-    topology: CPUTopology,
-    reason: str,
-    evidence: str,
-) -> Result:
-    return _with(
-        _result(case, subject, topology, Verdict.UNKNOWN, reason, node=node),
-        explanation=undecided(_story(case, subject, node), reason, evidence=evidence),
-        evidence=evidence,
-    )
+        return could_not_tell("the scenario took no step")
+    return said(Verdict.PASS, "")
 
 
 def _story(case: Case, subject: Subject, node: LockstepNode) -> Story:
@@ -192,7 +171,9 @@ def _result(
     reason: str,
     *,
     node: LockstepNode | None = None,
+    **more: Any,
 ) -> Result:
+    """What is known of any result; ``more``: fields that this one has beside."""
     scenario = case.scenario
     release = node.release if node else ""
     machine = case.machine
@@ -215,8 +196,5 @@ def _result(
         kubelet_errors=list(node.kubelet_errors) if node else [],
         witness=node.witness if node else "",
         observed=observed(node.history, salt=node.salt, larger=node.enlarged_to) if node else None,
+        **more,
     )
-
-
-def _with(result: Result, **changes: object) -> Result:
-    return msgspec.structs.replace(result, **changes)

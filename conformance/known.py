@@ -173,17 +173,17 @@ def checked(
     return table
 
 
-def require_scenario(scenario: str, ids: Collection[str], where: str) -> None:
-    """Raises :class:`KnownFailuresError` for what is no scenario."""
-    if scenario not in ids:
-        near = difflib.get_close_matches(scenario, ids, n=1)
+def require_known(kind: str, name: str, known: Collection[str], where: str) -> None:
+    """Raises :class:`KnownFailuresError` for a name that is none of this kind."""
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise KnownFailuresError(f"{where}: unknown scenario {scenario!r}{hint}")
+        raise KnownFailuresError(f"{where}: unknown {kind} {name!r}{hint}")
 
 
 def _entry(given: Any, where: str, ids: Collection[str]) -> KnownFailure:
     table = checked(given, _FIELDS, _REQUIRED, where)
-    require_scenario(table["scenario"], ids, where)
+    require_known("scenario", table["scenario"], ids, where)
     return KnownFailure(**{**table, "expires": table["expires"].isoformat()})
 
 

@@ -188,11 +188,9 @@ class PromisesOnly:
         """It needs nothing of what oracles are made with."""
 
     def after(self, step: Step) -> View | None:
-        """Knows nothing."""
         return None
 
     def follow(self, seen: View, *, late: bool) -> View | None:
-        """Knows nothing."""
         return None
 
 
