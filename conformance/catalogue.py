@@ -8,65 +8,19 @@ import hashlib
 from pathlib import Path
 
 from conformance import scenarios
+from conformance.scenario import Scenario, registered
 
-from conformance.scenario import Scenario, registered  # isort: skip
-from conformance.scenarios import qos  # noqa: F401  # isort: skip
-from conformance.scenarios import packing  # noqa: F401  # isort: skip
-from conformance.scenarios import pool  # noqa: F401  # isort: skip
-from conformance.scenarios import admission  # noqa: F401  # isort: skip
-from conformance.scenarios import init  # noqa: F401  # isort: skip
-from conformance.scenarios import restart  # noqa: F401  # isort: skip
-from conformance.scenarios import state  # noqa: F401  # isort: skip
-from conformance.scenarios import old_state  # noqa: F401  # isort: skip
-from conformance.scenarios import discovery  # noqa: F401  # isort: skip
-from conformance.scenarios import machine  # noqa: F401  # isort: skip
-from conformance.scenarios import options  # noqa: F401  # isort: skip
-from conformance.scenarios import gates  # noqa: F401  # isort: skip
-from conformance.scenarios import allocation  # noqa: F401  # isort: skip
-from conformance.scenarios import combinations  # noqa: F401  # isort: skip
-from conformance.scenarios import config  # noqa: F401  # isort: skip
-from conformance.scenarios import topology  # noqa: F401  # isort: skip
-from conformance.scenarios import containers  # noqa: F401  # isort: skip
-from conformance.scenarios import node  # noqa: F401  # isort: skip
-from conformance.scenarios import crashes  # noqa: F401  # isort: skip
-from conformance.scenarios import quotas  # noqa: F401  # isort: skip
-from conformance.scenarios import pod_resources  # noqa: F401  # isort: skip
-from conformance.scenarios import metrics  # noqa: F401  # isort: skip
-from conformance.scenarios import pod_resources_more  # noqa: F401  # isort: skip
-from conformance.scenarios import counters  # noqa: F401  # isort: skip
-from conformance.scenarios import pod_level  # noqa: F401  # isort: skip
-from conformance.scenarios import pod_level_mixes  # noqa: F401  # isort: skip
-from conformance.scenarios import uneven  # noqa: F401  # isort: skip
-from conformance.scenarios import state_contents  # noqa: F401  # isort: skip
-from conformance.scenarios import values  # noqa: F401  # isort: skip
-from conformance.scenarios import choices  # noqa: F401  # isort: skip
-from conformance.scenarios import parts  # noqa: F401  # isort: skip
-from conformance.scenarios import aligned_pods  # noqa: F401  # isort: skip
-from conformance.scenarios import reported  # noqa: F401  # isort: skip
-from conformance.scenarios import rounds  # noqa: F401  # isort: skip
-from conformance.scenarios import lent_cpus  # noqa: F401  # isort: skip
-from conformance.scenarios import small_sockets  # noqa: F401  # isort: skip
-from conformance.scenarios import hints  # noqa: F401  # isort: skip
-from conformance.scenarios import version_1  # noqa: F401  # isort: skip
-from conformance.scenarios import pod_level_edges  # noqa: F401  # isort: skip
-from conformance.scenarios import refusals  # noqa: F401  # isort: skip
-from conformance.scenarios import more_metrics  # noqa: F401  # isort: skip
-from conformance.scenarios import announced  # noqa: F401  # isort: skip
-from conformance.scenarios import resize  # noqa: F401  # isort: skip
-from conformance.scenarios import resize_more  # noqa: F401  # isort: skip
-from conformance.scenarios import ephemeral  # noqa: F401  # isort: skip
-from conformance.scenarios import devices  # noqa: F401  # isort: skip
-from conformance.scenarios import memory  # noqa: F401  # isort: skip
-from conformance.scenarios import memory_groups  # noqa: F401  # isort: skip
-from conformance.scenarios import reported_memory  # noqa: F401  # isort: skip
-from conformance.scenarios import merged_hints  # noqa: F401  # isort: skip
-from conformance.scenarios import cluster_refusals  # noqa: F401  # isort: skip
-from conformance.scenarios import upgraded_files  # noqa: F401  # isort: skip
-from conformance.scenarios import socket_shares  # noqa: F401  # isort: skip
-from conformance.scenarios import meetings  # noqa: F401  # isort: skip
-from conformance.scenarios import repetition  # noqa: F401  # isort: skip
-from conformance.scenarios import stopping  # noqa: F401  # isort: skip
-from conformance.scenarios import labels  # noqa: F401  # isort: skip
+# In the order of the catalogue.
+from conformance.scenarios import (  # noqa: F401  # isort: skip
+    qos, packing, pool, admission, init, restart, state, old_state, discovery, machine,
+    options, gates, allocation, combinations, config, topology, containers, node,
+    crashes, quotas, pod_resources, metrics, pod_resources_more, counters, pod_level,
+    pod_level_mixes, uneven, state_contents, values, choices, parts, aligned_pods,
+    reported, rounds, lent_cpus, small_sockets, hints, version_1, pod_level_edges,
+    refusals, more_metrics, announced, resize, resize_more, ephemeral, devices, memory,
+    memory_groups, reported_memory, merged_hints, cluster_refusals, upgraded_files,
+    socket_shares, meetings, repetition, stopping, labels,
+)  # fmt: skip
 
 
 def catalogue() -> tuple[Scenario, ...]:

@@ -75,6 +75,11 @@ class Ahead:
 
 def case_of(item: pytest.Item | None) -> Case | None:
     """The case of an item of the suite; ``None`` of any other."""
-    spec = vars(item).get("callspec") if item is not None else None
-    found = spec.params.get("pin_case") if spec is not None else None
+    found = asked_of(item)
     return found if isinstance(found, Case) else None
+
+
+def asked_of(item: pytest.Item | None) -> object:
+    """What an item of the suite is to judge; ``None`` of any other."""
+    spec = vars(item).get("callspec") if item is not None else None
+    return spec.params.get("pin_case") if spec is not None else None

@@ -1,34 +1,49 @@
-"""The known failures of a run inside pytest."""
+"""The known failures of a run inside pytest, and what the fork under test changes on purpose."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 
 from conformance.catalogue import catalogue
+from conformance.fork import Fork
+from conformance.fork import read as read_fork
 from conformance.known import KnownFailures, KnownFailuresError, read
-from conformance.session.forking import fork_of
+from conformance.records import KnownFailure
 
-_KEY: Final = pytest.StashKey[KnownFailures]()
+_T = TypeVar("_T")
+_KNOWN: Final = pytest.StashKey[KnownFailures]()
+_FORK: Final = pytest.StashKey[Fork]()
 
 
 def known_of(config: pytest.Config) -> KnownFailures:
     """Those of the files that were named, today: of known failures, and of what a fork changes.
+    Raises :class:`pytest.UsageError`."""
+    if _KNOWN not in config.stash:
+        named: list[KnownFailure] = _read(config, "--pin-known", read, [])
+        entries = [*named, *fork_of(config).differences]
+        config.stash[_KNOWN] = KnownFailures(entries, datetime.now(UTC).date())
+    return config.stash[_KNOWN]
 
-    Raises
-    ------
-    :class:`pytest.UsageError`.
 
-    """
-    if _KEY not in config.stash:
-        path = config.getoption("--pin-known")
-        try:
-            entries = read(Path(path), [one.id for one in catalogue()]) if path else []
-        except KnownFailuresError as error:
-            raise pytest.UsageError(str(error)) from error
-        entries += fork_of(config).differences
-        config.stash[_KEY] = KnownFailures(entries, datetime.now(UTC).date())
-    return config.stash[_KEY]
+def fork_of(config: pytest.Config) -> Fork:
+    """As the file says that was named; a fork that changes nothing without one. Raises
+    :class:`pytest.UsageError`."""
+    if _FORK not in config.stash:
+        config.stash[_FORK] = _read(config, "--pin-behaviours", read_fork, Fork())
+    return config.stash[_FORK]
+
+
+def _read(
+    config: pytest.Config, flag: str, read: Callable[[Path, list[str]], _T], nothing: _T
+) -> _T:
+    """The file that an option names; ``nothing`` without one."""
+    path = config.getoption(flag)
+    try:
+        return read(Path(path), [one.id for one in catalogue()]) if path else nothing
+    except KnownFailuresError as error:
+        raise pytest.UsageError(str(error)) from error

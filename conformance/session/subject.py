@@ -11,7 +11,7 @@ from conformance.catalogue import find
 from conformance.kubelets.put import with_files
 from conformance.progress import now_and_then
 from conformance.session.ahead import PLUGIN
-from conformance.session.forking import fork_of
+from conformance.session.knowing import fork_of
 from conformance.smoke import smoke
 from conformance.subject import CouldDoMore, CountsTrips, Subject, SubjectNotRestored
 from conformance.subjects import open_subject

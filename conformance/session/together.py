@@ -19,6 +19,7 @@ from conformance.judge import Case
 from conformance.known import Standing
 from conformance.results import Result
 from conformance.scenario import Scenario
+from conformance.session.ahead import asked_of
 from conformance.session.judging import judge_item
 from conformance.session.subject import subject_of
 
@@ -49,8 +50,7 @@ def together(cases: Iterable[Case]) -> list[Together]:
 
 def together_of(item: pytest.Item | None) -> Together | None:
     """The cases of an item of this plugin; ``None`` of any other."""
-    spec = vars(item).get("callspec") if item is not None else None
-    found = spec.params.get("pin_case") if spec is not None else None
+    found = asked_of(item)
     return found if isinstance(found, Together) else None
 
 

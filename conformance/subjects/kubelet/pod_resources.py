@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -91,11 +91,7 @@ class PodResourcesClient:
         limit on calls a second would have let all of them pass."""
         began = time.monotonic()
         with grpc.insecure_channel(f"unix:{self._path}") as channel:
-            call = channel.unary_unary(
-                LIST,
-                request_serializer=lambda message: message.SerializeToString(),
-                response_deserializer=pb.ListPodResourcesResponse.FromString,
-            )
+            call = _call(channel, LIST, pb.ListPodResourcesResponse)
             asked = [call.future(pb.NoArguments(), timeout=_PATIENCE) for _ in range(times)]
             answers = Counter(_error_of(one.exception()) for one in asked)
         spent = time.monotonic() - began
@@ -107,18 +103,21 @@ class PodResourcesClient:
 
     def _ask(self, method: str, request: Message, kind: type[_Answer]) -> _Answer:
         with grpc.insecure_channel(f"unix:{self._path}") as channel:
-            call = channel.unary_unary(
-                method,
-                request_serializer=lambda message: message.SerializeToString(),
-                response_deserializer=kind.FromString,
-            )
             try:
-                answer: _Answer = call(request, timeout=_PATIENCE)
+                answer: _Answer = _call(channel, method, kind)(request, timeout=_PATIENCE)
                 return answer
             except grpc.RpcError as error:
                 if error.code() in _LOST:
                     raise SubjectLostError(f"{method}: {error.details()}") from error
                 raise Refused(error.details()) from error
+
+
+def _call(channel: grpc.Channel, method: str, kind: type[Message]) -> Any:
+    return channel.unary_unary(
+        method,
+        request_serializer=lambda message: message.SerializeToString(),
+        response_deserializer=kind.FromString,
+    )
 
 
 def _error_of(error: BaseException | None) -> str:
