@@ -126,15 +126,15 @@ def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopolo
     said = partial(_result, case, subject, topology, node=node)
 
     def could_not_tell(reason: str, evidence: str = "") -> Result:
-        told = undecided(_story(case, subject, node), reason, evidence=evidence)
-        return said(Verdict.UNKNOWN, reason, explanation=told, evidence=evidence)
+        story = undecided(_story(case, subject, node), reason, evidence=evidence)
+        return said(Verdict.UNKNOWN, reason, explanation=story, evidence=evidence)
 
     try:
         case.scenario.body(node)
     except Divergence as divergence:
         failure, evidence = divergence.failure, node.evidence()
-        told = explanation(_story(case, subject, node), failure, evidence=evidence)
-        about: dict[str, Any] = {"failure": failure, "explanation": told, "evidence": evidence}
+        story = explanation(_story(case, subject, node), failure, evidence=evidence)
+        about: dict[str, Any] = {"failure": failure, "explanation": story, "evidence": evidence}
         return said(Verdict.FAIL, failure.rule, **about)
     except DoesNotApply as error:
         return said(Verdict.SKIP, str(error))
