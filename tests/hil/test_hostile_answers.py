@@ -6,6 +6,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -142,13 +143,28 @@ def cpus_of(tree: Tree) -> dict[str, CPUSet]:
 def test_numbers_that_contradict_each_other_or_are_none_are_refused(
     kept: list[bytes], replaced: list[tuple[int, str]]
 ) -> None:
-    """One to three at random, in both answers: what is read agrees with itself, the rest is refused
+    """One to three at random, of the machine: what is read agrees with itself, the rest is refused
     in a line."""
-    count = sum(len(NUMBER.findall(one)) for one in kept)
+    count = len(NUMBER.findall(kept[0]))
     shell = Replayed(kept, {place % count: text for place, text in replaced})
     said = refusal(lambda _: agrees(gather(shell)), "", NodeError)
     assert "\n" not in said
     assert len(said) < 400
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE)
+def test_nonsense_for_a_number_of_a_kubelet_is_read_or_refused(
+    kept: list[bytes], nonsense: str
+) -> None:
+    """Each of the second answer."""
+    machine, kubelet = (len(NUMBER.findall(one)) for one in kept)
+    for place in range(machine, machine + kubelet):
+        reader = partial(described, Replayed(kept, {place: nonsense}))
+        assert "\n" not in refusal(reader, "", NodeError)
+
+
+def described(shell: Replayed, _: str) -> NodeFacts:
+    return gather(shell)
 
 
 def agrees(facts: NodeFacts) -> None:
