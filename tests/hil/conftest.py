@@ -81,9 +81,10 @@ def node(request: pytest.FixtureRequest, kubelet_path: str) -> Iterator[Node]:
 
 @pytest.fixture(scope="module")
 def inventory(request: pytest.FixtureRequest) -> str:
-    """Of the booted node that ``PINPROOF_LAB_NODE`` names the inventory of; without one, of a
-    :func:`node` of the file's own."""
-    if booted := os.environ.get("PINPROOF_LAB_NODE"):
+    """Of the booted node that ``PINPROOF_LAB_NODE`` names the inventory of; without one, or where
+    the file has ``OWN_NODE``, of a :func:`node` of the file's own."""
+    booted = os.environ.get("PINPROOF_LAB_NODE")
+    if booted and not getattr(request.module, "OWN_NODE", False):
         return booted
     made: Node = request.getfixturevalue("node")
     return str(made.folder / "lab.toml")

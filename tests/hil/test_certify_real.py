@@ -18,6 +18,8 @@ from reports.certificate import Statement, read
 pytestmark = pytest.mark.needs("lab")
 
 NAME: Final = "test-certify"
+#: Their title is its name.
+OWN_NODE: Final = True
 #: CPU 0 is reserved, so the first exclusive one is CPU 1. Whatever the node sends wakes a virtio
 #: device, whose interrupts come there, too.
 _PLANT: Final = r"""

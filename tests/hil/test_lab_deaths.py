@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from hil.lab import Node, named
+from hil.lab import named
 from hil.transport import NodeAddress, connected
 from tests.support.deaths import ROOT, UPGRADE, killed, look, undone
 from tests.support.meddling import CPUSETS, EXCLUSIVE, meddled, pinproof
@@ -19,6 +19,8 @@ from tests.support.node_snapshot import different, snapshot
 pytestmark = pytest.mark.needs("lab")
 
 NAME: Final = "test-deaths"
+#: The lab has to boot it as another machine.
+OWN_NODE: Final = True
 SPEC: Final = "1s-1n-4c-smt1"
 
 
@@ -66,12 +68,6 @@ PLANTED: Final = (
     Planted("mount -t tmpfs planted /mnt", "umount /mnt", "+ mount /mnt tmpfs"),
     Planted(f"echo 0 >{_ONLINE}", f"echo 1 >{_ONLINE}", "+ online 0-2"),
 )
-
-
-@pytest.fixture(scope="module")
-def inventory(node: Node) -> str:
-    """Not of a node that is booted already: the lab has to boot it as another machine."""
-    return str(node.folder / "lab.toml")
 
 
 @pytest.fixture(scope="module")

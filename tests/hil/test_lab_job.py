@@ -128,21 +128,14 @@ def test_a_hunt_of_four_shards_finds_what_one_process_finds(
 ) -> None:
     """In a namespace of the restricted Pod Security Standard. A pod that is killed has a successor,
     which keeps what the killed one had searched, and goes on."""
-    from kubernetes import client
-
-    batch = client.BatchV1Api(cluster.admin.api_client)
     words = ["--shards", str(SHARDS), "--image", IMAGE, "--claim", "kept", *HUNT]
     manifest = yaml.safe_load(pinproof("job", "hunt", *words, status=0).stdout)
-    batch.create_namespaced_job(NAMESPACE, manifest, field_validation="Strict")
-
+    status = _started(cluster, NAMESPACE, manifest)
     before = _awaited(lambda: _kept(shell, 2), lambda lines: len(lines) > 3, cluster)
     (victim,) = _pods(cluster, index=1)
     cluster.admin.delete_namespaced_pod(victim.metadata.name, NAMESPACE)
 
-    def state() -> Any:
-        return batch.read_namespaced_job("hunt-pinproof", NAMESPACE).status
-
-    ended = _awaited(state, lambda status: status.completion_time is not None, cluster)
+    ended = _awaited(status, lambda seen: seen.completion_time is not None, cluster)
     assert (ended.succeeded, ended.completed_indexes, ended.failed) == (SHARDS, "0-3", 1)
     assert victim.metadata.name not in [pod.metadata.name for pod in _pods(cluster, index=1)]
     after = _kept(shell, 2)
@@ -165,17 +158,10 @@ def test_a_run_of_two_shards_judges_the_kubelet_of_the_image(
     shell: Shell, cluster: Cluster, tmp_path: Path
 ) -> None:
     """Its pods are privileged, because they make a sandbox. Their logs are one report."""
-    from kubernetes import client
-
-    batch = client.BatchV1Api(cluster.admin.api_client)
     words = ["--shards", "2", "--image", IMAGE, "--subject", f"kubelet:{KUBELET}", *RUN]
     manifest = yaml.safe_load(pinproof("job", "run", *words, status=0).stdout)
-    batch.create_namespaced_job(PRIVILEGED, manifest, field_validation="Strict")
-
-    def state() -> Any:
-        return batch.read_namespaced_job("run-pinproof", PRIVILEGED).status
-
-    ended = _awaited(state, lambda status: status.active == 0 or status.conditions, cluster)
+    status = _started(cluster, PRIVILEGED, manifest)
+    ended = _awaited(status, lambda seen: seen.active == 0 or seen.conditions, cluster)
     pods = [_pods(cluster, index=index, namespace=PRIVILEGED)[0] for index in (0, 1)]
     logs = ["".join(_log(shell, pod.metadata.uid)) for pod in pods]
     assert ended.succeeded == 2, logs
@@ -189,18 +175,11 @@ def test_a_run_of_two_shards_judges_the_kubelet_of_the_image(
 
 def test_a_node_certifies_itself_by_a_pod(shell: Shell, cluster: Cluster, tmp_path: Path) -> None:
     """Through the host of its container; the pod's log is the stream of the node."""
-    from kubernetes import client
-
-    batch = client.BatchV1Api(cluster.admin.api_client)
     words = [NODE_NAME, "--image", IMAGE, "--workload-image", WORKLOAD, *CERTIFY]
     (manifest,) = yaml.safe_load(pinproof("job", "certify", *words, status=0).stdout)["items"]
-    batch.create_namespaced_job(PRIVILEGED, manifest, field_validation="Strict")
-
-    def state() -> Any:
-        return batch.read_namespaced_job("certify-pinproof-0", PRIVILEGED).status
-
-    ended = _awaited(state, lambda status: status.conditions, cluster)
-    label = "job-name=certify-pinproof-0"
+    status = _started(cluster, PRIVILEGED, manifest)
+    ended = _awaited(status, lambda seen: seen.conditions, cluster)
+    label = f"job-name={manifest['metadata']['name']}"
     pods = cluster.admin.list_namespaced_pod(PRIVILEGED, label_selector=label).items
     logs = ["".join(_log(shell, pod.metadata.uid)) for pod in pods]
     assert ended.succeeded == 1, logs
@@ -246,6 +225,15 @@ def test_a_pod_of_the_plugin_certifies_its_node(
     assert facts.system is not None
     assert facts.system.emulated == "QEMU"
     assert facts.configuration is not None
+
+
+def _started(cluster: Cluster, namespace: str, job: Any) -> Callable[[], Any]:
+    """A Job is created; its status from then on."""
+    from kubernetes import client
+
+    batch = client.BatchV1Api(cluster.admin.api_client)
+    batch.create_namespaced_job(namespace, job, field_validation="Strict")
+    return lambda: batch.read_namespaced_job(job["metadata"]["name"], namespace).status
 
 
 def _pods(cluster: Cluster, *, index: int, namespace: str = NAMESPACE) -> list[Any]:

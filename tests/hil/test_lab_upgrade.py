@@ -14,7 +14,6 @@ import pytest
 
 from conformance.kubelets import cached
 from hil.inspection import gather, kubelet_of
-from hil.lab import Node
 from hil.transport import NodeAddress, connected
 from reports.certificate import read
 from tests.hil.deaths import ROOT
@@ -25,13 +24,9 @@ from tests.support.meddling import pinproof
 pytestmark = pytest.mark.needs("lab")
 
 NAME: Final = "test-upgrade"
+#: One that is booted already may run another kubelet.
+OWN_NODE: Final = True
 WISH: Final[dict[str, Any]] = {"specs": ["1s-1n-4c-smt2"]}
-
-
-@pytest.fixture(scope="module")
-def inventory(node: Node) -> str:
-    """Not of a node that is booted already, which may run another kubelet."""
-    return str(node.folder / "lab.toml")
 
 
 @pytest.fixture(scope="module")
