@@ -148,7 +148,6 @@ class Death:
 
     @property
     def right(self) -> bool:
-        """All of it."""
         return not (self.differences or self.left or self.missed)
 
     def __str__(self) -> str:
@@ -187,7 +186,6 @@ class Runner:
 
     @classmethod
     def certifies(cls, folder: Path, inventory: Path) -> Runner:
-        """All of it."""
         more = ["--image", WORKLOAD_IMAGE, "--resume", "--report", str(folder / "out")]
         risk = ["--max-risk", "reboot", "--level", "extended"]
         return cls(folder, "certify", str(inventory), *risk, *more)
@@ -201,7 +199,6 @@ class Runner:
 
     @classmethod
     def is_undisturbed(cls, folder: Path, inventory: Path) -> Runner:
-        """One scenario."""
         more = ["--max-risk", "kubelet-restart", "-k", _UNDISTURBED]
         return cls(folder, "run", "--subject", f"node:{inventory}?image={WORKLOAD_IMAGE}", *more)
 
@@ -218,7 +215,6 @@ class Runner:
 
     @property
     def said(self) -> str:
-        """The last line that it printed."""
         lines = (self._folder / "runner.log").read_text(errors="replace").split("\n")
         return " / ".join(line.strip() for line in lines[-4:] if line.strip())
 
@@ -275,7 +271,6 @@ class Victim:
         self._pause(5)
 
     def dies(self, moment: Moment, delay: float) -> Death:
-        """Once."""
         self._run(
             "mkdir -p /run/deaths; cp /sys/devices/system/cpu/online /run/deaths/; "
             "cp /var/lib/kubelet/config.yaml /run/deaths/; "
@@ -431,7 +426,6 @@ def _all_of(
 
 
 def main() -> int:
-    """The command."""
     asked = _asked()
     draw = random.Random(asked.seed)
     turns = [(n, one, draw.uniform(0, one.within)) for n, one in enumerate(asked.chosen, 1)]

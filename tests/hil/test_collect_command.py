@@ -134,18 +134,21 @@ def test_what_leaves_the_node_are_settings_files_of_managers_and_what_decides_cp
     assert not [word for word in HIDDEN if word in whole]
 
 
-def test_static_pods_keep_the_uid_that_the_kubelet_gave_them(says: Says, fake: FakeNode) -> None:
-    """Whose manifests have none."""
-    (fake.root / f"var/log/pods/kube-system_pinned_{PINNED}").rename(
-        fake.root / f"var/log/pods/prod_web-fake_{PINNED}"
-    )
+def _be_static(fake: FakeNode, node: str) -> None:
+    """The pod that is pinned on it is a static one, of the node that the kubelet calls so."""
+    logs = fake.root / "var/log/pods"
+    (logs / f"kube-system_pinned_{PINNED}").rename(logs / f"prod_web-{node}_{PINNED}")
     item = WEB.partition("items:\n- ")[2].replace("\n  ", "\n").replace(f"uid: {PINNED}", "uid: ''")
     fake.file("/etc/kubernetes/manifests/own.yaml", item)
+
+
+def test_static_pods_keep_the_uid_that_the_kubelet_gave_them(says: Says, fake: FakeNode) -> None:
+    """Whose manifests have none."""
+    _be_static(fake, "fake")
     err = _collected(says)
     assert "no manifest" not in err
-    (pod,) = json.loads(next(v for k, v in _members("node7.tar.xz").items() if "pods" in k))[
-        "items"
-    ]
+    members = _members("node7.tar.xz")
+    (pod,) = json.loads(next(members[name] for name in members if "pods" in name))["items"]
     assert (pod["metadata"]["name"], pod["metadata"]["uid"]) == ("web", PINNED)
     assert _static() == {PINNED}
 
@@ -161,11 +164,7 @@ def test_static_pods_go_by_the_name_that_the_kubelet_has_for_its_node(
     """Which is not always the host's."""
     flags = 'KUBELET_KUBEADM_ARGS="--hostname-override=node7.example"\n'
     fake.file("/var/lib/kubelet/kubeadm-flags.env", flags)
-    (fake.root / f"var/log/pods/kube-system_pinned_{PINNED}").rename(
-        fake.root / f"var/log/pods/prod_web-node7.example_{PINNED}"
-    )
-    item = WEB.partition("items:\n- ")[2].replace("\n  ", "\n").replace(f"uid: {PINNED}", "uid: ''")
-    fake.file("/etc/kubernetes/manifests/own.yaml", item)
+    _be_static(fake, "node7.example")
     assert "no manifest" not in _collected(says)
 
 

@@ -273,26 +273,20 @@ def test_certify_tells_too(
     assert reachable.content() == before
 
 
-def test_certify_wants_its_nodes_first() -> None:
-    """What follows an option that is not its own goes to pytest."""
-    done = CliRunner().invoke(app, ["certify", "-k", "pool", "local:"])
-    assert isinstance(done.exception, SubjectUsageError)
-    assert str(done.exception) == "name a node before -k"
-
-
-def test_a_bound_needs_what_is_measured() -> None:
-    done = CliRunner().invoke(app, ["certify", "local:", "--dry-run", "--max-latency", "50"])
-    assert isinstance(done.exception, SubjectUsageError)
-    assert str(done.exception).startswith("--max-latency needs --noise")
-
-
 @pytest.mark.parametrize(
-    "words", [["--dry-run"], ["--kubeconfig", "/a"]], ids=["dry run", "kubeconfig"]
+    ("words", "said"),
+    [
+        # What follows an option that is not its own goes to pytest.
+        ("certify -k pool local:", "name a node before -k"),
+        ("certify local: --dry-run --max-latency 50", "--max-latency needs --noise"),
+        ("run --subject reference --dry-run", "--dry-run is for real nodes (node:…), not for ref"),
+        ("run --subject reference --kubeconfig /a", "--kubeconfig is for real nodes (node:…), not"),
+    ],
 )
-def test_options_of_real_nodes_are_for_real_nodes(words: list[str]) -> None:
-    done = CliRunner().invoke(app, ["run", "--subject", "reference", *words])
+def test_words_that_do_not_go_together_are_wrong_usage(words: str, said: str) -> None:
+    done = CliRunner().invoke(app, words.split())
     assert isinstance(done.exception, SubjectUsageError)
-    assert str(done.exception).startswith(f"{words[0]} is for real nodes (node:…), not for ref")
+    assert str(done.exception).startswith(said)
 
 
 def test_a_broken_assumption_is_told(facts: NodeFacts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,12 +231,9 @@ def test_settings_come_together_as_in_the_kubelet() -> None:
 
 def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFacts) -> None:
     assert distribution_of(facts).name == "kubeadm"
-    drop_in = fake.root / "etc/systemd/system/kubelet.service.d/10-kubeadm.conf"
-    systemctl = fake.root / "fake/bin/systemctl"
-    text = systemctl.read_text()
-    systemctl.write_text(text.replace(f"v=/{drop_in.relative_to(fake.root)}", "v="))
-    drop_in.unlink()
-    (fake.root / "var/lib/kubelet/kubeadm-flags.env").unlink()
+    drop_in = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf"
+    fake.service("kubelet.service", DropInPaths="")
+    fake.lacks(drop_in, "/var/lib/kubelet/kubeadm-flags.env")
     assert distribution_of(fake.facts()).name == "standalone"
     fake.file("/etc/machine-config-daemon/currentconfig", "{}")
     assert distribution_of(fake.facts()).name == "openshift"
@@ -389,6 +386,6 @@ def test_a_slow_kubelet_is_told_from_one_that_says_no_release(
 
 
 def test_a_kubelet_that_is_not_there_says_no_release(fake: FakeNode) -> None:
-    (fake.root / "usr/bin/kubelet").unlink()
+    fake.lacks("/usr/bin/kubelet")
     with pytest.raises(NodeUnfit, match=r": /usr/bin/kubelet is not a program there$"):
         released(fake.facts())

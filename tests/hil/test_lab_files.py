@@ -34,7 +34,6 @@ def _text(archive: tarfile.TarFile, name: str) -> bytes:
 
 @pytest.fixture
 def archive() -> Iterator[tarfile.TarFile]:
-    """A payload."""
     made = payload(
         kubelet=b"\x7fELF", unit="[Unit]\n", configuration="{}\n", containerd="C", workload=b"tar",
         keys=KEYS, hostname="node",

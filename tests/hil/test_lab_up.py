@@ -317,7 +317,8 @@ def test_a_node_remembers_the_machine_that_it_was(
     does(AGAIN)
     monkeypatch.setattr(guest, "power_off", lambda _: process.end(nodes.named("node1").folder))
     held = iter(["held somebody-1 90\n", "free\n"])
-    monkeypatch.setattr(booting, "connected", lambda _: nullcontext(_Says(held)))
+    said = SimpleNamespace(name="node1", run=lambda _: Done(0, next(held).encode(), b""))
+    monkeypatch.setattr(booting, "connected", lambda _: nullcontext(said))
     (address,) = read_inventory(str(path))
     assert boot_as_before(address) == ""
     boot_it = booter(address, LocalShell())
@@ -342,17 +343,6 @@ def test_a_node_remembers_the_machine_that_it_was(
         boot_as_before(address, force=True)
     lab.reboot("node1", spec="1s-1n-8c-smt1", hard=True)
     assert boot_as_before(address, force=True) == ""
-
-
-class _Says(LocalShell):
-    """Answers with these texts, one after the other."""
-
-    def __init__(self, texts: Iterator[str]) -> None:
-        super().__init__("node1")
-        self._texts = texts
-
-    def run(self, script: str, **_: Any) -> Done:
-        return Done(0, next(self._texts).encode(), b"")
 
 
 def test_a_node_that_is_reset_is_as_new(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,6 @@ def test_units_are_told_apart() -> None:
 
 @pytest.fixture
 def path(node: FakeNode, tmp_path: Path) -> Path:
-    """A certificate of the node."""
     facts = node.facts()
     unit = certifiable.of_node(facts, of(node)).unit
     statement = certificate(run(result("pass")), tmp_path, unit=unit)

@@ -65,18 +65,13 @@ def answer(entries: dict[tuple[str, str], dict[str, CPUSet]]) -> pb.ListPodResou
 
 
 @contextmanager
-def serving(
-    folder: Path,
-    reply: Callable[[bytes, grpc.ServicerContext], bytes],
-    service: str = "v1.PodResourcesLister",
-) -> Iterator[None]:
+def serving(folder: Path, reply: Callable[[bytes, grpc.ServicerContext], bytes]) -> Iterator[None]:
     """A gRPC server at the socket of the kubelet whose root directory is ``folder``."""
     (folder / "pod-resources").mkdir(exist_ok=True)
     handler = grpc.unary_unary_rpc_method_handler(reply)
     server = grpc.server(ThreadPoolExecutor(1))
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(service, {"List": handler}),)
-    )
+    calls = grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": handler})
+    server.add_generic_rpc_handlers((calls,))
     server.add_insecure_port(f"unix:{folder}/pod-resources/kubelet.sock")
     server.start()
     try:
@@ -178,17 +173,6 @@ def test_a_long_answer_comes_whole(root: Path, tools: str) -> None:
     assert 1 << 18 < len(message) < LIMIT
     with serving(root, lambda *_: message):
         assert reported(root, tools) == PodResources(many)
-
-
-def test_no_pod_is_an_answer(root: Path, quick: str) -> None:
-    with serving(root, lambda *_: b""):
-        assert reported(root, quick) == PodResources({})
-
-
-def test_a_kubelet_that_does_not_know_the_call_refuses(root: Path, quick: str) -> None:
-    """As one before 1.20, which has v1alpha1 alone."""
-    with serving(root, lambda *_: b"", "v1alpha1.PodResourcesLister"):
-        assert "the kubelet refuses: grpc-status 12" in reported(root, quick).why
 
 
 def test_a_refusal_is_told_in_one_printable_line(root: Path, quick: str) -> None:
@@ -345,8 +329,9 @@ GOOD: Final = response(framed(answer(TOLD).SerializeToString()))
 
 
 def test_a_good_answer_is_read() -> None:
-    """Or every test below would be empty."""
+    """Or every test below would be empty. No pod is an answer, too."""
     assert read_pod_resources(encoded(GOOD)) == PodResources(TOLD)
+    assert read_pod_resources(encoded(response(framed(b"")))) == PodResources({})
 
 
 def pod_with(**fields: object) -> bytes:
@@ -371,6 +356,11 @@ def pod_with(**fields: object) -> bytes:
         (
             response(b"", trailers={"x": "y"}),
             "the kubelet refuses: grpc-status missing, HTTP 200: ",
+        ),
+        # As a kubelet before 1.20, which has v1alpha1 alone.
+        (
+            response(b"", trailers={"grpc-status": "12"}),
+            "the kubelet refuses: grpc-status 12, HTTP 200: ",
         ),
         (response(b"\1\0\0\0\0"), "the kubelet's answer is compressed"),
         (response(b"\0\0\0\0\2a"), "is said to have 2 bytes after its first 5, and has 6"),

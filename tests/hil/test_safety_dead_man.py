@@ -83,6 +83,12 @@ class Node(FakeNode):
     def settle(self) -> None:
         self.file(OWN, "kind: Pod\n", 0o600)
 
+    def dies_unsettled(self) -> None:
+        """A run dies 1000 s after the boot, and its node cannot be restored before it settles."""
+        self.now(1000)
+        self.dies().offline(5)
+        self.unsettle()
+
     @property
     def unit(self) -> str:
         """Of the dead-man timer, without a suffix."""
@@ -95,6 +101,12 @@ class Node(FakeNode):
         if done.returncode:
             self.file("/fake/failed", "")
         return done.returncode
+
+    def looks(self, *moments: int) -> None:
+        """The timer fires at these moments, and goes on."""
+        for moment in moments:
+            self.now(moment)
+            assert self.fires() == 0, moment
 
     @property
     def timer_is_set(self) -> bool:
@@ -218,27 +230,20 @@ def test_units_without_the_folder_are_known(node: Node) -> None:
 def test_a_node_that_settles_late_is_restored_by_itself(node: Node) -> None:
     """Each attempt comes later than the one before; what differs is told until nothing does."""
     before = node.content()
-    node.now(1000)
-    node.dies().offline(5)
-    node.unsettle()
-    node.now(1100)
-    assert node.fires() == 0
+    node.dies_unsettled()
+    node.looks(1100)
     assert "After attempt 1, " in node.differences
     assert f"{OWN}: was " in node.differences
     told = node.left_by_a_run()
     assert any(one.startswith("not restored: After attempt 1, ") for one in told)
-    node.now(1110)  # 15 s have not passed
-    assert node.fires() == 0
+    node.looks(1110)  # 15 s have not passed
     assert "After attempt 1, " in node.differences
-    node.now(1116)
-    assert node.fires() == 0
+    node.looks(1116)
     assert "After attempt 2, " in node.differences
     node.settle()
-    node.now(1130)  # 30 s have not passed
-    assert node.fires() == 0
+    node.looks(1130)  # 30 s have not passed
     assert node.timer_is_set
-    node.now(1150)
-    assert node.fires() == 0
+    node.looks(1150)
     node.file("/proc/uptime", "0 0\n").unlink()
     assert node.content() == before
     assert not node.failed
@@ -262,12 +267,9 @@ def test_a_run_whose_restoring_fails_leaves_the_rest_to_the_node(node: Node) -> 
 
 def test_a_node_that_is_not_restored_in_an_hour_has_a_failed_unit_until_it_is(node: Node) -> None:
     before = node.content()
-    node.now(1000)
-    node.dies().offline(5)
-    node.unsettle()
+    node.dies_unsettled()
     for moment in range(1100, 4700, 400):
-        node.now(moment)
-        assert node.fires() == 0, moment
+        node.looks(moment)
         assert node.timer_is_set
     node.now(4800)
     assert node.fires() == 76
@@ -293,9 +295,7 @@ def test_a_kubelet_is_restarted_once_however_often_restoring_is_tried(node: Node
     )
     node.unsettle()
     starts = node.starts
-    for moment in (1100, 1200, 1400):
-        node.now(moment)
-        assert node.fires() == 0
+    node.looks(1100, 1200, 1400)
     assert "After attempt 3, " in node.differences
     assert node.starts == starts + 1
 
@@ -329,19 +329,15 @@ def test_a_timer_that_looks_no_more_is_set_again(node: Node, lack: str) -> None:
 
 def test_attempts_of_a_run_before_are_not_counted(node: Node) -> None:
     """The next run sweeps what it left, and has an hour of its own where it dies."""
-    node.now(1000)
-    node.dies().offline(5)
-    node.unsettle()
-    node.now(1100)
-    assert node.fires() == 0
+    node.dies_unsettled()
+    node.looks(1100)
     node.settle()
     node.now(1105)
     run = node.dies()
     assert node.differences == ""
     run.offline(5)
     node.unsettle()
-    node.now(1000 + 3600 + 500)
-    assert node.fires() == 0
+    node.looks(1000 + 3600 + 500)
     assert node.timer_is_set
 
 

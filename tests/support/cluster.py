@@ -175,7 +175,6 @@ class Cluster:
         )
 
     def schedule(self, program: Path) -> None:
-        """Run this kube-scheduler."""
         self._start(
             str(program),
             f"--kubeconfig={self.admin_kubeconfig}",
@@ -307,7 +306,6 @@ class Cluster:
         return "; ".join(f"{log.name}: {log.read_text()[-1500:]}" for log in logs)
 
     def close(self) -> None:
-        """End all of it."""
         self._over.set()
         for one in reversed(self._running):
             one.kill()

@@ -40,13 +40,11 @@ class ExecServer:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """End every connection."""
         while self._open:
             with contextlib.suppress(OSError):
                 self._open.pop().shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End all of it."""
         self._listener.close()
         self.cut()
 

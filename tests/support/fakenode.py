@@ -113,7 +113,6 @@ class FakeNode:
         self._programs()
 
     def file(self, path: str, text: str, mode: int = 0o644) -> Path:
-        """Write one of its files."""
         place = self.root / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
@@ -128,7 +127,6 @@ class FakeNode:
             self.file(f"/fake/show/{key}", value)
 
     def lacks(self, *paths: str) -> None:
-        """Remove files of it."""
         for path in paths:
             (self.root / path.lstrip("/")).unlink()
 
@@ -152,7 +150,6 @@ class FakeNode:
         return {**os.environ, "PATH": f"{self.root}/fake/bin:{os.environ['PATH']}"}
 
     def shell(self, name: str = "fake") -> LocalShell:
-        """On it."""
         return LocalShell(name, environment=self.environment)
 
     def content(self) -> dict[str, tuple[int, bytes]]:
@@ -199,21 +196,17 @@ class FakeNode:
         return run
 
     def restore(self, *, force: bool = False) -> bool:
-        """As :func:`restore_node` does."""
         return restore_node(self.shell(), root=str(self.root), force=force)
 
     def left_by_a_run(self) -> list[str]:
-        """What a run that has not ended left."""
         return left_by_a_run(self.shell(), root=str(self.root))
 
     @property
     def starts(self) -> int:
-        """How often its kubelet was started."""
         return int((self.root / "fake/starts").read_text())
 
     @property
     def running(self) -> bool:
-        """Whether its kubelet runs."""
         return (self.root / "fake/kubelet").exists()
 
     def _kernel(self) -> None:
@@ -259,5 +252,4 @@ class FakeNode:
         self.file("/fake/bin/containerd", "#!/bin/sh\necho containerd x v1.7.2 y\n", 0o755)
 
     def remove(self) -> None:
-        """All of it."""
         shutil.rmtree(self.root)

@@ -252,7 +252,6 @@ def says(text: bytes, status: int | None = 1, aside: bytes = b"") -> _Command:
 
 
 def floods(channel: paramiko.Channel, over: threading.Event) -> None:
-    """Output without end."""
     while not over.is_set():
         channel.sendall(b"x" * (1 << 15))
 
@@ -270,7 +269,6 @@ def drips_output(channel: paramiko.Channel, over: threading.Event) -> None:
 
 
 def never_ends(_: paramiko.Channel, over: threading.Event) -> None:
-    """A command that says nothing."""
     over.wait()
 
 

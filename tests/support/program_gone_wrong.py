@@ -27,7 +27,6 @@ def main(manner: str) -> None:
 
 
 def misbehave(manner: str, answer: dict[str, Any]) -> None:
-    """Answer in a manner."""
     match manner:
         case "hang":
             print("about to hang", file=sys.stderr, flush=True)

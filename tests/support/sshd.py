@@ -142,7 +142,6 @@ class OwnSshd:
         return pids
 
     def cut(self) -> None:
-        """Kill every connection."""
         for pid in self.connections():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -152,7 +151,6 @@ class OwnSshd:
         self._remember(self._new_key("another"))
 
     def close(self) -> None:
-        """Server and connections end."""
         self.cut()
         self.process.terminate()
         self.process.wait(timeout=10)
