@@ -40,9 +40,6 @@ _NOT_FOUND: Final = 404
 _BUSY: Final = 3
 _WAIT: Final = 10
 
-#: A method of the library's ``CoreV1Api``, and what it is called with.
-Call = Callable[..., Any]
-
 
 class Server:
     """An API server. May be used by several threads; :meth:`close` lets go of it."""
@@ -85,7 +82,7 @@ class Server:
 
         from hil.apiserver.explaining import as_node_error
 
-        call: Call = getattr(self._core, method)
+        call: Callable[..., Any] = getattr(self._core, method)
         try:
             with self._one:
                 self.requests += 1

@@ -9,6 +9,6 @@ trip.
 """
 
 from hil.distributions.distribution import Distribution
-from hil.distributions.kinds import NAMES, distribution_of
+from hil.distributions.kinds import distribution_of
 
-__all__ = ["NAMES", "Distribution", "distribution_of"]
+__all__ = ["Distribution", "distribution_of"]

@@ -16,7 +16,7 @@ lease's owner) are others in each run; pids and cgroups of containers that do no
 stand-ins: no process has the pid 4194305.
 """
 
-from hil.dry_run.ledger import Command, Ledger
+from hil.dry_run.ledger import Ledger
 from hil.dry_run.subject import DryRunSubject, walk
 
-__all__ = ["Command", "DryRunSubject", "Ledger", "walk"]
+__all__ = ["DryRunSubject", "Ledger", "walk"]

@@ -14,26 +14,20 @@ from hil.inspection.gathering import gather, kubelet_of, released
 from hil.inspection.marks import Marks, marks
 from hil.inspection.node import (
     CgroupFacts,
-    Firmware,
     KubeletFacts,
     NodeFacts,
     Process,
-    RuntimeFacts,
     Survival,
-    Unit,
     Workload,
 )
 
 __all__ = [
     "CgroupFacts",
-    "Firmware",
     "KubeletFacts",
     "Marks",
     "NodeFacts",
     "Process",
-    "RuntimeFacts",
     "Survival",
-    "Unit",
     "Workload",
     "gather",
     "kubelet_of",

@@ -9,6 +9,6 @@ against. Beside that, which tasks of others and which interrupts came to those C
 """
 
 from hil.isolation.measuring import Measurements, measure
-from hil.isolation.noise import Measured, NotMeasured, read_noise, script
+from hil.isolation.noise import NotMeasured, read_noise, script
 
-__all__ = ["Measured", "Measurements", "NotMeasured", "measure", "read_noise", "script"]
+__all__ = ["Measurements", "NotMeasured", "measure", "read_noise", "script"]

@@ -2,18 +2,12 @@
 described, with containerd and the user's kubelet, and a snapshot brings the next one of its kind
 back in seconds (``docs/how-to/lab.md``)."""
 
-from hil.lab.errors import LabError, LabToolMissing, LabUsageError
-from hil.lab.image import Image, ready_image
-from hil.lab.lab import Rebooted, Wish, clean, down, reboot, reset, up, was
+from hil.lab.image import ready_image
+from hil.lab.lab import Wish, clean, down, reboot, reset, up, was
 from hil.lab.nodes import Node, State, all_nodes, named
 
 __all__ = [
-    "Image",
-    "LabError",
-    "LabToolMissing",
-    "LabUsageError",
     "Node",
-    "Rebooted",
     "State",
     "Wish",
     "all_nodes",

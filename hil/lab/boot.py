@@ -45,17 +45,13 @@ _DEADLINE: Final = 600.0
 _DEADLINE_PER_CPU: Final = 10.0
 
 
-def _nothing() -> None:
-    pass
-
-
 @dataclass(slots=True)
 class Watch:
     """Who hears of the progress, who may call it off, and when it must be over. ``stop`` raises to
     call it off; ``until`` is of ``time.monotonic``."""
 
     say: Callable[[str], None] = lambda _: None
-    stop: Callable[[], None] = _nothing
+    stop: Callable[[], None] = lambda: None
     until: float = field(default=float("inf"))
 
     @classmethod
@@ -64,7 +60,7 @@ class Watch:
         cpus: int,
         *,
         say: Callable[[str], None] = lambda _: None,
-        stop: Callable[[], None] = _nothing,
+        stop: Callable[[], None] = lambda: None,
         deadline: float | None = None,
     ) -> Watch:
         """``deadline`` in seconds; ``None``: by the number of CPUs."""

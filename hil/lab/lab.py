@@ -208,7 +208,6 @@ def _from_nothing(node: Node, record: Record, wanted: Plan, watch: Watch) -> Nod
 
 def _ready(node: Node, watch: Watch, settle: Callable[[guest.Door, Watch], None]) -> Node:
     """The node, which runs, once it has settled; else its QEMU is ended."""
-    assert node.record is not None
     watch = watch.while_running(node.folder)
     try:
         settle(node.door, watch)
@@ -216,7 +215,7 @@ def _ready(node: Node, watch: Watch, settle: Callable[[guest.Door, Watch], None]
         process.end(node.folder)
         raise
     watch.say("ready")
-    return node.written(msgspec.structs.replace(node.record, ready=True))
+    return node.written(msgspec.structs.replace(node.recorded(), ready=True))
 
 
 def _on_some_port(node: Node, record: Record, start: Callable[[int], None]) -> Node:
@@ -293,9 +292,7 @@ def reboot(
     down then, and another reboot may do.
     """
     node = nodes.named(name)
-    record = node.record
-    if record is None or not record.ready:
-        raise LabUsageError(f"{name} is incomplete: pinproof lab down {name}")
+    record = node.recorded(ready=True)
     wanted = machines.machine(spec or record.spec, memory=record.memory, cgroup=record.cgroup)
     image = images.kept(record.image)
     watch = Watch.for_boot(wanted.layout.cpus, say=say, deadline=deadline)
@@ -329,11 +326,9 @@ def was(name: str) -> str:
     or while it was off; ``""`` where it need not be. Raises :class:`LabUsageError` where no lab
     node has this name, or a run works on it."""
     node = nodes.named(name)
-    record = node.record
     if node.state is nodes.State.BUSY:
         raise LabUsageError(f"{name} is busy: another run works on it")
-    if record is None or not record.ready:
-        raise LabUsageError(f"{name} is incomplete: pinproof lab down {name}")
+    record = node.recorded(ready=True)
     if record.original or node.state is nodes.State.DOWN:
         return record.original or record.spec
     return ""
@@ -347,9 +342,7 @@ def reset(
     before anything is changed, and :class:`LabError` where it does not boot: it is incomplete
     then."""
     node = nodes.named(name)
-    record = node.record
-    if record is None:
-        raise LabUsageError(f"{name} is incomplete: pinproof lab down {name}")
+    record = node.recorded()
     spec = record.made or record.original or record.spec
     wish = Wish(
         specs=[spec],

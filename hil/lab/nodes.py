@@ -89,9 +89,13 @@ class Node:
     @property
     def door(self) -> Door:
         """Raises :class:`LabUsageError` where it is not made yet."""
-        if self.record is None:
+        return Door(self.name, self.recorded().port, self.folder)
+
+    def recorded(self, *, ready: bool = False) -> Record:
+        """Its record. Raises :class:`LabUsageError` where it has none, or was never ``ready``."""
+        if self.record is None or (ready and not self.record.ready):
             raise LabUsageError(f"{self.name} is incomplete: pinproof lab down {self.name}")
-        return Door(self.name, self.record.port, self.folder)
+        return self.record
 
     def written(self, record: Record) -> Node:
         """With this record, which is on disk then."""

@@ -8,7 +8,7 @@ such pods it takes leave (``allow = ["static-pods"]``) and room beside them
 """
 
 from hil.pods.capacity import refuse_if_crowded
-from hil.pods.manifests import Image, file_name, manifest, text
+from hil.pods.manifests import Image, manifest, text
 from hil.pods.pod_source import PodSource, ServerPods, StaticPods
 from hil.pods.statuses import NoList, PodStatus, read_pods
 
@@ -19,7 +19,6 @@ __all__ = [
     "PodStatus",
     "ServerPods",
     "StaticPods",
-    "file_name",
     "manifest",
     "read_pods",
     "refuse_if_crowded",

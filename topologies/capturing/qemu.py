@@ -107,14 +107,9 @@ def capture_qemu(
     until = time.monotonic() + (deadline or usual)
     data = _first_that_works(wanted, made_of, ways, until, say, where)
     made = captured(data, where=where, source=f"captured with QEMU ({wanted.text})")
-    return _compared(replace(made, shape=wanted.spec), wanted)
-
-
-def _compared(made: Capture, wanted: Layout) -> Capture:
-    if not wanted.spec:
-        return made
-    warning = differences(made.tree, wanted.spec)
-    return replace(made, warnings=(*((warning,) if warning else ()), *made.warnings))
+    warning = differences(made.tree, wanted.spec) if wanted.spec else ""
+    warnings = (*((warning,) if warning else ()), *made.warnings)
+    return replace(made, shape=wanted.spec, warnings=warnings)
 
 
 def _ways(accel: str, wanted: Layout) -> tuple[_Way, ...]:

@@ -11,9 +11,7 @@ Everything here runs beside the runner: no credential reaches a node. It raises 
 :mod:`hil.apiserver` lists.
 """
 
-from hil.apiserver.errors import Refused
-from hil.apiserver.server import Server
 from hil.apiserver.space import sweep
 from hil.pods.apiserver.pods import ClusterPods, node_name
 
-__all__ = ["ClusterPods", "Refused", "Server", "node_name", "sweep"]
+__all__ = ["ClusterPods", "node_name", "sweep"]

@@ -32,7 +32,7 @@ from hil.apiserver.tunnel import Tunnel
 from hil.shell import NodeUnfit, NodeUnreachable
 from hil.transport.cgroup import leaving
 from hil.transport.kube.pod import USED
-from hil.transport.kube.talk import STATUS, TunnelTalk
+from hil.transport.kube.talk import TunnelTalk
 from topologies.errors import one_line
 
 PROTOCOL: Final = "v4.channel.k8s.io"
@@ -62,8 +62,6 @@ _FINDS: Final = (
     f'echo "{SAYS} no nsenter of image or node enters the mount namespace of a /bin/sh" >&2; '
     "exit 125"
 )
-#: How the words call the process whose end is the end of the connection.
-PARENT: Final = '"$p"'
 
 
 class Frames:
@@ -135,7 +133,8 @@ class Exec:
     """The way by exec into one pod. Once :meth:`found` has read what the image has, ``enter`` is
     what enters the node, and ``perl`` whether a relay can be run from the image."""
 
-    parent: Final = PARENT
+    #: How the words call the process whose end is the end of the connection.
+    parent: Final = '"$p"'
 
     def __init__(self, name: str, server: Server, namespace: str, pod: str) -> None:
         self._name, self._server = name, server
@@ -185,6 +184,3 @@ class Exec:
             "Sec-WebSocket-Protocol": PROTOCOL,
         }
         return self._server.tunnel(path, f"run a command on {self._name}", upgrade)
-
-
-__all__ = ["PARENT", "STATUS", "Exec", "Frames"]

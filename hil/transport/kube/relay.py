@@ -34,7 +34,7 @@ from hil.apiserver.server import Server
 from hil.apiserver.space import LONGEST
 from hil.apiserver.tunnel import Tunnel
 from hil.shell import Done, NodeUnfit, NodeUnreachable
-from hil.transport.kube.talk import STATUS, TunnelTalk
+from hil.transport.kube.talk import TunnelTalk
 
 #: Seconds without a command after which a relay ends. A run renews its lease far more often.
 IDLE: Final = 150
@@ -152,6 +152,3 @@ def starting(folder: str = "", enter: str = "") -> str:
         'echo "$port"\n'
         f"{keep if folder and not enter else ''}"
     )
-
-
-__all__ = ["END", "STATUS", "Relay", "Signed", "new_key", "starting"]
