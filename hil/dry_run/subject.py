@@ -22,7 +22,7 @@ from hil.dry_run.shell import DryRunExecutor, DryRunShell
 from hil.inspection import NodeFacts
 from hil.pods import Image, PodSource
 from hil.pods.manifests import manifest
-from hil.safety import Guarded, Risk, risk_of
+from hil.safety import Guarded, risk_of
 from hil.session.booting import Boot, booter
 from hil.session.executor import GuardedExecutor
 from hil.session.leasing import LeasedNode
@@ -63,15 +63,32 @@ class DryRunSubject(NodeSubject):
         return DryRunNode(session, *words, machine=machine, **named)
 
     def _lease(self, address: NodeAddress, shell: Shell, facts: NodeFacts) -> LeasedNode:
-        options = self._options
-        return dry_lease(
-            address,
-            shell,
-            facts,
-            self.ledger,
-            risk=options.risk_on(address),
-            image=options.image_on(address),
-        )
+        """As :func:`hil.session.leasing.lease_node`: enter how a node is leased. ``shell`` runs
+        nothing. Raises :class:`hil.shell.NodeUnfit` for a node that a run would refuse."""
+        ledger, options = self.ledger, self._options
+        risk, image = options.risk_on(address), options.image_on(address)
+        silent = DryRunShell(facts.name, ledger)
+        before = ledger.scenario, ledger.step
+        ledger.scenario, ledger.step = "", "lease the node: lease, journal, dead-man timer"
+        static = address.kubeconfig is None
+        guarded = Guarded(silent, facts, risk, "dry-run", allow=address.allow, static_pods=static)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(guarded)
+            ledger.scenario, ledger.step = before
+            session = DryRunSession(
+                address.name,
+                facts,
+                distribution_of(facts),
+                executor=DryRunExecutor(GuardedExecutor(silent, guarded), silent),
+                ledger=ledger,
+                risk=risk,
+                image=image,
+                pod_source=_pod_source(address, facts, image, silent),
+                boot=_boot(address, shell, silent),
+                spec=address.lab,
+            )
+            stack.pop_all()
+        return LeasedNode(session, guarded)
 
     @property
     def trips(self) -> dict[str, tuple[int, int]]:
@@ -118,41 +135,6 @@ class DryRunPods(PodSource):
         if not self._closed:
             self._closed = True
             self._tell(f"remove namespace {self._namespace} with everything in it")
-
-
-def dry_lease(
-    address: NodeAddress,
-    shell: Shell,
-    facts: NodeFacts,
-    ledger: Ledger,
-    *,
-    risk: Risk,
-    image: Image,
-) -> LeasedNode:
-    """As :func:`hil.session.leasing.lease_node`: enter how a node is leased. ``shell`` runs
-    nothing. Raises :class:`hil.shell.NodeUnfit` for a node that a run would refuse."""
-    silent = DryRunShell(facts.name, ledger)
-    before = ledger.scenario, ledger.step
-    ledger.scenario, ledger.step = "", "lease the node: lease, journal, dead-man timer"
-    static = address.kubeconfig is None
-    guarded = Guarded(silent, facts, risk, "dry-run", allow=address.allow, static_pods=static)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(guarded)
-        ledger.scenario, ledger.step = before
-        session = DryRunSession(
-            address.name,
-            facts,
-            distribution_of(facts),
-            executor=DryRunExecutor(GuardedExecutor(silent, guarded), silent),
-            ledger=ledger,
-            risk=risk,
-            image=image,
-            pod_source=_pod_source(address, facts, image, silent),
-            boot=_boot(address, shell, silent),
-            spec=address.lab,
-        )
-        stack.pop_all()
-    return LeasedNode(session, guarded)
 
 
 def _pod_source(

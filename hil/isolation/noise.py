@@ -74,14 +74,11 @@ def script(containers: Sequence[ContainerObserved], *, samples: int = 400) -> st
 def read_noise(text: str, names: Sequence[str]) -> list[Measured]:
     """What the script printed, for containers of these names. Raises :class:`NotMeasured`."""
     rows = [line.split() for line in text.splitlines()]
-    found = []
-    for number, name in enumerate(names):
-        own = [row for row in rows if len(row) > 2 and row[1] == str(number)]
-        found.append(_measured(name, own, rows))
-    return found
+    return [_measured(name, str(number), rows) for number, name in enumerate(names)]
 
 
-def _measured(name: str, own: list[list[str]], rows: list[list[str]]) -> Measured:
+def _measured(name: str, number: str, rows: list[list[str]]) -> Measured:
+    own = [row for row in rows if len(row) > 2 and row[1] == number]
     try:
         first = next(row for row in own if row[0] == "first")
         last = next(row for row in own if row[0] == "last")

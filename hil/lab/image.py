@@ -65,12 +65,10 @@ def ready_image(say: debian.Say = lambda _: None, *, rebuild: bool = False) -> I
     """
     recipe = Recipe(debian.sources())
     place = places.images() / recipe.digest[:16]
-    found = None if rebuild else _read(place)
-    if found is not None:
+    if not rebuild and (found := _read(place)):
         return found
     with places.made_once(f"image-{recipe.digest[:16]}", say):
-        found = None if rebuild else _read(place)
-        return found or _build(recipe, place, say)
+        return (None if rebuild else _read(place)) or _build(recipe, place, say)
 
 
 def kept(name: str) -> Image:

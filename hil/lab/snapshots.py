@@ -61,12 +61,10 @@ def snapshot(wanted: Plan, folder: Path, watch: Watch) -> Snapshot:
     :class:`LabError` where that fails; nothing runs or lies about then."""
     key = wanted.digest[:16]
     place = places.snapshots() / key
-    found = _read(place)
-    if found is not None:
+    if found := _read(place):
         return found
     with places.made_once(f"snapshot-{key}", watch.say):
-        found = _read(place)
-        return found or _make(wanted, place, folder / _DRAFT, watch)
+        return _read(place) or _make(wanted, place, folder / _DRAFT, watch)
 
 
 def forget(which: Snapshot) -> None:
