@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from conformance.kubelets import builder
-from tests.cli.running import Done, python
+from tests.cli.running import Done, here, pinproof, ran
 from tests.support import lacking
 from tests.support.transcripts import Block, anchor, blocks, commands, matches
 
@@ -53,11 +52,12 @@ def test_a_transcript_is_true(page: str, block: Block, tmp_path: Path) -> None:
 
 
 def _run(command: str, folder: Path) -> Done:
-    """``pinproof``, perhaps with variables before it."""
+    """``pinproof``, perhaps with variables before it; a kubelet gets a process of its own."""
     words = shlex.split(command)
     program = words.index("pinproof")
     variables: dict[str, Any] = dict(word.split("=", 1) for word in words[:program])
-    return python("-m", *words[program:], cwd=folder, **{"COLUMNS": "100", **variables})
+    run = pinproof if "kubelet:1.36" in command else here
+    return run(*words[program + 1 :], cwd=folder, **{"COLUMNS": "100", **variables})
 
 
 def test_there_are_transcripts() -> None:
@@ -119,16 +119,9 @@ def test_the_readmes_blocks_can_be_pasted_one_after_the_other(tmp_path: Path) ->
     for name in ("python3", "uvx"):
         (first / name).symlink_to(stubs / name)
     calls = tmp_path / "calls"
-    done = subprocess.run(
-        ["/bin/bash", "-eu", "-c", "\n".join([*blocks, *transcripts])],
-        cwd=tmp_path,
-        env={"PATH": f"{first}:/usr/bin:/bin", "CALLS": str(calls), "STUBS": str(stubs)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    environment = {"PATH": f"{first}:/usr/bin:/bin", "CALLS": str(calls), "STUBS": str(stubs)}
+    text = "\n".join([*blocks, *transcripts])
+    ran("/bin/bash", "-eu", "-c", text, cwd=tmp_path, env=environment, status=0)
     incident, *made = calls.read_text().splitlines()
     assert incident == "uvx --from .[kubelet] pinproof run -k machine/cpu-upgrade-incident"
     assert made[:3] == ["python3 -m venv .venv", made[1], "pinproof run --report out"]
@@ -238,9 +231,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 def test_nothing_names_where_it_was_written() -> None:
     """No path of a machine, no registry's host."""
-    files = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.split()
+    files = ran("git", "ls-files", cwd=ROOT).stdout.split()
     if not files:
         lacking.skip("git", "or this is no checkout")
     words = re.compile(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cli.running import python
+from tests.cli.running import python, ran
 from tests.support import lacking
 
 ROOT = Path(__file__).parents[1]
@@ -73,12 +72,6 @@ def test_every_part_that_a_test_names_is_in_the_table() -> None:
 
 def test_packages_are_listed_without_any_package_of_python(tmp_path: Path) -> None:
     """``.ci/run`` asks before anything is installed."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "tests/support/lacking.py", "--packages"],
-        cwd=ROOT,
-        env={"PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    words = ("-I", "-S", "tests/support/lacking.py", "--packages")
+    done = ran(sys.executable, *words, cwd=ROOT, env={"PATH": str(tmp_path)}, status=0)
     assert {"chromium", "etcd-server", "hwloc-nox", "qemu-system-x86"} <= {*done.stdout.split()}

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from tests.cli.running import ran
 from tests.support import lacking
 
 ROOT: Final = Path(__file__).parents[1]
@@ -105,15 +106,9 @@ def test_ci_works_in_a_copy_with_nothing_beside_it(tmp_path: Path) -> None:
     }.items():
         (tools / name).write_text(f"#!/bin/sh\n{body}\n")
         (tools / name).chmod(0o755)
-    ran = subprocess.run(
-        [str(checkout / ".ci" / "run"), "-k", "nothing"],
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(temporary)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 7, ran.stderr
+    path = f"{tools}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "TMPDIR": str(temporary)}
+    ran(checkout / ".ci" / "run", "-k", "nothing", env=environment, status=7)
     here, _, beside = seen.read_text().partition("--\n")
     place, *files = here.splitlines()
     assert Path(place).is_relative_to(temporary)

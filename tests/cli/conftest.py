@@ -1,8 +1,8 @@
-"""What a run leaves: its result stream."""
+"""What a run leaves: its result stream; and an API server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,6 +12,8 @@ import pytest
 from conformance.results import Footer, Header, Result, read
 from tests.cli import running
 from tests.cli.running import Done
+from tests.support import lacking
+from tests.support.cluster import Cluster, NoCluster
 
 Command: TypeAlias = Callable[..., Done]
 Stream: TypeAlias = Callable[[Path], tuple[Header, list[Result], Footer]]
@@ -56,11 +58,29 @@ Judges: TypeAlias = Callable[..., Judged]
 
 @pytest.fixture
 def judged(results: Stream, tmp_path: Path) -> Judges:
-    """``pinproof run`` with a report in ``tmp_path``, or in a folder of this name there."""
+    """``pinproof run`` with a report in ``tmp_path``, or in a folder of this name there. A kubelet
+    gets a process of its own."""
 
     def run(*words: str, folder: str = "", **settings: Any) -> Judged:
         report = tmp_path / folder
-        done = running.pinproof("run", *words, "--report", str(report), **settings)
+        command = running.pinproof if "kubelet:" in " ".join(words) else running.here
+        done = command("run", *words, "--report", str(report), **settings)
         return Judged(done, *results(report))
 
     return run
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A real API server, without a kubelet."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("NO_PROXY", "no_proxy"):
+            patch.setenv(name, "127.0.0.1")
+        try:
+            made = Cluster(tmp_path_factory.mktemp("cluster"))
+        except NoCluster as error:
+            lacking.skip("api server", error)
+        try:
+            yield made
+        finally:
+            made.close()

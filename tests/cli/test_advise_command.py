@@ -16,7 +16,6 @@ from hunting.scope import Task
 from pinproof import advise
 from pinproof.cli import app
 from reference import NotModelled
-from tests.cli.running import pinproof
 from tests.support.node_archives import write_archive
 
 KUBELET: Final = """
@@ -135,36 +134,6 @@ def test_a_kubelet_shows_it(config: str) -> None:
     """``--confirm`` walks a real kubelet through the same steps."""
     status, found = facts(*NODE, "--config", config, "--pods", "2,2", "--confirm", "kubelet:1.36")
     assert (status, found["applies"][0]["confirmed"]) == (1, {"kubelet:1.36": True})
-
-
-REFUSED: Final = {
-    "release": (("--release", "1.99"), "1.99"),
-    "machine": (("--machine", "nowhere"), "nowhere"),
-    "option": (
-        ("--policy-option", "full-pcpu-only=true"),
-        'the kubelet would not start: failed to run Kubelet: new static policy error: '
-        'unknown CPU Manager Policy option: "full-pcpu-only"',
-    ),
-    "pods": (("--pods", "nothing.yaml"), "--pods 'nothing.yaml'"),
-    "config": (("--config", "nothing.yaml"), "nothing.yaml"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
-def test_a_wrong_question_is_refused_in_one_line(words: tuple[str, ...], said: str) -> None:
-    """In the kubelet's own words where it has them."""
-    done = pinproof("advise", *words, status=2)
-    [line] = done.stderr.splitlines()
-    assert line.startswith("pinproof: ")
-    assert said in line
-    assert done.stdout == ""
-
-
-def test_a_slip_in_the_configuration_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "kubelet.yaml"
-    path.write_text(KUBELET + "cpuManagerPolicyOption: {}\n")
-    done = pinproof("advise", "--config", str(path), status=2)
-    assert "did you mean cpuManagerPolicyOptions?" in done.stderr
 
 
 def test_where_the_model_does_not_know_there_is_no_answer(

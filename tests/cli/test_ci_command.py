@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sys
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,11 +15,10 @@ from typer.testing import CliRunner
 
 from conformance.subject import SubjectUsageError
 from pinproof import ci
-from tests.cli.running import pinproof
+from tests.cli.running import here
+from tests.installing.built import ROOT, loaded, published
 from tests.support import lacking
 from tests.support.fork import committed, git, program, shell
-
-ROOT: Final = Path(__file__).parents[2]
 
 PLACES: Final = {
     "github": ".github/workflows/pinproof.yml",
@@ -51,7 +49,7 @@ _PROWJOB = Path(__file__).with_name("prowjob-schema.json")
 
 
 def _init(folder: Path, forge: str, *more: str) -> Any:
-    done = pinproof("ci", "init", forge, "--directory", str(folder), "--machine", MACHINE, *PACKAGE,
+    done = here("ci", "init", forge, "--directory", str(folder), "--machine", MACHINE, *PACKAGE,
                     *more, status=0)  # fmt: skip
     assert done.stdout.splitlines() == [str(folder / PLACES[forge])]
     return yaml.safe_load((folder / PLACES[forge]).read_text())
@@ -61,14 +59,9 @@ def _init(folder: Path, forge: str, *more: str) -> Any:
     ("forge", "name"), [("github", "github-workflows"), ("gitlab", "gitlab-ci")]
 )
 def test_the_yaml_is_as_the_published_schema_says(tmp_path: Path, forge: str, name: str) -> None:
-    jsonschema = lacking.module("jsonschema")
-    lacking.module("check_jsonschema")
-    folder = files("check_jsonschema") / "builtin_schemas" / "vendor"
-    schema = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    workflow = json.loads(
-        json.dumps(_init(tmp_path, forge)).replace('"true": {"pull', '"on": {"pull')
-    )
+    validator = published(name)
+    _init(tmp_path, forge)
+    workflow = loaded(tmp_path / PLACES[forge])
     validator.validate(workflow)
     job = workflow["jobs"]["pinproof"] if forge == "github" else workflow["pinproof"]
     job["steps" if forge == "github" else "script"] = 7
@@ -190,7 +183,7 @@ def test_a_fork_that_starts_red_is_gated_by_news(fork: Path) -> None:
     worse = shell(fork, run, PINPROOF_SUBJECT="miniature:never-updates")
     assert worse.returncode == 1, worse.stdout
     stream = str(fork / "pinproof-base/result.jsonl")
-    pinproof("known", "--from", stream, "-o", str(fork / "known-failures.toml"), status=0)
+    here("known", "--from", stream, "-o", str(fork / "known-failures.toml"), status=0)
     assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 0
     assert shell(fork, run, PINPROOF_SUBJECT="reference").returncode == 1
 
@@ -208,12 +201,12 @@ def test_results_of_the_main_branch_may_be_missing(fork: Path, status: str) -> N
 
 def test_nothing_is_overwritten_and_nothing_odd_is_written(tmp_path: Path) -> None:
     (tmp_path / "pinproof-gate.sh").write_text("mine")
-    done = pinproof("ci", "init", "github", "--directory", str(tmp_path), *PACKAGE, status=2)
+    done = here("ci", "init", "github", "--directory", str(tmp_path), *PACKAGE, status=2)
     assert "pinproof-gate.sh exists (--force overwrites it)" in done.stderr
     assert [one.name for one in tmp_path.iterdir()] == ["pinproof-gate.sh"]
     for odd in ("a'b", "$(reboot)", "a\nb", "", "a: b"):
         words = ("--directory", str(tmp_path), *PACKAGE, "--build", odd)
-        done = pinproof("ci", "init", "prow", *words, status=2)
+        done = here("ci", "init", "prow", *words, status=2)
         assert done.stderr.count("\n") == 1
     assert (tmp_path / "pinproof-gate.sh").read_text() == "mine"
 
@@ -284,15 +277,6 @@ def test_a_folder_is_installed_with_what_judges_kubelets(package: str, tmp_path:
     words = ["init", "prow", "--directory", str(tmp_path), "--package", package]
     assert CliRunner().invoke(ci.app, words).exit_code == 0
     assert "install --quiet './pinproof[sandbox]'" in (tmp_path / PLACES["prow"]).read_text()
-
-
-@pytest.mark.parametrize("package", ["pinproof", "pinproof==0.1.0", "/home/me/pinproof"])
-def test_what_no_job_could_install_is_refused(package: str, tmp_path: Path) -> None:
-    words = ["init", "github", "--directory", str(tmp_path), "--package", package]
-    done = CliRunner().invoke(ci.app, words)
-    assert isinstance(done.exception, SubjectUsageError)
-    assert f"--package {package}: it is git+https://" in str(done.exception)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_workflow_of_this_project_is_as_the_one_that_is_written(fork: Path) -> None:

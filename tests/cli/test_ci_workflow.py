@@ -10,10 +10,8 @@ Not real are the programs that change the machine or need the forge (``apt-get``
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,25 +20,13 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Stream
-from tests.cli.running import pinproof
+from tests.cli.running import here
 from tests.cli.test_ci_command import MACHINE, PLACES
+from tests.installing.built import copied
 from tests.support import lacking
 from tests.support.fork import committed, program, shell
 
-ROOT: Final = Path(__file__).parents[2]
 _NO_INDEX: Final = re.compile(r".*(?:NewConnectionError|NameResolutionError|unreachable).*")
-
-
-def _checkout(folder: Path) -> None:
-    """What a wheel of this project is made of."""
-    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    for name in (*built["targets"]["wheel"]["packages"], "pyproject.toml", "README.md", "LICENSE"):
-        there, made = ROOT / name, folder / name
-        if there.is_dir():
-            shutil.copytree(there, made, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            made.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(there, made)
 
 
 @pytest.fixture
@@ -48,7 +34,7 @@ def fork(tmp_path: Path, kubelet_path: str) -> Path:
     """A repository whose build leaves a real kubelet, with this project in ``third_party``."""
     folder = tmp_path / "fork"
     committed(folder)
-    _checkout(folder / "third_party/pinproof")
+    copied(folder / "third_party/pinproof")
     made = "mkdir -p _output/bin && cp"
     program(folder, "make", f'{made} "{kubelet_path}" _output/bin/kubelet\n')
     program(folder, "apt-get", "exit 0\n")
@@ -89,7 +75,7 @@ def _variables(forge: str, workflow: Any, fork: Path) -> Mapping[str, str]:
 def test_a_workflow_judges_a_real_kubelet(results: Stream, fork: Path, forge: str) -> None:
     """The job's last word is a verdict, of the kubelet that it built."""
     words = ("--directory", str(fork), "--machine", MACHINE, "--package", "./third_party/pinproof")
-    pinproof("ci", "init", forge, *words, status=0)
+    here("ci", "init", forge, *words, status=0)
     workflow = yaml.safe_load((fork / PLACES[forge]).read_text())
     variables = {**_variables(forge, workflow, fork), "PYTEST_ADDOPTS": "-k pool/"}
     said = ""

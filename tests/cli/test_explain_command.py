@@ -19,15 +19,6 @@ def printed(*arguments: str, **settings: Any) -> str:
     return done.stdout
 
 
-def test_explain_says_promise_source_and_steps() -> None:
-    text = printed("explain", "machine/cpu-upgrade-incident")
-    assert "After a CPU upgrade from CPUs 0-3 to 0-7 the kubelet refuses to start" in text
-    assert "https://github.com/kubernetes/kubernetes/pull/66718" in text
-    assert "steps on 1s-1n-4c-smt1:" in text
-    assert "reboot the machine as 1s-1n-4c-smt2" in text
-    assert "remove the state file" in text
-
-
 def test_explain_lists_every_scenario() -> None:
     text = printed("explain")
     assert "qos/best-effort-shares" in text

@@ -18,7 +18,7 @@ from conformance.catalogue import catalogue
 from conformance.kubelets.shelf import Built
 from pinproof.build import print_all_built
 from pinproof.cli import COMMANDS, app, loaded
-from tests.cli.running import pinproof, python
+from tests.cli.running import here, python
 
 
 def _commands() -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -127,17 +127,17 @@ def test_build_list_names_the_kind_of_each(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize(("words", "kind"), [("build list", "kubelet"), ("driver list", "driver")])
 def test_an_empty_cache_is_listed_with_what_builds(words: str, kind: str, tmp_path: Path) -> None:
-    done = pinproof(*words.split(), status=0, XDG_CACHE_HOME=str(tmp_path))
+    done = here(*words.split(), status=0, XDG_CACHE_HOME=str(tmp_path))
     assert done.stdout == ""
     assert done.stderr == f"none yet: pinproof build {kind} 1.36\n"
-    listed = pinproof(*words.split(), "--json", status=0, XDG_CACHE_HOME=str(tmp_path))
+    listed = here(*words.split(), "--json", status=0, XDG_CACHE_HOME=str(tmp_path))
     assert json.loads(listed.stdout) == []
 
 
 def test_report_lists_the_witnesses() -> None:
-    assert pinproof("report", "--witnesses", "all").stdout == pinproof("witnesses").stdout
-    of_one = pinproof("report", "--witnesses", "1.36").stdout
-    assert of_one == pinproof("witnesses", "1.36").stdout != ""
+    assert here("report", "--witnesses", "all").stdout == here("witnesses").stdout
+    of_one = here("report", "--witnesses", "1.36").stdout
+    assert of_one == here("witnesses", "1.36").stdout != ""
 
 
 _IMPORTED = """
@@ -203,5 +203,5 @@ def test_a_command_is_completed() -> None:
 
 
 def test_a_misspelt_command_is_named() -> None:
-    done = pinproof("machnies", status=2)
+    done = here("machnies", status=2)
     assert "Did you mean 'machines'" in done.stderr

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,9 +22,9 @@ from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, SCHEDULERS, 
 from conformance.results import Result
 from conformance.results import read as read_stream
 from hunting import campaign
-from tests.cli.running import pinproof
+from tests.cli.running import Done, here, ran
 from tests.support import lacking
-from tests.support.cluster import Cluster, NoCluster
+from tests.support.cluster import Cluster
 from tests.support.until import until
 
 T = TypeVar("T")
@@ -32,21 +32,6 @@ T = TypeVar("T")
 _SMALL: Final = ["--release", "1.37", "--machine", "1s-1n-2c-smt2", "--depth", "1"]
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _PATIENCE: Final = 120.0
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("NO_PROXY", "no_proxy"):
-            patch.setenv(name, "127.0.0.1")
-        try:
-            made = Cluster(tmp_path_factory.mktemp("cluster"))
-        except NoCluster as error:
-            lacking.skip("api server", error)
-        try:
-            yield made
-        finally:
-            made.close()
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +56,7 @@ def _job(command: str, *words: str) -> dict[str, Any]:
     """What ``pinproof job`` prints."""
     shards = () if "--shards" in words else ("--shards", "2")
     image = ("--image", "example.com/pinproof:1")
-    printed = pinproof("job", command, *shards, *image, *words, status=0).stdout
+    printed = here("job", command, *shards, *image, *words, status=0).stdout
     return dict(yaml.safe_load(printed))
 
 
@@ -224,7 +209,7 @@ def test_a_real_scheduler_has_no_more_nodes_certified_than_may_be_unavailable(
 
 def _certify(*words: str) -> dict[str, Any]:
     image = ("--image", "example.com/pinproof:1")
-    return dict(yaml.safe_load(pinproof("job", "certify", *words, *image, status=0).stdout))
+    return dict(yaml.safe_load(here("job", "certify", *words, *image, status=0).stdout))
 
 
 def test_a_node_is_certified_by_its_own_pod(tmp_path: Path) -> None:
@@ -288,14 +273,14 @@ def test_the_logs_of_a_runs_pods_are_one_report(tmp_path: Path) -> None:
         done = _shell(command, index, tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
         (tmp_path / f"{index}.jsonl").write_text(done.stdout)
-    pinproof("run", *words, "--report", str(tmp_path / "whole"), status=0)
+    here("run", *words, "--report", str(tmp_path / "whole"), status=0)
     whole = _verdicts(tmp_path / "whole" / "result.jsonl")
     assert whole
     assert _verdicts(*(tmp_path / f"{index}.jsonl" for index in "012")) == whole
 
 
 def _verdicts(*streams: Path) -> dict[str, str]:
-    pinproof("report", *map(str, streams), "--gate", status=0)
+    here("report", *map(str, streams), "--gate", status=0)
     return {
         f"{one.scenario}@{one.machine.name}": one.verdict
         for stream in streams
@@ -374,7 +359,7 @@ _RUN: Final = ("run", "--image", "i", "--shards", "2")
     ],
 )  # fmt: skip
 def test_what_no_cluster_could_run_is_not_printed(words: list[str], said: str) -> None:
-    done = pinproof("job", *words, status=2, COLUMNS="200")
+    done = here("job", *words, status=2, COLUMNS="200")
     assert done.stdout == ""
     assert said in done.stderr
     if done.stderr.startswith("pinproof: "):
@@ -397,16 +382,15 @@ def _program(folder: Path, body: str) -> None:
     path.chmod(0o755)
 
 
-def _shell(command: list[str], index: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def _shell(command: list[str], index: str, folder: Path) -> Done:
     """Runs a pod's command where ``folder`` is its working directory."""
     path = f"{folder}:{os.environ['PATH']}"
-    environment = dict(os.environ) | {"PATH": path, "JOB_COMPLETION_INDEX": index}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    return ran(
+        *command, cwd=folder, env={**os.environ, "PATH": path, "JOB_COMPLETION_INDEX": index}
     )
 
 
-def _run(pod: Any, folder: Path) -> subprocess.CompletedProcess[str]:
+def _run(pod: Any, folder: Path) -> Done:
     """Runs a pod's command with the index that the controller gave it, as a kubelet reads it."""
     (container,) = pod.spec.containers
     (variable,) = container.env

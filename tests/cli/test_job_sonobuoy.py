@@ -8,24 +8,20 @@ import signal
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from conformance.verdict import ExitStatus
 from hil.transport import nodes
 from hil.transport.inventory import HOST
-from pinproof.cli import app
 from reports.junit import write as write_junit
-from tests.cli.running import pinproof
-from tests.support import lacking
+from tests.cli.running import here
 from tests.support.certificates import result, run
-from tests.support.cluster import Cluster, NoCluster
+from tests.support.cluster import Cluster
 from tests.support.sonobuoy import judged
 from tests.support.until import until
 
@@ -39,7 +35,7 @@ echo '<testsuites/>' >out/node7/junit.xml; exit 1"""
 @cache
 def definition(*words: str) -> dict[str, Any]:
     """What ``pinproof job sonobuoy`` prints."""
-    return dict(yaml.safe_load(pinproof("job", "sonobuoy", *_IMAGE, *words, status=0).stdout))
+    return dict(yaml.safe_load(here("job", "sonobuoy", *_IMAGE, *words, status=0).stdout))
 
 
 # -- Sonobuoy's own code -----------------------------------------------------------------------
@@ -49,7 +45,7 @@ def definition(*words: str) -> dict[str, Any]:
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the definition."""
     folder = tmp_path_factory.mktemp("plugins")
-    (folder / "pinproof.yaml").write_text(pinproof("job", "sonobuoy", *_IMAGE, status=0).stdout)
+    (folder / "pinproof.yaml").write_text(here("job", "sonobuoy", *_IMAGE, status=0).stdout)
     return folder
 
 
@@ -83,21 +79,6 @@ def test_sonobuoy_knows_a_cluster_whose_nodes_all_pass(plugin: Path, tmp_path: P
     reported(tmp_path, "node1", "pass")
     reported(tmp_path, "node2", "pass")
     assert judged(plugin, tmp_path)["results"]["status"] == "passed"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("NO_PROXY", "no_proxy"):
-            patch.setenv(name, "127.0.0.1")
-        try:
-            made = Cluster(tmp_path / "cluster")
-        except NoCluster as error:
-            lacking.skip("api server", error)
-        try:
-            yield made
-        finally:
-            made.close()
 
 
 def test_sonobuoy_creates_the_pods_of_the_plugin(
@@ -203,26 +184,8 @@ touch {folder}/began; while :; do /bin/sleep 0.1; done"""
 # -- wrong usage -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["ssh://root@node7"], "ssh://root@node7: a node certifies itself, and is not named"),
-        (["--max-risk", "reboot"], "--max-risk reboot: it would end the pod that certifies"),
-        (["--max-risk", "all"], "--max-risk 'all': it is one of read-only, pods"),
-        (["--allow", "reboot"], "--allow 'reboot': it is one of foreign-workloads, static-pods"),
-        (["--kubeconfig", "f"], "--kubeconfig: not an option of"),
-        (["--workload-image", "A^"], "--workload-image 'A^': not the name of an image"),
-        (["--name", "A"], "--name 'A': a name has small letters"),
-    ],
-)
-def test_wrong_usage_prints_no_plugin(words: list[str], says: str) -> None:
-    done = CliRunner().invoke(app, ["job", "sonobuoy", *_IMAGE, *words])
-    assert says in str(done.exception)
-    assert done.stdout == ""
-
-
 def test_an_option_that_certify_refuses_prints_no_plugin() -> None:
-    done = pinproof("job", "sonobuoy", *_IMAGE, "--valid", "0", status=ExitStatus.USAGE)
+    done = here("job", "sonobuoy", *_IMAGE, "--valid", "0", status=ExitStatus.USAGE)
     assert done.stdout == ""
     assert "--valid" in done.stderr
 

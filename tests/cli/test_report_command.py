@@ -11,7 +11,7 @@ import pytest
 
 from conformance.lines import schema
 from tests.cli.conftest import Stream
-from tests.cli.running import pinproof
+from tests.cli.running import here
 
 MACHINE: Final = "1s-1n-4c-smt2"
 WRONG: Final = "miniature:forgets-to-give-back"
@@ -19,7 +19,7 @@ WRONG: Final = "miniature:forgets-to-give-back"
 
 def _run(folder: Path, subject: str, *more: str) -> int:
     arguments = ("run", "--subject", subject, "--machine", MACHINE, "-k", "pool/", "-n", "0")
-    return pinproof(*arguments, "--report", str(folder), *more).returncode
+    return here(*arguments, "--report", str(folder), *more).returncode
 
 
 @pytest.fixture
@@ -34,22 +34,22 @@ def test_every_output_of_a_run_is_made_again_from_its_stream(
     both: tuple[str, str], tmp_path: Path
 ) -> None:
     _, wrong = both
-    page = pinproof("report", wrong, "--format", "html")
+    page = here("report", wrong, "--format", "html")
     assert page.stdout == (tmp_path / "wrong/report.html").read_text()
-    done = pinproof("report", wrong, "--format", "junit", "-o", str(tmp_path / "x.xml"))
+    done = here("report", wrong, "--format", "junit", "-o", str(tmp_path / "x.xml"))
     assert (done.returncode, done.stdout) == (0, "")
     assert 'name="conformance.pool"' in (tmp_path / "x.xml").read_text()
-    summary = pinproof("report", wrong, "--gate", status=1)
+    summary = here("report", wrong, "--gate", status=1)
     assert summary.stdout.splitlines()[-1].startswith("Not conformant: ")
 
 
 def test_a_fork_that_starts_red_is_gated_by_what_it_breaks_anew(both: tuple[str, str]) -> None:
     right, wrong = both
-    done = pinproof("compare", right, wrong, status=1)
+    done = here("compare", right, wrong, status=1)
     assert "pool/deletion-returns-cpus: pass, now fail" in done.stdout
-    same = pinproof("compare", wrong, wrong, status=0)
+    same = here("compare", wrong, wrong, status=0)
     assert same.stdout.splitlines()[-1].startswith("No regression: ")
-    found = json.loads(pinproof("compare", right, wrong, "--format", "json").stdout)
+    found = json.loads(here("compare", right, wrong, "--format", "json").stdout)
     assert found["regression"][0]["machine"] == MACHINE
 
 
@@ -58,8 +58,8 @@ def test_the_first_list_of_known_failures_makes_the_run_green_and_stays_strict(
 ) -> None:
     """One that passes, and one past its date, make it red."""
     listed = tmp_path / "known.toml"
-    pinproof("report", both[1], "-f", "known", "-o", str(listed), status=0)
-    assert pinproof("known", "--from", both[1]).stdout == listed.read_text()
+    here("report", both[1], "-f", "known", "-o", str(listed), status=0)
+    assert here("known", "--from", both[1]).stdout == listed.read_text()
     entries = tomllib.loads(listed.read_text())["known"]
     assert _run(tmp_path / "again", WRONG, "--known", str(listed)) == 0
     header, found, footer = results(tmp_path / "again")
@@ -81,11 +81,11 @@ def test_known_failures_are_no_failures_of_pytest(
 ) -> None:
     """In one process or in several, with pytest's own plugins too."""
     listed = tmp_path / "known.toml"
-    pinproof("known", "--from", both[1], "-o", str(listed))
+    here("known", "--from", both[1], "-o", str(listed))
     arguments = ("run", "--subject", WRONG, "--machine", MACHINE, "-k", "pool/", "-n", workers)
-    done = pinproof(*arguments, "--known", str(listed), "--durations=1", status=0)
+    done = here(*arguments, "--known", str(listed), "--durations=1", status=0)
     assert "broken as is known" in done.stdout.splitlines()[-1]
 
 
 def test_the_schema_is_printed() -> None:
-    assert json.loads(pinproof("report", "--schema").stdout) == schema()
+    assert json.loads(here("report", "--schema").stdout) == schema()

@@ -14,7 +14,7 @@ import pytest
 
 from conformance.results import Result, ResultsError, read
 from tests.cli.conftest import Stream
-from tests.cli.running import Done, pinproof
+from tests.cli.running import Done, here
 
 RUN = ("run", "-k", "pool/ or restart/stop", "--machine", "1s-1n-4c-smt*")
 
@@ -31,16 +31,14 @@ def cases(found: list[Result]) -> dict[str, tuple[Any, ...]]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The stream of a run that ended."""
     folder = tmp_path_factory.mktemp("whole")
-    pinproof(*RUN, "--report", str(folder), status=0)
+    here(*RUN, "--report", str(folder), status=0)
     return (folder / "result.jsonl").read_bytes()
 
 
 def shards(folder: Path, count: int, *words: str) -> list[Done]:
     """A run in so many parts, with reports in the folders ``s1``, ``s2`` and so on."""
     parts = [(f"s{number}", f"{number}/{count}") for number in range(1, count + 1)]
-    return [
-        pinproof(*words, "--report", name, "--shard", shard, cwd=folder) for name, shard in parts
-    ]
+    return [here(*words, "--report", name, "--shard", shard, cwd=folder) for name, shard in parts]
 
 
 def results_in(path: Path) -> int:
@@ -67,7 +65,7 @@ def test_a_run_that_was_cut_off_goes_on(
         part = stream.read_bytes()
         stream.write_bytes(part[: int(len(part) * kept)])
         before = results_in(stream)
-        done = pinproof(*RUN, "--report", str(tmp_path), "--resume", "-n", workers, status=0)
+        done = here(*RUN, "--report", str(tmp_path), "--resume", "-n", workers, status=0)
         assert "Conformant: " in done.stdout
         assert (f"{before} cases have a verdict already" in done.stdout) is bool(before)
         header, found, footer = results(tmp_path)
@@ -94,7 +92,7 @@ def test_what_was_without_a_verdict_is_run_again(
     stream.write_text(text)
     _, found, _ = results(tmp_path)
     assert [one.verdict for one in found].count("unknown") == 1
-    pinproof(*RUN, "--report", str(tmp_path), "--resume", status=0)
+    here(*RUN, "--report", str(tmp_path), "--resume", status=0)
     assert {one.verdict for one in results(tmp_path)[1]} == {"pass", "skip"}
 
 
@@ -112,63 +110,57 @@ def test_a_killed_run_goes_on_and_may_be_killed_again(results: Stream, tmp_path:
             os.killpg(running.pid, signal.SIGKILL)
         assert results_in(stream) >= seen + more
         seen = results_in(stream)
-    done = pinproof(*words, "--report", str(tmp_path), "--resume")
+    done = here(*words, "--report", str(tmp_path), "--resume")
     assert f"{seen} cases have a verdict already" in done.stdout
     header, found, _ = results(tmp_path)
     fresh = tmp_path / "fresh"
-    pinproof(*words, "--report", str(fresh))
+    here(*words, "--report", str(fresh))
     assert cases(found) == cases(results(fresh)[1])
     assert len(header.resumed) == 2
-    assert pinproof("report", str(stream), "--gate").returncode == done.returncode == 0
+    assert here("report", str(stream), "--gate").returncode == done.returncode == 0
+
+
+#: Changes to a stream that make it another run's, and what is said of each.
+CHANGED = {
+    ('"pinproof":"', '"pinproof":"9'): "of another pinproof: 9",
+    ('"catalogue":"sha256:', '"catalogue":"sha256:9'): "of another catalogue: sha256:9",
+    ('"1s-1n-4c-smt1":"sha256:', '"1s-1n-4c-smt1":"sha256:9'): "of another machine: 1s-1n-4c",
+    ('release":"1.36"},"dig', 'release":"1.35"},"dig'): "release to judge by: 1.35, now 1.36",
+    ('"schema":2', '"schema":3'): "schema 3 is newer than 2",
+    ('{"kind":"header"', '{"kind":"footer"'): "not a record",
+}
+#: Other options, and what is said of each.
+OTHERS = {
+    ("--subject", "miniature:forgets-to-give-back"): "another subject: reference 1.36, now",
+    ("-k", "pool/"): "another configuration: keyword pool/ or restart/stop, now pool/",
+    ("--release", "1.35"): "another subject: reference 1.36, now reference 1.35",
+    ("--shard", "1/2"): "another shard: it differs",
+}
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("change", "words", "says"),
     [
-        (("--subject", "miniature:forgets-to-give-back"), "another subject: reference 1.36, now"),
-        (("-k", "pool/"), "another configuration: keyword pool/ or restart/stop, now pool/"),
-        (("--release", "1.35"), "another subject: reference 1.36, now reference 1.35"),
-        (("--shard", "1/2"), "another shard: it differs"),
+        *((one, (), says) for one, says in CHANGED.items()),
+        *((("", ""), words, says) for words, says in OTHERS.items()),
     ],
 )
 def test_another_run_is_not_gone_on_with(
-    words: tuple[str, ...], says: str, whole: bytes, tmp_path: Path
+    change: tuple[str, str], words: tuple[str, ...], says: str, whole: bytes, tmp_path: Path
 ) -> None:
     """In one line, and the stream stays as it is."""
     stream = tmp_path / "result.jsonl"
-    stream.write_bytes(whole[: len(whole) // 2])
-    done = pinproof(*RUN, *words, "--report", str(tmp_path), "--resume", status=2)
-    assert says in done.stderr
-    assert len([one for one in done.stderr.splitlines() if one]) == 1
+    part = whole[: len(whole) // 2].decode().replace(*change, 1)
+    stream.write_text(part)
+    done = here(*RUN, *words, "--report", str(tmp_path), "--resume", status=2)
+    (line,) = filter(None, done.stderr.splitlines())
+    assert says in line
     assert not done.stdout
-    assert stream.read_bytes() == whole[: len(whole) // 2]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ('"pinproof":"', '"pinproof":"9', "of another pinproof: 9"),
-        ('"catalogue":"sha256:', '"catalogue":"sha256:9', "of another catalogue: sha256:9"),
-        ('"1s-1n-4c-smt1":"sha256:', '"1s-1n-4c-smt1":"sha256:9', "of another machine: 1s-1n-4c"),
-        ('release":"1.36"},"dig', 'release":"1.35"},"dig', "release to judge by: 1.35, now 1.36"),
-        ('"schema":2', '"schema":3', "schema 3 is newer than 2"),
-        ('{"kind":"header"', '{"kind":"footer"', "not a record"),
-    ],
-)
-def test_a_part_of_something_else_is_refused(
-    old: str, new: str, says: str, whole: bytes, tmp_path: Path
-) -> None:
-    """Other scenarios, another machine of the same name, a file that is no stream."""
-    text = whole.decode().replace(old, new, 1)
-    (tmp_path / "result.jsonl").write_text(text)
-    done = pinproof(*RUN, "--report", str(tmp_path), "--resume")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert says in done.stderr
-    assert (tmp_path / "result.jsonl").read_text() == text
+    assert stream.read_text() == part
 
 
 def test_resuming_what_is_not_there_begins(tmp_path: Path) -> None:
-    done = pinproof(*RUN, "--report", str(tmp_path / "new"), "--resume", status=0)
+    done = here(*RUN, "--report", str(tmp_path / "new"), "--resume", status=0)
     assert "result.jsonl is not there yet: the run begins" in done.stderr
 
 
@@ -180,28 +172,28 @@ def test_shards_join_into_the_whole(whole: bytes, results: Stream, tmp_path: Pat
     streams = [f"s{number}/result.jsonl" for number in (1, 2, 3)]
     join = ("report", *streams, "--format", "stream", "-o", "all/result.jsonl")
     (tmp_path / "all").mkdir()
-    pinproof(*join, cwd=tmp_path, status=0)
+    here(*join, cwd=tmp_path, status=0)
     (tmp_path / "result.jsonl").write_bytes(whole)
     expected, (header, found, _) = results(tmp_path), results(tmp_path / "all")
     assert cases(found) == cases(expected[1])
     assert str(header.shard) == "3 shards, whole"
-    said = pinproof("report", "all/result.jsonl", cwd=tmp_path).stdout
+    said = here("report", "all/result.jsonl", cwd=tmp_path).stdout
     assert "put together from 3 shards, whole" in said
     assert "Conformant: " in said
-    lacking = pinproof("report", *streams[1:], "--gate", cwd=tmp_path, status=3)
+    lacking = here("report", *streams[1:], "--gate", cwd=tmp_path, status=3)
     assert "This is a part of a run: shards 2, 3 of 3." in lacking.stdout
-    pinproof("run", "-k", "pool/", "--shard", "2/3", "--report", "other", cwd=tmp_path, status=0)
+    here("run", "-k", "pool/", "--shard", "2/3", "--report", "other", cwd=tmp_path, status=0)
     of_pool = {name for name in cases(results(tmp_path / "s2")[1]) if name.startswith("pool/")}
     assert of_pool <= {*cases(results(tmp_path / "other")[1])}
 
 
 def test_a_shard_goes_on_too(results: Stream, tmp_path: Path) -> None:
     words = (*RUN, "--shard", "2/2", "--report", str(tmp_path), "-n", "0")
-    pinproof(*words)
+    here(*words)
     stream = tmp_path / "result.jsonl"
     expected = cases(results(tmp_path)[1])
     stream.write_bytes(stream.read_bytes()[:-200])
-    pinproof(*words, "--resume", status=0)
+    here(*words, "--resume", status=0)
     assert cases(results(tmp_path)[1]) == expected
 
 
@@ -214,7 +206,7 @@ def test_a_shard_without_a_case_is_a_stream_all_the_same(
     assert [done.returncode for done in shards(tmp_path, 2, "run", *alone)] == [0, 0]
     for name in ("s1", "s2"):
         results(tmp_path / name)
-    pinproof("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path, status=0)
+    here("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path, status=0)
 
 
 def test_shards_in_which_nothing_applies_are_green_and_the_joined_run_is_not(
@@ -227,15 +219,15 @@ def test_shards_in_which_nothing_applies_are_green_and_the_joined_run_is_not(
         words = f"Too few scenarios ran for a verdict in shard {number} of 2 alone: 0 promises kept"
         assert words in " ".join(done.stdout.split())
         assert "contradicts" not in done.stdout
-        pinproof("report", f"s{number}/result.jsonl", "--gate", cwd=tmp_path, status=3)
-    pinproof("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path, status=4)
-    pinproof(*skipped, "--report", "whole", cwd=tmp_path, status=4)
+        here("report", f"s{number}/result.jsonl", "--gate", cwd=tmp_path, status=3)
+    here("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path, status=4)
+    here(*skipped, "--report", "whole", cwd=tmp_path, status=4)
 
 
 def test_a_shard_with_a_broken_promise_is_red(tmp_path: Path) -> None:
     broken = ("--subject", "miniature:forgets-to-give-back", "-k", "pool/deletion-returns-cpus")
     ran = shards(tmp_path, 2, "run", *broken, "--machine", "1s-1n-4c-smt2", "-n", "0")
     gates = [
-        pinproof("report", f"{name}/result.jsonl", "--gate", cwd=tmp_path) for name in ("s1", "s2")
+        here("report", f"{name}/result.jsonl", "--gate", cwd=tmp_path) for name in ("s1", "s2")
     ]
     assert sorted(done.returncode for done in (*ran, *gates)) == [0, 1, 1, 3]

@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import pytest
 
+from conformance.aliases import ALIASES
 from conformance.recording import recorded_releases
 from conformance.results import Result
 from pinproof import pytest_arguments
 from tests.cli.conftest import Judges, Stream
-from tests.cli.running import pinproof, python
+from tests.cli.running import Done, here, python
 from tests.support.until import content, until
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
@@ -42,16 +45,9 @@ def test_a_miniature_is_caught_and_its_replay_command_reproduces_it(
     for part in (INCIDENT, "1s-1n-4c-smt1", "reboot the machine as 1s-1n-4c-smt2", one.replay):
         assert part in one.explanation
         assert part in " ".join(run.done.stdout.split()) or part in run.done.stdout
-    again = subprocess.run(
-        ["bash", "-c", one.replay.replace("pinproof", f"{sys.executable} -m pinproof", 1)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert again.returncode == 1
-    assert INCIDENT in again.stdout
+    command, *words = shlex.split(one.replay)
+    assert command == "pinproof"
+    assert INCIDENT in here(*words, cwd=tmp_path, status=1).stdout
 
 
 @pytest.fixture
@@ -97,24 +93,15 @@ def test_one_cpu_has_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pytest_arguments.workers("reference", ["a"] * 9999, None) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "release", "status"),
-    [([], "1.22", 1), (["--release", "1.26"], "1.26", 1), (["--release", "1.21"], "1.21", 2)],
-)
+@pytest.mark.parametrize(("options", "release"), [((), "1.22"), (("--release", "1.26"), "1.26")])
 def test_a_behaviour_switched_is_judged_by_the_plain_release(
-    options: list[str], release: str, status: int
+    options: tuple[str, ...], release: str
 ) -> None:
     """By the first that has it, or by the one that is asked for."""
-    done = pinproof(
-        *("run", "--subject", "miniature:ordered-allocation=off", *options),
-        *("--machine", "1s-1n-4c-smt2-off7", "-k", "uneven/reserved-cpu-is-given-away"),
-        status=status,
-    )
-    if status == 1:
-        assert f"judged by the model of {release}\n" in done.stdout
-    else:
-        assert "release 1.21 is so anyway" in done.stderr
-        assert "Traceback" not in done.stderr
+    which = ("--machine", "1s-1n-4c-smt2-off7", "-k", "uneven/reserved-cpu-is-given-away")
+    subject = ("--subject", "miniature:ordered-allocation=off")
+    done = here("run", *subject, *options, *which, status=1)
+    assert f"judged by the model of {release}\n" in done.stdout
 
 
 #: A run that takes few cases for enough, on a host of two CPUs.
@@ -131,7 +118,7 @@ main()
 def test_processes_that_nobody_asked_for_find_the_same(results: Stream, tmp_path: Path) -> None:
     """The streams differ in order, worker and times alone."""
     which = ("run", "--subject", "miniature:trusts-its-state", "--machine", "1s-1n-4c-smt?")
-    alone = pinproof(*which, "-n", "0", "--report", str(tmp_path / "one"))
+    alone = here(*which, "-n", "0", "--report", str(tmp_path / "one"))
     spread = python("-c", _SPREAD, *which, "--report", str(tmp_path / "two"))
     assert spread.returncode == alone.returncode == 1, spread.stderr
     header, one, footer = results(tmp_path / "one")
@@ -220,29 +207,37 @@ def test_a_run_does_not_read_the_callers_pytest_settings(tmp_path: Path) -> None
     """They are the caller's, for the caller's tests."""
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
     (tmp_path / "conftest.py").write_text("raise RuntimeError\n")
-    pinproof("run", "-k", INCIDENT, cwd=tmp_path, status=0)
+    here("run", "-k", INCIDENT, cwd=tmp_path, status=0)
 
 
 def test_the_suite_runs_under_plain_pytest(results: Stream, tmp_path: Path) -> None:
-    """As an operator with a lab runs it."""
+    """As an operator with a lab runs it; a scenario is found under its old id too."""
+    former = "topology/none-refuses-nobody"
     done = python(
         *("-m", "pytest", "--pyargs", "conformance.suite", "-q"),
         *("-p", "no:cacheprovider", f"--rootdir={tmp_path}", "-c", "/dev/null"),
-        *("--pin-machine", "1s-1n-4c-smt1", "--pin-report", str(tmp_path)),
+        *("--pin-machine", "2s-2n-8c-smt2", "--pin-report", str(tmp_path)),
         *("--pin-subject", "miniature:forgets-to-give-back"),
+        *("-k", f"pool/ or {former}"),
         status=1,
     )
-    assert "pool/deletion-returns-cpus on 1s-1n-4c-smt1: the promise is broken" in done.stdout
-    _, found, footer = results(tmp_path)
+    assert "pool/deletion-returns-cpus on 2s-2n-8c-smt2: the promise is broken" in done.stdout
+    header, found, footer = results(tmp_path)
+    assert header.subject.name == "miniature:forgets-to-give-back"
     assert footer.exit_status == 1
-    assert {one.verdict for one in found} >= {"pass", "fail"}
+    assert Counter(footer.counts) == Counter(one.verdict for one in found)
+    assert footer.counts.keys() >= {"pass", "fail"}
+    assert {one.machine.name for one in found} == {"2s-2n-8c-smt2"}
+    assert ALIASES[former] in {one.scenario for one in found}
+    assert all((tmp_path / name).stat().st_size for name in ("junit.xml", "report.html"))
 
 
 def test_an_earlier_report_is_not_taken_for_this_runs(tmp_path: Path) -> None:
     """A run that ends before its first scenario has no report."""
-    pinproof("run", "-k", INCIDENT, "--report", str(tmp_path), status=0)
+    here("run", "-k", INCIDENT, "--report", str(tmp_path), status=0)
     assert (tmp_path / "result.jsonl").exists()
-    pinproof("run", "-k", "whole and nothing-that-exists", "--report", str(tmp_path), status=4)
+    nothing = ("--machine", "1s-1n-4c-smt1", "-k", "whole and nothing")
+    here("run", *nothing, "--report", str(tmp_path), status=4)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -269,7 +264,7 @@ main()
 """
 
 
-def _ended(tmp_path: Path, sign: str, first: str = "") -> subprocess.CompletedProcess[str]:
+def _ended(tmp_path: Path, sign: str, first: str = "") -> Done:
     (tmp_path / "tmp").mkdir()
     arguments = ("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path / "out"))
     return python(
@@ -365,23 +360,21 @@ def test_a_release_is_judged_by_the_recording_of_its_own_kubelet(
 
 
 def test_without_a_recording_the_report_says_who_judges() -> None:
-    done = pinproof(
-        "run", "--release", "1.25", "--machine", "1s-1n-4c-smt2", "-k", "packing", status=0
-    )
+    done = here("run", "--release", "1.25", "--machine", "1s-1n-4c-smt2", "-k", "packing", status=0)
     assert "Judged by the promise in words alone (" in done.stdout
 
 
 def test_witnesses_are_listed() -> None:
     """By release, and by machine of one."""
-    rows = json.loads(pinproof("witnesses", "--json").stdout)
+    rows = json.loads(here("witnesses", "--json").stdout)
     assert [one["release"] for one in rows] == recorded_releases()
     assert all(one["recorded"] > 50 and one["machines"] > 0 for one in rows)
     (newest,) = (one for one in rows if one["release"] == "1.36")
-    machines = json.loads(pinproof("witnesses", "1.36", "--json").stdout)
+    machines = json.loads(here("witnesses", "1.36", "--json").stdout)
     assert len(machines) == newest["machines"]
     assert sum(one["recorded"] for one in machines) == newest["recorded"]
     # Some scenarios turn out not to apply once they are driven, and some are decided by chance:
     # test_recordings.py holds that every other one is recorded.
     assert all(0 < one["recorded"] <= one["apply"] for one in machines)
     assert sum(one["recorded"] >= one["apply"] - 6 for one in machines) > len(machines) // 2
-    assert machines[0]["machine"] in pinproof("witnesses", "1.36").stdout
+    assert machines[0]["machine"] in here("witnesses", "1.36").stdout

@@ -10,7 +10,7 @@ import pytest
 
 import topologies
 from tests.cli.conftest import Judges, Stream
-from tests.cli.running import pinproof, python
+from tests.cli.running import here
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
 ITS_MACHINE: Final = "1s-1n-4c-smt1"
@@ -49,7 +49,7 @@ def test_a_machine_on_which_nothing_applied_is_not_green(
 def test_one_of_several_machines_is_named(results: Stream, dead: Path, tmp_path: Path) -> None:
     """Its neighbour's passes are not its own."""
     chosen = ("--machine", str(dead), "--machine", "1s-1n-4c-smt2")
-    done = pinproof("run", *chosen, "-k", USUAL, "--report", str(tmp_path / "out"), status=4)
+    done = here("run", *chosen, "-k", USUAL, "--report", str(tmp_path / "out"), status=4)
     assert "1 promise kept, 1 skipped, no scenario applied on dead." in done.stdout
     _, _, footer = results(tmp_path / "out")
     assert footer.idle == ["dead"]
@@ -58,7 +58,7 @@ def test_one_of_several_machines_is_named(results: Stream, dead: Path, tmp_path:
 def test_a_broken_promise_elsewhere_stays_broken(dead: Path) -> None:
     """And the machine is named beside it."""
     chosen = ("--machine", str(dead), "--machine", "1s-1n-4c-smt2", "-k", USUAL)
-    done = pinproof("run", "--subject", "miniature:forgets-to-give-back", *chosen, status=1)
+    done = here("run", "--subject", "miniature:forgets-to-give-back", *chosen, status=1)
     assert "no scenario applied on dead. Exit status 1." in done.stdout
 
 
@@ -71,7 +71,7 @@ def test_a_machine_of_the_catalogue_is_asked_for_by_its_name(
     """Of the whole catalogue, some machines are nothing for a scenario or a release."""
     monkeypatch.setenv("PINPROOF_MACHINES", str(dead.parent))
     which = "deletion-returns-cpus and (1s-1n-4c-smt2 or dead)"
-    done = pinproof("run", *chosen, "-k", which, status=status)
+    done = here("run", *chosen, "-k", which, status=status)
     assert ("no scenario applied on dead" in done.stdout) is (status == 4)
 
 
@@ -93,35 +93,11 @@ def test_a_scenario_with_a_machine_of_its_own_runs_there_where_it_is_asked_for(
     assert [(one.scenario, one.machine.name, one.verdict) for one in found] == [expected]
 
 
-@pytest.mark.parametrize("command", ["run", "pytest"])
-def test_only_the_machine_that_was_named_is_judged(
-    results: Stream, tmp_path: Path, command: str
-) -> None:
-    """Under plain pytest too. The model keeps what is promised, and every verdict is counted."""
-    place = ("--machine", "1s-1n-4c-smt2", "--report", str(tmp_path))
-    if command == "run":
-        pinproof("run", *place, status=0)
-    else:
-        suite = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "conformance.suite")
-        options = (word.replace("--", "--pin-") for word in place)
-        python(*suite, *options, cwd=tmp_path, status=0)
-    header, found, footer = results(tmp_path)
-    assert header.subject.name == "reference"
-    assert {one.machine.name for one in found} == {"1s-1n-4c-smt2"}
-    assert {one.verdict for one in found} == {"pass", "skip"}
-    assert footer.counts["pass"] + footer.counts["skip"] == len(found)
-    assert footer.idle == []
-    assert all((tmp_path / name).stat().st_size for name in ("junit.xml", "report.html"))
-
-
-@pytest.mark.parametrize("with_nodes", [True, False])
-def test_simulate_on_a_machine_without_cpus_is_one_line(dead: Path, with_nodes: bool) -> None:
-    """Wrong usage: no kubelet would start there. Status 1 would say that a promise is broken."""
-    if not with_nodes:  # as s390x shows itself under z/VM
-        tree = topologies.load(dead)
-        kept = {path: text for path, text in tree.items() if "/system/node/" not in path}
-        topologies.pack(topologies.Tree(kept), dead, replace=True)
-    done = pinproof("simulate", "--machine", str(dead), "--pods", "1", status=2)
-    assert done.stdout == ""
-    (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("pinproof: ")
+def test_only_the_machine_that_was_named_is_judged(judged: Judges) -> None:
+    """The model keeps what is promised, and every verdict is counted."""
+    run = judged("--machine", "1s-1n-4c-smt2", status=0)
+    assert run.header.subject.name == "reference"
+    assert {one.machine.name for one in run.found} == {"1s-1n-4c-smt2"}
+    assert {one.verdict for one in run.found} == {"pass", "skip"}
+    assert run.footer.counts["pass"] + run.footer.counts["skip"] == len(run.found)
+    assert run.footer.idle == []

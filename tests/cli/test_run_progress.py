@@ -15,7 +15,7 @@ from rich.console import Console
 from conformance.known import Standing
 from conformance.results import Failure, MachineRecord, Result
 from pinproof.run_progress import DOTS, Following
-from tests.cli.running import pinproof
+from tests.cli.running import here
 
 MACHINE: Final = MachineRecord(name="1s-1n-4c-smt2", shape="", digest="", cpus={})
 
@@ -124,7 +124,7 @@ def test_on_a_terminal_the_line_is_gone_before_the_summary() -> None:
 
 def test_github_gets_annotations_where_it_runs() -> None:
     wrong = ("--subject", "miniature:forgets-to-give-back")
-    there, elsewhere = (pinproof(*_RUN, *wrong, GITHUB_ACTIONS=is_).stdout for is_ in ("true", ""))
+    there, elsewhere = (here(*_RUN, *wrong, GITHUB_ACTIONS=is_).stdout for is_ in ("true", ""))
     assert "\n::error title=pool/" in there
     assert "::error title=pinproof::Not conformant" in there
     assert there.splitlines()[-1].startswith("Not conformant")
@@ -133,7 +133,7 @@ def test_github_gets_annotations_where_it_runs() -> None:
 
 def test_reasons_of_skips_are_listed_when_asked_for() -> None:
     def lines(*more: str) -> str:
-        return pinproof("run", *_RUN[1:3], "-k", "packing/", "-n0", *more).stdout
+        return here("run", *_RUN[1:3], "-k", "packing/", "-n0", *more).stdout
 
     assert " (-rs lists them).\n" in lines()
     assert " x needs " in lines("-rs")
@@ -141,5 +141,5 @@ def test_reasons_of_skips_are_listed_when_asked_for() -> None:
 
 def test_workers_are_not_announced() -> None:
     """pytest-xdist says twice that it brings up nodes, where nobody looks at a terminal."""
-    done = pinproof(*_RUN[:-1], "2", status=0)
+    done = here(*_RUN[:-1], "2", status=0)
     assert "bringing up" not in done.stdout + done.stderr

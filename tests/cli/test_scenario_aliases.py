@@ -13,7 +13,7 @@ from conformance.aliases import ALIASES, present, renamed
 from conformance.catalogue import catalogue
 from conformance.recording import RecordedCase, RecordingHeader
 from tests.cli.conftest import Judges
-from tests.cli.running import pinproof, python
+from tests.cli.running import here
 
 OLD = "topology/none-refuses-nobody"
 NEW = "topology/none-admits-every-pod"
@@ -52,15 +52,9 @@ def test_recordings_that_ship_are_known_by_present_ids(release: str) -> None:
 
 
 def test_explain_takes_an_old_id() -> None:
-    assert pinproof("explain", OLD).stdout.startswith(NEW)
+    assert here("explain", OLD).stdout.startswith(NEW)
 
 
 def test_run_takes_an_old_id(judged: Judges) -> None:
     found = judged("-k", OLD, "--machine", "2s-2n-8c-smt2", status=0).found
     assert [one.scenario for one in found] == [NEW]
-
-
-def test_plain_pytest_takes_an_old_id(tmp_path: Path) -> None:
-    suite = ["-m", "pytest", "-p", "no:cacheprovider", "--pyargs", "conformance.suite"]
-    done = python(*suite, "-v", "-k", OLD, "--pin-machine", "2s-2n-8c-smt2", cwd=tmp_path, status=0)
-    assert f"{NEW}@2s-2n-8c-smt2" in done.stdout

@@ -85,47 +85,31 @@ def _grown(folder: Path) -> None:
 
 
 CHANGES: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
-    "verdict in the README": (
-        _replaced("README.md", "| verdict | success |", "| verdict | failure |"),
-        "README.md:10: verdict: 'failure', and the certificate says 'success'",
-    ),
-    "count in the README": (
-        _replaced("README.md", "0 broken", "1 broken"),
-        "README.md:11: core profile: ",
-    ),
-    "row of the README": (
-        _replaced("README.md", "| kubelet | v1.36.4 |\n", ""),
-        "README.md: the row `| kubelet | v1.36.4 |` is missing",
-    ),
-    "release of the certificate": (
-        _replaced("certificate.json", "v1.36.4", "v1.36.5"),
-        "submission.json:8: the digest of certificate.json is sha256:",
-    ),
-    "result": (
-        _replaced("result.jsonl", '"verdict":"pass"', '"verdict":"fail"'),
-        "result.jsonl: its digest is sha256:",
-    ),
-    "digest of the stream": (
-        _replaced("submission.json", '"stream": "sha256:', '"stream": "sha256:0'),
-        "submission.json:9: Expected `str` matching regex",
-    ),
-    "website": (
-        _replaced("submission.json", "https://kubernetes.io/", "javascript:alert(1)"),
-        "submission.json:5: Expected `str` matching regex",
-    ),
-    "unknown field": (
-        _replaced("submission.json", '"vendor"', '"vendour"'),
-        "submission.json",
-    ),
-    "day": (_replaced("submission.json", '"2026-11-27"', '"2026-02-31"'), "submission.json:7: "),
-    "day after the certificate has expired": (
-        _replaced("submission.json", '"2026-11-27"', '"2030-11-27"'),
-        "certificate.json: not expired: expired on ",
-    ),
-    "day before it was certified": (
-        _replaced("submission.json", '"2026-11-27"', '"2025-11-27"'),
-        "submission.json:7: 2025-11-27: the certificate is of 2026-11-27",
-    ),
+    **{
+        what: (_replaced(name, old, new), said)
+        for what, name, old, new, said in (
+            ("verdict in the README", "README.md", "| verdict | success |", "| verdict | failure |",
+             "README.md:10: verdict: 'failure', and the certificate says 'success'"),
+            ("count in the README", "README.md", "0 broken", "1 broken",
+             "README.md:11: core profile: "),
+            ("row of the README", "README.md", "| kubelet | v1.36.4 |\n", "",
+             "README.md: the row `| kubelet | v1.36.4 |` is missing"),
+            ("release of the certificate", "certificate.json", "v1.36.4", "v1.36.5",
+             "submission.json:8: the digest of certificate.json is sha256:"),
+            ("result", "result.jsonl", '"verdict":"pass"', '"verdict":"fail"',
+             "result.jsonl: its digest is sha256:"),
+            ("digest of the stream", "submission.json", '"stream": "sha256:', '"stream": "sha256:0',
+             "submission.json:9: Expected `str` matching regex"),
+            ("website", "submission.json", "https://kubernetes.io/", "javascript:alert(1)",
+             "submission.json:5: Expected `str` matching regex"),
+            ("unknown field", "submission.json", '"vendor"', '"vendour"', "submission.json"),
+            ("day", "submission.json", '"2026-11-27"', '"2026-02-31"', "submission.json:7: "),
+            ("day after the certificate has expired", "submission.json", '"2026-11-27"',
+             '"2030-11-27"', "certificate.json: not expired: expired on "),
+            ("day before it was certified", "submission.json", '"2026-11-27"', '"2025-11-27"',
+             "submission.json:7: 2025-11-27: the certificate is of 2026-11-27"),
+        )
+    },
     "not JSON": (lambda one: _write(one / "submission.json", "{"), "submission.json: not JSON"),
     "file missing": (
         lambda one: (one / "certificate.json").unlink(),
@@ -195,8 +179,3 @@ def test_the_schema_is_that_of_the_type() -> None:
     jsonschema.validate(example, json.loads(text))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(example | {"website": "javascript:alert(1)"}, json.loads(text))
-
-
-def test_a_folder_without_submissions_has_no_table(tmp_path: Path) -> None:
-    done = submission("table", tmp_path)
-    assert "there is no submission" in str(done.exception)

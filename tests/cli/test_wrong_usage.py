@@ -11,18 +11,11 @@ import pytest
 
 from conformance import scenarios
 from conformance.importing import fault_of_scenarios
-from tests.cli.running import pinproof, python
+from tests.cli.running import here, python
+from tests.cli.test_simulate_command import STATE
 from topologies import Tree, pack
 
-#: A checksum of 0 is not compared by any kubelet.
-STATE: Final = json.dumps(
-    {
-        "policyName": "static",
-        "defaultCpuSet": "0,3-4,6-7",
-        "entries": {"uid-1": {"app": "1,5"}, "uid-2": {"c": "2"}},
-        "checksum": 0,
-    }
-)
+NODE: Final = "sys/devices/system/node"
 HEADER: Final = {"kind": "header", "schema": 2, "pinproof": "0", "started": "", "machines": []}
 TEXTS: Final = {
     "garbage": "\x1b[2Jnot json",
@@ -33,6 +26,7 @@ TEXTS: Final = {
     "bad.jsonl": "<html>\n",
     "old.jsonl": '{"kind":"header","schema":1}\n',
     "cut.jsonl": json.dumps({**HEADER, "subject": {"name": "kubelet:1.36", "release": "1.36"}}),
+    "slip.yaml": "kind: KubeletConfiguration\ncpuManagerPolicyOption: {}\n",
     "ids.toml": '[[known]]\nscenario = "pool/no"\nreason = "r"\nexpires = 2999-01-01\n',
 }
 
@@ -44,11 +38,15 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).write_text(f"{text}\n" if name == "cut.jsonl" else text)
     (tmp_path / "torn.tar.xz").write_bytes(b"\xfd7zXZ\x00 and no more")
     pack(Tree({}), tmp_path / "empty.tar")
-    pack(Tree({"sys/devices/system/cpu/online": "0-3\n"}), tmp_path / "mine.tar")
+    mine = {"sys/devices/system/cpu/online": "0-3\n"}
+    pack(Tree(mine), tmp_path / "mine.tar")
+    pack(Tree({**mine, f"{NODE}/node0/cpulist": "0-3\n"}), tmp_path / "with-a-node.tar")
     core_id = tmp_path / "tree/sys/devices/system/cpu/cpu0/topology/core_id"
     core_id.parent.mkdir(parents=True)
     core_id.write_text("0\n")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "above/node7").mkdir(parents=True)
+    (tmp_path / "above/node7/certificate.json").touch()
     return tmp_path
 
 
@@ -86,6 +84,7 @@ USAGE: Final = {
     "run --subject miniature:none": "unknown miniature 'none'",
     "run --subject miniature:uncore-best-fit=off": "every release is so",
     "run --subject miniature:true-sizes --release 1.5": "1.5",
+    "run --subject miniature:ordered-allocation=off --release 1.21": "release 1.21 is so anyway",
     "run --subject kubelet:/no/such/file": "/no/such/file",
     "run --subject kubelet:/bin/true": "/bin/true",
     "run --release 1.5": "1.5",
@@ -126,6 +125,17 @@ USAGE: Final = {
     "run --known absent.toml": f"absent.toml: {NO_FILE}",
     "run --known ids.toml": "unknown scenario 'pool/no'",
     f"run -k {INCIDENT} --report text.tar": "pinproof: --report text.tar: File exists",
+    # Certificates and submissions.
+    "verify gone.json": "pinproof: gone.json: No such file or directory",
+    "verify cut.jsonl": "it is a result stream and no certificate",
+    "verify empty": (
+        "empty/certificate.json: No such file or directory; `pinproof certify` makes "
+        "certificates, and `pinproof run` makes none"
+    ),
+    "verify above": (
+        "above/certificate.json: No such file or directory; there is above/node7/certificate.json"
+    ),
+    "submission table empty": "there is no submission",
     # Drawn and simulated.
     "draw 1s-1n-4c-smt2 --state nothing": f"pinproof: nothing: {NO_FILE}",
     "draw 1s-1n-4c-smt2 --state garbage": (
@@ -155,6 +165,9 @@ USAGE: Final = {
     "simulate --machine 1s-1n-4c-smt2 --state state --reserved 1": (
         'pinproof: state: the kubelet would not start: not all reserved cpus: "1"'
     ),
+    "simulate --machine ./with-a-node.tar --pods 1": (
+        "pinproof: with-a-node: the kubelet would not start: "
+    ),
     # Rehearsed.
     "upgrade 1.36 exec:driver": "exec:driver: upgrade takes a release such as 1.36",
     "upgrade 1.36 kubelet:1.37 --model": "kubelet:1.37: with --model it is a release",
@@ -164,7 +177,10 @@ USAGE: Final = {
     "upgrade kubelet:/no/such 1.37": "/no/such",
     "upgrade kubelet:/bin/true 1.37": "/bin/true is not a kubelet",
     "upgrade 1.37 kubelet:/bin/true": "/bin/true is not a kubelet",
+    "upgrade 1.36 kubelet:/no/such": "/no/such",  # before 1.36 would be built
     "upgrade 1.36 1.37 --model --node mine.tar": "mine.tar: it has no configuration of a kubelet",
+    "upgrade 1.36 1.37 --model --node 1s-1n-4c-smt2": "it has no configuration of a kubelet",
+    "upgrade 1.36 1.37 --model --node absent.tar.xz": "absent.tar.xz",
     "upgrade 1.36 1.37 --model --node torn.tar.xz": "torn.tar.xz",
     "upgrade 1.36 1.37 --model --node pods.yaml": "pods.yaml",
     "upgrade 1.36 1.37 --model --machine no-such": "no-such",
@@ -173,10 +189,25 @@ USAGE: Final = {
     "upgrade 1.36 1.36 --model": "FROM and TO are one kubelet (1.36): name another one, what",
     "upgrade 1.36 1.36 --model --to-machine no-such": "no-such",
     "upgrade 1.36 1.36 --model --to-config no-such.yaml": "no-such.yaml",
+    "upgrade 1.36 1.37 1.32 --model": "FROM and TO are all",
+    "upgrade 1.36 1.37 --model --resume": "FROM and TO are all",
+    "upgrade 1.36 1.37 --model --matrix --resume": "--report DIR, which is not given",
+    "upgrade 1.36 1.36.4 --model --matrix": "--matrix takes each minor once",
+    "upgrade 1.36 kubelet:./k --model --matrix": "kubelet:./k",
     **{
         f"upgrade 1.36 1.37 --model --matrix {words}": f"not {words.partition(' ')[0]}"
         for words in OF_NO_MATRIX
     },
+    # Advised.
+    "advise --release 1.99": "1.99",
+    "advise --machine nowhere": "nowhere",
+    "advise --policy-option full-pcpu-only=true": (
+        "pinproof: the kubelet would not start: failed to run Kubelet: new static policy error: "
+        'unknown CPU Manager Policy option: "full-pcpu-only"'
+    ),
+    "advise --pods nothing.yaml": "pinproof: --pods 'nothing.yaml'",
+    "advise --config nothing.yaml": "pinproof: nothing.yaml",
+    "advise --config slip.yaml": "did you mean cpuManagerPolicyOptions?",
     # Searched.
     "hunt --shard 3/2": "--shard 3/2",
     "hunt --release 1.99": "--release 1.99",
@@ -229,6 +260,29 @@ USAGE: Final = {
         "not a machine: neither sys/devices/system/cpu nor proc/cpuinfo names a CPU"
     ),
     "capture text.tar -o out.tar": "not a tar archive",
+    "build image --name 'No Name'": "pinproof: --name 'No Name': not the name of an image, such as",
+    "build image --kubelet /nowhere": "pinproof: --kubelet /nowhere: no such file",
+    "build image -o /nowhere/image.tar": (
+        "pinproof: --output /nowhere/image.tar: the archive cannot be "
+    ),
+    "build image -o /": "pinproof: --output /: a folder, not a file",
+    # Written for a forge, and printed for Sonobuoy.
+    **{
+        f"ci init github --package {one}": f"--package {one}: it is git+https://"
+        for one in ("pinproof", "pinproof==0.1.0", "/home/me/pinproof")
+    },
+    **{
+        f"job sonobuoy --image i {words}": said
+        for words, said in (
+            ("ssh://root@node7", "ssh://root@node7: a node certifies itself, and is not named"),
+            ("--max-risk reboot", "--max-risk reboot: it would end the pod that certifies"),
+            ("--max-risk all", "--max-risk 'all': it is one of read-only, pods"),
+            ("--allow reboot", "--allow 'reboot': it is one of foreign-workloads, static-pods"),
+            ("--kubeconfig f", "--kubeconfig: not an option of"),
+            ("--workload-image A^", "--workload-image 'A^': not the name of an image"),
+            ("--name A", "--name 'A': a name has small letters"),
+        )
+    },
 }
 
 
@@ -244,7 +298,7 @@ def _contents(folder: Path) -> dict[Path, bytes]:
 def test_wrong_usage_is_one_line(folder: Path, words: str) -> None:
     """Exit status 2, nothing green, and nothing is left."""
     before = _contents(folder)
-    done = pinproof(*shlex.split(words), cwd=folder, status=2)
+    done = here(*shlex.split(words), cwd=folder, status=2, XDG_CACHE_HOME=str(folder / "empty"))
     (line,) = done.stderr.strip().splitlines()
     assert USAGE[words] in line
     assert line.startswith(("pinproof: ", "ERROR: "))  # the second is pytest's own
@@ -258,7 +312,7 @@ def test_wrong_usage_is_one_line(folder: Path, words: str) -> None:
     [("ssh://nobody@127.0.0.1:1", "127.0.0.1"), ("./empty", "empty: incomplete capture: ")],
 )
 def test_what_cannot_be_captured_is_one_line(folder: Path, target: str, said: str) -> None:
-    done = pinproof("capture", target, "-o", "x.tar.xz", cwd=folder, status=3)
+    done = here("capture", target, "-o", "x.tar.xz", cwd=folder, status=3)
     (line,) = done.stderr.strip().splitlines()
     assert said in line
     assert not (folder / "x.tar.xz").exists()
@@ -267,13 +321,13 @@ def test_what_cannot_be_captured_is_one_line(folder: Path, target: str, said: st
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("-k 'whole and nothing-that-exists'", "nothing was run"),
+        ("--machine 1s-1n-4c-smt1 -k 'whole and nothing'", "nothing was run"),
         ("--machine 1s-1n-4c-smt1 -k packing/whole-socket", ""),
         ("-k machine/cpu-upgrade-incident --floor 2", ""),
     ],
 )
 def test_too_few_scenarios_are_no_verdict(tmp_path: Path, words: str, said: str) -> None:
-    done = pinproof("run", *shlex.split(words), cwd=tmp_path, status=4)
+    done = here("run", *shlex.split(words), cwd=tmp_path, status=4)
     assert "Traceback" not in done.stdout + done.stderr
     assert said in done.stdout + done.stderr
     assert not list(tmp_path.iterdir())

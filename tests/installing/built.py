@@ -3,19 +3,39 @@ has the wheel and what it requires, and nothing else."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 import venv
 from collections.abc import Iterator
+from importlib import resources
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support import lacking
+
 ROOT: Final = Path(__file__).parents[2]
+
+
+def loaded(path: Path) -> Any:
+    """A file of YAML as JSON has it; YAML 1.1 takes the key ``on`` for a truth."""
+    text = json.dumps(yaml.safe_load(path.read_text(encoding="utf-8")))
+    return json.loads(text.replace('"true": {', '"on": {'))
+
+
+def published(name: str) -> Any:
+    """A validator by the schema that is published under this name."""
+    jsonschema = lacking.module("jsonschema")
+    lacking.module("check_jsonschema")
+    folder = resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
+    schema = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    return jsonschema.validators.validator_for(schema)(schema)
 
 
 def shipped() -> list[str]:

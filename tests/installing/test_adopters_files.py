@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-import yaml
 
-from tests.installing.built import ROOT
-from tests.support import lacking
+from tests.installing.built import ROOT, loaded, published
 
 _FORMS: Final = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
 
-def _loaded(path: Path) -> Any:
-    """As JSON has it; YAML 1.1 takes the key ``on`` for a truth."""
-    text = json.dumps(yaml.safe_load(path.read_text(encoding="utf-8")))
-    return json.loads(text.replace('"true": {', '"on": {'))
-
-
 def test_the_workflow_is_as_the_published_schema_says() -> None:
-    jsonschema = lacking.module("jsonschema")
-    lacking.module("check_jsonschema")
-    folder = files("check_jsonschema") / "builtin_schemas" / "vendor"
-    schema = json.loads((folder / "github-workflows.json").read_text(encoding="utf-8"))
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    workflow = _loaded(ROOT / ".github" / "workflows" / "ci.yml")
+    validator = published("github-workflows")
+    workflow = loaded(ROOT / ".github" / "workflows" / "ci.yml")
     validator.validate(workflow)
     steps = workflow["jobs"]["everything"]["steps"]
     (ours,) = (one["run"] for one in steps if "run" in one)
@@ -45,7 +28,7 @@ def test_the_workflow_is_as_the_published_schema_says() -> None:
 @pytest.mark.parametrize("path", _FORMS, ids=lambda path: str(path.stem))
 def test_a_form_has_what_the_forge_requires(path: Path) -> None:
     """Source: GitHub's documentation, Syntax for GitHub's form schema."""
-    form = _loaded(path)
+    form = loaded(path)
     if path.stem == "config":
         assert form == {"blank_issues_enabled": True}
         return
@@ -90,7 +73,7 @@ def test_a_way_to_report_is_named_and_no_address_is_invented() -> None:
 
 def test_hooks_run_what_tox_runs() -> None:
     """The same ruff, from Python's index alone."""
-    hooks = _loaded(ROOT / ".pre-commit-config.yaml")["repos"]
+    hooks = loaded(ROOT / ".pre-commit-config.yaml")["repos"]
     lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["lint"]
     assert [one["repo"] for one in hooks] == ["local"]
     entries = [one["entry"] for one in hooks[0]["hooks"]]
@@ -103,37 +86,3 @@ def test_the_editor_s_line_is_ruff_s() -> None:
     length = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["line-length"]
     assert text.startswith("root = true\n")
     assert f"max_line_length = {length}" in text
-
-
-def test_the_first_steps_are_readmes_blocks(tmp_path: Path) -> None:
-    """With stand-ins: uv and pip install this checkout, and a whole run ends."""
-    lacking.need("bash")
-    checkout, programs, home = (tmp_path / name for name in ("checkout", "programs", "home"))
-    support = checkout / "tests" / "support"
-    for folder in (checkout / ".ci", support, programs, home / "uv" / "bin"):
-        folder.mkdir(parents=True)
-    shutil.copy(ROOT / "README.md", checkout)
-    shutil.copy(ROOT / ".ci" / "first-steps", checkout / ".ci")
-    for name in ("transcripts.py", "typed_pages.py"):
-        shutil.copy(ROOT / "tests" / "support" / name, support)
-    calls = tmp_path / "calls"
-    made = "mkdir -p out; for one in result.jsonl junit.xml report.html; do echo 1 >out/$one; done"
-    # python3 -m venv brings what it is asked for; another python3 -m types README.
-    venv = (
-        f'if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp {programs}/pip "$3/bin/"; '
-        f'echo : >"$3/bin/activate"; else exec {sys.executable} "$@"; fi'
-    )
-    for name, body in {"python3": venv, "pip": ":", "uvx": ":", "pinproof": made}.items():
-        (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{calls}\n{body}\n')
-        (programs / name).chmod(0o755)
-    done = subprocess.run(
-        [str(checkout / ".ci" / "first-steps")],
-        env={"HOME": str(home), "PATH": f"{programs}:/usr/bin:/bin"},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    said = calls.read_text().splitlines()
-    assert "uvx --from .[kubelet] pinproof run -k machine/cpu-upgrade-incident" in said
-    assert "pip install -q .[kubelet]" in said
-    assert "pinproof run --report out" in said
-    assert not [one for one in said if "tox" in one or "--subject" in one]

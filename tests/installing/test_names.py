@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from pinproof.names import PACKAGES, clash
+from tests.cli.running import Done, python
 from tests.installing.built import ROOT
 
 
-def _started(folder: Path) -> subprocess.CompletedProcess[str]:
+def _started(folder: Path) -> Done:
     """As a module, for which the current folder is the first on Python's path."""
-    return subprocess.run(
-        [sys.executable, "-m", "pinproof", "--version"],
-        cwd=folder, env={**os.environ, "PYTHONSAFEPATH": ""}, capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+    return python("-m", "pinproof", "--version", cwd=folder, PYTHONSAFEPATH="")
 
 
 @pytest.mark.parametrize("name", sorted({*PACKAGES} - {"pinproof"}))

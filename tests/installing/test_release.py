@@ -6,15 +6,14 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from packaging.utils import canonicalize_name
 
-from tests.installing.built import ROOT, build, copied, environment, required
+from tests.cli.running import python, ran
+from tests.installing.built import ROOT, required
 from tests.support import lacking
 from tests.support.fork import git
 
@@ -29,18 +28,11 @@ def _words(bill: Path, python: Path) -> list[str]:
     return shlex.split(line.replace("$bill", str(bill)).replace("$python", str(python)))
 
 
-def test_the_bill_of_materials_lists_what_is_installed(tmp_path: Path) -> None:
+def test_the_bill_of_materials_lists_what_is_installed(programs: Path, tmp_path: Path) -> None:
     """It is valid, and lists each library of the installation with its version, and no other."""
-    lacking.module("hatchling")
     lacking.module("cyclonedx_py")
-    source = copied(tmp_path / "source")
-    programs = environment(tmp_path / "venv", build(source, tmp_path / "wheel", "wheel"))
     bill = tmp_path / "bill.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "cyclonedx_py", *_words(bill, programs / "python")],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    python("-m", "cyclonedx_py", *_words(bill, programs / "python"), cwd=ROOT, status=0)
     found: dict[str, Any] = json.loads(bill.read_text())
     assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
     assert found["metadata"]["component"]["name"] == "pinproof"
@@ -60,16 +52,9 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def _released(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(checkout / ".ci" / "release"), *words],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-
-
 def test_what_is_not_committed_is_not_released(checkout: Path, tmp_path: Path) -> None:
     (checkout / "more.py").write_text("")
-    done = _released(checkout, str(tmp_path / "out"))
+    done = ran(checkout / ".ci" / "release", tmp_path / "out")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "release: there is what is not committed\n"
 
@@ -77,7 +62,7 @@ def test_what_is_not_committed_is_not_released(checkout: Path, tmp_path: Path) -
 def test_a_folder_that_is_not_empty_is_refused(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "old.whl").write_text("")
-    done = _released(checkout, str(tmp_path / "out"))
+    done = ran(checkout / ".ci" / "release", tmp_path / "out")
     assert done.returncode == 2
     assert done.stderr == f"release: {tmp_path / 'out'} is not empty\n"
-    assert _released(checkout).stderr == "release: expected one folder\n"
+    assert ran(checkout / ".ci" / "release").stderr == "release: expected one folder\n"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 from packaging.metadata import Metadata
 
 from pinproof.names import PACKAGES
-from tests.installing.built import ROOT, build, copied, environment, files, required, shipped
-from tests.support import lacking
+from tests.cli.running import Done, ran
+from tests.installing.built import ROOT, files, required, shipped
+from tests.installing.conftest import Built
 
 pytestmark = pytest.mark.needs("git")
 
@@ -23,41 +23,11 @@ _MACHINE: Final = ("--machine", "1s-1n-4c-smt2")
 _LIMIT: Final = 30_000_000
 
 
-class Built(NamedTuple):
-    """A wheel, a source distribution, and the wheel that is built of that."""
-
-    wheel: Path
-    sdist: Path
-    again: Path
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Of the checkout as git has it."""
-    lacking.module("hatchling")
-    folder = tmp_path_factory.mktemp("built")
-    source = copied(folder / "source")
-    wheel, sdist = (build(source, folder / kind, kind) for kind in ("wheel", "sdist"))
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
-    (unpacked,) = (folder / "unpacked").iterdir()
-    return Built(wheel, sdist, build(unpacked, folder / "again", "wheel"))
-
-
-@pytest.fixture(scope="module")
-def programs(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``bin`` of an environment with the wheel, and no library beyond what it requires."""
-    return environment(tmp_path_factory.mktemp("light") / "venv", built.wheel)
-
-
-def _typed(programs: Path, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def _typed(programs: Path, *words: str, folder: Path) -> Done:
     """In an empty folder, without the checkout and with none of the libraries of these tests."""
     folder.mkdir(exist_ok=True)
     environ = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "COLUMNS": "100"}
-    return subprocess.run(
-        ["pinproof", *words],
-        cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    return ran(programs / "pinproof", *words, cwd=folder, env=environ)
 
 
 def test_the_wheel_has_the_packages_and_nothing_else(built: Built) -> None:
@@ -182,11 +152,7 @@ for name in COMMANDS:
 
 def test_all_other_commands_can_be_asked_for_help(programs: Path, tmp_path: Path) -> None:
     """And those of extras name theirs."""
-    done = subprocess.run(
-        [programs / "python", "-c", _LOAD],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    done = ran(programs / "python", "-c", _LOAD, cwd=tmp_path, status=0)
     found = dict(re.findall(r"^(\S+) .*?'pinproof\[(\w+)\]'.*", done.stdout, re.MULTILINE))
     assert len(found) == len(done.stdout.splitlines()), done.stdout
     assert found == _OF_EXTRAS
