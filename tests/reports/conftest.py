@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +23,6 @@ from conformance.results import (
 )
 from conformance.verdict import exit_status
 from reports import Run
-from tests.support.certificates import written
 
 #: One of everything that must not get through.
 HOSTILE: Final = (
@@ -56,11 +54,8 @@ def footer(counts: dict[str, int], status: int, **more: Any) -> Footer:
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class Fakes:
     """Makes records; every argument has a harmless default."""
-
-    release: str = "1.36"
 
     def machine(
         self, name: str = "2s-2n-8c-smt2", *, cpus: int = 16, sockets: int = 2
@@ -138,7 +133,7 @@ class Fakes:
             pinproof="0.1.0",
             subject=SubjectRecord(
                 name="kubelet:1.36",
-                release=self.release,
+                release="1.36",
                 version="v1.36.3",
                 digest="sha256:" + "0f" * 32,
                 facts={"go": "go1.26.1"},
@@ -271,10 +266,6 @@ class Fakes:
             )
         )
         return with_subject(run, name=f"node:{nodes} nodes")
-
-    def write(self, run: Run, path: Path) -> Path:
-        """The run as a stream file."""
-        return written(run, path)
 
 
 fakes: Final = Fakes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,17 @@ import pytest
 
 from conformance.records import KnownFailure
 from conformance.results import Result
-from reports.certificate import Answer, Here, checks, document, encode, html, read, upgrade_of
+from reports.certificate import (
+    Answer,
+    Here,
+    Statement,
+    checks,
+    document,
+    encode,
+    html,
+    read,
+    upgrade_of,
+)
 from reports.certificate.document import BrokenPromise, Kubelet, Upgrade, UpgradeStage
 from reports.certificate.schema import schema
 from tests.reports.conftest import HOSTILE, headed
@@ -24,31 +33,41 @@ HERE = Here(datetime(2026, 11, 22, tzinfo=UTC), SUITE.pinproof, SUITE.catalogue)
 SCHEMA = Path(document.__file__).with_name("certificate.schema.json")
 
 
+def ended(statement: Statement) -> str:
+    """Verdict and exit status."""
+    return f"{statement.facts.verdict} {statement.facts.exit_status}"
+
+
+def wrong(statement: Statement, **changes: Any) -> list[str]:
+    """What is found in the certificate once it has other facts, and a new digest of its own."""
+    facts = msgspec.structs.replace(statement.facts, **changes)
+    predicate = msgspec.structs.replace(statement.predicate, pinproof=facts)
+    forged = document.sealed(msgspec.structs.replace(statement, predicate=predicate))
+    return [one.detail for one in checks(read(encode(forged)), HERE) if one.answer is Answer.WRONG]
+
+
 @pytest.mark.parametrize(
-    ("results", "status", "verdict", "exit_status"),
+    ("results", "status", "verdict"),
     [
-        ([result("pass")], 0, "success", 0),
-        ([result("pass"), result("skip")], 0, "success", 0),
-        ([result("pass"), result("skip", unable=True)], 0, "partial", 4),
-        ([result("pass"), result("skip", level="extended", unable=True)], 0, "success", 0),
-        ([result("pass"), result("unknown")], 3, "partial", 3),
-        ([result("pass"), result("unknown", level="extended")], 3, "partial", 3),
-        ([result("pass"), result("fail")], 1, "failure", 1),
-        ([result("pass"), result("fail", level="extended")], 1, "failure", 1),
-        ([result("pass")], 5, "not-restored", 5),
-        ([result("pass"), result("fail")], 5, "failure", 5),
-        ([result("pass"), result("unknown")], 5, "not-restored", 5),
-        ([result("pass")], 4, "partial", 4),
-        ([], 4, "none", 4),
-        ([result("skip", unable=True)], 4, "none", 4),
+        ([result("pass")], 0, "success 0"),
+        ([result("pass"), result("skip")], 0, "success 0"),
+        ([result("pass"), result("skip", unable=True)], 0, "partial 4"),
+        ([result("pass"), result("skip", level="extended", unable=True)], 0, "success 0"),
+        ([result("pass"), result("unknown")], 3, "partial 3"),
+        ([result("pass"), result("unknown", level="extended")], 3, "partial 3"),
+        ([result("pass"), result("fail")], 1, "failure 1"),
+        ([result("pass"), result("fail", level="extended")], 1, "failure 1"),
+        ([result("pass")], 5, "not-restored 5"),
+        ([result("pass"), result("fail")], 5, "failure 5"),
+        ([result("pass"), result("unknown")], 5, "not-restored 5"),
+        ([result("pass")], 4, "partial 4"),
+        ([], 4, "none 4"),
+        ([result("skip", unable=True)], 4, "none 4"),
     ],
 )
-def test_the_verdict(
-    results: list[Result], status: int, verdict: str, exit_status: int, tmp_path: Path
-) -> None:
+def test_the_verdict(results: list[Result], status: int, verdict: str, tmp_path: Path) -> None:
     """A skip cannot buy a certificate; what does not apply does not cost one."""
-    facts = certificate(run(*results, status=status), tmp_path).facts
-    assert (facts.verdict, facts.exit_status) == (verdict, exit_status)
+    assert ended(certificate(run(*results, status=status), tmp_path)) == verdict
 
 
 def test_the_words_of_a_partial_one_are_not_those_of_success(tmp_path: Path) -> None:
@@ -101,9 +120,9 @@ def test_the_extended_profile_can_be_claimed(tmp_path: Path) -> None:
 
 def test_a_part_of_the_scenarios_is_no_certificate(tmp_path: Path) -> None:
     """Also where the part holds everything that is required: ``-x`` may have ended it."""
-    facts = certificate(run(result("pass")), tmp_path, narrowed="-x").facts
-    assert (facts.verdict, facts.exit_status) == ("partial", 4)
-    assert facts.words == "No promise is broken, but not everything was asked."
+    statement = certificate(run(result("pass")), tmp_path, narrowed="-x")
+    assert ended(statement) == "partial 4"
+    assert statement.facts.words == "No promise is broken, but not everything was asked."
 
 
 def test_it_expires_unless_the_run_was_cut_off(tmp_path: Path) -> None:
@@ -126,8 +145,7 @@ def test_a_failure_that_is_known_is_a_failure(tmp_path: Path) -> None:
     """A list of known failures lets a run pass; it cannot buy a certificate."""
     made = run(result("pass"), result("fail"), status=0)
     known = KnownFailure(scenario="area/fail-core-false", reason="known", expires="2027-01-01")
-    facts = certificate(headed(made, known=[known]), tmp_path).facts
-    assert (facts.verdict, facts.exit_status) == ("failure", 1)
+    assert ended(certificate(headed(made, known=[known]), tmp_path)) == "failure 1"
 
 
 def test_a_node_that_was_not_restored_says_so(tmp_path: Path) -> None:
@@ -171,90 +189,67 @@ def upgraded(**changes: Any) -> Upgrade:
     return upgrade_of("1.37", **(facts | changes))
 
 
+SILENT = upgrade_of("1.37", reason="the node fell silent")
+UNPINNED = upgraded(stages=[msgspec.structs.replace(STAGES[0], exclusive={})])
+
+
 @pytest.mark.parametrize(
-    ("upgrade", "status", "verdict", "exit_status", "words"),
+    ("upgrade", "status", "verdict", "words"),
     [
         (
             upgraded(),
             0,
-            "success",
-            0,
+            "success 0",
             "to kubelet v1.37.0, the way back and the second upgrade: 1 container kept exclusive "
             "CPUs, and ran on.",
         ),
         (
             upgraded(broken=[BROKEN]),
             0,
-            "failure",
-            1,
+            "failure 1",
             "a promise is broken on the way back: A running pod keeps running.",
         ),
-        (
-            upgrade_of("1.37", reason="the node fell silent"),
-            0,
-            "partial",
-            3,
-            "to kubelet 1.37 has no verdict: the node fell silent.",
-        ),
-        (
-            upgraded(stages=[msgspec.structs.replace(STAGES[0], exclusive={})]),
-            0,
-            "partial",
-            3,
-            "has no verdict: no container had exclusive CPUs before it.",
-        ),
-        (upgraded(restored=False), 0, "not-restored", 5, "was not left as it was found"),
-        (upgraded(broken=[BROKEN], restored=False), 0, "failure", 5, "a promise is broken on"),
-        (upgraded(broken=[BROKEN]), 5, "failure", 5, "a promise is broken on"),
+        (SILENT, 0, "partial 3", "to kubelet 1.37 has no verdict: the node fell silent."),
+        (UNPINNED, 0, "partial 3", "has no verdict: no container had exclusive CPUs before it."),
+        (upgraded(restored=False), 0, "not-restored 5", "was not left as it was found"),
+        (upgraded(broken=[BROKEN], restored=False), 0, "failure 5", "a promise is broken on"),
+        (upgraded(broken=[BROKEN]), 5, "failure 5", "a promise is broken on"),
     ],
 )
 def test_an_upgrade_decides_as_a_scenario_does(
-    upgrade: Upgrade, status: int, verdict: str, exit_status: int, words: str, tmp_path: Path
+    upgrade: Upgrade, status: int, verdict: str, words: str, tmp_path: Path
 ) -> None:
     statement = certificate(run(result("pass"), status=status), tmp_path, upgrade=upgrade)
-    facts = statement.facts
-    assert (facts.verdict, facts.exit_status) == (verdict, exit_status)
-    assert words in facts.words
-    assert {one.answer for one in checks(read(encode(statement)), HERE)} == {
-        Answer.OK,
-        Answer.UNCHECKED,
-    }
+    assert ended(statement) == verdict
+    assert words in statement.facts.words
+    answers = {one.answer for one in checks(read(encode(statement)), HERE)}
+    assert answers == {Answer.OK, Answer.UNCHECKED}
 
 
 JUDGED = document.Judged(
     what="longest gap on exclusive CPUs 2", claim="--max-latency 50 us", seen="40 us", kept=True
 )
+NOT_KEPT = msgspec.structs.replace(JUDGED, kept=False, seen="60 us")
+SAID = "Not kept: --max-latency 50 us. longest gap on exclusive CPUs 2: 60 us."
 
 
 @pytest.mark.parametrize(
-    ("judged", "status", "verdict", "exit_status", "words"),
+    ("judged", "status", "verdict", "words"),
     [
-        ([], 0, "success", 0, "every promise was kept."),
-        ([JUDGED], 0, "success", 0, "every promise was kept."),
-        (
-            [JUDGED, msgspec.structs.replace(JUDGED, kept=False, seen="60 us")],
-            0,
-            "failure",
-            1,
-            "Not kept: --max-latency 50 us. longest gap on exclusive CPUs 2: 60 us.",
-        ),
-        ([msgspec.structs.replace(JUDGED, kept=False)], 5, "failure", 5, "Not kept:"),
+        ([], 0, "success 0", "every promise was kept."),
+        ([JUDGED], 0, "success 0", "every promise was kept."),
+        ([JUDGED, NOT_KEPT], 0, "failure 1", SAID),
+        ([NOT_KEPT], 5, "failure 5", "Not kept:"),
     ],
 )
 def test_what_a_vendor_promises_decides_as_a_scenario_does(
-    judged: list[document.Judged],
-    status: int,
-    verdict: str,
-    exit_status: int,
-    words: str,
-    tmp_path: Path,
+    judged: list[document.Judged], status: int, verdict: str, words: str, tmp_path: Path
 ) -> None:
     """And is on the page; a certificate without any of it has no such field."""
     made = run(result("pass"), status=status)
     statement = certificate(made, tmp_path, judged=judged, noise=[NOISE])
-    facts = statement.facts
-    assert (facts.verdict, facts.exit_status) == (verdict, exit_status)
-    assert words in facts.words
+    assert ended(statement) == verdict
+    assert words in statement.facts.words
     data = encode(statement)
     assert (b'"judged"' in data) is bool(judged)
     answers = {one.what: one.answer for one in checks(read(data), HERE)}
@@ -264,59 +259,43 @@ def test_what_a_vendor_promises_decides_as_a_scenario_does(
 
 
 def test_a_bound_that_was_called_kept_later_is_seen(tmp_path: Path) -> None:
-    broken = msgspec.structs.replace(JUDGED, kept=False)
-    statement = certificate(run(result("pass")), tmp_path, judged=[broken])
-    facts = msgspec.structs.replace(statement.facts, judged=[JUDGED])
-    predicate = msgspec.structs.replace(statement.predicate, pinproof=facts)
-    forged = document.sealed(msgspec.structs.replace(statement, predicate=predicate))
-    wrong = [one.detail for one in checks(read(encode(forged)), HERE) if one.answer is Answer.WRONG]
-    assert wrong == ["its verdict is failure; success follows from its scenarios"]
+    statement = certificate(run(result("pass")), tmp_path, judged=[NOT_KEPT])
+    assert wrong(statement, judged=[JUDGED]) == [
+        "its verdict is failure; success follows from its scenarios"
+    ]
 
 
-def _with_stage(**changes: Any) -> Callable[[Upgrade], Upgrade]:
-    last = msgspec.structs.replace(STAGES[-1], **changes)
-    return lambda upgrade: msgspec.structs.replace(upgrade, stages=[*STAGES[:-1], last])
+def _last_stage(**changes: Any) -> dict[str, Any]:
+    return {"stages": [*STAGES[:-1], msgspec.structs.replace(STAGES[-1], **changes)]}
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("changes", "said"),
     [
-        (_with_stage(exclusive={"pod1/c": "0-1"}), "pod1/c did not keep its CPUs 2-3"),
-        (_with_stage(exclusive={}), "pod1/c did not keep its CPUs 2-3"),
-        (_with_stage(restarted=["pod1/c"]), "pod1/c was started again"),
-        (_with_stage(runs=False), "kubelet v1.37.0 did not run"),
-        (
-            lambda one: msgspec.structs.replace(one, broken=[BROKEN]),
-            "its upgrade is kept; broken follows from its stages",
-        ),
-        (
-            lambda one: msgspec.structs.replace(one, words="All is well."),
-            "the text of its upgrade is not that of its outcome",
-        ),
-        (
-            lambda one: msgspec.structs.replace(one, restored=False),
-            "it was not restored after the upgrade",
-        ),
+        (_last_stage(exclusive={"pod1/c": "0-1"}), "pod1/c did not keep its CPUs 2-3"),
+        (_last_stage(exclusive={}), "pod1/c did not keep its CPUs 2-3"),
+        (_last_stage(restarted=["pod1/c"]), "pod1/c was started again"),
+        (_last_stage(runs=False), "kubelet v1.37.0 did not run"),
+        ({"broken": [BROKEN]}, "its upgrade is kept; broken follows from its stages"),
+        ({"words": "All is well."}, "the text of its upgrade is not that of its outcome"),
+        ({"restored": False}, "it was not restored after the upgrade"),
     ],
 )
 def test_an_upgrade_that_contradicts_its_stages_is_found(
-    change: Callable[[Upgrade], Upgrade], said: str, tmp_path: Path
+    changes: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     """Though the certificate was sealed again."""
     statement = certificate(run(result("pass")), tmp_path, upgrade=upgraded())
-    upgrade = statement.facts.upgrade
-    assert upgrade is not None
-    facts = msgspec.structs.replace(statement.facts, upgrade=change(upgrade))
-    predicate = msgspec.structs.replace(statement.predicate, pinproof=facts)
-    forged = document.sealed(msgspec.structs.replace(statement, predicate=predicate))
-    wrong = [one for one in checks(read(encode(forged)), HERE) if one.answer is Answer.WRONG]
-    assert [said in one.detail for one in wrong] == [True]
+    assert statement.facts.upgrade is not None
+    upgrade = msgspec.structs.replace(statement.facts.upgrade, **changes)
+    (found,) = wrong(statement, upgrade=upgrade)
+    assert said in found
 
 
 def test_the_page_shows_an_upgrade(tmp_path: Path) -> None:
     """Each stage, and what was broken, escaped."""
-    moved = _with_stage(exclusive={"pod1/c": "0-1"}, restarted=["pod1/c"])(upgraded())
-    upgrade = upgraded(stages=moved.stages, broken=[BROKEN])
+    moved = _last_stage(exclusive={"pod1/c": "0-1"}, restarted=["pod1/c"])
+    upgrade = upgraded(**moved, broken=[BROKEN])
     page = html(certificate(run(result("pass")), tmp_path, upgrade=upgrade))
     assert "Upgrade on the node" in page
     assert "0-1 restarted" in page
