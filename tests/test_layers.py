@@ -91,8 +91,24 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
     },
 }
 
-#: Rooms inside a room.
-INNER_ROOMS: Final = ("cpumanager.fast", "cpumanager.state")
+#: Ways to run a CPU manager. What two of them need is no subject's own.
+SUBJECTS: Final = ("exec", "kubelet", "miniatures", "reference")
+
+#: What a place imports nothing of, but for itself: rooms inside a room of that room, subjects of
+#: one another, and what is known of kubelets of what lies above it.
+APART: Final = {
+    "reference.cpumanager.fast": "reference.cpumanager",
+    "reference.cpumanager.state": "reference.cpumanager",
+    "conformance.kubelets": ("conformance.subjects conformance.scenarios conformance.lockstep"),
+    **{
+        f"conformance.subjects.{name}": " ".join(
+            f"conformance.subjects.{other}"
+            for other in SUBJECTS
+            if (name, other) != ("miniatures", "reference")  # they are made of it
+        )
+        for name in SUBJECTS
+    },
+}
 
 #: What the model never touches: files, time, logs, threads, the network, other programs.
 NOT_IN_THE_MODEL: Final = {
@@ -186,11 +202,11 @@ def test_a_room_imports_only_rooms_below_it(package: str) -> None:
     }
 
 
-@pytest.mark.parametrize("inner", INNER_ROOMS)
-def test_an_inner_room_of_the_model_imports_nothing_of_the_room_around_it(inner: str) -> None:
-    around, own = f"reference.{inner.partition('.')[0]}", f"reference.{inner}"
-    folder = own.replace(".", "/")
-    assert not _wrong(folder, lambda one: _within(one, (around,)) and not _within(one, (own,)))
+@pytest.mark.parametrize(("place", "others"), APART.items())
+def test_a_place_imports_nothing_of_those_it_stands_apart_from(place: str, others: str) -> None:
+    forbidden = tuple(others.split())
+    folder = place.replace(".", "/")
+    assert not _wrong(folder, lambda one: _within(one, forbidden) and not _within(one, (place,)))
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
@@ -273,29 +289,6 @@ def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
     assert not _within("conformance.checks", MAY_IMPORT["reference"])
     assert not _within("conformance.checks", MAY_IMPORT["reports"])
     assert _within("conformance.verdict.Verdict", MAY_IMPORT["reports"])
-
-
-#: Ways to run a CPU manager. What two of them need is no subject's own.
-SUBJECTS: Final = ("exec", "kubelet", "miniatures", "reference")
-
-
-@pytest.mark.parametrize("name", SUBJECTS)
-def test_subjects_do_not_import_one_another(name: str) -> None:
-    """Miniatures alone are made of the reference."""
-    folder = "conformance/subjects"
-    others = [
-        f"conformance.subjects.{other}"
-        for other in SUBJECTS
-        if other != name and (name, other) != ("miniatures", "reference")
-    ]
-    own = f"{folder}/{name}"
-    assert not _wrong(own, lambda one: _within(one, (*others,)))
-
-
-def test_what_is_known_of_kubelets_is_no_subjects() -> None:
-    """``conformance.kubelets`` lies below the subjects."""
-    above = ("conformance.subjects", "conformance.scenarios", "conformance.lockstep")
-    assert not _wrong("conformance/kubelets", lambda one: _within(one, above))
 
 
 def test_no_subject_is_asked_by_name_what_it_can_do() -> None:

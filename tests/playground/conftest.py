@@ -52,15 +52,3 @@ def node7(tmp_path: Path) -> Path:
         release="1.35",
     )
     return place
-
-
-@pytest.fixture
-def in_file(tmp_path: Path) -> Callable[[str, str], str]:
-    """Writes a text to a file of this name, and returns the path."""
-
-    def written(name: str, text: str) -> str:
-        path = tmp_path / name
-        path.write_text(text)
-        return str(path)
-
-    return written

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import topologies
-from pinproof.cli import app
 from pinproof.playground.asked import Page
+from tests.cli.running import here
 from tests.playground.conftest import Ask, pod
 
 CONFIG = """\
@@ -37,17 +35,19 @@ PODS = [pod("web", "2"), pod("db", "1.5"), pod("odd", "3"), pod("big", "40")]
 @pytest.mark.parametrize("config", ["", CONFIG])
 @pytest.mark.parametrize("state", ["", STATE])
 def test_simulate_says_the_same(
-    release: str, config: str, state: str, ask: Ask, in_file: Callable[[str, str], str]
+    release: str, config: str, state: str, ask: Ask, tmp_path: Path
 ) -> None:
     if config and release == "1.20":
         config = config.replace('cpuManagerPolicyOptions: {full-pcpus-only: "true"}\n', "")
     story = {"release": release, "config": config, "state": state}
     shown = ask(*(("apply", text) for text in PODS), **story)
     words = ["--machine", "1s-1n-4c-smt2", "--release", release, "--json"]
-    words += ["--pods", in_file("pods.yaml", "\n---\n".join(PODS))]
-    words += ["--config", in_file("config.yaml", config)] if config else []
-    words += ["--state", in_file("cpu_manager_state", state)] if state else []
-    said = json.loads(CliRunner().invoke(app, ("simulate", *words), catch_exceptions=False).stdout)
+    given = {"pods": "\n---\n".join(PODS), "config": config, "state": state}
+    for option, text in given.items():
+        if text:
+            (tmp_path / option).write_text(text)
+            words += [f"--{option}", str(tmp_path / option)]
+    said = json.loads(here("simulate", *words, status=0).stdout)
     assert shown["state"] == said["state file"]
     assert shown["answer"] == {**said, "notes": shown["answer"]["notes"]}
     assert [row["pod"] for row in shown["rows"] if row["words"]]  # at least big is refused
@@ -150,7 +150,7 @@ def test_a_captured_node_goes_on_as_it_was(ask: Ask, node7: Path) -> None:
     parts = json.loads(Page().asked(json.dumps({"capture": capture})))["parts"]
     assert parts["release"] == "1.35"
     shown = ask(machine=node7.name, archive=text, **parts)
-    said = json.loads(CliRunner().invoke(app, ("simulate", "--node", str(node7), "--json")).stdout)
+    said = json.loads(here("simulate", "--node", str(node7), "--json").stdout)
     assert shown["answer"] == said
     assert [(row["pod"], row["cpus"]) for row in shown["rows"]] == [("web", "1,5")]
     assert json.loads(Page().asked(json.dumps({"capture": {**capture, "text": "AAAA"}})))["error"]

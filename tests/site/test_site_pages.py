@@ -35,21 +35,21 @@ def _scenario(name: str) -> Scenario:
     return found
 
 
-def test_a_cell_says_on_how_many_machines_a_promise_was_kept() -> None:
-    one = _scenario("packing/whole-core")
-    kept = Counter({one.id: 3})
-    assert atlas.row(one, {"1.36": kept}) == {"1.36": "kept on 3 machines"}
-
-
-def test_a_cell_without_a_recording_says_so() -> None:
-    one = _scenario("packing/whole-core")
-    assert atlas.row(one, {"1.36": Counter()}) == {"1.36": atlas.NO_RECORDING}
-
-
-@pytest.mark.parametrize(("since", "until"), [("1.37", ""), ("1.18", "1.35")])
-def test_a_cell_of_another_release_says_that_nothing_is_promised(since: str, until: str) -> None:
+@pytest.mark.parametrize(
+    ("since", "until", "kept", "cell"),
+    [
+        ("1.18", "", 3, "kept on 3 machines"),
+        ("1.18", "", 0, atlas.NO_RECORDING),
+        ("1.37", "", 3, atlas.NOT_PROMISED),
+        ("1.18", "1.35", 3, atlas.NOT_PROMISED),
+    ],
+)
+def test_a_cell_says_on_how_many_machines_a_promise_was_kept(
+    since: str, until: str, kept: int, cell: str
+) -> None:
+    """Or that no recording was made, or that the release promises nothing."""
     one = replace(_scenario("packing/whole-core"), since=since, until=until)
-    assert atlas.row(one, {"1.36": Counter({one.id: 3})}) == {"1.36": atlas.NOT_PROMISED}
+    assert atlas.row(one, {"1.36": Counter({one.id: kept})}) == {"1.36": cell}
 
 
 def test_a_defect_is_shown_and_not_kept() -> None:
