@@ -1,4 +1,8 @@
-"""What a kubelet would do with pods, settings and a state file, and why."""
+"""What a kubelet would do with pods, settings and a state file, and why.
+
+The transcripts of README and docs/how-to/simulate.md, which tests/test_docs.py types, show the
+usual cases.
+"""
 
 from __future__ import annotations
 
@@ -44,19 +48,6 @@ def state(default: str, entries: dict[str, dict[str, str]]) -> str:
     return json.dumps(
         {"policyName": "static", "defaultCpuSet": default, "entries": entries, "checksum": 0}
     )
-
-
-def test_what_each_container_gets() -> None:
-    found = asked(guaranteed("a", 2), guaranteed("b", "1.5"), best_effort("c"), guaranteed("d", 9))
-    assert said(found) == {
-        "a/c": ("exclusive", "1,5"),
-        "b/c": ("shared pool", "0,2-4,6-7"),
-        "c/c": ("shared pool", "0,2-4,6-7"),
-        "d/c": ("refused", "None"),
-    }
-    assert [one.reason.rule for one in found.verdicts()] == [
-        Rule.WHOLE_CPUS, Rule.WHOLE_CPUS, Rule.GUARANTEED_POD, Rule.FREE_CPUS
-    ]  # fmt: skip
 
 
 def test_an_init_container_whose_cpus_went_on() -> None:
@@ -123,12 +114,6 @@ def test_pods_that_the_state_file_knows_keep_their_cpus() -> None:
     assert found.notes == ()
 
 
-def test_a_uid_of_none_of_the_pods_runs_as_well() -> None:
-    found = asked(guaranteed("b", 2), state=state("0,2-4,6-7", {"uid-1": {"x": "1,5"}}))
-    assert said(found) == {"uid-1/x": ("exclusive", "1,5"), "b/c": ("exclusive", "2,6")}
-    assert found.notes == ("known only from the state file, and assumed to run: uid-1",)
-
-
 def test_an_init_container_of_an_unknown_pod_is_no_second_holder() -> None:
     """The node has 4 CPUs to give, and the pod holds 4 of them, 2 of these twice."""
     entries = {"uid-1": {"init": "1,5", "app": "1,5", "other": "2,6"}}
@@ -144,19 +129,6 @@ def test_what_the_state_file_holds_wins_over_the_manifest() -> None:
     (one,) = asked(pod, state=state("0,2-4,6-7", {"uid-1": {"c": "1,5"}})).verdicts()
     assert (one.kept, one.reason.rule) == (Kept.EXCLUSIVE, Rule.STATE_FILE)
     assert one.reason.text.startswith("held by the state file, though the pod is Burstable: ")
-
-
-def test_the_incident_in_the_kubelets_words_with_the_way_out() -> None:
-    """A state file of 4 CPUs on a machine of 8."""
-    with pytest.raises(KubeletRefuses) as caught:
-        asked(guaranteed("a", 2), state=state("0,2-4", {"uid-1": {"c": "1"}}))
-    assert caught.value.error == (
-        'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-4"'
-    )
-    assert "drain the node, stop the kubelet, remove /var/lib/kubelet/cpu_manager_state" in str(
-        caught.value
-    )
-    assert str(caught.value).startswith("state: the kubelet would not start: current set")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from differential.site.machines import machine_files
 from differential.site.scenarios import scenario_files
 from differential.site.submissions import submission_files
 from reports.submission.folder import SubmissionError
-from tests.cli.running import python
+from tests.cli.running import here
 from tests.support.browser import Browser
 
 ROOT: Final = Path(__file__).parents[2]
@@ -189,7 +189,7 @@ def test_every_page_of_docs_is_in_the_menu() -> None:
 def test_the_picture_of_the_readme_is_what_simulate_draws(tmp_path: Path) -> None:
     made = tmp_path / "simulated.svg"
     words = ("--machine", "2s-2n-8c-smt2", "--pods", "3,2,4", "--svg", str(made))
-    python("-m", "pinproof", "simulate", *words, status=0)
+    here("simulate", *words, status=0)
     assert "docs/pictures/simulated.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
     kept = ROOT / "docs/pictures/simulated.svg"
     assert made.read_text(encoding="utf-8") == kept.read_text(encoding="utf-8")
