@@ -8,15 +8,12 @@ import os
 import pty
 import subprocess
 import sys
-import tomllib
-from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
 
 import topologies
-from reference import discover
 from tests.cli.running import here
 from topologies import Tree, describe, load, names, pack, pairs
 from topologies.overlay import sysfs_overlay
@@ -165,17 +162,6 @@ def test_import_takes_what_lscpu_prints(tmp_path: Path) -> None:
     assert lines[-1] == "a kubelet finds 2 CPUs (0-1), 2 physical cores, 1 NUMA node, 1 socket"
 
 
-def test_import_replaces_nothing_unasked(half: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.tar.xz").write_text("precious")
-    arguments = ("capture", str(half), "-o", str(tmp_path / "mine.tar.xz"))
-    done = here(*arguments, status=2)
-    assert done.stdout == ""
-    assert done.stderr.splitlines()[-1].endswith("it is there already; --force replaces it")
-    assert (tmp_path / "mine.tar.xz").read_text() == "precious"
-    here(*arguments, "--force", status=0)
-    assert dict(load(tmp_path / "mine.tar.xz")) == dict(WHOLE)
-
-
 def test_import_says_what_is_odd(tmp_path: Path) -> None:
     """On one line each, however the archive names its files."""
     odd = {**WHOLE, f"{CPU}/cpu0/cache/index3/id": "1\n", f"{CPU}/cpu1/topology/core_cpus": "01\n"}
@@ -233,20 +219,6 @@ def test_pairs_are_listed() -> None:
     assert len(json.loads(done.stdout)) == len(pairs()) >= 10
 
 
-#: Real machines whose kernels contradict themselves, as their entries say under ``kernel``, and
-#: how many findings each has.
-CONTRADICTORY = {
-    "2s-2n-24c-smt1-off0-3,21-23-xeon-e5-2680v3": 91,
-    "2s-8n-8c-smt1-xeon-e5472-buggynuma": 8,
-    "4s-8n-64c-smt1-opteron6276": 160,
-}
-
-
-def test_the_catalogue_has_no_finding_that_is_not_its_kernels() -> None:
-    lines = here("machines", "--lint").stdout.splitlines()
-    assert Counter(line.partition(": ")[0] for line in lines) == CONTRADICTORY
-
-
 def test_lint_lists_findings(tmp_path: Path) -> None:
     odd = Tree({**WHOLE, f"{CPU}/cpu1/topology/core_cpus": "01\n"})
     pack(odd, tmp_path / "odd.tar")
@@ -254,30 +226,3 @@ def test_lint_lists_findings(tmp_path: Path) -> None:
     assert done.stdout.startswith("odd: sys/devices/system/cpu/cpu1/topology/core_cpus: 0, but")
     (first, *_) = json.loads(here("machines", "./odd.tar", "--lint", "--json", cwd=tmp_path).stdout)
     assert first["machine"] == "odd"
-
-
-# -- folders and this host -------------------------------------------------------------------------
-
-
-def test_a_folder_is_captured_and_is_the_same_machine(tmp_path: Path) -> None:
-    """The archive's path is all that stdout has, and the kubelet finds the same CPUs in it."""
-    original = topologies.machine("2s-2n-16c-smt2-off3,7-8,19")
-    topologies.write(original.tree, tmp_path / "root")
-    target = tmp_path / "taken.tar.xz"
-    done = here("capture", str(tmp_path / "root"), "-o", str(target), status=0)
-    assert done.stdout == f"{target}\n"
-    taken = topologies.machine(str(target))
-    before = discover(original.tree, release="1.36").cpu_topology().details
-    assert discover(taken.tree, release="1.36").cpu_topology().details == before
-    facts = tomllib.loads((tmp_path / "taken.toml").read_text())
-    assert facts["digest"] == taken.digest
-
-
-def test_this_host_is_captured_without_its_name(tmp_path: Path) -> None:
-    """As an ordinary user could."""
-    target = tmp_path / "host.tar.xz"
-    here("capture", "-o", str(target), status=0)
-    tree = topologies.machine(str(target)).tree
-    assert discover(tree, release="1.36").num_cores > 0
-    name = Path("/proc/sys/kernel/hostname").read_text().strip()
-    assert len(name) < 4 or not any(name in text for text in tree.values())
