@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +24,7 @@ from conformance.results import (
 )
 from conformance.verdict import exit_status
 from reports import Run
+from tests.support.certificates import written
 
 #: One of everything that must not get through.
 HOSTILE: Final = (
@@ -266,6 +268,10 @@ class Fakes:
             )
         )
         return with_subject(run, name=f"node:{nodes} nodes")
+
+    def write(self, run: Run, path: Path) -> Path:
+        """The run as a stream file."""
+        return written(run, path)
 
 
 fakes: Final = Fakes()

@@ -14,11 +14,10 @@ from reports import Run
 from reports.merging import as_stream
 from reports.nodes import groups
 from tests.reports.conftest import fakes, footer, headed, with_subject
-from tests.support.certificates import written
 
 
 def _load(tmp_path: Path, *runs: Run) -> Run:
-    paths = [written(run, tmp_path / f"{number}.jsonl") for number, run in enumerate(runs)]
+    paths = [fakes.write(run, tmp_path / f"{number}.jsonl") for number, run in enumerate(runs)]
     return reports.load(*paths)
 
 

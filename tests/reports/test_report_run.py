@@ -12,19 +12,18 @@ import reports
 from conformance.results import Footer, ResultsError
 from conformance.verdict import ExitStatus, Verdict
 from tests.reports.conftest import fakes, footer, headed
-from tests.support.certificates import written
 
 
 def test_a_whole_stream_is_read_back(tmp_path: Path) -> None:
     run = fakes.one_of_each()
-    read = reports.load(written(run, tmp_path / "result.jsonl"))
+    read = reports.load(fakes.write(run, tmp_path / "result.jsonl"))
     assert (read, read.caution, read.status) == (run, "", ExitStatus.NOT_CONFORMANT)
 
 
 def test_a_stream_without_a_footer_is_read_and_said_to_be_cut_off(tmp_path: Path) -> None:
     """A broken promise stays broken."""
     torn = fakes.run(fakes.result(), fakes.result(scenario="b"), footer=None)
-    path = written(torn, tmp_path / "result.jsonl")
+    path = fakes.write(torn, tmp_path / "result.jsonl")
     run = reports.load(path)
     assert len(run.results) == 2
     assert "the footer is missing" in run.cut_off
@@ -32,12 +31,12 @@ def test_a_stream_without_a_footer_is_read_and_said_to_be_cut_off(tmp_path: Path
     assert run.caution.startswith("This run was cut off")
     assert run.verdict == "Could not tell: 2 promises kept."
     broken = fakes.run(fakes.result("fail"), fakes.result(), footer=None)
-    assert reports.load(written(broken, path)).status is ExitStatus.NOT_CONFORMANT
+    assert reports.load(fakes.write(broken, path)).status is ExitStatus.NOT_CONFORMANT
 
 
 @pytest.mark.parametrize("damage", [b'{"kind":"result","scen', b"\xff\xfe\n", b'{"kind":"x"}\n'])
 def test_what_came_before_the_damage_is_kept(damage: bytes, tmp_path: Path) -> None:
-    lines = written(fakes.run(fakes.result()), tmp_path / "a").read_bytes().splitlines(True)
+    lines = fakes.write(fakes.run(fakes.result()), tmp_path / "a").read_bytes().splitlines(True)
     path = tmp_path / "result.jsonl"
     path.write_bytes(b"".join(lines[:-1]) + damage)
     run = reports.load(path)
@@ -46,7 +45,7 @@ def test_what_came_before_the_damage_is_kept(damage: bytes, tmp_path: Path) -> N
 
 
 def test_text_after_the_footer_voids_the_footer(tmp_path: Path) -> None:
-    path = written(fakes.run(fakes.result()), tmp_path / "result.jsonl")
+    path = fakes.write(fakes.run(fakes.result()), tmp_path / "result.jsonl")
     with path.open("ab") as stream:
         stream.write(b"{}\n")
     run = reports.load(path)
@@ -143,7 +142,7 @@ def test_a_machine_without_results_is_still_named() -> None:
 
 
 def test_write_all_and_summarise_work_from_the_stream_alone(tmp_path: Path) -> None:
-    stream = written(fakes.one_of_each(), tmp_path / "result.jsonl")
+    stream = fakes.write(fakes.one_of_each(), tmp_path / "result.jsonl")
     reports.write_all(stream, tmp_path / "new" / "folder")
     made = sorted(path.name for path in (tmp_path / "new" / "folder").iterdir())
     assert made == ["junit.xml", "report.html"]
