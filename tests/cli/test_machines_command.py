@@ -173,15 +173,6 @@ def test_import_says_what_is_odd(tmp_path: Path) -> None:
     assert r"repaired: cpu/\x1b[31mred/x: NUL bytes taken out" in done.stderr
 
 
-@pytest.mark.parametrize("target", ["machine", "machine.tar", "machine.tar.gz", "machine.tar.xz"])
-def test_export_writes_a_folder_or_an_archive(tmp_path: Path, target: str) -> None:
-    done = here("machines", "2s-2n-4c-smt2", "--export", target, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, f"{target}\n")
-    assert dict(load(tmp_path / target)) == dict(WHOLE)
-    again = here("machines", "2s-2n-4c-smt2", "--export", target, cwd=tmp_path, status=2)
-    assert len(again.stderr.splitlines()) == 1
-
-
 def test_export_of_a_machine_without_cpuinfo_makes_one_up_and_says_so(tmp_path: Path) -> None:
     pack(Tree({path: text for path, text in WHOLE.items() if path != CPUINFO}), tmp_path / "a.tar")
     done = here("machines", "./a.tar", "--export", "out", cwd=tmp_path)

@@ -247,6 +247,7 @@ USAGE: Final = {
     # Built, captured and imported.
     "driver build 1.36 --replace empty": "empty is not a checkout of k8s.io/kubernetes",
     "capture -o torn.tar.xz": "torn.tar.xz: it is there already",
+    "machines 1s-1n-4c-smt2 --export torn.tar.xz": "torn.tar.xz: it is there already",
     "capture nonsense:x -o x.tar.xz": "nonsense:x",
     "capture ssh://node7 --pods pods.yaml": "--pods is taken only with --node",
     "capture ssh://node7 --sudo": "--sudo is taken only with --node",
