@@ -51,8 +51,6 @@ _SMALL: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2", "1s-1n-4c-smt2-off7")
 
 
 class Format(Enum):
-    """How the answer is printed."""
-
     TEXT = "text"
     JSON = "json"
     MARKDOWN = "md"
@@ -60,8 +58,6 @@ class Format(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The node, and how the answer is printed."""
-
     panel: ClassVar = "Node and answer"
 
     machine: str = option(

@@ -31,8 +31,6 @@ Release = Annotated[str, typer.Argument(help=_RELEASE)]
 
 @dataclass(frozen=True, slots=True)
 class KubeletAsked:
-    """Which kubelet is built; each field is a parameter."""
-
     release: str = argument(f"{_RELEASE} Of a fork: what it is made of.", "", show_default=False)
     tree: Path | None = option(
         None, "A checkout of a fork with its vendor folder; it is built offline.", metavar="DIR"

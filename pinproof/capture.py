@@ -41,8 +41,6 @@ _OF_A_NODE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is captured, how it is reached, and where it goes."""
-
     target: str = argument(
         "ssh://user@host[:port]; qemu:SPEC; a folder that holds sys and proc; a file of another "
         "program. Without one: this host.",

@@ -67,8 +67,6 @@ _OF_ALL = ("nodes", "machine", "dry_run", "at_once")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Of what there are certificates, and how each is made; each field is a parameter."""
-
     nodes: list[str] = argument(
         "ssh://user@host, kube://NODE, or an inventory (node7.toml, lab.toml#node7); kubelet:1.36 "
         "or kubelet:BINARY with --machine makes a pre-certificate."

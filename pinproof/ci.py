@@ -24,8 +24,6 @@ app = typer.Typer(no_args_is_help=True)
 
 
 class Forge(Enum):
-    """Whose CI it is."""
-
     GITHUB = "github"
     GITLAB = "gitlab"
     PROW = "prow"
@@ -46,8 +44,6 @@ def _group() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the job builds and runs; each field is a parameter."""
-
     forge: Forge = argument("The CI that runs the job.", metavar="github|gitlab|prow")
     directory: Path = option(Path(), "The repository of the fork.", file_okay=False, exists=True)
     kubelet: str = option("_output/bin/kubelet", "Where the build puts the kubelet.")

@@ -63,8 +63,6 @@ _KUBECONFIGS: Final = ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.co
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is written beside the machine, and where."""
-
     output: Path = option(Path(DEFAULT), "The archive to write: NAME.tar.xz.", "-o", "--output")
     pods: str | None = option(None, PODS_HELP, metavar="FILE")
     force: bool = option(False, "Replace what is there.", "--force")

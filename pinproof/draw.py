@@ -26,8 +26,6 @@ from topologies.errors import one_line
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The machine, and what is drawn of it."""
-
     machine: str = argument(
         "Name, archive, directory or described spec.", autocompletion=machine_names
     )

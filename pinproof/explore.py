@@ -85,8 +85,6 @@ _UNSTEADY: Final = "unsteady"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is explored, for how long, and what becomes of it; each field is a parameter."""
-
     subject: str = argument(
         "What is judged: kubelet:BINARY, kubelet:1.36, exec:PROGRAM, miniature:NAME, "
         "node:INVENTORY.",

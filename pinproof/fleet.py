@@ -111,8 +111,6 @@ _Name = Annotated[str, typer.Option(help="The name of the fleet.", metavar="NAME
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which nodes there are, and of which release."""
-
     machines: list[str] = argument(
         "So many nodes of one machine: 2s-4n-64c-smt2=3; without a number, one.",
         metavar="MACHINE[=N]",

@@ -40,8 +40,6 @@ app = typer.Typer(invoke_without_command=True)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is searched, for how long, and what becomes of it; each field is an option."""
-
     release: str = option("1.37", "The release whose model is searched.")
     machine: list[str] | None = option(None, "Search this machine alone; may be repeated.")
     cpus: int = option(8, "Without --machine: machines of at most this many CPUs.", min=2, max=16)

@@ -29,16 +29,12 @@ SECONDS: Final = 300.0
 
 
 class Format(Enum):
-    """How the answer is printed."""
-
     TEXT = "text"
     JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is identified, and for how long."""
-
     subject: str = argument(
         "kubelet:BINARY, kubelet:1.36, exec:PROGRAM, reference or miniature:NAME.",
         autocompletion=subject_names,

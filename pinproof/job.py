@@ -48,8 +48,6 @@ app = typer.Typer(no_args_is_help=True)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Where the Job runs; each field is an option."""
-
     shards: int = option(MISSING, "How many shards there are: a pod for each.", min=1, max=100_000)
     image: str = option(MISSING, "An image with pinproof on its path.", metavar="NAME")
     at_once: int = option(0, "How many pods run at once; 0: all.", min=0)
@@ -154,8 +152,6 @@ def run(context: typer.Context, asked: Asked) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Plugged:
-    """What a plugin of Sonobuoy is; each field is an option."""
-
     image: str = option(MISSING, "An image with pinproof on its path.", metavar="NAME")
     workload_image: str = option(
         "", "What certify calls --image: an image with a POSIX shell that is on the nodes.",
@@ -187,8 +183,6 @@ def sonobuoy(context: typer.Context, asked: Plugged) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Which nodes certify themselves, and where; each field is a parameter."""
-
     nodes: list[str] = argument("Names of nodes, as kubectl get nodes has them.", metavar="NODE...")
     image: str = option(MISSING, "An image with pinproof on its path.", metavar="NAME")
     max_unavailable: int = option(1, "How many nodes are certified at a time.", min=1)

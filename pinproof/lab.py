@@ -32,8 +32,6 @@ _Deadline = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which nodes are booted, with what on them."""
-
     specs: list[str] = argument("One node for each machine: 2s-2n-8c-smt2.", metavar="SPEC...")
     kubelet: Path = option(MISSING, "The kubelet to put on them.")
     name: str = option("", "The name of a single node.")

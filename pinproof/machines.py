@@ -37,8 +37,6 @@ _LEAST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which machines, and what of them."""
-
     pattern: str = argument(
         "A name, a glob over names, a path, a spec, or a word to search for in names, sources and "
         "reasons.",

@@ -33,8 +33,6 @@ Format = Enum("Format", {name: name for name in ("text", "stream", *FORMATS, _KN
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """From which streams what is made."""
-
     streams: list[Path] | None = argument(_STREAMS, None)
     format: Format = option(
         Format.text,  # type: ignore[attr-defined]
@@ -109,8 +107,6 @@ def _put(text: str, output: Path | None) -> None:
 
 
 class Form(Enum):
-    """How a comparison is printed."""
-
     TEXT = "text"
     MARKDOWN = "markdown"
     JSON = "json"

@@ -45,8 +45,6 @@ AUTO: Final = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is run and how it is judged; each field is an option."""
-
     subject: str = run_option(options.SUBJECT, "reference", autocompletion=subject_names)
     machine: list[str] | None = run_option(options.MACHINE, autocompletion=machine_names)
     keyword: str = option(

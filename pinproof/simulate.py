@@ -35,8 +35,6 @@ from topologies.errors import one_line
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The node, what is changed about it, and how the answer is printed."""
-
     machine: MachineName = "2s-2n-16c-smt2"
     node: NodeArchive = None
     release: str = option(

@@ -42,8 +42,6 @@ _OF_CERTIFY: Final = ("certificate.json.sig", "certificate.json.sigstore.json")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The parts of a new submission."""
-
     certificate: Path = argument("The folder of a certificate.", metavar="FOLDER")
     output: Path = option(
         Path("submissions"), "Write below this folder.", "--output", "-o", metavar="FOLDER"

@@ -96,8 +96,6 @@ _OF_A_MATRIX: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """From which kubelet to which, on what machine."""
-
     old: str = argument(
         "A release, or kubelet:BINARY; or node:ADDRESS, a real node with its own kubelet, which is "
         "put back at the end.",

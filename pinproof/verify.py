@@ -34,8 +34,6 @@ _SIGNERS, _COSIGN = "--allowed-signers", "--cosign-key"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The certificate, and what it is checked with."""
-
     certificate: Path = argument("A certificate.json, or its folder.")
     stream: Path | None = argument(
         "The result stream that it was made from: its verdicts are made again. Default for a "
