@@ -2,7 +2,8 @@
 
 Of 1.15.12 and 1.16.15 real kubelets were driven, and a test says what was seen on them; what is
 said of 1.17 was seen on a real 1.17.17. The rest follows from the sources of 1.8.15, 1.9.11,
-1.10.13, 1.11.10, 1.12.10, 1.13.12 and 1.14.10.
+1.10.13, 1.11.10, 1.12.10, 1.13.12 and 1.14.10. What scenarios promise of these releases is tried by
+tests/conformance/test_before_1_17.py.
 """
 
 from __future__ import annotations
@@ -212,13 +213,6 @@ def test_1_10_and_1_11_write_a_missing_or_empty_file_at_once(release: str) -> No
         assert view.state_file == '{"policyName":"none","defaultCpuSet":""}'
 
 
-@pytest.mark.parametrize("text", ["{", '{"policyName":"none","defaultCpuSet":"0-3"}'])
-def test_1_9_forgets_what_it_cannot_read(text: str) -> None:
-    view = node(WriteState(text), Start(), release="1.9").view()
-    assert view.running
-    assert view.state_file == '{"policyName":"static","defaultCpuSet":"0-7"}'
-
-
 @pytest.mark.parametrize("release", between(9, 17))
 def test_entries_are_by_container_id(release: str) -> None:
     """The view has names all the same."""
@@ -277,13 +271,6 @@ def test_a_kubelet_without_managers_is_stopped_and_starts_without_the_file() -> 
         one.do(Apply(pod("a", "2")))
     view = do(one, Stop(), RemoveState(), Start(), Apply(pod("a", "2")))
     assert (view.hangs, held(view)) == ("", {"a/c1": "1,5"})
-
-
-@pytest.mark.parametrize("release", between(9, 11))
-def test_up_to_1_11_only_cpus_of_the_file_are_handed_out(release: str) -> None:
-    one = node(WriteState(state("0-3")), Start(), Apply(pod("a", "2")), release=release)
-    assert held(one.view()) == {"a/c1": "1-2"}
-    assert str(one.view().shared_pool) == "0,3"
 
 
 @pytest.mark.parametrize("release", between(9, 17))
