@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from reference import Architecture, Cache, DiscoveryError, MachineInfo, NotModelled, discover
+from reference import Architecture, DiscoveryError, MachineInfo, NotModelled, discover
 from reference.behaviours import Area, Behaviour
 from reference.machine.topology import Place
 from reference.releases import has
@@ -178,18 +178,6 @@ def test_aarch64_takes_the_last_node_link_and_the_cpu_where_there_is_no_core() -
     assert (node.node_id, node.cores[0].core_id) == (2, 4)
 
 
-def test_a_node_has_the_caches_of_its_first_cpu() -> None:
-    files = machine({0: (0, 0), 1: (1, 0)})
-    for index, (level, shared) in enumerate([(1, "1"), (2, "3"), (3, "3"), (3, "1")]):
-        folder = f"{CPU}/cpu0/cache/index{index}"
-        files |= {f"{folder}/size": "8K\n", f"{folder}/level": f"{level}\n",
-                  f"{folder}/type": "Unified\n", f"{folder}/shared_cpu_map": shared}  # fmt: skip
-    (node,) = discover(files, release="1.18").nodes
-    own = (Cache(0, 8192, 1, "Unified"), Cache(0, 8192, 3, "Unified"))
-    assert [core.caches for core in node.cores] == [own, own]
-    assert node.caches == (Cache(0, 8192, 3, "Unified"),)
-
-
 @pytest.mark.parametrize(
     ("release", "path", "fault"),
     [
@@ -311,9 +299,6 @@ def test_a_cpu_without_a_package_was_kept(release: str, cpus: int) -> None:
 
 
 # -- what counts as online -------------------------------------------------------------------------
-
-
-ONLINE_FILES = [f"{CPU}/cpu{cpu}/online" for cpu in SMT]
 IDS_GONE = [f"{CPU}/cpu{cpu}/topology/core_id" for cpu in (2, 3)]
 HALF = machine(SMT) | {f"{CPU}/online": "0-1\n"}
 ALL = [0, 1, 2, 3]
@@ -323,10 +308,6 @@ CPUS_FOUND: dict[str, tuple[Files, dict[str, list[int]]]] = {
     "cpuinfo says nothing of offline CPUs that it lists": (
         machine(SMT) | {f"{CPU}/cpu3/online": "0\n", f"{CPU}/online": "0-2\n"},
         {"1.18": ALL, "1.20": [0, 1, 2]},
-    ),
-    "issue 95039, kernels without CPU hot-plug: without online files only CPU 0 counted": (
-        without(machine(SMT), *ONLINE_FILES),
-        {"1.19": [0], "1.20": [0], "1.21": ALL, "1.37": ALL},
     ),
     **{
         f"up to 1.20 the online file must say 1, not {text!r}": (
@@ -437,14 +418,6 @@ SOCKETS: dict[str, tuple[Files, dict[str, int]]] = {
 def test_how_many_sockets_a_release_counts(files: Files, counted: dict[str, int]) -> None:
     for release, sockets in counted.items():
         assert discover(files, release=release).num_sockets == sockets, release
-
-
-def test_without_online_files_0_sockets_were_counted() -> None:
-    """google/cadvisor 2743: Raspberry Pi."""
-    info = discover(without(machine(SMT, cpuinfo=""), *ONLINE_FILES), release="1.20")
-    assert info.num_sockets == 0
-    topology = info.cpu_topology()
-    assert (topology.num_cpus, topology.cpus_per_socket) == (1, 0)
 
 
 # -- the reader of sysfs ---------------------------------------------------------------------------
