@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -266,13 +265,6 @@ def test_unequal_hints(lists: list[str], since: str, before: str) -> None:
     assert merged(lists, nodes=4, release="1.23") == before
 
 
-def test_nothing_better_than_the_whole_machine_up_to_1_23() -> None:
-    """Not preferred, and no narrower: the default remains (``mergeFilteredHints``)."""
-    assert merged(["01"], release="1.23") == "01"
-    assert merged(["01 P"], release="1.23") == "01 P"
-    assert merged([""], release="1.20") == "01"
-
-
 #: Nodes 0 and 2 are neighbours, and so are 1 and 3.
 NEIGHBOURS = {0: (10, 30, 20, 30), 1: (30, 10, 30, 20), 2: (20, 30, 10, 30), 3: (30, 20, 30, 10)}
 
@@ -437,21 +429,3 @@ def test_how_a_refusal_looks(release: str, reason: str, message: str) -> None:
     with pytest.raises(TopologyAffinityError) as caught:
         manager("restricted", release=release).affinities(SOLO, Recorder([]))
     assert refusal_of(caught.value, release) == (reason, message)
-
-
-def admits(policy: str, given: list[Hint]) -> bool:
-    try:
-        manager(policy).admit(SOLO, Recorder(given))
-    except TopologyAffinityError:
-        return False
-    return True
-
-
-def test_what_restricted_admits_single_numa_node_may_refuse() -> None:
-    """And never the other way round; best-effort admits everything."""
-    kinds = ["0 P", "0", "1 P", "01 P", "01", "any P", "any"]
-    for size in (0, 1, 2, 3):
-        for chosen in itertools.combinations(kinds, size):
-            given = hints(", ".join(chosen))
-            assert admits("best-effort", given)
-            assert admits("restricted", given) or not admits("single-numa-node", given)
