@@ -22,7 +22,6 @@ from tests.support.hostile_ssh import Moment, silent_server
 from topologies.capturing import BadTarget, Capture, CaptureError, HostKeyError, capture_ssh
 from topologies.capturing.address import Address
 
-CPU = "sys/devices/system/cpu"
 #: All that the script starts, and a shell.
 PROGRAMS = ("awk", "cat", "ls", "sh", "uname")
 #: What a command is run under, so that it is not root's.
