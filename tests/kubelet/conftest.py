@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -105,6 +106,13 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return make
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder whose name is short enough for that of a socket in it."""
+    with TemporaryDirectory(prefix="pin-", dir="/tmp") as path:
+        yield Path(path)
 
 
 @pytest.fixture

@@ -120,3 +120,8 @@ def create(api: Any, name: str, node: str | None, cpu: str, phase: str) -> Any:
     api.create_namespaced_pod("default", pod_of(name, node, cpu))
     assert until(lambda: api.read_namespaced_pod(name, "default").status.phase == phase), name
     return api.read_namespaced_pod(name, "default").status
+
+
+def names(api: Any) -> set[str]:
+    """Of the pods."""
+    return {one.metadata.name for one in api.list_namespaced_pod("default").items}

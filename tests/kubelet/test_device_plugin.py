@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -52,17 +50,6 @@ class FakeKubelet(grpc.GenericRpcHandler):  # type: ignore[type-arg]
         return grpc.unary_unary_rpc_method_handler(
             register, pb.RegisterRequest.FromString, lambda answer: answer.SerializeToString()
         )
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Short enough for a socket's name."""
-    path = Path(f"/tmp/pinproof-devices-{os.getpid()}")
-    path.mkdir()
-    yield path
-    for each in path.iterdir():
-        each.unlink()
-    path.rmdir()
 
 
 def registered(folder: Path, seconds: float = 0.3) -> None:

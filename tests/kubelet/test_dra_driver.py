@@ -3,8 +3,6 @@ wrong with it. The test stands in for the kubelet."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,17 +52,9 @@ def server() -> Server:
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    """Short enough for a socket's name."""
-    path = Path(tempfile.mkdtemp(prefix="dra-", dir="/tmp"))
-    yield path
-    shutil.rmtree(path)
-
-
-@pytest.fixture
-def driver(root: Path, server: Server) -> Iterator[DRADriver]:
+def driver(folder: Path, server: Server) -> Iterator[DRADriver]:
     devices = (Device("d000", (0,)), Device("d001", (1,)))
-    made = DRADriver(NAME, "node1", devices, lambda inside: Path(f"{root}{inside}"), server.ask)
+    made = DRADriver(NAME, "node1", devices, lambda inside: Path(f"{folder}{inside}"), server.ask)
     yield made
     made.close()
     made.close()
@@ -81,39 +71,39 @@ def _call(socket: Path, method: str, request: Message, answer: type[Message]) ->
         return call(request, timeout=10)
 
 
-def _notify(root: Path, *, registered: bool, error: str = "") -> None:
+def _notify(folder: Path, *, registered: bool, error: str = "") -> None:
     status = pb.RegistrationStatus(plugin_registered=registered, error=error)
-    _call(root / "var/lib/kubelet" / REGISTRATION, NOTIFY, status, pb.Nothing)
+    _call(folder / "var/lib/kubelet" / REGISTRATION, NOTIFY, status, pb.Nothing)
 
 
-def test_a_kubelet_learns_where_claims_are_prepared(root: Path, driver: DRADriver) -> None:
-    registry = root / "var/lib/kubelet" / REGISTRATION
+def test_a_kubelet_learns_where_claims_are_prepared(folder: Path, driver: DRADriver) -> None:
+    registry = folder / "var/lib/kubelet" / REGISTRATION
     method = "/pluginregistration.Registration/GetInfo"
     info = _call(registry, method, pb.Nothing(), pb.PluginInfo)
     assert (info.type, info.name, info.endpoint) == ("DRAPlugin", NAME, ENDPOINT)
     assert list(info.supported_versions) == ["v1.DRAPlugin"]
-    _notify(root, registered=True)
+    _notify(folder, registered=True)
     driver.await_kubelet(until, 1)
 
 
-def test_every_kubelet_is_waited_for(root: Path, driver: DRADriver) -> None:
+def test_every_kubelet_is_waited_for(folder: Path, driver: DRADriver) -> None:
     """That the one before has registered the driver does not count."""
-    _notify(root, registered=True)
+    _notify(folder, registered=True)
     driver.expect_kubelet()
     with pytest.raises(SubjectLostError, match=r"did not register the driver .* in 0.05 s"):
         driver.await_kubelet(until, 0.05)
 
 
-def test_what_a_kubelet_refuses_is_told(root: Path, driver: DRADriver) -> None:
-    _notify(root, registered=False, error="no such version")
+def test_what_a_kubelet_refuses_is_told(folder: Path, driver: DRADriver) -> None:
+    _notify(folder, registered=False, error="no such version")
     with pytest.raises(SubjectLostError, match=r"refuses the driver .*: no such version"):
         driver.await_kubelet(until, 1)
 
 
-def test_what_was_allocated_is_prepared(root: Path, driver: DRADriver) -> None:
+def test_what_was_allocated_is_prepared(folder: Path, driver: DRADriver) -> None:
     """Of this driver's devices; a claim without allocation is an error of its own."""
     claims = [pb.Claim(namespace="default", uid=name, name=name) for name in ("given", "none")]
-    asked, socket = pb.Claims(claims=claims), Path(f"{root}{ENDPOINT}")
+    asked, socket = pb.Claims(claims=claims), Path(f"{folder}{ENDPOINT}")
     answers = _call(socket, PREPARE, asked, pb.NodePrepareResourcesResponse).claims
     (device,) = answers["given"].devices
     assert (device.pool_name, device.device_name) == ("node1", "d001")
@@ -137,7 +127,7 @@ def test_devices_are_published_once(driver: DRADriver, server: Server) -> None:
     assert len(server.made["resourceslices"]) == len(server.made["deviceclasses"]) == 1
 
 
-def test_a_folder_that_cannot_be_is_an_error(server: Server, root: Path) -> None:
-    (root / "var").touch()
+def test_a_folder_that_cannot_be_is_an_error(server: Server, folder: Path) -> None:
+    (folder / "var").touch()
     with pytest.raises(OSError, match="var"):
-        DRADriver(NAME, "node1", (), lambda inside: Path(f"{root}{inside}"), server.ask)
+        DRADriver(NAME, "node1", (), lambda inside: Path(f"{folder}{inside}"), server.ask)

@@ -23,7 +23,7 @@ from pinproof.fleet import _counted
 from pinproof.fleet_folder import FleetFolder, Record, processes
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from tests.cli.running import pinproof
-from tests.kubelet.fleets import RELEASE, SMALL, Running, Up, create, pod_of, runs
+from tests.kubelet.fleets import RELEASE, SMALL, Running, Up, create, names, pod_of, runs
 from tests.kubelet.test_kubelet_runner_killed import leftovers, marked
 from tests.support import lacking
 from tests.support.until import until
@@ -103,7 +103,7 @@ def test_pods_are_pinned_refused_and_deleted(fleet: Running, api: Any) -> None:
     assert "two/c" not in fleet.call("draw", "node2").stdout
 
     api.delete_namespaced_pod("two", "default")
-    assert until(lambda: not _names(api) & {"two"})
+    assert until(lambda: "two" not in names(api))
     assert until(lambda: "two/c" not in fleet.call("draw", "node1").stdout)
 
 
@@ -218,19 +218,13 @@ def _unschedulable(api: Any, pod: str) -> bool:
     return any((one.type, one.reason) == ("PodScheduled", "Unschedulable") for one in found)
 
 
-def test_a_fleet_too_large_for_the_host_is_refused(
-    tmp_path: Path,
-) -> None:
+def test_a_fleet_too_large_for_the_host_is_refused(tmp_path: Path) -> None:
     """Before anything is started."""
     done = pinproof("fleet", "up", "1s-1n-4c-smt2=9999", status=3, XDG_CACHE_HOME=str(tmp_path))
     assert done.stderr.startswith(
         "pinproof: too large a fleet for this host: 9999 nodes and the API server take 1000500 MiB "
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def _names(api: Any) -> set[str]:
-    return {one.metadata.name for one in api.list_namespaced_pod("default").items}
 
 
 def test_a_fleet_is_listed(fleet: Running) -> None:
@@ -327,22 +321,29 @@ def _written(folder: Path) -> dict[str, Any]:
         return {}
 
 
-@pytest.mark.parametrize("stage", ["pinproof: fleet up: the API server", "pinproof: Ctrl-C"])
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_takes_the_fleet_down(up: Up, stage: str, sign: signal.Signals) -> None:
+BEGUN, READY = "pinproof: fleet up: the API server", "pinproof: Ctrl-C"
+
+
+@pytest.mark.parametrize(
+    ("stage", "sign", "status"), [(BEGUN, signal.SIGTERM, 130), (READY, signal.SIGINT, 0)]
+)
+def test_a_signal_takes_the_fleet_down(
+    up: Up, stage: str, sign: signal.Signals, status: int
+) -> None:
     with up(*SMALL, "--name", "signal") as running:
         running.line(stage)
-        if "Ctrl-C" in stage:
+        if stage == READY:
             assert until(lambda: _written(running.folder("signal")).get("ready"))
         running.process.send_signal(sign)
-        assert running.process.wait(30) == (0 if "Ctrl-C" in stage else 130)
+        assert running.process.wait(30) == status
         assert not running.folder("signal").exists()
         assert list(marked(running.mark)) == []
 
 
-@pytest.mark.parametrize("stage", ["pinproof: fleet up: the API server", "pinproof: Ctrl-C"])
+@pytest.mark.parametrize("stage", [BEGUN, READY])
 def test_what_is_left_of_a_killed_fleet_is_removed(up: Up, stage: str) -> None:
-    """``fleet down`` returns when the sandboxes that it knew are gone."""
+    """``fleet down`` returns when the sandboxes that it knew are gone. Until then, too, the name is
+    free again."""
     with up(*SMALL, "--name", "killed") as running:
         running.line(stage)
         folder = running.folder("killed")
@@ -350,20 +351,15 @@ def test_what_is_left_of_a_killed_fleet_is_removed(up: Up, stage: str) -> None:
         known = [pid for pid, _ in _written(folder)["processes"]]
         running.process.kill()
         running.process.wait(10)
-        if "Ctrl-C" in stage:
+        if stage == READY:
             assert "killed  killed  1.36" in running.call("list").stdout
             refused = running.call("draw", "--name", "killed", status=3).stderr
             assert refused == "pinproof: fleet killed: it is killed, not up\n"
+            with up(*SMALL, "--name", "killed") as again:
+                again.line("node1  1s-1n-4c-smt2  ")
         running.call("down", "--name", "killed")
         assert not folder.exists()
         assert {started for _, started in processes(known)} == {""}
-
-
-def test_a_name_is_free_again_after_a_kill(up: Up) -> None:
-    for _ in range(2):
-        with up(*SMALL, "--name", "again") as running:
-            running.line("node1  1s-1n-4c-smt2  ")
-    running.call("down", "--name", "again")
 
 
 def test_a_kubelet_that_does_not_come_up_is_one_line(up: Up) -> None:

@@ -15,7 +15,7 @@ from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, find
 from conformance.subject import SubjectLostError
 from pinproof import fleet_control
 from reference.cpumanager.state.state_checkpoint import parse_leniently
-from tests.kubelet.fleets import RELEASE, Running, Up, create
+from tests.kubelet.fleets import RELEASE, Running, Up, create, names
 from tests.support import lacking
 from tests.support.until import until
 
@@ -134,7 +134,7 @@ def test_a_node_is_drained_first(fleet: Running, api: Any) -> None:
     said = fleet.call("upgrade", "node1", RELEASE, "--by", "drain").stdout.splitlines()
     assert said[0] == "node1: 1 pod was evicted"
     assert len(said) == 2
-    assert "two" not in {one.metadata.name for one in api.list_namespaced_pod("default").items}
+    assert "two" not in names(api)
     assert api.read_node("node1").spec.unschedulable is None
     create(api, "after", "node1", "3", "Running")
 

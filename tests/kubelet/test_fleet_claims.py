@@ -3,7 +3,6 @@ makes of its devices: docs/explanation/claims-and-numa-nodes.md, typed and compa
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,17 +13,16 @@ import yaml
 
 from conformance.kubelets.control_plane import SCHEDULERS, find
 from pinproof.fleet_fixture import MakesFleet, RunningFleet
-from tests.kubelet.fleets import client_of
+from tests.kubelet.fleets import client_of, names
 from tests.support import lacking
+from tests.support.transcripts import blocks
 from tests.support.until import until
 
 PAGE: Final = Path(__file__).parents[2] / "docs/explanation/claims-and-numa-nodes.md"
-_BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def _blocks(language: str) -> list[str]:
-    found = _BLOCK.findall(PAGE.read_text())
-    return [text for one, text in found if one == language]
+    return [one.text for one in blocks(PAGE) if one.language == language]
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +82,4 @@ def test_a_driver_serves_the_next_kubelet(fleet: RunningFleet, api: Any, resourc
     (part,) = resources.list_resource_slice().items
     assert [one.name for one in part.spec.devices] == ["d000", "d001"]
     api.delete_namespaced_pod("a", "default")
-    assert until(lambda: "a" not in _names(api))
-
-
-def _names(api: Any) -> set[str]:
-    return {one.metadata.name for one in api.list_namespaced_pod("default").items}
+    assert until(lambda: "a" not in names(api))

@@ -3,12 +3,8 @@ Kubernetes of a few lines."""
 
 from __future__ import annotations
 
-import os
-import select
 import shutil
-import signal
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,7 +19,6 @@ from conformance.subject import SubjectSetupError, SubjectUsageError
 from differential.next_release import kubelet_of
 from reference.releases import Release
 from tests.support import lacking
-from tests.support.until import content, until
 
 VERSION, STAGED = "v1.30.2", "v0.30.2"
 #: The module k8s.io/kubernetes; what its kubelet says is in one file.
@@ -156,6 +151,7 @@ def said(kubelet: Path) -> str:
 
 
 def test_patches_are_built_over_a_release(world: World) -> None:
+    """Whose own sources stay as they are. A release is never found to be a fork."""
     kubelet = forks.build(Patched.at(world.patches(one=PATCH), "1.30.2"))
     version, text = version_of(kubelet)
     assert said(kubelet) == "patched hello"
@@ -163,23 +159,20 @@ def test_patches_are_built_over_a_release(world: World) -> None:
     assert text.startswith("v1.30.2+patched-")
     assert world.kept == [text.removeprefix("v")]
     assert sorted(one.name for one in kubelet.parent.iterdir()) == ["kubelet", "kubelet.json"]
-
-
-def test_the_modules_own_sources_stay_as_they_are(world: World) -> None:
-    forks.build(Patched.at(world.patches(one=PATCH), "1.30.2"))
-    assert said(builder.build("1.30.2")) == "released hello"
-
-
-def test_a_patch_of_a_staging_module_is_applied_too(world: World) -> None:
-    kubelet = forks.build(Patched.at(world.patches(one=PATCH, two=STAGED_PATCH), "1.30.2"))
-    assert said(kubelet) == "patched goodbye"
+    assert builder.cached() == []
+    assert builder.WORKSHOP.ready("1.30.2") is None
+    released = builder.build("1.30.2")
+    assert said(released) == "released hello"
+    assert [one.path for one in builder.cached()] == [released]
 
 
 def test_a_series_is_applied_in_its_order(world: World) -> None:
+    """To staging modules too."""
     again = PATCH.replace('"patched"', '"twice"').replace('"released"', '"patched"')
-    folder = world.patches(a=again.replace("/cmd", "/x/cmd"), z=PATCH, unlisted="no patch")
-    (folder / "series").write_text("# in this order\nz.patch\n\na.patch -p2\n")
-    assert said(forks.build(Patched.at(folder, "1.30.2"))) == "twice hello"
+    second = again.replace("/cmd", "/x/cmd")
+    folder = world.patches(a=second, m=STAGED_PATCH, z=PATCH, unlisted="no patch")
+    (folder / "series").write_text("# in this order\nz.patch\n\na.patch -p2\nm.patch\n")
+    assert said(forks.build(Patched.at(folder, "1.30.2"))) == "twice goodbye"
 
 
 @pytest.mark.parametrize("workspace", [False, True], ids=["vendor", "go.work"])
@@ -289,16 +282,6 @@ def test_a_fork_is_built_once(world: World, monkeypatch: pytest.MonkeyPatch) -> 
     assert {one.path for one in forks.cached()} == {kubelet, other}
 
 
-def test_a_release_is_never_found_to_be_a_fork(world: World) -> None:
-    forked = forks.build(Patched.at(world.patches(one=PATCH), "1.30.2"))
-    assert builder.cached() == []
-    assert builder.WORKSHOP.ready("1.30.2") is None
-    released = builder.build("1.30.2")
-    assert released != forked
-    assert said(released) == "released hello"
-    assert [one.version for one in builder.cached()] == ["1.30.2"]
-
-
 def test_a_tree_that_changes_while_it_is_built_is_not_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,38 +290,6 @@ def test_a_tree_that_changes_while_it_is_built_is_not_kept(
     monkeypatch.setattr(shop, "_key", lambda fork: next(keys))
     with pytest.raises(SubjectSetupError, match="the source changed while"):
         forks.build(tree)
-    assert world.kept == []
-
-
-#: Run in the background of a shell, the tests (and so their children) may ignore SIGINT.
-BUILDER = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from pathlib import Path
-from conformance.kubelets import forks
-forks.build(forks.Patched.at(Path(sys.argv[1]), "1.30.2"))
-"""
-
-
-def test_an_interrupted_build_leaves_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A ``go`` that hangs while it compiles stands before the real one."""
-    real, building = shutil.which("go"), world.home / "building"
-    hanging = write(world.home / "bin", {
-        "go": (
-            f'#!/bin/sh\nif [ "$1" = build ]; then echo $$ > {building}; exec sleep 600; fi\n'
-            f'exec {real} "$@"\n'
-        )
-    })  # fmt: skip
-    (hanging / "go").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{hanging}:{os.environ['PATH']}")
-    words = [sys.executable, "-c", BUILDER, str(world.patches(one=PATCH))]
-    cwd = Path(__file__).parents[2]
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL, cwd=cwd) as process:
-        assert until(lambda: content(building))
-        go = os.pidfd_open(int(building.read_text()))
-        process.send_signal(signal.SIGINT)
-    assert select.select([go], [], [], 30)[0]
-    os.close(go)
     assert world.kept == []
 
 

@@ -308,15 +308,6 @@ def test_builders_of_one_release_wait_for_each_other(world: World) -> None:
 PACKAGES = ["internal/abi", "k8s.io/api/core/v1", "golang.org/x/sys/unix"]
 
 
-def test_a_build_counts_its_packages(world: World) -> None:
-    world.knows(packages=PACKAGES)
-    stages: list[str] = []
-    build("1.30.2", progress=stages.append)
-    (stage, *_) = (said for said in stages if isinstance(said, Stage))
-    assert (stage.what, stage.done, stage.total) == ("compiling kubelet 1.30.2", 1, 3)
-    assert str(stage) == "compiling kubelet 1.30.2: 1 of 3 packages"
-
-
 def test_who_waits_is_told_who_builds_since_when_and_how_far(world: World) -> None:
     world.knows(packages=PACKAGES, hang=True)
     code = BUILDER.replace('build("1.30.2")', 'build("1.30.2", progress=print)')

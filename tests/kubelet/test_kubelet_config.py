@@ -21,22 +21,31 @@ def of_newest(config: KubeletConfig) -> dict[str, Any]:
 
 def test_what_decides_cpus_arrives_unchanged() -> None:
     """An option that a release does not know is given to it too."""
+    options, gates = {"full-pcpus-only": "true"}, {"CPUManagerPolicyAlphaOptions": True}
     config = KubeletConfig(
         reserved_system_cpus=CPUSet([0, 16]),
         system_reserved="500m",
         kube_reserved="1",
-        policy_options={"full-pcpus-only": "true"},
-        feature_gates={"CPUManagerPolicyAlphaOptions": True},
+        policy_options=options,
+        feature_gates=gates,
+        topology_manager_policy="restricted",
+        topology_manager_scope="pod",
+        topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
     )
-    settings = of_newest(config)
-    assert settings["cpuManagerPolicy"] == "static"
-    assert settings["reservedSystemCPUs"] == "0,16"
-    assert settings["systemReserved"] == {"cpu": "500m"}
-    assert settings["kubeReserved"] == {"cpu": "1"}
-    assert settings["cpuManagerPolicyOptions"] == {"full-pcpus-only": "true"}
-    assert settings["featureGates"] == {"CPUManagerPolicyAlphaOptions": True}
+    given = {
+        "cpuManagerPolicy": "static",
+        "reservedSystemCPUs": "0,16",
+        "systemReserved": {"cpu": "500m"},
+        "kubeReserved": {"cpu": "1"},
+        "cpuManagerPolicyOptions": options,
+        "featureGates": gates,
+        "topologyManagerPolicy": "restricted",
+        "topologyManagerScope": "pod",
+        "topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": "true"},
+    }
+    assert given.items() <= of_newest(config).items()
     old = configuration(Minor(1, 20), config, user_namespace=False)
-    assert old["cpuManagerPolicyOptions"] == {"full-pcpus-only": "true"}
+    assert old["cpuManagerPolicyOptions"] == options
 
 
 def test_memory_of_numa_nodes_is_reserved_of_the_whole_node_too() -> None:
@@ -64,13 +73,6 @@ def test_a_sandbox_has_a_quick_reconcile_loop_unless_another_is_asked_for() -> N
     assert name not in settings_of(KubeletConfig())
     assert settings_of(slow)[name] == "10000ms"
     assert str(slow) == "policy static, cpuManagerReconcilePeriod 10 s"
-
-
-def test_a_container_requests_devices_as_it_is_limited_to_them() -> None:
-    one = Container("c", "1", "1", devices=(("pinproof.invalid/nic", 2),))
-    (shape,) = manifests.manifest(Pod("a", (one,)))["spec"]["containers"]
-    amounts = {"cpu": "1", "pinproof.invalid/nic": "2"}
-    assert shape["resources"] == {"requests": amounts, "limits": amounts}
 
 
 def test_what_is_not_set_is_left_out() -> None:
@@ -135,12 +137,13 @@ def test_what_is_no_release_is_not_read(text: str) -> None:
 
 
 def test_a_manifest_states_the_pod() -> None:
+    """A container requests devices as it is limited to them."""
     pod = Pod(
         "web",
         (
             Container("setup", cpu_request="1", cpu_limit="1", kind=Kind.INIT),
             Container("proxy", cpu_limit="2", kind=Kind.SIDECAR),
-            Container("app", memory_limit="64Mi"),
+            Container("app", memory_limit="64Mi", devices=(("pinproof.invalid/nic", 2),)),
             Container("bare"),
         ),
     )
@@ -150,23 +153,12 @@ def test_a_manifest_states_the_pod() -> None:
     app, bare = manifest["spec"]["containers"]
     assert setup["resources"] == {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}
     assert proxy["resources"] == {"limits": {"cpu": "2"}}
-    assert app["resources"] == {"limits": {"memory": "64Mi"}}
+    devices = {"pinproof.invalid/nic": "2"}
+    assert app["resources"] == {"requests": devices, "limits": {"memory": "64Mi"} | devices}
     assert "resources" not in bare
     assert [each["image"] for each in (setup, proxy, app)] == [EXIT_IMAGE, *[PAUSE_IMAGE] * 2]
     assert "restartPolicy" not in setup
     assert proxy["restartPolicy"] == "Always"
-
-
-def test_the_topology_manager_is_set_where_it_is_asked_for() -> None:
-    config = KubeletConfig(
-        topology_manager_policy="restricted",
-        topology_manager_scope="pod",
-        topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
-    )
-    settings = of_newest(config)
-    assert settings["topologyManagerPolicy"] == "restricted"
-    assert settings["topologyManagerScope"] == "pod"
-    assert settings["topologyManagerPolicyOptions"] == {"prefer-closest-numa-nodes": "true"}
 
 
 def test_a_kubelet_and_its_sandbox_agree_on_their_folder() -> None:

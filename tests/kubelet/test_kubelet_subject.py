@@ -11,20 +11,15 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 import topologies
-from conformance.catalogue import find
 from conformance.checks import kubelet_text
-from conformance.judge import Case, judge
 from conformance.kubelets import binary as binary_module
 from conformance.kubelets import builder
-from conformance.oracle import ModelOracle
-from conformance.results import Result
 from conformance.smoke import smoke
 from conformance.subject import (
     OF_REAL_NODES,
@@ -43,6 +38,7 @@ from conformance.subjects.processor import ProcessorTime, processor_time
 from pinproof.cli import main
 from reference.steps import KubeletConfig, Start, Stop
 from reference.view import View
+from tests.conformance.judging import judged
 from tests.kubelet.conftest import Open, Script, do
 from tests.support import lacking
 
@@ -54,6 +50,7 @@ if sys.argv[1:] == ["--version"]:
 {rest}
 """
 MACHINE = topologies.machine("1s-1n-4c-smt1")
+SCENARIO = "pool/shrinks-and-grows"
 NO_REASON = "its log does not say why"
 HANG = "import signal; signal.pause()"
 #: What a kubelet logs all day, as an error and as information.
@@ -68,13 +65,6 @@ def booted(opened: KubeletSubject) -> KubeletNode:
     node = opened.node(MACHINE, KubeletConfig())
     node.do(Start())
     return node
-
-
-def judged(opened: KubeletSubject) -> Result:
-    scenario = find("pool/shrinks-and-grows")
-    assert scenario is not None
-    oracle = partial(ModelOracle, release="1.36")
-    return judge(Case(scenario, MACHINE), opened, oracle=oracle, release="1.36").result
 
 
 @pytest.fixture
@@ -212,7 +202,7 @@ def test_a_kubelet_that_floods_its_log_is_read_to_its_end(posed: Open, end: str)
     """256 MiB, of which the last lines are kept; why it gave up is known all the same."""
     opened = posed(FLOOD.format(end=end) + "sys.exit('\\nunknown flag: --config')")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = judged(opened)
+    result = judged(SCENARIO, MACHINE, opened)
     assert result.verdict == "fail"
     assert "gave up with exit status 1: unknown flag: --config" in result.explanation
     assert len(result.explanation) < 20_000
@@ -223,7 +213,7 @@ def test_a_kubelet_that_floods_its_log_is_read_to_its_end(posed: Open, end: str)
 def test_a_kubelet_that_dies_in_the_middle_of_its_start_fails(posed: Open) -> None:
     """With the signal, and with the last lines of its log."""
     rest = 'import os; print("about to die", file=sys.stderr, flush=True); os.kill(os.getpid(), 11)'
-    result = judged(posed(rest))
+    result = judged(SCENARIO, MACHINE, posed(rest))
     assert result.verdict == "fail"
     assert "killed by SIGSEGV" in " ".join(result.explanation.split())
     assert "about to die" in result.explanation

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 import topologies
-from conformance.catalogue import find
-from conformance.judge import Case, judge
-from conformance.oracle import ModelOracle
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.inside import STATE_FILE, calls
 from conformance.subjects.kubelet.process import Patience
 from conformance.subjects.kubelet.sandbox import Sandbox
 from reference import CPUSet
 from reference.steps import Apply, Container, KillAtRename, KubeletConfig, Pod, Start
+from tests.conformance.judging import judged
 from tests.kubelet.conftest import CACHED, Open, Script, do
 from tests.support import lacking
 
@@ -101,11 +98,8 @@ def test_a_scenario_fails_where_nothing_is_written(
     """The verdict says that the kubelet runs where it should have been killed."""
     subject = open_kubelet(path, patience=Patience(effect=4.0))
     monkeypatch.setattr(Sandbox, "kill_at_rename", lambda *_, **__: None)
-    scenario = find("crash/before-a-pod-takes-cpus")
-    assert scenario is not None
-    case, release = Case(scenario, topologies.machine("1s-1n-4c-smt2")), subject.info.release
-    oracle = partial(ModelOracle, release=release)
-    result = judge(case, subject, oracle=oracle, release=release).result
+    scenario, release = "crash/before-a-pod-takes-cpus", subject.info.release
+    result = judged(scenario, "1s-1n-4c-smt2", subject, release=release)
     assert result.verdict == "fail", result.explanation
     assert result.failure is not None
     first = result.failure.differences[0]

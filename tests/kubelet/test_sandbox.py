@@ -25,6 +25,7 @@ from tests.kubelet.conftest import Script
 from tests.support import lacking
 
 PATIENCE = 30.0
+DENIED = "Operation not permitted: run"
 
 
 class Inside:
@@ -255,66 +256,62 @@ def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
     assert said.splitlines() == ["Read-only file system"] * 2
 
 
-def no_namespaces(error: int, monkeypatch: pytest.MonkeyPatch) -> str:
-    def refuse(flags: int) -> None:
-        raise OSError(error, os.strerror(error))
-
-    monkeypatch.setattr(namespaces, "unshare", refuse)
-    with pytest.raises(namespaces.Refused) as caught:
-        namespaces.enter(user=False)
-    return str(caught.value)
+def _mounted(at: str) -> dict[str, str]:
+    return {"self/mountinfo": f"36 35 98:0 / {at} rw,noatime shared:1 - ext4 /dev/vda rw\n"}
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "says"),
+    ("error", "files", "says"),
     [
-        ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
-        ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
         (
-            "kernel/apparmor_restrict_unprivileged_userns",
-            "1",
+            EPERM, {"sys/user/max_user_namespaces": "0\n"},
+            f"{DENIED} it as root, or allow user namespaces: sysctl user.max_user_namespaces=10000",
+        ),
+        (
+            EPERM, {"sys/kernel/unprivileged_userns_clone": "0\n"},
+            f"{DENIED} it as root, or allow user namespaces: "
+            "sysctl kernel.unprivileged_userns_clone=1",
+        ),
+        (
+            EPERM, {"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"},
+            f"{DENIED} it as root, or allow user namespaces: "
             "sysctl kernel.apparmor_restrict_unprivileged_userns=0 "
             "(or an AppArmor profile with userns)",
         ),
+        (
+            EPERM, {"containerenv": "", **_mounted("/")},
+            "Operation not permitted: the container forbids them: start it with --privileged, or "
+            "with --cap-add=",
+        ),
+        (
+            EPERM, _mounted("/proc"),
+            "Operation not permitted: an ordinary user has none in a chroot: run it as root, or "
+            "outside",
+        ),
+        (EPERM, _mounted("/"), f"{DENIED} it as root, or where user namespaces are allowed"),
+        (EINVAL, {}, "Invalid argument"),
     ],
-)
-def test_a_setting_that_forbids_namespaces_is_named_with_what_permits_them(
-    file: str, text: str, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ids=["none may be", "not for users", "AppArmor", "container", "chroot", "else", "no right"],
+)  # fmt: skip
+def test_refused_namespaces_are_told_with_what_permits_them(
+    error: int, files: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    setting = tmp_path / "sys" / file
-    setting.parent.mkdir(parents=True)
-    setting.write_text(f"{text}\n")
+    """The setting that forbids them is named. What is no matter of rights has no advice."""
+
+    def refuse(flags: int) -> None:
+        raise OSError(error, os.strerror(error))
+
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     monkeypatch.setattr(namespaces, "_PROC", tmp_path)
-    assert no_namespaces(EPERM, monkeypatch) == (
-        f"namespaces: Operation not permitted: run it as root, or allow user namespaces: {says}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("in_container", "mounted_at", "says"),
-    [
-        (True, "/", "the container forbids them: start it with --privileged, or with --cap-add="),
-        (False, "/proc", "an ordinary user has none in a chroot: run it as root, or outside"),
-        (False, "/", "run it as root, or where user namespaces are allowed"),
-    ],
-)
-def test_what_is_to_be_done_where_namespaces_are_refused(
-    in_container: bool, mounted_at: str, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "self").mkdir()
-    line = f"36 35 98:0 / {mounted_at} rw,noatime shared:1 - ext4 /dev/vda rw\n"
-    (tmp_path / "self/mountinfo").write_text(line)
-    mark = tmp_path / "containerenv"
-    if in_container:
-        mark.touch()
-    monkeypatch.setattr(namespaces, "_PROC", tmp_path)
-    monkeypatch.setattr(namespaces, "_CONTAINER", (mark,))
-    said = no_namespaces(EPERM, monkeypatch)
-    assert said.startswith(f"namespaces: Operation not permitted: {says}")
-
-
-def test_what_is_no_matter_of_rights_has_no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert no_namespaces(EINVAL, monkeypatch) == "namespaces: Invalid argument"
+    monkeypatch.setattr(namespaces, "_CONTAINER", (tmp_path / "containerenv",))
+    monkeypatch.setattr(namespaces, "unshare", refuse)
+    with pytest.raises(namespaces.Refused) as caught:
+        namespaces.enter(user=False)
+    said = str(caught.value)
+    assert said.startswith(f"namespaces: {says}")
+    assert said == f"namespaces: {says}" or error == EPERM
 
 
 def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
@@ -402,7 +399,8 @@ def test_a_program_that_ends_while_its_call_is_read_is_an_error(
         calls.text_at(program.pid, 0x1000)
 
 
-def test_a_killed_runner_leaves_nothing(inside: Inside, script: Script) -> None:
+@pytest.mark.needs("sandbox")
+def test_a_killed_runner_leaves_nothing(script: Script) -> None:
     """The sandbox's outer process ends only after every process inside has, and mounts and tmpfs
     live in its mount namespace: once it is gone, all is."""
     program = script(
