@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from conformance.subject import NodeUnderTest
 from conformance.subjects.reference import ModelNode, ReferenceSubject
 from reference import NEWEST
-from reference.steps import KubeletConfig
+from reference.steps import KubeletConfig, Step
 from reference.view import View
 from topologies import Machine
 
@@ -48,3 +49,17 @@ class ShownAs(ModelNode):
 def shown_as(wrong: Callable[[View], View], *, release: str = NEWEST) -> Doctored:
     """A subject whose nodes show wrong views."""
     return Doctored(lambda node, *_: ShownAs(node, wrong), release=release)
+
+
+class TakingOver(ReferenceSubject):
+    """The model of a release, which takes a node over as its kubelet has done these steps to it."""
+
+    def __init__(self, release: str, *steps: Step) -> None:
+        super().__init__("taking over", release=release)
+        self._steps = steps
+
+    def take_over(self, node: NodeUnderTest) -> None:
+        """It then does the steps."""
+        super().take_over(node)
+        for step in self._steps:
+            node.do(step)

@@ -178,40 +178,6 @@ def test_each_invariant_can_fail(changes: dict[str, object], rule: str) -> None:
     assert rule in {one.rule for one in broken}
 
 
-def test_an_init_container_lends_its_cpus() -> None:
-    """To its own pod's containers, and to no other pod's."""
-    lender = guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)])
-    view = View(
-        running=True,
-        assignments={"a": {"setup": cpus("1-2"), "main": cpus("1-2")}},
-        shared_pool=cpus("0,3"),
-    )
-    situation = replace(SITUATION, pods={"a": lender})
-    assert violations(view, situation) == []
-    sidecar = guaranteed_of("a", [exclusive("setup", 2, kind=Kind.SIDECAR), exclusive("main", 2)])
-    assert violations(view, replace(situation, pods={"a": sidecar}))
-
-
-def test_what_was_tampered_with_is_not_held_against_the_subject() -> None:
-    """The scenario itself did it."""
-    view = replace(GOOD, cpusets={"a": {"c": cpus("0-3")}})
-    assert violations(view, SITUATION)
-    assert violations(view, replace(SITUATION, tampered={("a", "c")})) == []
-
-
-@pytest.mark.parametrize("view", [View(running=False), View(running=False, error="no")])
-def test_a_kubelet_that_is_down_owes_nothing(view: View) -> None:
-    """The invariants are those of a running kubelet."""
-    assert violations(view, SITUATION) == []
-
-
-def test_nothing_is_owed_under_the_none_policy_or_to_unknown_pods() -> None:
-    """The first pins nothing; a uid that nobody applied has no request to compare with."""
-    situation = replace(SITUATION, config=KubeletConfig(policy="none"))
-    assert violations(View(running=True), situation) == []
-    assert violations(replace(GOOD, cpusets={}), replace(SITUATION, pods={})) == []
-
-
 STRICT = replace(
     SITUATION,
     config=KubeletConfig(
@@ -229,27 +195,81 @@ BY_AMOUNT = replace(
 _STRICT_RULE = "Every CPU but the strictly reserved ones is either exclusive or in the shared pool"
 
 
+OFF = replace(
+    STRICT, config=replace(STRICT.config, policy_options={"strict-cpu-reservation": "false"})
+)
+
+
 @pytest.mark.parametrize("situation", [STRICT, BY_AMOUNT], ids=["by list", "by amount"])
 def test_under_a_strict_reservation_reserved_cpus_are_out_of_the_pool(situation: Situation) -> None:
-    """And a pool that holds them, or misses another CPU, breaks the rule."""
-    assert violations(STRICT_GOOD, situation) == []
+    """A pool that holds them, or misses another CPU, breaks the rule."""
     for pool in ("0,3", "3-4", ""):
         view = replace(STRICT_GOOD, shared_pool=cpus(pool), cpusets={})
         assert [one.rule for one in violations(view, situation)] == [_STRICT_RULE]
 
 
-def test_a_strict_reservation_by_list_names_its_cpus() -> None:
-    """By amount, the kubelet may have reserved CPU 3 as well."""
-    view = replace(STRICT_GOOD, shared_pool=cpus("0"), cpusets={})
-    assert [one.difference.missing for one in violations(view, STRICT)] == ["3"]
-    assert violations(view, BY_AMOUNT) == []
+def _sharing(kind: Kind, **changes: object) -> tuple[View, Situation]:
+    """Two containers of a pod on the same CPUs. The first is of this kind."""
+    pod = guaranteed_of("a", [exclusive("first", 2, kind=kind), exclusive("c", 2)])
+    held = {"first": cpus("1-2"), "c": cpus("1-2")}
+    view = replace(GOOD, assignments={"a": held}, cpusets={"a": dict(held)})
+    return view, replace(SITUATION, pods={"a": replace(pod, **changes)})  # type: ignore[arg-type]
 
 
-def test_a_strict_reservation_that_is_switched_off_is_none() -> None:
-    """The option's value counts, not its name."""
-    config = replace(STRICT.config, policy_options={"strict-cpu-reservation": "false"})
-    assert violations(GOOD, replace(STRICT, config=config)) == []
-    assert violations(STRICT_GOOD, replace(STRICT, config=config))
+REUSED, AS_A_WHOLE = (
+    _sharing(Kind.INIT), _sharing(Kind.APP, resources=PodResources(cpu_request="2", cpu_limit="2"))
+)  # fmt: skip
+TAMPERED = replace(GOOD, cpusets={"a": {"c": cpus("0-3")}})
+#: Containers of a pod that a 1.26 refuses at its start (behaviour ``REFUSED_MAY_RUN_ON``).
+FORGOTTEN = replace(
+    GOOD,
+    pods={**GOOD.pods, "s": PodView(Phase.REJECTED, "R", "M")},
+    cpusets={**GOOD.cpusets, "s": {"c": cpus("1-2")}},
+)
+POOL_0 = replace(STRICT_GOOD, shared_pool=cpus("0"), cpusets={})
+
+
+@pytest.mark.parametrize(
+    ("view", "situation"),
+    [
+        (View(running=False), SITUATION),
+        (View(running=False, error="no"), SITUATION),
+        (View(running=True), replace(SITUATION, config=KubeletConfig(policy="none"))),
+        (replace(GOOD, cpusets={}), replace(SITUATION, pods={})),
+        (TAMPERED, replace(SITUATION, tampered={("a", "c")})),
+        REUSED,
+        AS_A_WHOLE,
+        (FORGOTTEN, replace(SITUATION, release="1.26")),
+        (STRICT_GOOD, STRICT),
+        (STRICT_GOOD, BY_AMOUNT),
+        (POOL_0, BY_AMOUNT),
+        (GOOD, OFF),
+    ],
+    ids=[
+        "down", "gave up", "policy none", "a uid of nobody", "tampered with", "init container",
+        "pod-level resources", "a release may forget", "strict by list", "strict by amount",
+        "CPU 3 may be reserved by amount", "strict is off",
+    ],
+)  # fmt: skip
+def test_nothing_is_accused_that_may_be_so(view: View, situation: Situation) -> None:
+    assert violations(view, situation) == []
+
+
+@pytest.mark.parametrize(
+    ("view", "situation", "what", "missing"),
+    [
+        (TAMPERED, SITUATION, "cpuset a/c", ""),
+        (*_sharing(Kind.SIDECAR), "exclusive CPUs a/c and a/first", ""),
+        (FORGOTTEN, replace(SITUATION, release="1.27"), "cpuset s/c", "0,3"),
+        (POOL_0, STRICT, "exclusive CPUs and shared pool", "3"),
+        (STRICT_GOOD, OFF, "exclusive CPUs and shared pool", "0"),
+    ],
+)
+def test_the_same_is_accused_where_it_may_not(
+    view: View, situation: Situation, what: str, missing: str
+) -> None:
+    first, *_ = violations(view, situation)
+    assert (first.difference.what, first.difference.missing) == (what, missing)
 
 
 EMPTIED = replace(
@@ -280,30 +300,6 @@ def test_exclusive_containers_are_held_to_the_state_file_though_the_pool_is_empt
     situation = replace(STRICT, pods={"a": guaranteed("a", 3)})
     wrong = replace(EMPTIED, cpusets={"a": {"c": cpus("1-2")}})
     assert [one.difference.missing for one in violations(wrong, situation)] == ["3"]
-
-
-def test_containers_that_may_share_with_their_pod_are_not_accused() -> None:
-    """Those that reuse the CPUs of an init container, and those of a pod with pod-level
-    resources."""
-    container = guaranteed("a", 2).containers[0]
-    init = replace(container, name="i", kind=Kind.INIT)
-    reusing = replace(guaranteed("a", 2), containers=(init, container))
-    whole = replace(guaranteed("a", 2, 2), resources=PodResources(cpu_request="2", cpu_limit="2"))
-    for pod, name, other in ((reusing, "c", "i"), (whole, "c1", "c2")):
-        held = {name: cpus("1-2"), other: cpus("1-2")}
-        view = replace(GOOD, assignments={"a": held}, cpusets={"a": dict(held)})
-        assert violations(view, replace(SITUATION, pods={"a": pod})) == []
-
-
-def test_what_a_release_may_forget_to_end_is_not_accused() -> None:
-    """Containers of a pod that a 1.26 refuses at its start (behaviour ``REFUSED_MAY_RUN_ON``)."""
-    view = replace(
-        GOOD,
-        pods={**GOOD.pods, "s": PodView(Phase.REJECTED, "R", "M")},
-        cpusets={**GOOD.cpusets, "s": {"c": cpus("1-2")}},
-    )
-    assert violations(view, replace(SITUATION, release="1.26")) == []
-    assert len(violations(view, replace(SITUATION, release="1.27"))) == 2
 
 
 @pytest.mark.parametrize(

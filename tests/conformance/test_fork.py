@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from conformance import fork
 from conformance.fork import Fork
@@ -88,10 +89,7 @@ def test_a_difference_is_known_by_what_differs(
     found = result_of(verdict)
     if what:
         differences = [Difference(what=what, expected="", seen="")]
-        found = type(found)(
-            **{name: getattr(found, name) for name in found.__struct_fields__}
-            | {"failure": Failure(rule="r", differences=differences)}
-        )
+        found = replace(found, failure=Failure(rule="r", differences=differences))
     assert listed.standing(found) is standing
     assert listed.expired == []
 

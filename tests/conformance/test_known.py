@@ -15,6 +15,7 @@ from conformance import known
 from conformance.known import KnownFailures, KnownFailuresError, Standing
 from conformance.results import KnownFailure, MachineRecord, Result
 from conformance.verdict import ExitStatus
+from tests.conformance.test_results import result_of
 
 IDS: Final = ("qos/whole", "packing/whole-core")
 TODAY: Final = date(2026, 3, 1)
@@ -26,18 +27,9 @@ def _read(tmp_path: Path, text: str) -> list[KnownFailure]:
     return known.read(path, IDS)
 
 
-def _result(verdict: str, scenario: str = "qos/whole", machine: str = "2s-4n-64c-smt2") -> Result:
-    record = MachineRecord(name=machine, shape=machine, digest="", cpus={})
-    return Result(
-        scenario=scenario,
-        title="",
-        area="",
-        level="",
-        source="",
-        source_url="",
-        machine=record,
-        verdict=verdict,
-    )
+def _result(verdict: str, scenario: str = "qos/whole") -> Result:
+    machine = MachineRecord(name="2s-4n-64c-smt2", shape="", digest="", cpus={})
+    return result_of(verdict=verdict, scenario=scenario, machine=machine)
 
 
 def test_an_entry_is_read_with_its_defaults(tmp_path: Path) -> None:

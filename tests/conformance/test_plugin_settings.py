@@ -38,8 +38,9 @@ pin_stream = "stream.jsonl"
 """
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-@pytest.mark.parametrize(("name", "text"), [("pytest.ini", _INI), ("pyproject.toml", _TOML)])
+@pytest.mark.parametrize(
+    ("name", "text", "workers"), [("pytest.ini", _INI, "0"), ("pyproject.toml", _TOML, "2")]
+)
 def test_options_stand_in_the_settings_file(
     name: str, text: str, workers: str, tmp_path: Path
 ) -> None:
@@ -64,10 +65,11 @@ def test_options_stand_in_the_settings_file(
     assert header.machines == ["1s-1n-4c-smt1"]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [
+        (("--pin-subject", "nonsense", "-n", "2"), "unknown subject 'nonsense'"),
+        (("-o", "pin_floor=many", "-n", "2"), "pin_floor = many: it is a number"),
         (("--pin-subject", "nonsense"), "unknown subject 'nonsense'"),
         (("--pin-machine", "nonsense"), "there is no machine 'nonsense'"),
         (("--pin-machine", ""), "a machine's name is empty"),
@@ -76,11 +78,9 @@ def test_options_stand_in_the_settings_file(
         (("-o", "pin_floor=many"), "pin_floor = many: it is a number"),
     ],
 )
-def test_what_does_not_exist_is_one_line(
-    wrong: tuple[str, ...], line: str, workers: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_what_does_not_exist_is_one_line(wrong: tuple[str, ...], line: str, tmp_path: Path) -> None:
     """And pytest's own exit status for wrong usage."""
-    done = _pytest(tmp_path, *wrong, *workers)
+    done = _pytest(tmp_path, *wrong)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stdout + done.stderr
     assert done.stderr.startswith(f"ERROR: {line}")
     assert len(done.stderr.strip().splitlines()) == 1

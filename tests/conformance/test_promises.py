@@ -63,50 +63,40 @@ def view(pool: str, phase: Phase = Phase.RUNNING, **held: str) -> View:
 EMPTY: Final = view("0-7")
 HELD: Final = view("0-3,6-7", a="4-5")
 A: Final = Apply(guaranteed("a", 2))
-SPREAD: Final = {"distribute-cpus-across-cores": "true"}
+APART: Final = view("0-2,5-7", a="3-4")
+
+
+HALVES: Final = "1s-2n-8c-smt1"
 
 
 @pytest.mark.parametrize(
-    ("before", "step", "after", "with_", "rule"),
+    ("machine", "before", "step", "after", "with_", "rule"),
     [
-        (EMPTY, A, replace(view("0-7"), hangs="it searches"), {}, histories.ANSWERS),
-        (EMPTY, Start(), View(running=False, error="bad"), {}, histories.STARTS_AGAIN),
-        (HELD, Start(), view("0-7", Phase.REJECTED, a="4-5"), {}, histories.GOES_ON),
-        (HELD, Start(), view("0-5", a="6-7"), {}, histories.KEEPS_CPUS),
-        (EMPTY, Start(), view("0-3,7", a="4-6"), {}, histories.BOOKED_AS_ASKED),
-        (EMPTY, A, view("0-7", Phase.REJECTED, a="4-5"), {}, histories.ADMITTED),
+        ("", EMPTY, A, replace(view("0-7"), hangs="it searches"), {}, histories.ANSWERS),
+        ("", EMPTY, Start(), View(running=False, error="bad"), {}, histories.STARTS_AGAIN),
+        ("", HELD, Start(), view("0-7", Phase.REJECTED, a="4-5"), {}, histories.GOES_ON),
+        ("", HELD, Start(), view("0-5", a="6-7"), {}, histories.KEEPS_CPUS),
+        ("", EMPTY, Start(), view("0-3,7", a="4-6"), {}, histories.BOOKED_AS_ASKED),
+        ("", EMPTY, A, view("0-7", Phase.REJECTED, a="4-5"), {}, histories.ADMITTED),
         (
-            EMPTY, A, view("0,2-4,6-7", a="1,5"),
-            {"policy_options": SPREAD}, placement.OVER_CORES,
+            "", EMPTY, A, view("0,2-4,6-7", a="1,5"),
+            {"policy_options": {"distribute-cpus-across-cores": "true"}}, placement.OVER_CORES,
         ),
         (
-            EMPTY, A, view("0,3-7", a="1-2"),
+            "", EMPTY, A, view("0,3-7", a="1-2"),
             {"policy_options": {"full-pcpus-only": "true"}}, placement.WHOLE_CORES,
         ),
-    ],
-)  # fmt: skip
-def test_a_broken_promise_is_named(
-    before: View, step: Step, after: View, with_: dict[str, object], rule: str
-) -> None:
-    """The rule, and the promise that it belongs to."""
-    found = broken_in_step(before, step, after, situation(config(**with_), "a"))
-    assert [one.rule for one in found] == [rule]
-    assert promise_of(rule) in PROMISES
-
-
-@pytest.mark.parametrize(
-    ("machine", "before", "after", "with_", "rule"),
-    [
+        # CPUs 3 and 4 lie in two NUMA nodes, sockets or uncore caches, of which each has two free.
         (
-            "1s-2n-8c-smt1", "0-7", "0-2,5-7",
+            HALVES, EMPTY, A, APART,
             {"topology_manager_policy": "single-numa-node"}, placement.ONE_NUMA,
         ),
         (
-            "1s-2n-8c-smt1", "0-7", "0-2,5-7",
+            HALVES, EMPTY, A, APART,
             {"topology_manager_policy": "best-effort"}, placement.ONE_NUMA_IF_IT_FITS,
         ),
         (
-            "2s-2n-8c-smt1", "0-7", "0-2,5-7",
+            "2s-2n-8c-smt1", EMPTY, A, APART,
             {
                 "topology_manager_policy": "best-effort",
                 "policy_options": {"align-by-socket": "true"},
@@ -114,18 +104,18 @@ def test_a_broken_promise_is_named(
             placement.ONE_SOCKET,
         ),
         (
-            "1s-1n-8c-smt1-l3x2", "0-7", "0-2,5-7",
+            "1s-1n-8c-smt1-l3x2", EMPTY, A, APART,
             {"policy_options": {"prefer-align-cpus-by-uncorecache": "true"}}, placement.ONE_CACHE,
         ),
     ],
 )  # fmt: skip
-def test_cpus_3_and_4_lie_in_two_parts(
-    machine: str, before: str, after: str, with_: dict[str, object], rule: str
+def test_a_broken_promise_is_named(
+    machine: str, before: View, step: Step, after: View, with_: dict[str, object], rule: str
 ) -> None:
-    """Of a NUMA node, a socket or an uncore cache; each has two free CPUs."""
+    """The rule, and the promise that it belongs to."""
     judged = situation(config(**with_), "a", machine=machine)
-    found = broken_in_step(view(before), A, view(after, a="3-4"), judged)
-    assert [one.rule for one in found] == [rule]
+    assert [one.rule for one in broken_in_step(before, step, after, judged)] == [rule]
+    assert promise_of(rule) in PROMISES
 
 
 def test_an_uneven_share_is_seen() -> None:

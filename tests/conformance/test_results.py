@@ -28,7 +28,8 @@ from tests.support import lacking
 INFO = SubjectInfo(name="kubelet:1.36", release="1.36", version="v1.36.3", digest="sha256:ab")
 
 
-def _result(**changes: object) -> Result:
+def result_of(**changes: object) -> Result:
+    """A pass, but for these changes."""
     facts: dict[str, object] = {
         "scenario": "qos/one",
         "title": "A fact",
@@ -42,9 +43,9 @@ def _result(**changes: object) -> Result:
     return Result(**{**facts, **changes})  # type: ignore[arg-type]
 
 
-def _written(path: Path, *, footer: bool = True) -> Path:
-    writer = StreamWriter(path, INFO, ["m"], {"python": "3"})
-    writer.add(_result())
+def _written(path: Path, *, footer: bool = True, **about: Any) -> Path:
+    writer = StreamWriter(path, INFO, ["m"], {"python": "3"}, **about)
+    writer.add(result_of())
     if footer:
         writer.finish(tally([Verdict.PASS]), ExitStatus.CONFORMANT)
     else:
@@ -53,11 +54,18 @@ def _written(path: Path, *, footer: bool = True) -> Path:
 
 
 def test_a_stream_is_read_as_written(tmp_path: Path) -> None:
-    header, result, footer = read(_written(tmp_path / "result.jsonl"))
+    """Its header says what was run."""
+    about: dict[str, Any] = {
+        "digests": {"m": "sha256:5a"},
+        "configuration": {"level": "core"},
+        "catalogue": "sha256:ca",
+        "command": ["pinproof", "run"],
+    }
+    header, result, footer = read(_written(tmp_path / "result.jsonl", **about))
     assert isinstance(header, Header)
-    assert header.subject.version == "v1.36.3"
-    assert header.machines == ["m"]
-    assert result == _result()
+    assert {name: getattr(header, name) for name in about} == about
+    assert (header.subject.version, header.machines) == ("v1.36.3", ["m"])
+    assert result == result_of()
     assert isinstance(footer, Footer)
     assert footer.counts == {"pass": 1, "fail": 0, "skip": 0, "unknown": 0}
     assert footer.exit_status == 0
@@ -67,7 +75,7 @@ def test_a_stream_that_was_cut_off_says_so(tmp_path: Path) -> None:
     """What had been found is read first."""
     records = read(_written(tmp_path / "result.jsonl", footer=False))
     assert isinstance(next(records), Header)
-    assert next(records) == _result()
+    assert next(records) == result_of()
     with pytest.raises(ResultsError, match=r"result\.jsonl: cut off: the footer is missing"):
         next(records)
 
@@ -75,7 +83,7 @@ def test_a_stream_that_was_cut_off_says_so(tmp_path: Path) -> None:
 def test_results_are_on_disk_at_once(tmp_path: Path) -> None:
     """A run that is killed keeps what it had found."""
     writer = StreamWriter(tmp_path / "r", INFO, [], {})
-    writer.add(_result())
+    writer.add(result_of())
     kinds = [line.split(b'"')[3] for line in (tmp_path / "r").read_bytes().splitlines()]
     assert kinds == [b"header", b"scenario", b"machine", b"result"]
     writer.abandon()
@@ -123,7 +131,7 @@ def test_every_kind_of_result_is_read_as_written(tmp_path: Path) -> None:
     first, second = _machine("a"), _machine("b", 8)
     difference = Difference(what="w", expected="1", seen="2", missing="1", unexpected="2")
     told = [
-        _result(
+        result_of(
             verdict="fail",
             machine=first,
             reason="r",
@@ -135,12 +143,16 @@ def test_every_kind_of_result_is_read_as_written(tmp_path: Path) -> None:
             evidence="v",
             worker="gw1",
         ),
-        _result(verdict="unknown", machine=second, reason="no answer", witness="the model of 1.36"),
-        _result(verdict="pass", machine=first, steps=["s"], replay="p", kubelet_errors=["no"]),
-        _result(verdict="pass", machine=second, seconds=0.25, kubelet_errors=["no"], worker="gw1"),
-        _result(verdict="skip", machine=second, reason="needs SMT", unable=True),
-        _result(verdict="skip", machine=first, reason="needs SMT", scenario="qos/two"),
-        _result(verdict="splendid", machine=first),
+        result_of(
+            verdict="unknown", machine=second, reason="no answer", witness="the model of 1.36"
+        ),
+        result_of(verdict="pass", machine=first, steps=["s"], replay="p", kubelet_errors=["no"]),
+        result_of(
+            verdict="pass", machine=second, seconds=0.25, kubelet_errors=["no"], worker="gw1"
+        ),
+        result_of(verdict="skip", machine=second, reason="needs SMT", unable=True),
+        result_of(verdict="skip", machine=first, reason="needs SMT", scenario="qos/two"),
+        result_of(verdict="splendid", machine=first),
     ]
     assert _read_back(tmp_path / "result.jsonl", *told) == told
 
@@ -150,7 +162,7 @@ def test_only_the_first_pass_of_a_scenario_has_its_steps(tmp_path: Path) -> None
     path = tmp_path / "result.jsonl"
     machines = [_machine(str(number)) for number in range(3)]
     found = _read_back(
-        path, *(_result(machine=one, steps=["start"], replay="pinproof run") for one in machines)
+        path, *(result_of(machine=one, steps=["start"], replay="pinproof run") for one in machines)
     )
     assert [(one.machine, one.steps) for one in found] == list(
         zip(machines, [["start"], [], []], strict=True)
@@ -162,7 +174,7 @@ def test_what_many_results_share_is_written_once(tmp_path: Path) -> None:
     """A result on a machine with 512 CPUs takes some thirty bytes."""
     path = tmp_path / "result.jsonl"
     large = _machine("large", 512)
-    _read_back(path, *[_result(machine=large, witness="the model of 1.36")] * 1001)
+    _read_back(path, *[result_of(machine=large, witness="the model of 1.36")] * 1001)
     lines = path.read_bytes().splitlines()
     kinds = [line.split(b'"', 4)[3] for line in lines if line.startswith(b"{")]
     assert kinds == [b"header", b"scenario", b"machine", b"text", b"result", b"footer"]
@@ -171,7 +183,7 @@ def test_what_many_results_share_is_written_once(tmp_path: Path) -> None:
 
 def test_machines_of_equal_name_and_other_cpus_stay_apart(tmp_path: Path) -> None:
     """Of a release that counts uncore caches otherwise, for one."""
-    results = [_result(machine=_machine("m", cpus)) for cpus in (4, 8, 4)]
+    results = [result_of(machine=_machine("m", cpus)) for cpus in (4, 8, 4)]
     assert _read_back(tmp_path / "result.jsonl", *results) == results
 
 
@@ -209,20 +221,6 @@ def test_a_gigantic_line_is_refused_and_not_read(
         list(read(path))
 
 
-def test_the_header_says_what_was_run(tmp_path: Path) -> None:
-    about: dict[str, Any] = {
-        "digests": {"m": "sha256:5a"},
-        "configuration": {"level": "core"},
-        "catalogue": "sha256:ca",
-        "command": ["pinproof", "run"],
-    }
-    writer = StreamWriter(tmp_path / "r", INFO, ["m"], {"kernel": "6.12"}, **about)
-    writer.abandon()
-    header = next(iter(read(tmp_path / "r")))
-    assert isinstance(header, Header)
-    assert {name: getattr(header, name) for name in about} == about
-
-
 def test_the_published_schema_is_current() -> None:
     """`pinproof report --schema` prints it."""
     published = files("conformance") / "schemas" / f"result-stream-{lines.SCHEMA}.json"
@@ -237,7 +235,7 @@ def test_every_line_of_a_run_is_as_the_schema_says(tmp_path: Path) -> None:
     path = tmp_path / "result.jsonl"
     failure = Failure(rule="r", differences=[Difference(what="w", expected="1", seen="2")])
     verdicts = ("pass", "pass", "skip", "unknown")
-    _read_back(path, *(_result(verdict=v) for v in verdicts), _result(failure=failure))
+    _read_back(path, *(result_of(verdict=v) for v in verdicts), result_of(failure=failure))
     told = [json.loads(line) for line in path.read_text().splitlines()]
     assert len({line[0] if isinstance(line, list) else line["kind"] for line in told}) == 7
     for line in told:

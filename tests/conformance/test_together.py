@@ -41,26 +41,35 @@ def _told(results: list[Result]) -> list[tuple[object, ...]]:
     ]
 
 
-@pytest.mark.parametrize("subject", ["reference", BROKEN])
-def test_the_results_are_those_of_one_item_a_case(subject: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, list[Result]]:
+    """The folder of a run in one process, what it printed, and its results."""
+    folder = tmp_path_factory.mktemp("alone")
+    return folder, *_run(folder, BROKEN, "-n0")
+
+
+def test_the_results_are_those_of_one_item_a_case(
+    alone: tuple[Path, str, list[Result]], tmp_path: Path
+) -> None:
     """``--durations`` leaves nothing together."""
-    said, found = _run(tmp_path, subject, "-n0")
-    apart, expected = _run(tmp_path, subject, "-n0", "--durations=0")
+    _, said, found = alone
+    apart, expected = _run(tmp_path, BROKEN, "-n0", "--durations=0")
     assert _told(found) == _told(expected) != []
     assert said.splitlines()[-2] == apart.splitlines()[-2], said
 
 
-def test_workers_share_the_scenarios(tmp_path: Path) -> None:
-    _, alone = _run(tmp_path, BROKEN, "-n0")
+def test_workers_share_the_scenarios(alone: tuple[Path, str, list[Result]], tmp_path: Path) -> None:
     _, found = _run(tmp_path, BROKEN, "-n2")
-    assert _told(found) == _told(alone)
+    assert _told(found) == _told(alone[2])
     assert {one.worker for one in found} == {"gw0", "gw1"}
 
 
-def test_what_failed_last_is_each_case_that_failed(tmp_path: Path) -> None:
-    _, found = _run(tmp_path, BROKEN, "-n0")
+def test_what_failed_last_is_each_case_that_failed(
+    alone: tuple[Path, str, list[Result]],
+) -> None:
+    folder, _, found = alone
     red = [one for one in found if one.verdict in ("fail", "unknown")]
-    _, again = _run(tmp_path, BROKEN, "--lf")
+    _, again = _run(folder, BROKEN, "--lf")
     assert _told(again) == _told(red) != []
 
 

@@ -13,13 +13,14 @@ from rich.console import Console
 
 import topologies
 from conformance.discovered import info_of
-from conformance.subject import NodeUnderTest, Subject, SubjectSetupError
+from conformance.subject import Subject, SubjectSetupError
 from conformance.subjects.reference import ReferenceSubject
 from conformance.upgrade_matrix import MACHINE, SETTINGS, Cell, cells, pairs
 from conformance.upgrading import Leg
 from pinproof.upgrade_matrix import read, show
 from reference import Node
 from reference.steps import KubeletConfig, Reboot, RemoveState, Start, Step, WriteState
+from tests.conformance.doctored import TakingOver
 
 PLAIN, WHOLE, POD_LEVEL = SETTINGS
 _MACHINE = topologies.machine(MACHINE)
@@ -54,17 +55,6 @@ class Down(ReferenceSubject):
         raise SubjectSetupError("no kubelet starts here")
 
 
-class Changing(ReferenceSubject):
-    """Takes a node over as its kubelet has done ``steps`` to it."""
-
-    steps: Sequence[object] = ()
-
-    def take_over(self, node: NodeUnderTest) -> None:
-        super().take_over(node)
-        for step in self.steps:
-            node.do(step)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("steps", "word"),
     [
@@ -74,10 +64,8 @@ class Changing(ReferenceSubject):
         ([WriteState("{")], "refuses"),
     ],
 )
-def test_the_worst_that_a_leg_does_is_its_word(steps: Sequence[object], word: str) -> None:
-    wrong = Changing("wrong", release="1.37")
-    wrong.steps = steps
-    found = _cell(_model("1.36"), wrong)
+def test_the_worst_that_a_leg_does_is_its_word(steps: Sequence[Step], word: str) -> None:
+    found = _cell(_model("1.36"), TakingOver("1.37", *steps))
     assert _words(found)[0] == word
     assert bool(found.reasons.get(str(Leg.THERE))) is (word != "keeps")
 
@@ -175,45 +163,32 @@ def _recorded() -> list[Cell]:
     return read(_PAGES / "tables" / "upgrade-matrix.jsonl")
 
 
-class _InOrder(ReferenceSubject):
-    """A model that admits pods in another order at a start, where the order matters."""
-
-    def __init__(self, release: str, number: int) -> None:
-        super().__init__(f"the model of {release}", release=release, make=self._make)
-        self._number = number
-
-    def _make(
-        self,
-        trees: Callable[[str], Mapping[str, str]],
-        machine: str,
-        config: KubeletConfig,
-        release: str,
-    ) -> Node:
-        return _OrderedNode(trees, machine, config, release, self._number)
-
-
 class _OrderedNode(Node):
-    def __init__(
-        self,
-        trees: Callable[[str], Mapping[str, str]],
-        machine: str,
-        config: KubeletConfig,
-        release: str,
-        number: int,
-    ) -> None:
-        super().__init__(trees, machine, config, release=release, discovering=info_of)
-        self._number = number
+    """It admits pods in another order at a start, where the order matters."""
+
+    number = 0
 
     def do(self, step: Step) -> None:
         super().do(step)
         if isinstance(step, Start) and self._branches:
-            self._take(self._branches[self._number % len(self._branches)])
+            self._take(self._branches[self.number % len(self._branches)])
+
+
+def _in_order(release: str, number: int) -> Subject:
+    def make(
+        trees: Callable[[str], Mapping[str, str]], name: str, config: KubeletConfig, release: str
+    ) -> Node:
+        made = _OrderedNode(trees, name, config, release=release, discovering=info_of)
+        made.number = number
+        return made
+
+    return ReferenceSubject(f"the model of {release}", release=release, make=make)
 
 
 def _words_by_order(old: str, new: str) -> set[tuple[str, ...]]:
     """What an upgrade comes to by each of some orders."""
     numbers = [(one, two) for one in range(6) for two in range(6)]
-    pairs_of = [(_InOrder(old, one), _InOrder(new, two)) for one, two in numbers]
+    pairs_of = [(_in_order(old, one), _in_order(new, two)) for one, two in numbers]
     return {tuple(_words(_cell(*pair, WHOLE))) for pair in pairs_of}
 
 

@@ -30,6 +30,7 @@ from reference.cpumanager.state.checkpoint import Layout
 from reference.kubelet.configuration import reserving
 from reference.releases import LATEST
 from reference.steps import KubeletConfig, Reboot, RemoveState, Start, Tamper, WriteState
+from tests.conformance.doctored import TakingOver
 from topologies import Machine
 
 MACHINE = topologies.machine("1s-1n-4c-smt2")
@@ -60,36 +61,9 @@ def _rules(found: Rehearsed) -> list[tuple[str, Leg]]:
     return [(one.rule, one.leg) for one in found.broken]
 
 
-class Forgetful(ReferenceSubject):
+def forgetful(release: str) -> Subject:
     """Its kubelet starts without the state file that there was."""
-
-    def take_over(self, node: NodeUnderTest) -> None:
-        super().take_over(node)
-        node.do(RemoveState())
-
-
-class Ending(ReferenceSubject):
-    """Its kubelet ends every container before it starts them again, on the same CPUs."""
-
-    def take_over(self, node: NodeUnderTest) -> None:
-        super().take_over(node)
-        node.do(Reboot())
-
-
-class Spoiling(ReferenceSubject):
-    """It leaves half of a state file behind."""
-
-    def take_over(self, node: NodeUnderTest) -> None:
-        super().take_over(node)
-        node.do(WriteState("{"))
-
-
-class Unable(ReferenceSubject):
-    """It takes over, and cannot start."""
-
-    def take_over(self, node: NodeUnderTest) -> None:
-        super().take_over(node)
-        node.do(Start())
+    return TakingOver(release, RemoveState())
 
 
 def test_there_and_back_and_again_every_container_keeps_its_cpus() -> None:
@@ -149,10 +123,10 @@ AGAIN_STARTED: Final = "was ended, and started again"
 @pytest.mark.parametrize(
     ("old", "new", "changes", "broken", "told"),
     [
-        ("1.36", Forgetful("f", release="1.37"), {}, [(KEEPS_CPUS, THERE)], [MOVED]),
+        ("1.36", forgetful("1.37"), {}, [(KEEPS_CPUS, THERE)], [MOVED]),
         ("1.36", miniature("allocates-again"), {}, [(KEEPS_CPUS, THERE)], [MOVED]),
-        ("1.36", Forgetful("f", release="1.36"), RESTRICTED, [(KEEPS_CPUS, THERE)], [MOVED]),
-        (Forgetful("f", release="1.36"), "1.36", UNKNOWN, [(KEEPS_CPUS, BACK)], [MOVED]),
+        ("1.36", forgetful("1.36"), RESTRICTED, [(KEEPS_CPUS, THERE)], [MOVED]),
+        (forgetful("1.36"), "1.36", UNKNOWN, [(KEEPS_CPUS, BACK)], [MOVED]),
         (
             "1.17", "1.37", {}, [(STARTS_AGAIN, THERE), (STARTS_AGAIN, AGAIN)],
             ["kubelet: gave up .*cannot unmarshal string"],
@@ -162,7 +136,7 @@ AGAIN_STARTED: Final = "was ended, and started again"
             ["kubelet: gave up .*cannot unmarshal object"],
         ),
         (
-            "1.36", Spoiling("s", release="1.37"), {}, [(STARTS_AGAIN, leg) for leg in Leg],
+            "1.36", TakingOver("1.37", WriteState("{")), {}, [(STARTS_AGAIN, leg) for leg in Leg],
             ["kubelet: gave up .*unexpected end of JSON input"],
         ),
         (
@@ -174,7 +148,7 @@ AGAIN_STARTED: Final = "was ended, and started again"
             [f"pod a: .*{REFUSED}", f"pod later: .*{REFUSED}"],
         ),
         (
-            "1.36", Ending("e", release="1.37"), {}, [(GOES_ON, THERE), (GOES_ON, AGAIN)],
+            "1.36", TakingOver("1.37", Reboot()), {}, [(GOES_ON, THERE), (GOES_ON, AGAIN)],
             [f"container a/c: {AGAIN_STARTED}", f"container b/c: {AGAIN_STARTED}"],
         ),
     ],
@@ -269,8 +243,9 @@ def test_an_old_kubelet_that_does_not_run_is_no_verdict() -> None:
 
 
 def test_a_step_that_cannot_be_taken_is_no_verdict() -> None:
+    """A kubelet that takes over, and cannot start."""
     with pytest.raises(SubjectLostError, match="the kubelet runs"):
-        _rehearsed("1.36", Unable("unable", release="1.37"))
+        _rehearsed("1.36", TakingOver("1.37", Start()))
 
 
 def test_subjects_of_two_kinds_do_not_follow_one_another() -> None:

@@ -12,14 +12,13 @@ from conformance.lockstep import LockstepNode, comparison
 from conformance.pods import best_effort, guaranteed
 from conformance.results import Difference, Result
 from conformance.scenario import Scenario, Source
-from conformance.subject import Capability, SubjectInfo
 from conformance.subjects.reference import ModelNode
 from conformance.waiting import ENOUGH, Waiting
-from reference import NEWEST, Node
-from reference.steps import Apply, KubeletConfig, Step
+from reference import Node
+from reference.steps import Apply, Step
 from reference.view import Phase, PodView, View
+from tests.conformance.doctored import Doctored
 from tests.conformance.judging import judged
-from topologies import Machine
 
 PENDING = Difference(what="pod a", expected="running, Guaranteed", seen="pending")
 
@@ -39,23 +38,13 @@ def test_a_way_is_known_once_enough_waits_ended_in_it() -> None:
     assert not waiting.is_known("Apply", [PENDING])
 
 
-class TakesNothingUp:
+class TakesNothingUp(Doctored):
     """A kubelet that leaves pods pending, with a deadline of 15 s by a clock of its own."""
 
-    info = SubjectInfo("takes-nothing-up", NEWEST)
-    capabilities = frozenset(Capability)
-
     def __init__(self) -> None:
+        super().__init__(lambda node, *_: Idle(self, node._node))
         self.now = 0.0
         self.takes = False
-
-    def node(
-        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-    ) -> Idle:
-        return Idle(self, Node(lambda name: machines(name).tree, machine.name, config))
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class Idle(ModelNode):

@@ -14,6 +14,7 @@ import pytest
 import topologies
 from conformance.discovered import info_of
 from conformance.kubelets.settings import settings_of
+from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import ExecSubject, wire
 from conformance.subjects.exec.machineinfo import machine_line
@@ -23,12 +24,10 @@ from reference import CPUSet, MachineInfo, Node, take_by_topology
 from reference.steps import (
     Apply,
     AwaitReconcile,
-    Container,
     Delete,
     KillContainer,
     Kind,
     KubeletConfig,
-    Pod,
     PodResources,
     RestartPolicy,
     Start,
@@ -54,25 +53,14 @@ def subject(
     made.close()
 
 
-def pod(name: str, *cpus: str, kind: Kind = Kind.APP) -> Pod:
-    """A Guaranteed pod; the first container is of ``kind``."""
-    return Pod(
-        name,
-        tuple(
-            Container(f"c{at}", text, text, "1Mi", "1Mi", Kind.APP if at else kind)
-            for at, text in enumerate(cpus)
-        ),
-    )
-
-
 STEPS: list[Step] = [
     Start(),
-    Apply(pod("a", "2")),
-    Apply(pod("b", "3", "1500m")),
-    Apply(pod("whole", "8")),
-    Apply(pod("toomuch", "64")),
+    Apply(guaranteed("a", 2)),
+    Apply(guaranteed("b", 3, "1500m")),
+    Apply(guaranteed("whole", 8)),
+    Apply(guaranteed("toomuch", 64)),
     Delete("a"),
-    Apply(pod("init", "4", "2", kind=Kind.INIT)),
+    Apply(guaranteed_of("init", [exclusive("setup", 4, kind=Kind.INIT), exclusive("c", 2)])),
     AwaitReconcile(),
     Stop(),
     Start(),
@@ -102,7 +90,7 @@ def test_nodes_of_one_program_know_nothing_of_each_other(subject: ExecSubject) -
     for node in nodes:
         node.do(Start())
     assert [node.view().running for node in nodes] == [True, False, True]
-    nodes[0].do(Apply(pod("a", "2")))
+    nodes[0].do(Apply(guaranteed("a", 2)))
     assert nodes[0].view().assignments
     assert not nodes[2].view().assignments
 
@@ -118,7 +106,7 @@ def _info(subject: ExecSubject, machine: str = MACHINE) -> MachineInfo:
 def test_hints_are_asked_for_without_a_pod(subject: ExecSubject) -> None:
     node = _node(subject)
     node.do(Start())
-    found = node.hints(pod("q", "8"), "c0")
+    found = node.hints(guaranteed("q", 8), "c")
     assert found is not None
     hints = found["cpu"]
     assert hints is not None
@@ -227,12 +215,12 @@ def test_what_cannot_be_taken_is_an_error_and_no_more(subject: ExecSubject) -> N
 
 def test_an_ended_pod_keeps_the_class_of_its_limits_as_a_whole(driver: ExecSubject) -> None:
     gates = {"PodLevelResources": True}
-    made = pod("a", "2")
-    limits = PodResources(cpu_limit="2", memory_limit="1Mi")
+    made = guaranteed("a", 2)
+    limits = PodResources(cpu_limit="2", memory_limit="64Mi")
     made = replace(made, resources=limits, restart_policy=RestartPolicy.NEVER)
     machine = topologies.machine(MACHINE)
     node = driver.node(machine, replace(CONFIG, feature_gates=gates))
-    for step in (Start(), Apply(made), KillContainer("a", "c0", exit_code=0)):
+    for step in (Start(), Apply(made), KillContainer("a", "c", exit_code=0)):
         node.do(step)
     assert node.view().pods["a"] == PodView(Phase.ENDED, qos="Guaranteed")
     node.close()

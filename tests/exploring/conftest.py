@@ -1,7 +1,7 @@
-"""The command as a user runs it, as the tests of the command line have it."""
+"""The result stream of a run, as the tests of the command line read it."""
 
 from __future__ import annotations
 
-from tests.cli.conftest import pinproof, results
+from tests.cli.conftest import results
 
-__all__ = ["pinproof", "results"]
+__all__ = ["results"]

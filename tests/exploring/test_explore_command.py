@@ -24,13 +24,13 @@ from hunting.exploring.telling import write_history
 from hunting.scope import Task
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Resize, Start, Step, Stop
-from tests.cli import running
+from tests.cli.running import pinproof
 from tests.conformance.judging import judged
 from tests.support import lacking
 from tests.support.until import content, until
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Command, Stream
+    from tests.cli.conftest import Stream
 
 FAULT: Final = "miniature:forgets-to-give-back"
 SMALL: Final = ("--machine", "1s-1n-4c-smt2")
@@ -42,7 +42,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an exploration that found a fault."""
     folder = tmp_path_factory.mktemp("found")
     words = (*SMALL, "--time", "1", "-x", "--report", str(folder / "out"))
-    done = running.pinproof("explore", FAULT, *words, status=1)
+    done = pinproof("explore", FAULT, *words, status=1)
     assert "Not conformant" in done.stdout
     assert f"cause 1: {folder / 'out/causes/1'}" in done.stderr
     return folder / "out"
@@ -62,9 +62,7 @@ def test_a_cause_is_told_in_a_folder_of_its_own(found: Path) -> None:
     assert kinds in (["Start", "Apply", "Delete"], ["Start", "Apply"])
 
 
-def test_the_stream_is_one_that_every_command_reads(
-    found: Path, pinproof: Command, results: Stream
-) -> None:
+def test_the_stream_is_one_that_every_command_reads(found: Path, results: Stream) -> None:
     jsonschema = lacking.module("jsonschema")
     schema = json.loads((ROOT / "conformance/schemas/result-stream-2.json").read_text())
     validator = jsonschema.validators.validator_for(schema)(schema)
@@ -85,7 +83,7 @@ def test_what_was_covered_is_in_a_file(found: Path) -> None:
     assert 0 < coverage["lines of the model"]["met"] < coverage["lines of the model"]["total"]
 
 
-def test_a_cause_is_replayed(found: Path, pinproof: Command) -> None:
+def test_a_cause_is_replayed(found: Path) -> None:
     """It differs on the faulty subject, and not on the model."""
     words = ("--replay", str(found / "causes/1/history.json"))
     again = pinproof("explore", FAULT, *words, status=1)
@@ -95,7 +93,7 @@ def test_a_cause_is_replayed(found: Path, pinproof: Command) -> None:
     assert re.fullmatch(r"pass: \d steps as the model of 1.36 has them\n", right.stdout)
 
 
-def test_another_history_of_a_cause_is_below_its_story(pinproof: Command, tmp_path: Path) -> None:
+def test_another_history_of_a_cause_is_below_its_story(tmp_path: Path) -> None:
     """With its steps, and in a file that is replayed."""
     task = Task("1.36", SMALL[1], KubeletConfig(reserved_system_cpus=CPUSet([0])))
     shown = ((Apply(guaranteed("a", 1)), Delete("a")), (Apply(guaranteed("a", 2, 6)),))
@@ -129,7 +127,7 @@ def test_the_scenario_fails_for_the_fault(found: Path, monkeypatch: pytest.Monke
 # -- going on --------------------------------------------------------------------------------------
 
 
-def test_an_exploration_goes_on(pinproof: Command, results: Stream, tmp_path: Path) -> None:
+def test_an_exploration_goes_on(results: Stream, tmp_path: Path) -> None:
     """Where it was; no history is walked twice, and a cause keeps its number and its folder."""
     words = ("explore", FAULT, *SMALL, "--report", str(tmp_path / "out"))
     assert pinproof(*words, "--time", "1", "-x").returncode == 1
@@ -154,7 +152,7 @@ def test_an_exploration_goes_on(pinproof: Command, results: Stream, tmp_path: Pa
     ],
 )
 def test_another_exploration_is_not_gone_on_with(
-    found: Path, pinproof: Command, words: tuple[str, ...], what: str
+    found: Path, words: tuple[str, ...], what: str
 ) -> None:
     """In one line, and the folder stays as it is."""
     before = (found / "result.jsonl").read_bytes()
@@ -163,7 +161,7 @@ def test_another_exploration_is_not_gone_on_with(
     assert (found / "result.jsonl").read_bytes() == before
 
 
-def test_an_exploration_leaves_nothing_of_an_earlier_one(pinproof: Command, tmp_path: Path) -> None:
+def test_an_exploration_leaves_nothing_of_an_earlier_one(tmp_path: Path) -> None:
     """Its causes are none of this one's."""
     words = ("explore", *SMALL, "--report", str(tmp_path))
     assert pinproof(*words, FAULT, "--time", "1", "-x").returncode == 1
@@ -175,7 +173,7 @@ def test_an_exploration_leaves_nothing_of_an_earlier_one(pinproof: Command, tmp_
 # -- plans and shards ------------------------------------------------------------------------------
 
 
-def test_a_plan_is_kept_and_walked(pinproof: Command, results: Stream, tmp_path: Path) -> None:
+def test_a_plan_is_kept_and_walked(results: Stream, tmp_path: Path) -> None:
     """Its shards walk each of its histories once."""
     plan, words = tmp_path / "plan.json", ("--report", str(tmp_path / "out"))
     done = pinproof("explore", "reference", *SMALL, "--time", "0.05", "--keep-plan", str(plan),
@@ -210,9 +208,7 @@ _UNKNOWN_STEPS: Final = {
 
 
 @pytest.mark.parametrize(("why", "step"), _UNKNOWN_STEPS.items())
-def test_a_replay_that_ends_early_says_so(
-    pinproof: Command, tmp_path: Path, why: str, step: Step
-) -> None:
+def test_a_replay_that_ends_early_says_so(tmp_path: Path, why: str, step: Step) -> None:
     """Which step it did not take, and why; the steps after it do not count."""
     path = tmp_path / "history.json"
     config = KubeletConfig(reserved_system_cpus=CPUSet([0]), api_server=True)
@@ -248,7 +244,7 @@ def test_a_replay_that_ends_early_says_so(
     ],
 )
 def test_a_file_that_cannot_be_walked_is_one_line(
-    pinproof: Command, tmp_path: Path, option: str, text: str | None, says: str
+    tmp_path: Path, option: str, text: str | None, says: str
 ) -> None:
     """It names the file, with the status of wrong usage."""
     path = tmp_path / "file.json"
@@ -262,7 +258,7 @@ def test_a_file_that_cannot_be_walked_is_one_line(
     assert list(tmp_path.iterdir()) in ([], [path])
 
 
-def test_the_model_is_of_the_release_that_judges(pinproof: Command, tmp_path: Path) -> None:
+def test_the_model_is_of_the_release_that_judges(tmp_path: Path) -> None:
     """1.26 and the newest release differ in most histories."""
     words = ("explore", "reference", "--release", "1.26", *SMALL, "--time", "0.1", "--report")
     done = pinproof(*words, str(tmp_path / "out"), cwd=tmp_path, status=0)
@@ -273,7 +269,7 @@ def test_the_model_is_of_the_release_that_judges(pinproof: Command, tmp_path: Pa
 
 
 @pytest.mark.needs("sandbox")
-def test_a_kubelet_that_dies_is_not_explored(pinproof: Command, tmp_path: Path) -> None:
+def test_a_kubelet_that_dies_is_not_explored(tmp_path: Path) -> None:
     """Status 3: nothing can be said of it."""
     kubelet = tmp_path / "kubelet"
     says = 'if [ "$1" = --version ]; then echo Kubernetes v1.36.4; exit 0; fi\nexit 7\n'
@@ -286,11 +282,9 @@ def test_a_kubelet_that_dies_is_not_explored(pinproof: Command, tmp_path: Path) 
     assert not (tmp_path / "explored").exists()
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_exploration_keeps_what_it_found(
-    results: Stream, pinproof: Command, tmp_path: Path, sign: int
-) -> None:
-    """Status 3 where nothing was found; the next one goes on."""
+def test_an_interrupted_exploration_keeps_what_it_found(results: Stream, tmp_path: Path) -> None:
+    """Status 3 where nothing was found; the next one goes on. See test_exploring_interrupted.py for
+    one that has found something, and for the other signal."""
     words = ("explore", "reference", *SMALL, "--report", str(tmp_path))
     with subprocess.Popen(
         [sys.executable, "-m", "pinproof", *words, "--time", "5"],
@@ -301,7 +295,7 @@ def test_an_interrupted_exploration_keeps_what_it_found(
     ) as running:
         stream = tmp_path / "result.jsonl"
         assert until(lambda: content(stream).count(b"\n") >= 10)
-        running.send_signal(sign)
+        running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
     assert running.returncode == 3, said
     assert "interrupted; what was found is kept, --resume goes on" in said
@@ -315,7 +309,7 @@ def test_an_interrupted_exploration_keeps_what_it_found(
 # -- after a run -----------------------------------------------------------------------------------
 
 
-def test_a_run_explores_at_its_end(pinproof: Command, results: Stream, tmp_path: Path) -> None:
+def test_a_run_explores_at_its_end(results: Stream, tmp_path: Path) -> None:
     """The same subject and machines; the worse of both decides the exit status. This fault is one
     that the chosen scenarios do not show."""
     run = ("run", "-k", "packing/", "-n", "0", *SMALL, "--report", str(tmp_path))

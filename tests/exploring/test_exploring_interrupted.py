@@ -20,7 +20,7 @@ from hunting.scope import Task
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Start, Step
 
-#: A subject of another package. Each of its steps takes a second, and it forgets to give back.
+#: A subject of another package. Each of its steps takes 0.4 s, and it forgets to give back.
 #: Those of ``several`` may be taken away, as those of a kubelet in a sandbox.
 _SLOW: Final = """
 import threading
@@ -36,7 +36,7 @@ class SlowNode(ModelNode):
         return getattr(self._within, name)
 
     def do(self, step):
-        if self._gone.wait(1.0):
+        if self._gone.wait(0.4):
             raise SubjectLostError("the node was taken away")
         self._within.do(step)
 
@@ -64,7 +64,7 @@ def opened(rest, progress):
 """
 #: Shared pods that have no part in the difference.
 _NEEDLESS: Final = 10
-#: Seconds; shrinking alone takes 150 if nobody interrupts it. A busy host may need some to write.
+#: Seconds; shrinking alone takes 60 if nobody interrupts it. A busy host may need some to write.
 _SOON: Final = 30.0
 
 

@@ -19,7 +19,7 @@ from conformance.scenario import Scenario
 from conformance.subject import Subject, SubjectUnable, SubjectUsageError
 from conformance.subjects.reference import ModelNode, ReferenceSubject
 from hunting import telling, walk
-from hunting.campaign import FILE, Campaign, Header, Shard, read
+from hunting.campaign import FILE, read
 from hunting.confirming import Witnesses, confirmed
 from hunting.defects import DEFECTS
 from hunting.finds import Collection, Find
@@ -316,14 +316,3 @@ def test_a_release_that_cannot_take_over_is_refused(
     done = pinproof("hunt", "--release", "1.36", "--upgrade-to", release, cwd=tmp_path, status=2)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_shards_of_a_campaign_of_upgrades_are_resumed(tmp_path: Path) -> None:
-    header = Header(
-        release="1.37", machines=[_TINY], depth=1, moves=["upgrades"], others=["1.36"], shards=2
-    )
-    first = Campaign(header, Shard(2, 2), tmp_path)
-    list(first.run(stop=lambda: len(first.done) >= 3))
-    second = Campaign(header, Shard(2, 2), tmp_path)
-    assert len(second.done) == 3
-    assert {task.others for _, task in second._tasks} == {("1.36",)}

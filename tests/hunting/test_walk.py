@@ -16,7 +16,7 @@ from conformance.promises import broken_in_step, promise_of, violations
 from hunting.moves import after, next_moves
 from hunting.scope import Task, regular, tasks, uneven
 from hunting.walk import Broken, Ground, Tally, search, situation_of
-from reference import CPUSet, IllegalStep, Node, NotModelled, Release
+from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.steps import Pod, Start, Step
 from reference.view import View
 
@@ -103,7 +103,7 @@ def _taken(
                         *broken_in_step(one.seen, step, view, situation),
                         *violations(view, situation),
                     )
-                    if _is_made(found.rule, ground.task.release)
+                    if promise_of(found.rule).is_made_for(ground.task.release)
                 ]
                 seen = view if view.running else one.seen
                 applied = one.applied + (len(pods) > len(one.pods))
@@ -113,12 +113,6 @@ def _taken(
                 else:
                     reached.append(made)
         states = reached
-
-
-def _is_made(rule: str, release: str) -> bool:
-    promise, minor = promise_of(rule), Release.parse(release).minor
-    until = Release.parse(promise.until).minor if promise.until else minor
-    return Release.parse(promise.since).minor <= minor <= until
 
 
 def _plainly(task: Task, depth: int, tally: Tally) -> Iterator[Broken]:
