@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -124,9 +124,16 @@ def _require_of_one_kind(context: typer.Context, asked: Asked) -> None:
 
 
 def _capture_node(asked: Asked) -> None:
-    # What a login takes has the same names here.
-    names = {one.name for one in fields(Login)} & {one.name for one in fields(asked)}
-    login = Login(asked.target or _THIS_HOST, **{name: getattr(asked, name) for name in names})
+    login = Login(
+        node=asked.target or _THIS_HOST,
+        accept_new_host_key=asked.accept_new_host_key,
+        known_hosts=asked.known_hosts,
+        key=asked.key,
+        sudo=asked.sudo,
+        ask_sudo_password=asked.ask_sudo_password,
+        kubeconfig=asked.kubeconfig,
+        transport_image=asked.transport_image,
+    )
     collect_node(login, asked.output or Path(DEFAULT), asked.pods, force=asked.force)
 
 
