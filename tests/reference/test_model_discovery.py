@@ -444,6 +444,11 @@ def test_lists_of_cpus_and_of_nodes_are_not_read(release: str) -> None:
     assert info.cpu_topology().num_numa_nodes == 1
 
 
+def test_nodes_come_in_the_order_of_their_names() -> None:
+    info = discover(machine({cpu: (cpu, 0) for cpu in range(3)}, {2: [1], 10: [2], 0: [0]}))
+    assert [node.node_id for node in info.nodes] == [0, 10, 2]
+
+
 def test_an_absurd_cpu_number_costs_no_memory() -> None:
     files = without(machine({0: (0, 0)}), f"{CPU}/online")
     with pytest.raises(NotModelled):
@@ -618,6 +623,12 @@ def test_cores_before_the_first_unreadable_cache_keep_theirs() -> None:
     for cpu in range(6):
         files = with_cache(files, cpu, id=f"{7 + cpu % 3}", size="36M" if cpu == 2 else "8K")
     assert [details(discover(files))[cpu].uncore for cpu in range(6)] == [7, 8, 0, 7, 8, 0]
+
+
+def test_an_l3_of_two_numa_nodes_is_one_uncore_cache() -> None:
+    """As with sub-NUMA clusters."""
+    files = with_caches(machine(SMT, {0: [0, 2], 1: [1, 3]}), shared_cpu_map="f\n", id="6\n")
+    assert {place.uncore for place in details(discover(files)).values()} == {6}
 
 
 # -- s390x -----------------------------------------------------------------------------------------

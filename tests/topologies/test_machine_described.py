@@ -1,13 +1,12 @@
-"""Described machines: the files a real kernel would show.
-
-Each kind of description has an entry in the catalogue. Its digest holds every file to the byte
-(``test_machine_finding``), and a real kubelet said what it is (``test_machine_golden``).
-"""
+"""Described machines: the files a real kernel would show."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +14,44 @@ from hypothesis import strategies as st
 
 import topologies
 from reference import discover
-from topologies import Link, describe
+from topologies import Link, Tree, describe
+from topologies.cpulist import ids, parse_list, parse_mask
 from topologies.paths import CPU, NODE
 from topologies.spec import parse
+
+RECORDED = Path(__file__).parents[1] / "golden" / "kubelet-topologies.json"
+
+#: name in the golden file: the spec that describes the same machine
+GOLDEN = {
+    "1s-4c-noht": "1s-1n-4c-smt1",
+    "1s-4c-ht": "1s-1n-4c-smt2",
+    "1s-4c-ht-near": "1s-1n-4c-smt2-near",
+    "2s-6c-ht-interleaved": "2s-2n-12c-smt2-interleaved",
+    "2s-20c-ht": "2s-2n-40c-smt2",
+    "2s-2n-10c-ht-interleaved": "2s-4n-40c-smt2-interleaved",
+    "1s-4n-8c-ht-l3x2": "1s-4n-32c-smt2-l3x2",
+    "2s-4n-16c-ht-l3x2": "2s-8n-128c-smt2-l3x2",
+    "8s-4c-smt4": "8s-8n-32c-smt4-near",
+    "2s-96c-ht-l3x12": "2s-2n-192c-smt2-l3x12",
+    "1s-128c-noht-l3x16": "1s-1n-128c-smt1-l3x16",
+    "2n-2s-4c-ht-numafirst": "4s-2n-16c-smt2",
+    "1n-4s-3c-noht-numafirst": "4s-1n-12c-smt1",
+}
+
+
+def places(tree: Tree) -> dict[int, tuple[int, int, int, int]]:
+    """cpu: (NUMA node, package, lowest CPU of the core, L3 id), read from the files."""
+    found = {}
+    for cpu in ids(parse_list(tree[f"{CPU}/online"])):
+        base = f"{CPU}/cpu{cpu}"
+        (node,) = re.findall(rf"{base}/node(\d+)\n", "\n".join(tree) + "\n")
+        found[cpu] = (
+            int(node),
+            int(tree[f"{base}/topology/physical_package_id"]),
+            next(ids(parse_list(tree[f"{base}/topology/thread_siblings_list"]))),
+            int(tree[f"{base}/cache/index3/id"]),
+        )
+    return found
 
 
 def test_the_smallest_machine_file_by_file() -> None:
@@ -49,6 +83,61 @@ def test_the_smallest_machine_file_by_file() -> None:
     assert tree[f"{NODE}/node0/cpu1"] == Link("../../cpu/cpu1")
     assert tree[f"{base}/node0"] == Link("../../node/node0")
     assert isinstance(tree[f"{base}/node0"], Link)
+
+
+def test_sizes_of_caches_follow_from_sets_and_ways() -> None:
+    tree = describe("1s-1n-1c-smt1").tree
+    for index in range(4):
+        base = f"{CPU}/cpu0/cache/index{index}"
+        line, sets, ways = (
+            int(tree[f"{base}/{name}"])
+            for name in ("coherency_line_size", "number_of_sets", "ways_of_associativity")
+        )
+        assert f"{line * sets * ways // 1024}K\n" == tree[f"{base}/size"]
+
+
+def test_an_l3_of_a_socket_spans_its_numa_nodes() -> None:
+    tree = describe("2s-4n-8c-smt1-l3s").tree
+    assert tree[f"{CPU}/cpu0/cache/index3/shared_cpu_list"] == "0-3\n"
+    assert tree[f"{NODE}/node0/cpulist"] == "0-1\n"
+
+
+def test_sparse_ids() -> None:
+    tree = describe("2s-2n-4c-smt1-cpustep3-pkgstep2-nodestep4").tree
+    assert tree[f"{CPU}/present"] == "0,3,6,9\n"
+    assert tree[f"{CPU}/possible"] == "0-9\n"
+    assert tree[f"{CPU}/offline"] == "1-2,4-5,7-8\n"
+    assert {place[:2] for place in places(tree).values()} == {(0, 0), (4, 2)}
+    assert tree[f"{NODE}/online"] == "0,4\n"
+    assert tree[f"{NODE}/node4/distance"] == "21 10\n"
+    assert tree[f"{CPU}/cpu9/topology/package_cpus"] == "240\n"
+
+
+def test_memory_only_nodes_have_memory_and_no_cpu() -> None:
+    tree = describe("2s-2n-4c-smt1-mem1").tree
+    assert tree[f"{NODE}/online"] == tree[f"{NODE}/has_memory"] == "0-2\n"
+    assert tree[f"{NODE}/has_cpu"] == "0-1\n"
+    assert tree[f"{NODE}/node2/cpulist"] == "\n"
+    assert parse_mask(tree[f"{NODE}/node2/cpumap"]) == 0
+    assert "Node 2 MemTotal:" in tree[f"{NODE}/node2/meminfo"]
+    assert not [path for path in tree if re.fullmatch(rf"{NODE}/node2/cpu\d+", path)]
+
+
+def test_distances_are_symmetric_and_grow_with_the_way() -> None:
+    tree = describe("2s-4n-8c-smt1").tree
+    rows = [tree[f"{NODE}/node{node}/distance"].split() for node in range(4)]
+    assert rows[0] == ["10", "12", "21", "21"]
+    assert [list(column) for column in zip(*rows, strict=True)] == rows
+
+
+def test_cpuinfo_counts_each_package() -> None:
+    text = describe("2s-2n-4c-smt2").tree["proc/cpuinfo"]
+    blocks = [dict(re.findall(r"^([\w ]+?)\s*: ?(.*)$", b, re.M)) for b in text.split("\n\n") if b]
+    assert [block["processor"] for block in blocks] == [str(cpu) for cpu in range(8)]
+    assert {block["siblings"] for block in blocks} == {"4"}
+    assert {block["cpu cores"] for block in blocks} == {"2"}
+    assert len({block["apicid"] for block in blocks}) == 8
+    assert [block["physical id"] for block in blocks[:4]] == ["0", "0", "1", "1"]
 
 
 def test_the_name_is_the_canonical_spec() -> None:
@@ -86,6 +175,25 @@ def test_arm64_shows_no_dies_and_no_ids_of_caches() -> None:
     tree = describe("1s-1n-4c-smt1-arm64").tree
     assert not [path for path in tree if re.search("cache/index[0-9]/id$", path)]
     assert tree[f"{CPU}/cpu0/online"] == "1\n"
+
+
+def test_a_core_of_power_goes_by_its_lowest_cpu() -> None:
+    tree = describe("2s-4n-30c-smt8-ppc64").tree
+    ids_of = [int(tree[f"{CPU}/cpu{cpu}/topology/core_id"]) for cpu in range(0, 240, 8)]
+    assert ids_of == list(range(0, 240, 8))
+    assert [tree[f"{NODE}/node{node}/cpulist"] for node in range(4)] == [
+        "0-63\n", "64-119\n", "120-183\n", "184-239\n",
+    ]  # fmt: skip
+    assert tree[f"{CPU}/cpu9/cache/index3/shared_cpu_list"] == "8-15\n"
+
+
+def test_s390x_shows_books_and_drawers_and_no_numa_nodes() -> None:
+    tree = describe("4s-4n-8c-smt2-s390x-books2-drawers2").tree
+    assert not [path for path in tree if path.startswith(NODE) or "/cache/" in path]
+    assert tree[f"{CPU}/cpu4/topology/core_siblings_list"] == "4-7\n"
+    assert tree[f"{CPU}/cpu4/topology/book_siblings_list"] == "0-7\n"
+    assert tree[f"{CPU}/cpu8/topology/drawer_id"] == "1\n"
+    assert tree[f"{CPU}/cpu15/address"] == "15\n"
 
 
 def test_a_hybrid_processor_is_numbered_as_the_real_one() -> None:
@@ -140,6 +248,13 @@ def test_every_described_machine_is_tidy_and_counts_right(text: str) -> None:
             assert len(numbers) == parse(machine.name).caches * max(sockets, nodes)
 
 
+def test_cores_spread_over_the_caches_of_a_node() -> None:
+    """As on a Standard_HB176rs_v4, which has 16 of its 192 cores left out."""
+    found = discover(describe("2s-4n-176c-smt1-l3x6").tree).cpu_topology()
+    sizes = [mask.bit_count() for _, mask in sorted(found.uncore_masks.items())]
+    assert sizes == [8, 8, 7, 7, 7, 7] * 4
+
+
 @st.composite
 def mainframes(draw: st.DrawFn) -> str:
     sockets = draw(st.integers(1, 6))
@@ -179,3 +294,22 @@ def test_every_hybrid_machine_is_tidy_and_counts_right(
     assert (found.num_cores, found.num_cpus) == (large + small, large * threads + small)
     sizes = [mask.bit_count() for _, mask in sorted(found.core_masks.items())]
     assert sizes == [threads] * large + [1] * small
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_places_are_those_of_the_golden_machines(name: str) -> None:
+    (golden,) = [item for item in json.loads(RECORDED.read_text()) if item["topology"] == name]
+    wanted = {int(cpu): tuple(place) for cpu, place in golden["cpus"].items()}
+    found = places(describe(GOLDEN[name]).tree)
+    assert {cpu: place[:3] for cpu, place in found.items()} == {
+        cpu: place[:3] for cpu, place in wanted.items()
+    }
+    assert partition(found) == partition(wanted) or "l3x" not in name
+
+
+def partition(cpus: Mapping[int, tuple[int, ...]]) -> set[frozenset[int]]:
+    """The uncore caches as sets of CPUs."""
+    caches: dict[int, set[int]] = {}
+    for cpu, place in cpus.items():
+        caches.setdefault(place[3], set()).add(cpu)
+    return {frozenset(members) for members in caches.values()}
