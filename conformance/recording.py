@@ -157,17 +157,17 @@ def recorded_releases() -> list[str]:
 
 class RecordedOracle:
     """An oracle that repeats what a real kubelet did. A step that was not recorded in this place
-    (the scenario has changed since) ends its knowledge."""
+    (the scenario has changed since) ends its knowledge; ``lost``: the first such step."""
 
     def __init__(self, case: RecordedCase, header: RecordingHeader) -> None:
         self.name = f"a recording of a real kubelet {header.version}"
         self._steps = iter(case.steps)
-        self._lost = False
+        self.lost = ""
 
     def after(self, step: Step) -> View | None:
-        recorded_step = None if self._lost else next(self._steps, None)
+        recorded_step = None if self.lost else next(self._steps, None)
         if recorded_step is None or recorded_step.step != step.sentence:
-            self._lost = True
+            self.lost = self.lost or step.sentence
             return None
         return made(View, plain(recorded_step))
 

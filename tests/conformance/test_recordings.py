@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -90,9 +90,11 @@ BY_CHANCE = {
     [(release, name) for release in recorded_releases() for name in _recorded(release)],
 )
 def test_the_model_does_what_a_real_kubelet_did(release: str, name: str) -> None:
-    """On every machine recorded, in every scenario that applies there, after every step. Of the
-    newest release each of them was recorded as it is now."""
-    judged = [_judged(case, release) for case in _cases(machine(name))]
+    """On every machine recorded, in every scenario that applies there, after every step. What was
+    recorded was the same steps. Of the newest release each of them was recorded as it is now."""
+    oracles: list[RecordedOracle | PromisesOnly] = []
+    judged = [_judged(case, release, oracles) for case in _cases(machine(name))]
+    assert [one.lost for one in oracles if isinstance(one, RecordedOracle) and one.lost] == []
     ran = [one for one in judged if one.verdict != "skip"]
     wrong = [one.explanation for one in ran if one.verdict != "pass"]
     assert wrong == []
@@ -105,8 +107,14 @@ def test_the_model_does_what_a_real_kubelet_did(release: str, name: str) -> None
         assert {one.scenario for one in ran if one not in recorded_ones} <= BY_CHANCE
 
 
-def _judged(case: Case, release: str) -> Result:
-    oracle = recorded_oracle(case.scenario.id, case.machine, release)
+def _judged(case: Case, release: str, oracles: list[RecordedOracle | PromisesOnly]) -> Result:
+    """The result of the model; who judged it joins the ``oracles``."""
+    maker = recorded_oracle(case.scenario.id, case.machine, release)
+
+    def oracle(*given: Any, **named: Any) -> RecordedOracle | PromisesOnly:
+        oracles.append(maker(*given, **named))
+        return oracles[-1]
+
     return judge(case, ReferenceSubject(release=release), oracle=oracle, release=release).result
 
 
