@@ -36,6 +36,15 @@ def test_results_of_real_kubelets(
         assert str(taken) == expected, row
 
 
+def test_partly_used_uncore_caches_were_filled_otherwise_before_134() -> None:
+    topology = even(16, 1, 1, caches=4)
+    free = topology.cpus - CPUSet.parse("0-1,16-17")
+    for release in ("1.32", "1.33.2", "1.33.5"):
+        assert str(take(topology, free, 5, strategy="uncore", release=release)) == "2-4,18-19"
+    for release in ("1.33.6", "1.33", "1.34", "1.37"):
+        assert str(take(topology, free, 5, strategy="uncore", release=release)) == "4-6,20-21"
+
+
 def test_a_refusal_states_the_numbers_from_129_on() -> None:
     """What is available counts CPUs that the machine does not have."""
     text = "not enough cpus available to satisfy request"

@@ -64,6 +64,14 @@ def test_one_socket(release: str, free: str, number: int, expected: set[str]) ->
     assert possible(machine(1, 4), CPUSet.parse(free), number, release) == expected
 
 
+def test_whole_sockets_are_taken_by_id() -> None:
+    four = machine(4, 8)
+    assert possible(four, four.cpus, 4) == {"0-1,8-9"}
+    free = four.cpus - CPUSet([0])
+    assert could_take(four, free, 8, CPUSet.parse("2-5,10-13"), release="1.20")
+    assert not could_take(four, free, 8, CPUSet.parse("2-3,6-7,10-11,14-15"), release="1.20")
+
+
 def test_cores_come_from_the_socket_with_the_fewest_or_the_lowest() -> None:
     two = machine(2, 6)
     # Socket 1 has two whole cores left and socket 0 three, but the lower number.

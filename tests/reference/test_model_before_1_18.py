@@ -61,6 +61,16 @@ def cpusets(view: View) -> dict[str, str]:
     return {f"{p}/{c}": str(cpus) for p, named in view.cpusets.items() for c, cpus in named.items()}
 
 
+@pytest.mark.parametrize("release", EVERY)
+def test_an_exclusive_container_and_a_shared_one(release: str) -> None:
+    """The cpusets are the same in every release; the state file shows who has what since 1.9."""
+    one = node(Start(), Apply(best_effort("s")), Apply(pod("a", "2")), release=release)
+    assert cpusets(one.view()) == {"a/c1": "1,5", "s/c1": "0,2-4,6-7"}
+    view = do(one, Delete("a"))
+    assert cpusets(view) == {"s/c1": "0-7"}
+    assert held(view) == {}
+
+
 # -- settings -------------------------------------------------------------------------------------
 
 
@@ -213,6 +223,13 @@ def test_1_10_and_1_11_write_a_missing_or_empty_file_at_once(release: str) -> No
         assert view.state_file == '{"policyName":"none","defaultCpuSet":""}'
 
 
+@pytest.mark.parametrize("text", ["{", '{"policyName":"none","defaultCpuSet":"0-3"}'])
+def test_1_9_forgets_what_it_cannot_read(text: str) -> None:
+    view = node(WriteState(text), Start(), release="1.9").view()
+    assert view.running
+    assert view.state_file == '{"policyName":"static","defaultCpuSet":"0-7"}'
+
+
 @pytest.mark.parametrize("release", between(9, 17))
 def test_entries_are_by_container_id(release: str) -> None:
     """The view has names all the same."""
@@ -271,6 +288,13 @@ def test_a_kubelet_without_managers_is_stopped_and_starts_without_the_file() -> 
         one.do(Apply(pod("a", "2")))
     view = do(one, Stop(), RemoveState(), Start(), Apply(pod("a", "2")))
     assert (view.hangs, held(view)) == ("", {"a/c1": "1,5"})
+
+
+@pytest.mark.parametrize("release", between(9, 11))
+def test_up_to_1_11_only_cpus_of_the_file_are_handed_out(release: str) -> None:
+    one = node(WriteState(state("0-3")), Start(), Apply(pod("a", "2")), release=release)
+    assert held(one.view()) == {"a/c1": "1-2"}
+    assert str(one.view().shared_pool) == "0,3"
 
 
 @pytest.mark.parametrize("release", between(9, 17))

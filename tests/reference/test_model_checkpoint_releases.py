@@ -62,6 +62,54 @@ def test_until_1_11_a_file_has_no_checksum(release: str) -> None:
     assert empty == '{"policyName":"none","defaultCpuSet":""}'
 
 
+@pytest.mark.parametrize("release", ["1.12", "1.17"])
+@pytest.mark.parametrize(
+    ("policy", "default", "entries", "checksum"),
+    [
+        # https://github.com/kubernetes/kubernetes/issues/86255, a real 1.16.0
+        ("static", "0-2,4-26,28-47",
+         {"ab9940917010576bd755870dab91e2cd2fc531a04ac362d44a62950aaa41c527": "3,27"}, 1300288133),
+        ("none", "1-3", {"containerID1": "4-6", "containerID2": "1-3"}, 3680390589),
+        ("none", "", {}, 3242152201),
+    ],
+)  # fmt: skip
+def test_version_1_checksums(
+    release: str, policy: str, default: str, entries: dict[str, str], checksum: int
+) -> None:
+    """Beside those that real kubelets wrote (``test_model_checkpoint_golden``)."""
+    held = {"": {one: cpus(text) for one, text in entries.items()}} if entries else {}
+    one = Checkpoint(policy, cpus(default), held)
+    text = one.dumps(release=release)
+    assert json.loads(text)["checksum"] == checksum
+    assert Checkpoint.loads(text, policy=policy, release=release) == one
+
+
+@pytest.mark.parametrize(
+    ("policy", "default", "entries", "checksum"),
+    [
+        ("static", "0-151", {}, 2944298236),
+        ("other", "1-3", {}, 1394507217),
+        ("none", "1-3", {"pod": {"container1": "4-6", "container2": "1-3"}}, 3610638499),
+        # https://github.com/kubernetes/kubernetes/issues/123816
+        ("static", "1,3,15-31,47-63",
+         {"69aa6124-4e0e-4c66-94ea-feae7df25b68": {"init-container": "35"},
+          "e49ac32c-22a3-4c8c-8be3-721bd1fd9eaa": {
+              "centos": "0,2,4-14,32,34,36-46", "init-container": "33"}}, 3748757820),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("release", ["1.18", "1.32", "1.36", "1.37"])
+def test_version_2_checksums(
+    release: str, policy: str, default: str, entries: dict[str, dict[str, str]], checksum: int
+) -> None:
+    held = {
+        uid: {name: cpus(text) for name, text in named.items()} for uid, named in entries.items()
+    }
+    one = Checkpoint(policy, cpus(default), held)
+    text = one.dumps(release=release)
+    assert json.loads(text)["checksum"] == checksum
+    assert Checkpoint.loads(text, policy=policy, release=release) == one
+
+
 def test_version_3_is_written_by_1_36_with_its_gate() -> None:
     """As 1.36.4 wrote it: the CPUs of pods are hashed by number, and an empty set is left out."""
     one = Checkpoint("static", CPUSet(), {}, {"q": CPUSet(), "p": cpus("4-5,10")})
@@ -190,6 +238,20 @@ def test_two_containers_of_one_name_with_other_cpus_are_not_modelled() -> None:
         Checkpoint.loads(text, release="1.20", containers=both)
 
 
+def test_version_3_without_checksum_keeps_its_pods_in_1_36_alone() -> None:
+    """In 1.36.3 what the first attempt decoded stays; 1.37.0 starts anew."""
+    text = (
+        f'{{"policyName":"static","defaultCpuSet":"0,3-7","entries":{{"{UID}":{{"a":"1"}}}},'
+        f'"podEntries":{{"{UID}":{{"cpuSet":"1-2"}}}},"checksum":0}}'
+    )
+    kept = Checkpoint.loads(text, release="1.36", feature_gates=POD_LEVEL)
+    assert kept.pod_entries == {UID: cpus("1-2")}
+    assert Checkpoint.loads(text, release="1.37", feature_gates=POD_LEVEL).pod_entries == {}
+    for release in ("1.32", "1.36", "1.37"):
+        read = Checkpoint.loads(text, release=release)
+        assert read == Checkpoint("static", cpus("0,3-7"), {UID: {"a": cpus("1")}})
+
+
 def test_a_pod_without_a_set_has_the_empty_one() -> None:
     for inner in ('{"p":null}', '{"p":{}}', '{"p":{"cpuSet":null}}', '{"p":{"CPUSET":""}}'):
         text = f'{{"policyName":"static","podEntries":{inner}}}'
@@ -271,6 +333,15 @@ INNER = f"{V4}failed to deserialize cpu manager checkpoint data: "
 def test_what_1_37_says_of_a_bad_file(text: str, error: str) -> None:
     """Beside what a real one was seen to say (``test_model_checkpoint_golden``)."""
     assert error_of(text, "1.37") == error
+
+
+def test_data_wins_over_the_rest_in_1_37() -> None:
+    data = '{"policyName":"static","defaultCpuSet":"0,5-27","entries":{"p":{"c":"1-4"}}}'
+    for legacy in (EMPTY_V2, EMPTY_V2.replace("0-3", "0-x"), '{"extra":{"a":1}}'):
+        read = Checkpoint.loads(with_data(data, legacy=legacy), release="1.37")
+        assert read == Checkpoint("static", cpus("0,5-27"), {"p": {"c": cpus("1-4")}})
+    read = Checkpoint.loads(with_data(data), release="1.36")
+    assert read == Checkpoint("static", cpus("0-3"))
 
 
 # -- giving up ---------------------------------------------------------------------------------

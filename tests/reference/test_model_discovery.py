@@ -65,6 +65,15 @@ def cores(info: MachineInfo) -> list[tuple[int, ...]]:
     return [core.thread_ids for node in info.nodes for core in node.cores]
 
 
+@pytest.mark.parametrize("release", BY_CPUINFO)
+def test_a_package_is_a_node_and_a_socket(release: str) -> None:
+    info = discover(machine(TWO_PACKAGES, {0: [0, 1], 1: [2, 3]}), release=release)
+    assert [(node.node_id, len(node.cores)) for node in info.nodes] == [(0, 2), (1, 2)]
+    topology = info.cpu_topology()
+    assert [topology.details[cpu].socket for cpu in range(4)] == [0, 1, 0, 1]
+    assert (topology.num_sockets, info.num_sockets, info.num_physical_cores) == (2, None, None)
+
+
 SMT = {0: (0, 0), 1: (1, 0), 2: (0, 0), 3: (1, 0)}
 TWO_PACKAGES = {0: (0, 0), 1: (0, 1), 2: (1, 0), 3: (1, 1)}
 
@@ -420,6 +429,15 @@ def test_how_many_sockets_a_release_counts(files: Files, counted: dict[str, int]
         assert discover(files, release=release).num_sockets == sockets, release
 
 
+def test_without_online_files_0_sockets_were_counted() -> None:
+    """google/cadvisor 2743: Raspberry Pi."""
+    online_files = [f"{CPU}/cpu{cpu}/online" for cpu in SMT]
+    info = discover(without(machine(SMT, cpuinfo=""), *online_files), release="1.20")
+    assert info.num_sockets == 0
+    topology = info.cpu_topology()
+    assert (topology.num_cpus, topology.cpus_per_socket) == (1, 0)
+
+
 # -- the reader of sysfs ---------------------------------------------------------------------------
 
 
@@ -557,6 +575,21 @@ def test_without_numa_nodes_and_packages_cpus_are_counted_and_not_placed(release
     assert (topology.num_cpus, topology.num_cores, topology.cpus_per_core) == (4, 0, 0)
 
 
+def test_averages_are_wrong_for_uneven_cores() -> None:
+    """7 CPUs in 4 cores."""
+    files = machine({cpu: (cpu % 4, 0) for cpu in range(7)})
+    assert discover(files).cpu_topology().cpus_per_core == 1
+
+
+def test_sparse_ids_are_ids() -> None:
+    info = discover(machine({0: (0, 4), 8: (0, 4), 64: (9, 12)}, {2: [0, 8], 40: [64]}))
+    topology = info.cpu_topology()
+    assert dict(topology.details) == {
+        0: Place(2, 4, 0, 4), 8: Place(2, 4, 0, 4), 64: Place(40, 12, 64, 12),
+    }  # fmt: skip
+    assert (topology.num_sockets, topology.num_numa_nodes) == (2, 2)
+
+
 # -- caches ----------------------------------------------------------------------------------------
 
 
@@ -623,6 +656,13 @@ def test_cores_before_the_first_unreadable_cache_keep_theirs() -> None:
     for cpu in range(6):
         files = with_cache(files, cpu, id=f"{7 + cpu % 3}", size="36M" if cpu == 2 else "8K")
     assert [details(discover(files))[cpu].uncore for cpu in range(6)] == [7, 8, 0, 7, 8, 0]
+
+
+def test_a_hybrid_processor_makes_its_one_l3_an_uncore_cache_of_every_core() -> None:
+    """One core of two threads and two of one: no product of the two is 4."""
+    files = with_caches(machine({0: (0, 0), 1: (0, 0), 2: (1, 0), 3: (2, 0)}),
+                        shared_cpu_map="f\n", id="0\n")  # fmt: skip
+    assert all(len(core.uncore_caches) == 1 for core in discover(files).nodes[0].cores)
 
 
 def test_an_l3_of_two_numa_nodes_is_one_uncore_cache() -> None:

@@ -239,6 +239,19 @@ def test_an_allocation_and_a_release_are_two_writes_each() -> None:
     assert manager.state.changes == before + 4
 
 
+def test_cpus_of_one_pod_come_back_once() -> None:
+    manager = started()
+    pod = Pod("p", (container("i", "2", Kind.INIT), container("a", "2")))
+    admit(manager, pod)
+    manager.remove_container(pod.uid, "i")
+    assert str(manager.state.default) == "0,2-4,6-7"
+    manager.remove_container(pod.uid, "a")
+    assert str(manager.state.default) == "0-7"
+    changes = manager.state.changes
+    manager.remove_container(pod.uid, "a")
+    assert manager.state.changes == changes
+
+
 # -- reconcile -----------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from reference import ConfigurationError, CPUSet, NotModelled
-from reference.errors import InvalidConfiguration, TopologyAffinityError
+from reference.errors import InvalidConfiguration, NotEnoughCPUs, TopologyAffinityError
 from reference.kubelet.admission import refusal_of
 from reference.machine.machineinfo import MachineInfo, NUMANode
 from reference.steps import Container, Kind, KubeletConfig, Pod
@@ -265,6 +265,13 @@ def test_unequal_hints(lists: list[str], since: str, before: str) -> None:
     assert merged(lists, nodes=4, release="1.23") == before
 
 
+def test_nothing_better_than_the_whole_machine_up_to_1_23() -> None:
+    """Not preferred, and no narrower: the default remains (``mergeFilteredHints``)."""
+    assert merged(["01"], release="1.23") == "01"
+    assert merged(["01 P"], release="1.23") == "01 P"
+    assert merged([""], release="1.20") == "01"
+
+
 #: Nodes 0 and 2 are neighbours, and so are 1 and 3.
 NEIGHBOURS = {0: (10, 30, 20, 30), 1: (30, 10, 30, 20), 2: (20, 30, 10, 30), 3: (30, 20, 30, 10)}
 
@@ -296,9 +303,10 @@ def test_distances_of_nodes_with_gaps_are_not_modelled() -> None:
 class Recorder:
     """A provider that hands out nothing and remembers what it was asked for."""
 
-    def __init__(self, *answers: list[Hint] | None) -> None:
+    def __init__(self, *answers: list[Hint] | None, fails_at: int = 99) -> None:
         self.answers = list(answers)
         self.calls: list[str] = []
+        self.fails_at = fails_at
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         self.calls.append(f"hints {container.name}")
@@ -310,6 +318,8 @@ class Recorder:
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
         self.calls.append(f"allocate {container.name} {text(hint)}")
+        if len(self.calls) >= self.fails_at:
+            raise NotEnoughCPUs(2, 1)
 
     def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
         self.calls.append(f"allocate pod {text(hint)}")
@@ -389,6 +399,18 @@ def test_single_numa_node_on_one_node() -> None:
     provider = Recorder(hints("0 P"))
     manager("single-numa-node", nodes=1).admit(SOLO, provider)
     assert provider.calls == ["hints a", "allocate a None"]
+
+
+def test_the_first_failure_ends_it() -> None:
+    """Earlier containers keep what they got."""
+    provider = Recorder(hints("0 P"), hints("01"))
+    with pytest.raises(TopologyAffinityError):
+        manager("restricted").admit(POD, provider)
+    assert provider.calls == ["hints i", "allocate i 0 P", "hints a"]
+    provider = Recorder(hints("0 P"), fails_at=2)
+    with pytest.raises(NotEnoughCPUs):
+        manager("restricted").admit(POD, provider)
+    assert provider.calls == ["hints i", "allocate i 0 P"]
 
 
 def test_up_to_1_17_hints_know_nothing_of_each_other() -> None:
