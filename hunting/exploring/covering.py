@@ -61,12 +61,12 @@ class Covering:
         every = (_pair(one, two) for one, two in combinations(levels, 2) if one[0] != two[0])
         self._left = dict.fromkeys(every)
         self.total = len(self._left)
-        self._bits = {level: 1 << number for number, level in enumerate(levels)}
+        self._bits: dict[Level, int] = {}
         #: The same as ``_left`` to count in: the levels that each has to meet, as bits.
         self._to_meet = dict.fromkeys(levels, 0)
         for one, two in self._left:
-            self._to_meet[one] |= self._bits[two]
-            self._to_meet[two] |= self._bits[one]
+            self._to_meet[one] |= self._bit(two)
+            self._to_meet[two] |= self._bit(one)
         self._tries: Counter[Pair] = Counter()
         self._given_up: dict[Pair, None] = {}
         self.triples = 0
@@ -182,7 +182,7 @@ class Covering:
         """How many pairs would meet first in a history that shows the values of these factors."""
         levels = self._levels(row, shown)
         mask = self._mask(levels)
-        return sum((self._to_meet[one] & mask).bit_count() for one in levels) // 2
+        return sum((self._to_meet.get(one, 0) & mask).bit_count() for one in levels) // 2
 
     def note(self, row: Row, shown: Collection[str]) -> None:
         """A history shows the values of these factors."""
@@ -205,11 +205,15 @@ class Covering:
     def _cross_out(self, pair: Pair) -> None:
         one, two = pair
         del self._left[pair]
-        self._to_meet[one] &= ~self._bits[two]
-        self._to_meet[two] &= ~self._bits[one]
+        self._to_meet[one] &= ~self._bit(two)
+        self._to_meet[two] &= ~self._bit(one)
 
     def _mask(self, levels: Iterable[Level]) -> int:
-        return sum(self._bits[one] for one in levels)
+        return sum(map(self._bit, levels))
+
+    def _bit(self, level: Level) -> int:
+        """Steps by chance have values that are not offered, too."""
+        return self._bits.setdefault(level, 1 << len(self._bits))
 
     def _levels(self, row: Row, shown: Iterable[str]) -> list[Level]:
         return [(name, row[name]) for name in shown if name in self.offered]
@@ -229,7 +233,7 @@ class Covering:
         for number in range(len(levels) - 1, 0, -1):
             two = levels[number]
             yield from (((one, two), thirds) for one in levels[:number])
-            thirds |= self._bits[two]
+            thirds |= self._bit(two)
 
 
 def _likely(theme: Theme) -> dict[str, float]:

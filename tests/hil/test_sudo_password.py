@@ -139,6 +139,7 @@ def test_a_root_login_needs_no_sudo(known: None) -> None:
 
 def test_processes_of_a_run_get_it_through_their_pipe(tmp_path: Path) -> None:
     """Those of pytest-xdist."""
+    (tmp_path / "pytest.ini").touch()  # no settings of a folder above
     (tmp_path / "test_worker.py").write_text(
         "import os\n"
         "from conformance.secret import kept\n"

@@ -171,7 +171,13 @@ def born() -> Sandbox:
 
 
 @pytest.fixture
-def first() -> Iterator[Sandbox]:
+def own_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the one that forked the sandboxes of nodes which other tests share."""
+    monkeypatch.setattr(forking, "_SERVER", forking._Server())
+
+
+@pytest.fixture
+def first(own_server: None) -> Iterator[Sandbox]:
     made = born()
     yield made
     made.close()
@@ -240,8 +246,7 @@ def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(first: Sandb
     second.close()
 
 
-def test_no_python_is_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert forking._SERVER._process is None
+def test_no_python_is_no_sandbox(own_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nothing/python")
     with pytest.raises(SubjectSetupError, match=r"no sandbox could be made: .*No such file"):
         Sandbox(Bell())
