@@ -1,7 +1,8 @@
 """Families of moves: kinds of what may happen to a node, each switched on by its name.
 
-The moves that every history has are in ``moves``. A move whose steps are not possible on the node
-ends nowhere, so a family may offer more than the node can do.
+What belongs here: which moves of a kind may come next, and the settings that they take. What never
+does: the moves that every history has (``moves``), and what comes of one (``walk``). A move whose
+steps are not possible on the node ends nowhere, so a family may offer more than the node can do.
 """
 
 from __future__ import annotations

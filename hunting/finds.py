@@ -1,4 +1,8 @@
-"""Finds: broken promises, one for each cause."""
+"""Finds: broken promises, one for each cause.
+
+What belongs here: what a find is, as it is written to a file, and when two are one. What never
+does: how one is told (``telling``).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The moves of a history: what a user does at once.
 
-Moves that are switched on are in ``families``. A kubelet that is started again is one move of two
-steps.
+What belongs here: which moves a node can take next, and the steps of each. What never does: what
+comes of them (``walk``), and moves that are switched on (``families``). A kubelet that is started
+again is one move of two steps.
 """
 
 from __future__ import annotations

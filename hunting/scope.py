@@ -1,4 +1,7 @@
-"""What is searched: machines and configurations."""
+"""What is searched: machines and configurations.
+
+What belongs here: which there are in a scope. What never does: histories on them (``moves``).
+"""
 
 from __future__ import annotations
 

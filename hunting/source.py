@@ -1,4 +1,8 @@
-"""A scenario as Python source: the calls by which it takes steps, and the values in them."""
+"""A scenario as Python source: the calls by which it takes steps, and the values in them.
+
+What belongs here: source. What never does: the text around it (``telling``), and its promise, which
+is for a person to write.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A find, told: a story with a picture, a script, a scenario and a report for its maintainers."""
+"""A find, told: as a story with a picture, a script, a scenario and a report for its maintainers.
+
+What belongs here: texts. What never does: a judgement.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``pinproof advise``: which known defects of the kubelet a node has."""
+"""``pinproof advise``: which known defects of the kubelet a node has.
+
+What belongs here: the options, and how the answer is printed. What never does: the answer
+(:mod:`hunting.advising`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The answer of ``simulate`` as plain values: for ``--json``, and for a page that shows it."""
+"""The answer of ``simulate`` as plain values: for ``--json``, and for a page that shows it.
+
+What belongs here: the words and numbers of an answer. What never does: the answer
+(``simulation``), and how it is laid out.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The fields of a KubeletConfiguration (v1beta1), as the kubelet's Go module names them.
 
-``tests/cli/test_simulate_inputs.py`` compares it with
+What belongs here: the table alone. ``tests/cli/test_simulate_inputs.py`` compares it with
 ``k8s.io/kubelet/config/v1beta1/types.go`` of every release that Go has fetched.
 """
 

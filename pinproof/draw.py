@@ -1,4 +1,8 @@
-"""``pinproof draw``: a machine as a picture, with the CPUs of each owner in its colour."""
+"""``pinproof draw``: a machine as a picture, with the CPUs of each owner in its colour.
+
+What belongs here: where owners come from (pods, a state file, the command line). How they are drawn
+is :mod:`pinproof.picture`'s; what a kubelet gives to pods is :mod:`pinproof.simulation`'s.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``--dry-run``: what ``run`` and ``certify`` would send to real nodes, printed and not sent."""
+"""``--dry-run``: what ``run`` and ``certify`` would send to real nodes, printed and not sent.
+
+What belongs here: which scenarios are walked, chosen as a run chooses them, and printing. What
+never does: the walk (:mod:`hil.dry_run`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``pinproof explore``: drawn histories on a subject, beside the model."""
+"""``pinproof explore``: drawn histories on a subject, beside the model.
+
+What belongs here: options, the result stream, and what is printed. What never does: the exploration
+(``hunting.exploring``).
+"""
 
 from __future__ import annotations
 

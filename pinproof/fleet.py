@@ -1,4 +1,8 @@
-"""``pinproof fleet``: real kubelets on machines that need not exist, before one API server."""
+"""``pinproof fleet``: real kubelets on machines that need not exist, before one API server.
+
+What belongs here: the commands. A fleet is :class:`conformance.subjects.kubelet.fleet.Fleet`; where
+it is recorded is :mod:`pinproof.fleet_folder`'s.
+"""
 
 from __future__ import annotations
 

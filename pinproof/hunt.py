@@ -1,4 +1,7 @@
-"""``pinproof hunt``: histories of the model are searched for broken promises."""
+"""``pinproof hunt``: histories of the model are searched for broken promises.
+
+What belongs here: options, and what is printed. What never does: the search (``hunting``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What ``simulate``, ``draw`` and ``upgrade`` are asked: the same options, once; and the answer."""
+"""What ``simulate``, ``draw`` and ``upgrade`` are asked: the same options, once; and the answer.
+
+What belongs here: options, and the question that they make. What never does: what the answer is
+(``simulation``), or how it is shown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``pinproof job``: manifests of Jobs that run, hunt or certify nodes; and a plugin of Sonobuoy."""
+"""``pinproof job``: manifests of Jobs that run, hunt, or certify nodes; and a plugin of Sonobuoy.
+
+What belongs here: options, and what is refused before a manifest is printed. What never does: the
+objects (:mod:`pinproof.job_manifest`, :mod:`pinproof.job_certify`,
+:mod:`pinproof.sonobuoy_plugin`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a change of the machine or of the settings does to the pods that run."""
+"""What a change of the machine or of the settings does to the pods that run.
+
+What belongs here: the kubelet that starts over the state file that it left, and whom that ends.
+What never does: how it is shown (``simulate``).
+"""
 
 from __future__ import annotations
 

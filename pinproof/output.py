@@ -1,4 +1,7 @@
-"""How every command writes: JSON, lines beside its result, and the folder of a report."""
+"""How every command writes: JSON, lines beside its result, and the folder of a report.
+
+What belongs here: the form. What never does: what is said.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Several commands of pinproof at the same time, each a process of its own."""
+"""Several commands of pinproof at the same time, each a process of its own.
+
+What belongs here: starting, waiting and ending them together. What never does: what they do.
+"""
 
 from __future__ import annotations
 

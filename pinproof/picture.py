@@ -1,4 +1,8 @@
-"""A machine with the CPUs of each owner, for a terminal and as an SVG file."""
+"""A machine with the CPUs of each owner, for a terminal and as an SVG file.
+
+What belongs here: the title, and where a picture is written. How it is drawn is
+:mod:`topologies.drawing`'s; who holds which CPUs, the commands' that draw.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What ``run`` and ``certify`` hand to pytest beside their own options."""
+"""What ``run`` and ``certify`` hand to pytest beside their own options.
+
+What belongs here: refusing in one line what pytest does not know, how many processes pay, and where
+pytest remembers which scenarios failed last.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Signatures beside a file: by an SSH key (``ssh-keygen -Y``), or by cosign.
 
-A signature lies beside the file: ``NAME.sig`` of SSH, ``NAME.sigstore.json`` of cosign.
+What belongs here: how these programs are called, and what their answers mean. What never does: what
+is signed. A signature lies beside the file: ``NAME.sig`` of SSH, ``NAME.sigstore.json`` of cosign.
 """
 
 from __future__ import annotations

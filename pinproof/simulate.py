@@ -1,4 +1,8 @@
-"""``pinproof simulate``: what the kubelet would do with these pods on that machine, and why."""
+"""``pinproof simulate``: what the kubelet would do with these pods on that machine, and why.
+
+What belongs here: how an answer is printed. What never does: the answer (``simulation``), and the
+options that it is asked with (``inputs``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``pinproof submission``: results that a vendor sends in: made, checked, listed."""
+"""``pinproof submission``: results that a vendor sends in: made, checked, listed.
+
+What belongs here: the commands. What never does: the form (:mod:`reports.submission`), and how a
+certificate is checked (``verify``).
+"""
 
 from __future__ import annotations
 

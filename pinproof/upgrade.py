@@ -1,4 +1,8 @@
-"""``pinproof upgrade``: an upgrade of the kubelet on one machine, back, and again, rehearsed."""
+"""``pinproof upgrade``: an upgrade of the kubelet on one machine, back, and again, rehearsed.
+
+What belongs here: the options, what is rehearsed where little is said, and how the outcome is
+printed. What never does: the rehearsal (:mod:`conformance.upgrading`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Two runs compared, case by case: what broke, what was mended, what came and what went.
 
-A case is a scenario on a machine. A *regression* is a promise that is broken, is not a known
-failure, and was not broken before.
+What belongs here: the comparison, and its forms as text, Markdown and JSON. A case is a scenario on
+a machine. A *regression* is a promise that is broken, is not a known failure, and was not broken
+before.
 """
 
 from __future__ import annotations

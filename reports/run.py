@@ -1,4 +1,7 @@
-"""One run, read from its result stream: what every report is made from."""
+"""One run, read from its result stream: what every report is made from.
+
+What belongs here: reading, grouping and the verdict in words. What never does: a format.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What was skipped and why: each reason once, with the machines and scenarios that it is about."""
+"""What was skipped and why: each reason once, with the machines and the scenarios that it is about.
+
+What belongs here: grouping. What never does: a format.
+"""
 
 from __future__ import annotations
 

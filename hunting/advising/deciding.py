@@ -1,4 +1,8 @@
-"""Which known defects show in the stories of a node."""
+"""Which known defects show in the stories of a node.
+
+What belongs here: walking the stories, and matching what they break with the known defects. What
+never does: what is said of a defect (``known``).
+"""
 
 from __future__ import annotations
 

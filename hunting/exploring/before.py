@@ -1,4 +1,7 @@
-"""What is on a node before the pod of a row."""
+"""What is on a node before the pod of a row.
+
+What belongs here: what the values of the factor ``before`` mean.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""When two differences are of one cause."""
+"""When two differences are of one cause.
+
+What belongs here: what of a difference and of a history counts for that. What never does: walking a
+history again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A subject walks through a history, beside the model, and is judged as in a scenario."""
+"""A subject walks through a history, beside the model, and is judged as in a scenario.
+
+What belongs here: the scenario that a history is, and before which step a walk ended and why. What
+never does: what is made of its result.
+"""
 
 from __future__ import annotations
 

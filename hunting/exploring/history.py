@@ -1,4 +1,7 @@
-"""A history: where it happens and its steps, and how it is written down."""
+"""A history: where it happens and its steps, and how it is written down.
+
+What belongs here: the record and its file. What never does: what comes of it.
+"""
 
 from __future__ import annotations
 

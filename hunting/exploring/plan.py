@@ -1,4 +1,7 @@
-"""A plan: histories that are kept because they meet most pairs, the best first."""
+"""A plan: histories that are kept because they meet most pairs, the best first.
+
+What belongs here: which histories, and the file. What never does: walking them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pods of a row."""
+"""The pods of a row.
+
+What belongs here: what the values of factors of ``Part.POD`` mean. What never does: steps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The kubelet's settings and the machine of a row."""
+"""The kubelet's settings and the machine of a row.
+
+What belongs here: what the values of factors of ``Part.SETTINGS`` mean. What never does: pods.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Pyodide, which is Python for browsers: fetched by npm once, checked, and kept in the cache.
 
-A newer one takes two lines, which ``npm view pyodide@VERSION dist.integrity`` prints.
+What belongs here: which release, its digest, and the files of it that the page needs. A newer one
+takes two lines, which ``npm view pyodide@VERSION dist.integrity`` prints.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What the page shows of a scene, as plain values."""
+"""What the page shows of a scene, as plain values.
+
+What belongs here: words, tables and the picture. What never does: what a step does (``scene``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The files of a submission, read with bounds."""
+"""The files of a submission, read with bounds.
+
+What belongs here: which files there are, and that they are plain files of bounded size. What never
+does: what they say.
+"""
 
 from __future__ import annotations
 
