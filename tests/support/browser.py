@@ -1,11 +1,11 @@
-"""A real browser without a window: Chromium opens a page, prints its text, a picture or a PDF."""
+"""A real browser without a window: Chromium opens a page, prints its text or a PDF."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
-from html import escape, unescape
+from html import unescape
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +26,6 @@ QUIET: Final = (
 )
 DESKTOP: Final = (1280, 800)
 PHONE: Final = (390, 844)
-#: Headless Chromium makes no window narrower than this.
-_NARROWEST: Final = 500
 
 
 class Browser:
@@ -46,20 +44,6 @@ class Browser:
             check=True,
         )
         return done.stdout
-
-    def picture(
-        self, page: Path, to: Path, *, size: tuple[int, int] = DESKTOP, dark: bool = False
-    ) -> None:
-        """What is seen first in a window of this size, as a PNG file."""
-        width, height = size
-        if width < _NARROWEST:
-            page = self._framed(page, size)
-        self.open(
-            page,
-            f"--screenshot={to}",
-            f"--window-size={max(width, _NARROWEST)},{height}",
-            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-        )
 
     def pages(self, page: Path, to: Path) -> int:
         """Print it as a PDF file; how many pages that takes."""
@@ -84,15 +68,3 @@ class Browser:
         page = self._folder / "probed.html"
         page.write_text(document.replace("</body>", f"<script>{script}</script></body>"))
         return self.title(page, *options)
-
-    def _framed(self, page: Path, size: tuple[int, int]) -> Path:
-        """A page with the page in a frame of this size, at its left."""
-        framed = self._folder / "framed.html"
-        framed.write_text(
-            "<!DOCTYPE html><meta charset=utf-8><meta name=color-scheme content='light dark'>"
-            "<style>body{margin:0}iframe{border:0;display:block}</style>"
-            f'<iframe src="{escape(page.resolve().as_uri())}" width={size[0]} height={size[1]}>'
-            "</iframe>",
-            encoding="utf-8",
-        )
-        return framed

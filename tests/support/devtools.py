@@ -5,7 +5,6 @@ Chromium speaks the DevTools Protocol over two pipes. A folder is served on this
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import fcntl
 import json
@@ -105,11 +104,6 @@ class Tab:
         )  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._told("Emulation.setEmulatedMedia", features=[scheme])
-
-    def picture(self, to: Path, *, whole: bool = False) -> None:
-        """What is seen, or the ``whole`` page, as a PNG file."""
-        found = self._told("Page.captureScreenshot", captureBeyondViewport=whole)
-        to.write_bytes(base64.b64decode(found["data"]))
 
     def _told(self, method: str, **parameters: Any) -> dict[str, Any]:
         """The answer to a command; what the page reports meanwhile is kept."""
