@@ -53,14 +53,14 @@ def test_a_release_is_built_from_the_module_alone() -> None:
 @pytest.mark.parametrize(
     ("minor", "taken"),
     [
-        (22, {"api": 22, "cpusets": 22, "runtime": 22, "topology": 22}),
-        (25, {"api": 22, "cpusets": 22, "runtime": 22, "topology": 22}),
-        (26, {"api": 22, "cpusets": 22, "runtime": 26, "topology": 26}),
-        (28, {"api": 22, "cpusets": 28, "runtime": 26, "topology": 26}),
-        (35, {"api": 22, "cpusets": 28, "runtime": 26, "topology": 26}),
-        (36, {"api": 36, "cpusets": 28, "runtime": 26, "topology": 26}),
-        (37, {"api": 37, "cpusets": 28, "runtime": 26, "topology": 37}),
-        (40, {"api": 37, "cpusets": 28, "runtime": 26, "topology": 37}),
+        (22, {"api": 22, "cpumanager": 22, "cpusets": 22, "runtime": 22, "topology": 22}),
+        (25, {"api": 22, "cpumanager": 22, "cpusets": 22, "runtime": 22, "topology": 22}),
+        (26, {"api": 22, "cpumanager": 22, "cpusets": 22, "runtime": 26, "topology": 26}),
+        (28, {"api": 22, "cpumanager": 22, "cpusets": 28, "runtime": 26, "topology": 26}),
+        (35, {"api": 22, "cpumanager": 22, "cpusets": 28, "runtime": 26, "topology": 26}),
+        (36, {"api": 36, "cpumanager": 36, "cpusets": 28, "runtime": 26, "topology": 26}),
+        (37, {"api": 37, "cpumanager": 36, "cpusets": 28, "runtime": 26, "topology": 37}),
+        (40, {"api": 37, "cpumanager": 36, "cpusets": 28, "runtime": 26, "topology": 37}),
     ],
 )
 def test_a_release_is_called_as_the_newest_before_it(minor: int, taken: dict[str, int]) -> None:

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"time"
-
 	cadvisorapi "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
-	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
-	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
@@ -16,23 +11,6 @@ import (
 // How 1.22 to 1.35 are called: without contexts, loggers and operations.
 
 type MachineInfo = cadvisorapi.MachineInfo
-
-func discover(machine *MachineInfo) (*topology.CPUTopology, error) {
-	return topology.Discover(machine)
-}
-
-func newCPUManager(machine *MachineInfo, config *settings, reserved CPUSet, reservation v1.ResourceList, dir string, numa topologymanager.Manager) (cpumanager.Manager, error) {
-	return cpumanager.NewManager(config.CPUManagerPolicy, config.CPUManagerPolicyOptions,
-		time.Nanosecond, machine, reserved, reservation, dir, numa)
-}
-
-func addHintProvider(numa topologymanager.Manager, provider topologymanager.HintProvider) {
-	numa.AddHintProvider(provider)
-}
-
-func startCPUManager(cpus cpumanager.Manager, k *kubelet, containers containermap.ContainerMap) error {
-	return cpus.Start(k.activePods, k, k, runtimeOf{k}, containers)
-}
 
 func admit(numa topologymanager.Manager, pod *v1.Pod, others []*v1.Pod) lifecycle.PodAdmitResult {
 	return numa.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others})
@@ -74,18 +52,6 @@ func (silent) GetPodTopologyHints(*v1.Pod) map[string][]topologymanager.Topology
 
 func (silent) Allocate(*v1.Pod, *v1.Container) error { return nil }
 
-func newPolicy(found *topology.CPUTopology, reserved CPUSet, numa topologymanager.Store, options map[string]string) (cpumanager.Policy, error) {
-	return cpumanager.NewStaticPolicy(found, reserved.Size(), reserved, numa, options)
-}
-
-func newMemoryState() state.State { return state.NewMemoryState() }
-
-func (b *bench) start() error { return b.policy.Start(b.state) }
-
 func (b *bench) allocate(pod *v1.Pod, one *v1.Container) error {
 	return b.policy.Allocate(b.state, pod, one)
-}
-
-func (b *bench) remove(uid, name string) error {
-	return b.policy.RemoveContainer(b.state, uid, name)
 }

@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"time"
 
 	cadvisorapi "github.com/google/cadvisor/lib/model"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
-	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
-	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
@@ -18,23 +14,6 @@ import (
 // How 1.37 is called: contexts, loggers and operations throughout.
 
 type MachineInfo = cadvisorapi.MachineInfo
-
-func discover(machine *MachineInfo) (*topology.CPUTopology, error) {
-	return topology.Discover(klog.Background(), machine)
-}
-
-func newCPUManager(machine *MachineInfo, config *settings, reserved CPUSet, reservation v1.ResourceList, dir string, numa topologymanager.Manager) (cpumanager.Manager, error) {
-	return cpumanager.NewManager(klog.Background(), config.CPUManagerPolicy, config.CPUManagerPolicyOptions,
-		time.Nanosecond, machine, reserved, reservation, dir, numa)
-}
-
-func addHintProvider(numa topologymanager.Manager, provider topologymanager.HintProvider) {
-	numa.AddHintProvider(klog.Background(), provider)
-}
-
-func startCPUManager(cpus cpumanager.Manager, k *kubelet, containers containermap.ContainerMap) error {
-	return cpus.Start(context.Background(), k.activePods, k, k, runtimeOf{k}, containers)
-}
 
 func admit(numa topologymanager.Manager, pod *v1.Pod, others []*v1.Pod) lifecycle.PodAdmitResult {
 	return numa.Admit(context.Background(), &lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others, Operation: lifecycle.AddOperation})
@@ -79,18 +58,6 @@ func (silent) Allocate(context.Context, *v1.Pod, *v1.Container, lifecycle.Operat
 
 func (silent) AllocatePod(klog.Logger, *v1.Pod, lifecycle.Operation) error { return nil }
 
-func newPolicy(found *topology.CPUTopology, reserved CPUSet, numa topologymanager.Store, options map[string]string) (cpumanager.Policy, error) {
-	return cpumanager.NewStaticPolicy(klog.Background(), found, reserved.Size(), reserved, numa, options)
-}
-
-func newMemoryState() state.State { return state.NewMemoryState(klog.Background()) }
-
-func (b *bench) start() error { return b.policy.Start(klog.Background(), b.state) }
-
 func (b *bench) allocate(pod *v1.Pod, one *v1.Container) error {
 	return b.policy.Allocate(klog.Background(), b.state, pod, one, lifecycle.AddOperation)
-}
-
-func (b *bench) remove(uid, name string) error {
-	return b.policy.RemoveContainer(klog.Background(), b.state, uid, name)
 }
