@@ -85,9 +85,12 @@ def counting_ending(
     before: Kubelet, after: Kubelet, pods: Sequence[Pod], state_file: str | None
 ) -> list[Branch]:
     """What else than ``after`` may come of the admission of these pods by ``before``, where some of
-    the pods whose workers still end count as active. Raises :class:`NotModelled` where they
-    are too many."""
-    if _alike(_counted(before, before.ending, pods), after):
+    the pods whose workers still end count as active. Where that shows in its counters alone, these
+    are not known from then on. Raises :class:`NotModelled` where they are too many."""
+    counted = _counted(before, before.ending, pods)
+    if _alike(counted, after):
+        if counted.metrics() != after.metrics():
+            after.counts_by_chance = True
         return []
     if len(before.ending) > _MOST_ENDING:
         raise NotModelled(f"which of {len(before.ending)} pods that end still count")

@@ -11,7 +11,7 @@ import pytest
 
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from reference import CPUSet, IllegalStep, Node, NotModelled
-from reference.cpumanager.metrics import REQUESTS
+from reference.cpumanager.metrics import ALIGNED_CONTAINERS, REQUESTS
 from reference.steps import (
     Apply,
     ApplyTogether,
@@ -346,12 +346,13 @@ def test_a_pod_whose_sidecar_is_stopped_may_count_for_about_a_second() -> None:
     assert made.follow(replace(before, pods={**before.pods, "b": refused}, versions=versions))
 
 
-def _beside_its_sidecar(*steps: Step) -> Node:
+def _beside_its_sidecar(*steps: Step, config: KubeletConfig = CONFIG) -> Node:
     """Pod a, which holds both devices, has ended but for its sidecar; then ``steps``."""
     app = Container("c", "250m", devices=(("nic", 2),))
     pod = Pod("a", (Container("side", kind=Kind.SIDECAR), app), restart_policy=RestartPolicy.NEVER)
     devices = RegisterDevices("nic", (Device("d0"), Device("d1")))
-    return node(devices, Apply(pod), KillContainer("a", "c", exit_code=0), *steps)
+    ended = KillContainer("a", "c", exit_code=0)
+    return node(devices, Apply(pod), ended, *steps, config=config)
 
 
 def test_a_pod_whose_sidecar_is_stopped_may_hold_its_devices_for_about_a_second() -> None:
@@ -376,6 +377,20 @@ def test_which_devices_a_pod_gets_beside_one_that_ends_is_not_known() -> None:
         _beside_its_sidecar(third, Apply(Pod("b", (Container("c", devices=(("nic", 1),)),))))
     shared = _beside_its_sidecar(third, Apply(guaranteed("b", 1)))
     assert shared.view().pods["b"].phase is Phase.RUNNING
+
+
+def test_what_is_counted_beside_a_pod_that_ends_is_not_known() -> None:
+    """Pod b is refused in one way, though one or three of its containers had devices before (seen
+    on 1.36.4)."""
+    third = RegisterDevices("nic", (Device("d0"), Device("d1"), Device("d2")))
+    one_each = tuple(Container(name, devices=(("nic", 1),)) for name in "cdef")
+    aligned = replace(CONFIG, topology_manager_policy="single-numa-node")
+    steps = (third, Apply(Pod("b", one_each)), AskMetrics())
+    beside = _beside_its_sidecar(*steps, config=aligned).view()
+    assert beside.pods["b"].phase is Phase.REJECTED
+    assert ALIGNED_CONTAINERS not in (beside.metrics or {})
+    alone = node(third, Apply(Pod("b", one_each)), AskMetrics(), config=aligned).view()
+    assert ALIGNED_CONTAINERS in (alone.metrics or {})
 
 
 def test_a_round_may_come_before_the_last_cpus_of_the_pool_are_taken() -> None:
