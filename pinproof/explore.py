@@ -80,8 +80,13 @@ OTHERS: Final = (
     "2s-2n-16c-smt2-off3,7-8,19", "2s-4n-40c-smt2-interleaved", "qemu-4s-16n-32c-smt2-near-dies",
     "1s-1n-4c-smt1",
 )  # fmt: skip
-#: How many nodes are used at a time unless it is said: one process draws for all of them.
-_MOST: Final = 24
+#: How many nodes are used at a time unless it is said: so many for each CPU of the host, and no
+#: more than one process draws for.
+_FOR_EACH_CPU, _MOST = 8, 24
+#: A kubelet takes six inotify instances, of which Linux gives a user 128 by default; others of the
+#: user's programs need some.
+_INOTIFY_INSTANCES: Final = Path("/proc/sys/fs/inotify/max_user_instances")
+_INSTANCES_FOR_EACH: Final = 8
 _MINUTE: Final = 60.0
 _SEED: Final = "explored with seed"
 _UNSTEADY: Final = "unsteady"
@@ -104,7 +109,7 @@ class Asked:
     seed: int = option(1, "The same seed draws the same histories.")
     jobs: int | None = option(
         None,
-        "How many nodes are used at a time. Default: six for each CPU of this host.",
+        "How many nodes are used at a time. Default: eight for each CPU of this host.",
         *("-n", "--jobs"),
         min=1,
         max=64,
@@ -192,9 +197,9 @@ def _explored(
         most=1 if asked.first else MOST_CAUSES, only=asked.only, shrink=asked.shrink,
     )  # fmt: skip
     words = ["--plan", str(asked.plan)] if asked.plan else ["--seed", str(asked.seed)]
-    waiting = min(6 * (os.cpu_count() or 1), _MOST) if isinstance(subject, WaitsMost) else 1
+    at_a_time = asked.jobs or (_nodes_of_host() if isinstance(subject, WaitsMost) else 1)
     exploration = Exploration(
-        subject, scope, at_a_time=asked.jobs or waiting, plan=planned,
+        subject, scope, at_a_time=at_a_time, plan=planned,
         replay=_again(asked.subject, machines, part, words),
     )  # fmt: skip
     run = _Run(exploration, subject, asked.report, resume=asked.resume)
@@ -207,6 +212,13 @@ def _explored(
 def require_explorable(subject: Subject, machines: Sequence[str]) -> None:
     """Raises :class:`SubjectUsageError` where this subject cannot be explored on these machines."""
     _machines(subject, machines)
+
+
+def _nodes_of_host() -> int:
+    """How many kubelets this host carries at a time."""
+    instances = int(_INOTIFY_INSTANCES.read_text())
+    of_cpus = _FOR_EACH_CPU * (os.cpu_count() or 1)
+    return max(1, min(of_cpus, instances // _INSTANCES_FOR_EACH, _MOST))
 
 
 def _again(

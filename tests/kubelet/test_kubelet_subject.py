@@ -220,6 +220,14 @@ def test_a_kubelet_that_dies_in_the_middle_of_its_start_fails(posed: Open) -> No
     assert "Traceback" not in result.explanation
 
 
+def test_a_host_without_inotify_instances_is_no_verdict(posed: Open) -> None:
+    """A genuine kubelet ends so where others of its user have them all."""
+    said = "inotify_init: too many open files"
+    result = judged(SCENARIO, MACHINE, posed(f"sys.exit({said!r})"))
+    assert result.verdict == "unknown"
+    assert result.reason.startswith("this host has no inotify instance left")
+
+
 #: Asks for Docker, as cAdvisor does before anything else.
 ASKS_FOR_DOCKER = """
 import http.client, json, socket

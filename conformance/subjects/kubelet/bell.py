@@ -10,6 +10,11 @@ from typing import Final
 #: Seconds between two looks, at first and at last.
 _FIRST_LOOK: Final = 0.002
 _LAST_LOOK: Final = 0.03
+#: After a look nothing is looked at for so many times as long as the look took, rings or none, so
+#: that twelve nodes on two processors leave some to their kubelets. A look that waited for an
+#: answer took no processor: the rest has an end.
+_REST: Final = 2
+_LONGEST_REST: Final = 0.2
 
 
 class Bell:
@@ -38,17 +43,19 @@ class Bell:
         self, done: Callable[[], bool], seconds: float, *, slowest: float = _LAST_LOOK
     ) -> bool:
         """Call ``done`` until it is true or ``seconds`` have passed; whether it is true. It is
-        called after every ring and, ever more rarely, every ``slowest`` seconds."""
+        called after every ring and, ever more rarely, every ``slowest`` seconds; a look that took
+        long is followed by a longer rest."""
         deadline = time.monotonic() + seconds
         pause = _FIRST_LOOK
         while True:
-            rings = self._rings  # what happens between looking and waiting is not missed
+            began, rings = time.monotonic(), self._rings  # what happens meanwhile is not missed
             if done():
                 return True
-            left = deadline - time.monotonic()
-            if left <= 0:
+            now = time.monotonic()
+            if now >= deadline:
                 return False
-            self._wait(rings, min(pause, left))
+            time.sleep(min(_REST * (now - began), _LONGEST_REST, deadline - now))
+            self._wait(rings, min(pause, max(deadline - time.monotonic(), 0)))
             pause = min(pause * 1.5, slowest)
 
     def _wait(self, rings: int, seconds: float) -> None:

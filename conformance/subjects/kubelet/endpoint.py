@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import http.client
-import json
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 #: A kubelet answers in a millisecond; one whose locks are held never does.
 _PATIENCE: Final = 2.0
@@ -43,6 +44,8 @@ class Endpoint:
 
     def __init__(self, make_socket: Callable[[], socket.socket], port: int) -> None:
         self._connection = _Connection(make_socket, port)
+        self._answer: bytes | None = None
+        self._pods: list[PodStatus] = []
 
     def close(self) -> None:
         """Drop the connection; the next question makes another."""
@@ -50,11 +53,10 @@ class Endpoint:
 
     def pods(self) -> list[PodStatus]:
         """All pods that the kubelet knows; raises :class:`NoAnswer`."""
-        try:
-            items = json.loads(self._get("/pods"))["items"] or []
-            return [_pod_status(item) for item in items]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise NoAnswer(f"GET /pods: not understood: {error!r}") from error
+        answer = self._get("/pods")
+        if answer != self._answer:  # it is asked many times between two changes
+            self._pods, self._answer = _pods_of(answer), answer
+        return list(self._pods)
 
     def metrics(self) -> dict[str, float]:
         """Every metric, by its name and labels; raises :class:`NoAnswer`."""
@@ -106,6 +108,15 @@ class _Connection(http.client.HTTPConnection):
             made.close()
             raise
         self.sock = made
+
+
+def _pods_of(answer: bytes) -> list[PodStatus]:
+    """The pods in an answer to ``GET /pods``; raises :class:`NoAnswer`."""
+    try:
+        items = msgspec.json.decode(answer)["items"] or []
+        return [_pod_status(item) for item in items]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NoAnswer(f"GET /pods: not understood: {error!r}") from error
 
 
 def _pod_status(item: Mapping[str, Any]) -> PodStatus:

@@ -34,6 +34,9 @@ _START_LOOK: Final = 0.005
 #: A kubelet lives for a second here. Unless it is told to let its heap grow to five times what is
 #: alive, garbage collection takes an eighth of the processor time of its start (and spares 2 MB).
 _THRIFT: Final = {"GOGC": "400"}
+#: Why a kubelet ends that may watch no file: others of this host's programs have all inotify
+#: instances that Linux gives a user.
+_NO_INSTANCE: Final = "inotify_init: too many open files"
 #: How often a kubelet is waited for that is kept from a processor.
 _MOST_WAITS: Final = 6
 
@@ -122,7 +125,8 @@ class KubeletProcess:
 
     def start(self, config: KubeletConfig, pods: Sequence[str] = ()) -> None:
         """Start it, and wait until it is up, gives up or hangs. ``pods``: the cgroups of those that
-        run. Raises :class:`SubjectLostError` where it was refused an answer or a processor."""
+        run. Raises :class:`SubjectLostError` where it was refused an answer, a processor or an
+        inotify instance."""
         self._sandbox.path(DEVICE_SOCKET).unlink(missing_ok=True)
         self._give_certificates()
         release = self.binary.release
@@ -146,6 +150,11 @@ class KubeletProcess:
         seconds = self._patience.start
         if not self._sandbox.bell.until(self._up_or_down, seconds, slowest=_START_LOOK):
             self.note_hang(f"not up after {seconds:g} s: {self._what_is_missing()}", seconds)
+        if not self.running and _NO_INSTANCE in self.error:
+            self._lose(
+                "this host has no inotify instance left, of which a kubelet takes six: run fewer "
+                "at a time, or raise fs.inotify.max_user_instances"
+            )
         self._keep_certificates()
 
     def stop(self, kill: bool) -> None:
