@@ -6,6 +6,7 @@ What belongs here: the form, which recordings, histories and finds share. What n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import MISSING, Field
 from typing import Any, Final, TypeVar, get_args
 
 import msgspec
@@ -38,6 +39,11 @@ def read(step: Mapping[str, Any]) -> Step:
     anything else."""
     ((name, fields),) = step.items()
     return made(_STEPS[name], fields)
+
+
+def default_of(field: Field[Any]) -> object:
+    """The default of a field of a dataclass; ``MISSING`` where it has none."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _cpuset(_: type, text: str) -> CPUSet:

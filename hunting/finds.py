@@ -22,7 +22,6 @@ from hunting.upgrades import releases_of
 from hunting.walk import Broken
 from reference.steps import Apply, KubeletConfig, Pod, Step, TakeOver
 
-#: What differs between two differences of one kind.
 _NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
 
 
@@ -76,7 +75,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
         parts = [
             self.promise,
             *sorted(task.config.policy_options),
-            "uneven" if any(one in self.machine for one in ("-off", "-e")) else "even",
+            _evenness(self.machine),
             *sorted({kind_of(one) for one in self.history[1:]}),
         ]
         return " ".join(parts)
@@ -172,10 +171,19 @@ def _rough_key(broken: Broken) -> tuple[str, ...]:
         *sorted(config.policy_options),
         str(config.topology_manager_policy != "none"),
         str(bool(config.feature_gates)),
-        "uneven" if any(one in broken.task.machine for one in ("-off", "-e")) else "even",
-        _NUMBERS.sub("", broken.violation.difference.seen),
+        _evenness(broken.task.machine),
+        without_numbers(broken.violation.difference.seen),
         *sorted({kind_of(one) for one in broken.steps}),
     )
+
+
+def _evenness(machine: str) -> str:
+    return "uneven" if any(one in machine for one in ("-off", "-e")) else "even"
+
+
+def without_numbers(text: str) -> str:
+    """What is alike in two texts of one kind: CPUs and amounts are left out."""
+    return _NUMBERS.sub("", text)
 
 
 def _size(find: Find) -> tuple[int, int, str]:

@@ -6,12 +6,14 @@ is for a person to write.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
+from conformance.written import default_of
 from reference import CPUSet, NotModelled, steps
-from reference.steps import Pod, Step
+from reference.steps import KubeletConfig, Pod, Step
 
 #: What a scenario of a find may need; ``ruff check --fix`` drops the rest.
 IMPORTS: Final = '''"""Found by pinproof."""
@@ -87,6 +89,13 @@ def call_of(step: Step) -> str:
     raise NotModelled(f"{type(step).__name__}: no step of an explored history")
 
 
+def body_of(config: KubeletConfig, history: Sequence[Step]) -> str:
+    """The lines of a scenario's function that boot a node with this configuration, and take the
+    steps of a history after its first start."""
+    calls = [f"node.boot({code_of(config)})", *map(call_of, history[1:])]
+    return "\n".join(f"    {call}" for call in calls)
+
+
 def _call(method: str, *values: object, **named: object) -> str:
     parts = [*map(code_of, values), *(f"{name}={code_of(value)}" for name, value in named.items())]
     return f"node.{method}({', '.join(parts)})"
@@ -103,12 +112,8 @@ def code_of(value: Any) -> str:
     if not is_dataclass(value):
         return repr(value)
     given = {one.name: getattr(value, one.name) for one in fields(value)}
-    plain = {one.name: _default(one) for one in fields(value)}
+    plain = {one.name: default_of(one) for one in fields(value)}
     if isinstance(value, Pod):
         plain["uid"] = replace(value, uid="").uid  # which follows from the name
     parts = [f"{name}={code_of(held)}" for name, held in given.items() if held != plain[name]]
     return f"{type(value).__name__}({', '.join(parts)})"
-
-
-def _default(one: Field[Any]) -> object:
-    return one.default if one.default_factory is MISSING else one.default_factory()

@@ -17,7 +17,7 @@ from conformance.promises import promise_of
 from conformance.source import Source
 from hunting.finds import Find
 from hunting.replaying import breaking_alone, replayed, spans
-from hunting.source import IMPORTS, call_of, code_of
+from hunting.source import IMPORTS, body_of
 from hunting.walk import Ground, Tally
 from reference.steps import Apply
 from reference.view import Phase, View
@@ -157,7 +157,6 @@ def scenario(find: Find) -> str:
     promise is for a person to write."""
     kinds = [type(step).__name__.lower() for step in find.history[1:]]
     name = f"{find.promise}-{'-'.join(kinds) or 'history'}"
-    calls = [f"node.boot({code_of(find.task.config)})", *map(call_of, find.history[1:])]
     minor = min((int(one.split(".")[1]) for one in find.releases), default=0)
     return f'''{IMPORTS}
 
@@ -172,7 +171,7 @@ def scenario(find: Find) -> str:
 def {name.replace("-", "_")}(node: LockstepNode) -> None:
     """A known defect: {find.what}: expected {find.expected}, seen {find.seen}."""
     node.expect_broken({find.rule!r})
-{chr(10).join(f"    {one}" for one in calls)}
+{body_of(find.task.config, find.history)}
 '''
 
 

@@ -118,6 +118,14 @@ def _machine(name: str) -> Machine:
     return topologies.machine(name)
 
 
+def node_of(task: Task, machine_of: Callable[[str], Machine]) -> BranchingNode:
+    """The node of a task before its first start. ``machine_of`` gives machines by name."""
+    return BranchingNode(
+        lambda name: machine_of(name).tree, task.machine, task.config,
+        release=task.release, discovering=info_of,
+    )  # fmt: skip
+
+
 class Ground:
     """The release, machine and configuration of a task, and how a step on it is judged. Raises
     :class:`NotModelled`, :class:`DiscoveryError`."""
@@ -135,12 +143,7 @@ class Ground:
 
     def first(self) -> State:
         """The node before its first start."""
-        task = self.task
-        node = BranchingNode(
-            lambda name: _machine(name).tree, task.machine, task.config,
-            release=task.release, discovering=info_of,
-        )  # fmt: skip
-        return State(node)
+        return State(node_of(self.task, _machine))
 
     def after(self, step: Step) -> Ground:
         """Where the node is after the step. Raises as the constructor does."""

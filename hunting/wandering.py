@@ -12,14 +12,13 @@ moves, the one that was taken less often is taken. The same seed draws the same 
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Final
 
 from conformance.promises import Violation
 from hunting.families import Move
-from hunting.finds import kind_of
+from hunting.finds import kind_of, without_numbers
 from hunting.scope import Task
 from hunting.walk import Broken, Ground, State, Tally, begun, counted, key_of, moves_from
 from reference import DiscoveryError, NotModelled
@@ -31,7 +30,6 @@ MOVES: Final = 400
 _STALE: Final = 6
 #: No pod comes to so many, as a start follows every order in which they may be admitted.
 _MOST_PODS: Final = 4
-_NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
 
 
 def wander(
@@ -123,12 +121,12 @@ class _Walks:
 def _shown(move: Move, state: State) -> Hashable:
     view = state.node.seen()
     pods = sorted(
-        (one.phase.value, one.reason, _NUMBERS.sub("", one.message)) for one in view.pods.values()
+        (one.phase.value, one.reason, without_numbers(one.message)) for one in view.pods.values()
     )
     return (
         tuple(map(kind_of, move)),
         tuple(dict.fromkeys(pods)),
-        _NUMBERS.sub("", view.error),
+        without_numbers(view.error),
         bool(view.hangs),
         bool(view.shared_pool),
     )

@@ -17,7 +17,7 @@ import msgspec
 
 from conformance.step_needs import needed
 from conformance.subject import Capability
-from conformance.written import made, read
+from conformance.written import default_of, made, read
 from reference.cpuset import CPUSet
 from reference.steps import (
     ApplyTogether,
@@ -130,14 +130,9 @@ def _plain(value: Any) -> Any:
         return value.value
     if dataclasses.is_dataclass(value):
         fields = ((one, attrgetter(one.name)(value)) for one in dataclasses.fields(value))
-        return {one.name: _plain(part) for one, part in fields if part != _default(one)}
+        return {one.name: _plain(part) for one, part in fields if part != default_of(one)}
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return value
-
-
-def _default(field: dataclasses.Field[Any]) -> object:
-    factory = field.default_factory
-    return field.default if factory is dataclasses.MISSING else factory()

@@ -6,7 +6,6 @@ never does: what is said of a defect (``known``).
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import Final
 
 from hunting.advising.stories import Level, Story, stories
 from hunting.defects import Defect, defect_of
+from hunting.finds import without_numbers
 from hunting.moves import SIDECARS_SINCE
 from hunting.replaying import releases_with
 from hunting.scope import Task
@@ -21,8 +21,6 @@ from hunting.walk import Broken, Ground, State, Tally, begun, key_of, scene_of
 from reference.releases import minor_of
 from reference.steps import Kind, Pod
 
-#: What differs between two differences of one kind.
-_NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
 #: Of histories that look the same, so many are matched with defects.
 _ALIKE: Final = 2
 
@@ -132,5 +130,5 @@ def walked(task: Task, levels: tuple[Level, ...], tally: Tally) -> Iterator[Brok
 
 def _kind(broken: Broken) -> tuple[object, ...]:
     difference = broken.violation.difference
-    seen = (_NUMBERS.sub("", one) for one in (difference.what, difference.seen))
+    seen = map(without_numbers, (difference.what, difference.seen))
     return broken.promise, *seen, *sorted({type(one).__name__ for one in broken.steps})

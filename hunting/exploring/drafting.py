@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from conformance.discovered import info_of, topology_of
+from conformance.discovered import topology_of
 from conformance.pods import guaranteed
 from conformance.step_needs import needed
 from conformance.subject import Capability
@@ -18,7 +18,7 @@ from hunting.exploring.pods import Room
 from hunting.exploring.rows import Part, Row
 from hunting.exploring.settings import config_of, machine_name, machine_of, registration
 from hunting.scope import Task
-from hunting.walk import reserved_of
+from hunting.walk import node_of, reserved_of
 from reference import CPUSet, DiscoveryError, IllegalStep, NotModelled
 from reference.behaviours import Behaviour
 from reference.branching import BranchingNode
@@ -118,7 +118,7 @@ def begun(row: Row, machine: str, release: str, can: Collection[Capability] = AL
     try:
         config = config_of(row, machine, release)
         task = Task(release, machine_name(row, machine), config)
-        node = _node(task)
+        node = node_of(task, machine_of)
         topology = topology_of(machine_of(task.machine), release=release)
         reserved = reserved_of(machine_of(task.machine), task)
     except (DiscoveryError, NotModelled):
@@ -138,16 +138,9 @@ def is_told_otherwise(row: Row, release: str) -> bool:
 def is_legal(task: Task, steps: Sequence[Step]) -> bool:
     """Whether the model knows a node that takes all these steps."""
     try:
-        node = _node(task)
+        node = node_of(task, machine_of)
         for step in steps:
             node.do(step)
     except (DiscoveryError, IllegalStep, NotModelled):
         return False
     return True
-
-
-def _node(task: Task) -> BranchingNode:
-    return BranchingNode(
-        lambda name: machine_of(name).tree, task.machine, task.config,
-        release=task.release, discovering=info_of,
-    )  # fmt: skip

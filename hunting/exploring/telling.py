@@ -15,7 +15,7 @@ from conformance.results import Result
 from hunting.exploring.campaign import Cause, Exploration
 from hunting.exploring.covering import Pair
 from hunting.exploring.history import History
-from hunting.source import IMPORTS, call_of, code_of
+from hunting.source import IMPORTS, body_of
 
 CAUSES: Final = "causes"
 HISTORY: Final = "history.json"
@@ -59,9 +59,6 @@ def write_history(history: History, path: Path) -> None:
 def scenario(history: History, result: Result, release: str) -> str:
     """The source of a scenario that takes the same steps. Its promise is for a person to write:
     until then the model and the invariants judge it."""
-    task = history.task(release)
-    calls = [f"node.boot({code_of(task.config)})", *map(call_of, history.taken[1:])]
-    body = "\n".join(f"    {one}" for one in calls)
     return f'''{IMPORTS}
 
 @scenario(
@@ -73,7 +70,7 @@ def scenario(history: History, result: Result, release: str) -> str:
 )
 def explored(node: LockstepNode) -> None:
     """The node differed: {_one_line(result.reason)}."""
-{body}
+{body_of(history.task(release).config, history.taken)}
 '''
 
 
