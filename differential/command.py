@@ -1,14 +1,21 @@
-"""What the commands here share: what they tell, which names are asked for, and exit statuses."""
+"""What the commands here share: parsers, lines on stderr, which names are asked for, and
+exit statuses."""
 
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from topologies import MachineError
+
+
+def parser_of(doc: str | None, prog: str | None = None) -> ArgumentParser:
+    """A parser for the command whose module has this docstring: its first paragraph tells of it."""
+    return ArgumentParser(prog, description=(doc or "").split("\n\n", 1)[0])
 
 
 def tell(line: object) -> None:

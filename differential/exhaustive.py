@@ -14,7 +14,6 @@ share nothing; any number of them may run at once.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 import time
@@ -33,6 +32,7 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.exec import drivers, wire
 from conformance.subjects.exec.machineinfo import machine_line
 from conformance.subjects.exec.program import Hangs, Program
+from differential.command import parser_of
 from differential.record_golden import Place, machine_info
 from reference import AllocationError, AllocationHangs, CPUSet, KubeletError
 from reference.cpumanager.policy_options import OPTIONS, StaticOptions
@@ -264,7 +264,7 @@ def shard_of(text: str) -> tuple[int, int]:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--release", default="1.36", help="a minor whose driver is built")
     parser.add_argument("--cpus", type=int, default=8, help="on every machine of up to so many")
     parser.add_argument("--packed", type=int, default=0, help="without options on those of so many")

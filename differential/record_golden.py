@@ -42,6 +42,7 @@ from conformance.subjects.exec import drivers, wire
 from conformance.subjects.exec.machineinfo import machine_line
 from conformance.subjects.exec.program import Program
 from conformance.subjects.kubelet import KubeletSubject
+from differential.command import parser_of
 from differential.detected import Detected, detect
 from reference import Cache, Checkpoint, CheckpointError, Core, CPUSet, MachineInfo, NUMANode
 from reference.releases import Release
@@ -393,7 +394,7 @@ WHAT: Final[dict[str, tuple[str, Callable[[argparse.Namespace], Outcome]]]] = {
 def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0 all is equal, or was written; 1 something differs; 2 wrong usage, 3 a kubelet
     or driver did not answer."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("what", choices=WHAT)
     parser.add_argument("--kubelet", help="a path or a release; for discovery")
     parser.add_argument("--driver", help="a path or a release; for all others")

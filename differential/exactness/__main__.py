@@ -24,6 +24,7 @@ from contextlib import closing
 from pathlib import Path
 
 from conformance.subjects.exec import drivers
+from differential.command import parser_of
 from differential.exactness.cases import Case, dumps, loads
 from differential.exactness.drawing import draw
 from differential.exactness.driver import Driver
@@ -45,7 +46,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--release", default="1.36")
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)

@@ -25,7 +25,7 @@ import msgspec
 import topologies
 from conformance.catalogue import catalogue
 from conformance.verdict import ExitStatus
-from differential.command import is_asked, status_of, tell
+from differential.command import is_asked, parser_of, status_of, tell
 from differential.mutants import report
 from differential.mutants.equivalent import known_equivalents, reason_of
 from differential.mutants.hunt import (
@@ -57,9 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m differential.mutants", description=(__doc__ or "").split("\n\n", 1)[0]
-    )
+    parser = parser_of(__doc__, "python -m differential.mutants")
     parser.add_argument("release", help="such as 1.36 or 1.36.4")
     parser.add_argument(
         "--machine", action="append", help="a machine of the catalogue; the first is the kubelet's"

@@ -17,7 +17,7 @@ from contextlib import closing
 from functools import partial
 
 from conformance.verdict import ExitStatus, Verdict
-from differential.command import is_asked, status_of, tell
+from differential.command import is_asked, parser_of, status_of, tell
 from differential.mutants.witness import CaseName, Said, cases, is_caught
 from differential.mutants.workers import Workers
 from differential.named_faults import seen, trials
@@ -45,9 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m differential.named_faults", description=(__doc__ or "").split("\n\n", 1)[0]
-    )
+    parser = parser_of(__doc__, "python -m differential.named_faults")
     parser.add_argument("--only", action="append", default=[], help="names, with * and ?")
     parser.add_argument(
         "--part", action="append", choices=_PARTS, default=[], help="all three by default"

@@ -28,7 +28,7 @@ import msgspec
 
 from conformance.subject import SubjectError
 from conformance.verdict import ExitStatus
-from differential.command import is_asked, tell
+from differential.command import is_asked, parser_of, tell
 from differential.mutants.witness import MUTANT
 from differential.named_faults.faults import Slip, known_slips
 from differential.named_faults.programs import programs
@@ -178,10 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m differential.named_faults.slips",
-        description=(__doc__ or "").split("\n\n", 1)[0],
-    )
+    parser = parser_of(__doc__, "python -m differential.named_faults.slips")
     parser.add_argument("--only", action="append", default=[], help="names, with * and ?")
     parser.add_argument("--kind", help="slips of this kind")
     parser.add_argument(

@@ -9,7 +9,6 @@ exit status 1 says that something else is kept than what was found.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from conformance.identifying.history import History
 from conformance.identifying.telling import KEPT, SEARCHED, Kept, Reason, read, written
 from conformance.verdict import ExitStatus
+from differential.command import parser_of
 from differential.telling.page import PAGE, with_list
 from differential.telling.search import few, searched, told
 from differential.telling.seeds import length
@@ -26,7 +26,7 @@ _EACH = 3
 
 
 def main() -> ExitStatus:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("-n", type=int, default=2, dest="workers", help="how many processes")
     parser.add_argument("--check", action="store_true", help="compare with what is kept")
     chosen, began = parser.parse_args(), time.monotonic()

@@ -8,7 +8,6 @@ switch on what it is. Exit status 0: each is found to be 1.36.4 with just that b
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
@@ -20,7 +19,7 @@ from conformance.identifying.identify import identify
 from conformance.identifying.telling import switched
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
-from differential.command import is_asked, tell
+from differential.command import is_asked, parser_of, tell
 from differential.mutants.witness import MUTANT
 from differential.named_faults.faults import known_faults
 from differential.named_faults.programs import RELEASE, programs
@@ -31,7 +30,7 @@ MUTANTS: Final = Path(__file__).with_name("mutants.toml")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--only", default="*", help="the behaviours that are tried, with * and ?")
     parser.add_argument("-n", type=int, default=2, dest="workers", help="how many processes")
     chosen = parser.parse_args()
