@@ -18,12 +18,8 @@ TEXTS: Final = (
     "topologyManagerPolicy",
     "topologyManagerScope",
 )
-MAPS_OF_TEXTS: Final = (
-    "cpuManagerPolicyOptions",
-    "kubeReserved",
-    "systemReserved",
-    "topologyManagerPolicyOptions",
-)
+RESERVED: Final = ("kubeReserved", "systemReserved")
+MAPS_OF_TEXTS: Final = ("cpuManagerPolicyOptions", *RESERVED, "topologyManagerPolicyOptions")
 
 
 def every_setting(config: KubeletConfig) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Final
 import yaml
 
 from conformance.kubelets.configuration import KIND
-from conformance.kubelets.settings import GATES, every_setting, scalar
+from conformance.kubelets.settings import GATES, RESERVED, every_setting, scalar
 from hil.inspection.kubelet import FLAGS, document, is_json
 from reference.steps import KubeletConfig
 
@@ -21,7 +21,7 @@ def rewritten(text: str, config: KubeletConfig) -> str:
     is none. JSON stays JSON. Other reserved quantities and feature gates stay."""
     content = document(text)
     for name, value in every_setting(config).items():
-        if isinstance(value, Mapping) and name in (GATES, "systemReserved", "kubeReserved"):
+        if isinstance(value, Mapping) and name in (GATES, *RESERVED):
             kept = content.get(name)
             value = {**(kept if isinstance(kept, Mapping) else {}), **value}
             value = {key: one for key, one in value.items() if one is not None} or None

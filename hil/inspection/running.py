@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from conformance.in_effect import RESERVED_CPUS, in_effect, settings_by_name
 from conformance.kubelets.durations import seconds
-from conformance.kubelets.settings import scalar
+from conformance.kubelets.settings import MAPS_OF_TEXTS, RESERVED, scalar
 from hil.inspection.node import KubeletFacts, NodeFacts
 from hil.inspection.script import DEADLINE, NoRecords, running_question
 from hil.shell import NodeError, Shell
@@ -37,22 +37,14 @@ _DEFAULTS: Final = {
     "topologyManagerScope": "container",
     "memoryManagerPolicy": "None",
 }
-#: Settings of which each has values by name.
-_MAPS: Final = (
-    "cpuManagerPolicyOptions",
-    "topologyManagerPolicyOptions",
-    "kubeReserved",
-    "systemReserved",
-)
-_RESERVED: Final = _MAPS[2:]
 #: How :mod:`conformance.in_effect` calls them.
 _LOGGED: Final = {
     "policy": "cpuManagerPolicy",
     "Topology Manager": "topologyManagerPolicy",
     "Topology Manager scope": "topologyManagerScope",
     "memory manager": "memoryManagerPolicy",
-    "option": _MAPS[0],
-    "Topology Manager option": _MAPS[1],
+    "option": "cpuManagerPolicyOptions",
+    "Topology Manager option": "topologyManagerPolicyOptions",
 }
 #: Whose owner a kubelet answers: itself on some products, an API server on its own node.
 _CERTIFICATES: Final = (
@@ -168,9 +160,9 @@ def _with_log(written: Mapping[str, Any], logged: Mapping[str, str]) -> Compared
             runs.setdefault(_LOGGED[kind], {})[option] = value
         else:
             runs[_LOGGED.get(name, name)] = value.replace(" s", "s")
-    known = {_LOGGED.get(name, name) for name in logged} | {_MAPS[0]}
+    known = {_LOGGED.get(name, name) for name in logged} | {_LOGGED["option"]}
     if any(name.startswith("Topology Manager option") for name in logged):
-        known.add(_MAPS[1])
+        known.add(_LOGGED["Topology Manager option"])
     if not written.get(RESERVED_CPUS):
         known.discard(RESERVED_CPUS)
     rows = _rows(_plain(written), _plain(runs))
@@ -187,10 +179,10 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, str]:
     """Each setting as one text, whatever form it was written in; values of a map by
     ``cpuManagerPolicyOptions full-pcpus-only``."""
     found = {name: _text(name, settings.get(name)) for name in _DEFAULTS}
-    for name in _MAPS:
+    for name in MAPS_OF_TEXTS:
         values = settings.get(name)
         for key, value in values.items() if isinstance(values, Mapping) else ():
-            if name not in _RESERVED or key == "cpu":
+            if name not in RESERVED or key == "cpu":
                 found[f"{name} {key}"] = one_line(scalar(value))
     return found
 
