@@ -1,11 +1,12 @@
-"""What the commands here share: parsers, lines on stderr, which names are asked for, and
-exit statuses."""
+"""What the commands here share: parsers, lines on stderr, which names are asked for, keys,
+and exit statuses."""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from conformance.subject import SubjectError, SubjectUsageError
@@ -26,6 +27,11 @@ def tell(line: object) -> None:
 def is_asked(name: str, patterns: Sequence[str]) -> bool:
     """Whether one of these patterns (with ``*`` and ``?``) names it, or there is none."""
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def key_of(parts: Iterable[bytes]) -> str:
+    """A short digest that stands for all of these."""
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 
 
 def status_of(command: str, run: Callable[[], int]) -> int:

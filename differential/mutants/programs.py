@@ -7,7 +7,6 @@ planted in.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from conformance.kubelets.workshop import Workshop
 from conformance.progress import Progress
 from conformance.subject import SubjectUsageError
 from conformance.subjects.exec import drivers
+from differential.command import key_of
 from differential.mutants import planting
 from differential.mutants.planting import Mutant, Planted
 from topologies.user_cache import cache_folder
@@ -112,5 +112,4 @@ def _version(target: str) -> Version:
 
 def _key() -> str:
     sources = [each.read_bytes() for each in sorted(planting.PLANT.rglob("*.go"))]
-    parts = [*sources, repr(planting.AREAS).encode()]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
+    return key_of([*sources, repr(planting.AREAS).encode()])

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import platform
 import sys
@@ -43,6 +42,7 @@ from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.process import Binary, Patience
 from conformance.subjects.kubelet.sandbox import STATE_DIR
 from conformance.verdict import Verdict
+from differential.command import key_of
 from reference.steps import KubeletConfig
 from topologies import Machine
 
@@ -256,8 +256,7 @@ def cases(machines: Iterable[str]) -> list[CaseName]:
 def catalogue_digest() -> str:
     """Stands for what the scenarios are and how they are judged."""
     folder = Path(conformance.scenarios.__file__).parent
-    sources = [each.read_bytes() for each in sorted(folder.rglob("*.py"))]
-    return hashlib.sha256(b"\0".join(sources)).hexdigest()[:12]
+    return key_of(each.read_bytes() for each in sorted(folder.rglob("*.py")))
 
 
 def scenario_digest(scenario_id: str) -> str:
@@ -267,7 +266,7 @@ def scenario_digest(scenario_id: str) -> str:
     assert scenario is not None, scenario_id
     own = sys.modules[scenario.body.__module__].__file__
     assert own is not None, scenario_id
-    return hashlib.sha256(b"\0".join([_parts(), Path(own).read_bytes()])).hexdigest()[:12]
+    return key_of([_parts(), Path(own).read_bytes()])
 
 
 @functools.cache

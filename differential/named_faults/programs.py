@@ -7,7 +7,6 @@ toolchain keeps what it has compiled.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 from conformance.kubelets.golang import Go
 from conformance.kubelets.releases import Version
 from conformance.progress import Progress
+from differential.command import key_of
 from differential.mutants import planting
 from differential.mutants.programs import KUBELETS, Built
 from differential.named_faults import faults
@@ -51,8 +51,7 @@ def programs(progress: Progress | None = None, listed: Path = faults.FAULTS) -> 
 def _key(every: Sequence[Fault]) -> str:
     """Stands for the changes of the source and their switch."""
     edits = [(one.name, one.edit) for one in every]
-    parts = [msgspec.json.encode(edits), faults.SWITCH_SOURCE.read_bytes()]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
+    return key_of([msgspec.json.encode(edits), faults.SWITCH_SOURCE.read_bytes()])
 
 
 def _plant(every: Sequence[Fault], folder: Path) -> None:
