@@ -12,7 +12,8 @@ from conformance.scenarios.aligning import SINGLE, aligning_alone
 from conformance.scenarios.entering import core
 from conformance.scenarios.hint_parts import TWO_NODES
 from conformance.scenarios.outcomes import promise_full_nodes_kept
-from conformance.scenarios.sources import TOPOLOGY_PAGE, TOPOLOGY_SCOPES
+from conformance.scenarios.sources import SIDECARS_AND_HINTS, TOPOLOGY_PAGE, TOPOLOGY_SCOPES
+from reference import CPUSet
 from reference.steps import Kind
 
 
@@ -34,5 +35,19 @@ def pod_scope_counts_the_largest_init_container(node: LockstepNode) -> None:
     setup = [exclusive(name, size, kind=Kind.INIT) for name in ("one", "two")]
     node.run(guaranteed_of("a", [*setup, exclusive("main", size)]))
     held = node.taken("a", "main") | node.taken("a", "one") | node.taken("a", "two")
+    numa = len({node.topology.details[cpu].numa for cpu in held})
+    node.promise_equal("It lies in one NUMA node", f"NUMA nodes of {held}", 1, numa)
+
+
+@core(SIDECARS_AND_HINTS, area="topology", since="1.29", needs=replace(TWO_NODES, numa_cores=3))
+def pod_scope_counts_no_later_sidecar(node: LockstepNode) -> None:
+    """Under scope pod an init container does not count beside a sidecar that starts after it.
+    It has ended by then. Both together fit no NUMA node, and the sidecar and the app fit one."""
+    node.boot(aligning_alone(node, SINGLE, scope="pod"))
+    half = len(node.cpus) // node.topology.num_numa_nodes // 2
+    setup = exclusive("setup", half + 1, kind=Kind.INIT)
+    proxy = exclusive("proxy", half, kind=Kind.SIDECAR)
+    node.run(guaranteed_of("a", [setup, proxy, exclusive("main", 1)]))
+    held = CPUSet(cpu for name in ("setup", "proxy", "main") for cpu in node.taken("a", name))
     numa = len({node.topology.details[cpu].numa for cpu in held})
     node.promise_equal("It lies in one NUMA node", f"NUMA nodes of {held}", 1, numa)

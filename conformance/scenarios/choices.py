@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from conformance.lockstep import LockstepNode
 from conformance.scenario import promised
-from conformance.scenarios.entering import row
+from conformance.scenarios.entering import core, row
 from conformance.scenarios.optional import aligning_with, promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_count, take
 from conformance.scenarios.sources import ACROSS_NUMA, BY_SOCKET, UNCORE_CACHE
@@ -193,3 +193,16 @@ def align_by_socket_stays_in_the_socket(node: LockstepNode) -> None:
     promise_count(node, 24)
     seen = node.topology.socket_ids(taken)
     node.promise_equal("They lie in the first socket", "sockets of a/c", [0], seen)
+
+
+@core(BY_SOCKET, area="topology", since="1.25", machine="2s-4n-64c-smt2")
+def align_by_socket_admits_four_nodes_for_three(node: LockstepNode) -> None:
+    """Under align-by-socket restricted admits in four NUMA nodes what three could hold.
+    A core of each of the four is reserved, and three would not do without it. Three are of two
+    sockets as well as four are."""
+    first = CPUSet(min(CPUSet.of_mask(mask)) for mask in node.topology.numa_masks.values())
+    reserved = node.topology.with_siblings(first)
+    node.boot(aligning_with(node, "restricted", "align-by-socket", reserved=reserved))
+    count = 3 * len(node.cpus) // node.topology.num_numa_nodes - 2
+    take(node, "a", count)
+    promise_count(node, count)

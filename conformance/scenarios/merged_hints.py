@@ -16,6 +16,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed_of
 from conformance.scenario import Needs
+from conformance.scenarios.abilities import DEVICES, REJECTIONS
 from conformance.scenarios.aligning import aligning_alone
 from conformance.scenarios.devices import of_devices
 from conformance.scenarios.entering import row
@@ -24,9 +25,11 @@ from conformance.scenarios.hint_parts import (
     far_node,
     first_node,
     promise_lies_in,
+    promise_refused,
     register,
     require_few_nodes,
     run,
+    run_in,
 )
 from conformance.scenarios.sources import TOPOLOGY_POLICIES, code
 from reference import CPUSet
@@ -93,6 +96,22 @@ def shared_container_uses_two_nodes(node: LockstepNode) -> None:
     run(node, Pod("a", (Container("c", devices=((NIC, 2),)),)))
     pool = node.view.shared_pool
     node.promise_cpuset("It runs on the shared pool", "a", pool)
+
+
+@of_devices(TOPOLOGY_POLICIES, capabilities=(*DEVICES, *REJECTIONS))
+def taken_ones_count_for_the_fewest_nodes(node: LockstepNode) -> None:
+    """Under restricted a container is refused devices of two NUMA nodes where each has as many.
+    Both NUMA nodes have two devices, and one of each is taken. How few NUMA nodes can serve is
+    counted by all devices that there are, and not by those that are free."""
+    require_few_nodes(node)
+    first, far = first_node(node), far_node(node)
+    _boot(node, "restricted", {first: 2, far: 2})
+    room = len(node.free & node.topology.cpus_in_numa_nodes(first))
+    for name, numa, cpus in (("fills", first, room), ("beside", far, 1)):
+        beside = replace(exclusive("c", cpus), devices=((NIC, 1),))
+        run_in(node, numa, guaranteed_of(name, [beside]), cpus)
+    shared = Container("c", devices=((NIC, 2),))
+    promise_refused(node, node.apply(Pod("a", (shared,))), "TopologyAffinityError")
 
 
 def _fills(

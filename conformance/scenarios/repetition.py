@@ -13,7 +13,7 @@ from conformance.scenarios.abilities import API_SERVER, CALLS, KILLS, RESTARTED
 from conformance.scenarios.entering import core, row
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
-from reference.steps import Container, Kind, Pod
+from reference.steps import PRODUCTION_PERIOD, Container, Kind, Pod
 from reference.view import Phase
 
 QOS_CLASSES: Final = sources.documentation(
@@ -168,6 +168,23 @@ def many_shared_containers_follow(node: LockstepNode) -> None:
     _promise_pool(node, whole, single)
 
 
+@promised(
+    sources.TASK_PAGE, area="pool", needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.CONFIGURE],
+)  # fmt: skip
+def one_round_reaches_every_pod(node: LockstepNode) -> None:
+    """With a reconcile round every ten seconds all shared containers follow the pool in one round.
+    One of each of eight BestEffort pods. A kubelet that updates one pod a round leaves the last
+    of them on CPUs of another for more than a minute."""
+    node.boot(replace(node.default_config(), reconcile_period=PRODUCTION_PERIOD))
+    single = [f"single-{number}" for number in range(1, 9)]
+    for name in single:
+        node.apply(best_effort(name))
+    node.apply(guaranteed("a", 1))
+    for name in single:
+        node.promise_on_pool("It follows the pool", name, "c")
+
+
 def _promise_pool(node: LockstepNode, pool: CPUSet, single: list[str]) -> None:
     node.promise_pool("The pool is what is not exclusive", pool)
     node.promise_on_pool("It follows the pool", "many", *(f"c{one}" for one in range(1, 7)))
@@ -251,3 +268,26 @@ def killed_in_each_run_keeps_its_cpus(node: LockstepNode) -> None:
         node.promise_cpuset("It runs on them", "a", held)
         node.restart()
     node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)
+
+
+@core(
+    sources.INIT_CONTAINERS, area="init", needs=Needs(free=6),
+    capabilities=[Capability.CPUSETS, Capability.CONFIGURE],
+)  # fmt: skip
+def returning_pod_reuses_nothing_of_before(node: LockstepNode) -> None:
+    """A pod that comes back has no CPU that its init container left over in the pod's first time.
+    A static pod comes back with its uid. Another pod has those CPUs by then."""
+    # A kubelet that still knows the first pod of that uid does not admit the second one. It forgets
+    # such a pod every two seconds, and two rounds take four.
+    node.boot(replace(node.default_config(), reconcile_period=2000))
+    pod = guaranteed_of("a", [exclusive("setup", 3, kind=Kind.INIT), exclusive("c", 1)])
+    node.run(pod)
+    node.delete("a")
+    node.apply(guaranteed("b", 3))
+    held = node.taken("b")
+    node.await_reconcile()
+    node.run(pod)
+    for name in ("setup", "c"):
+        shared = node.taken("a", name) & held
+        node.promise_cpus("It shares none", f"CPUs of a/{name} that b has", CPUSet(), shared)
+    node.promise_cpuset("The other runs on its own", "b", held)

@@ -31,6 +31,21 @@ class IgnoresDeviceHints(DeviceManager):
         return None
 
 
+class PrefersFreeDevices(DeviceManager):
+    """Prefers the fewest NUMA nodes that free devices need, even if an empty machine would need
+    fewer."""
+
+    def _hints(
+        self, resource: str, requested: int, held: Held | None, reusable: Collection[str]
+    ) -> list[Hint] | None:
+        hints = super()._hints(resource, requested, held, reusable)
+        least = min((one.nodes.bit_count() for one in hints or () if one.nodes), default=0)
+        return hints and [
+            Hint(one.nodes, one.nodes is not None and one.nodes.bit_count() == least)
+            for one in hints
+        ]
+
+
 class BindsByEveryDevice(DeviceManager):
     """Treats a device that names no NUMA node as a device of the last NUMA node."""
 

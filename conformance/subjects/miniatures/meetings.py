@@ -6,7 +6,7 @@ overridden. What never does: which scenario catches them (the package).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -115,6 +115,27 @@ class IgnoresPreferenceUnderBestEffort(TopologyManager):
             return super().merged(every)
         plain = [hints and [Hint(one.nodes, preferred=False) for one in hints] for hints in every]
         return super().merged(plain)
+
+
+class CountsLaterSidecars(StaticPolicy):
+    """Under scope pod, counts an init container beside every sidecar of its pod."""
+
+    def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
+        first = sorted(pod.containers, key=lambda one: one.kind is not Kind.SIDECAR)
+        return super().total(replace(pod, containers=tuple(first)), counts)
+
+
+class AlignsWithOneSocket(StaticPolicy):
+    """Forgets align-by-socket for what needs more than one socket."""
+
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        options = self.options
+        if self.count(pod, container) > self.topology.num_cpus // self.topology.num_sockets:
+            self.options = replace(options, align_by_socket=False)
+        try:
+            return super().hints(state, pod, container)
+        finally:
+            self.options = options
 
 
 class CountsLargestCores(StaticPolicy):

@@ -110,6 +110,14 @@ class UpdatesFourPods(CPUManager):
         return [one for one in super().reconcile(running) if one[0] in first]
 
 
+class UpdatesOnePodARound(CPUManager):
+    """Ends a reconcile round after the first pod that it has updated."""
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        sent = super().reconcile(running)
+        return [one for one in sent if one[0] == sent[0][0]]
+
+
 class StopsAtTheEnded(CPUManager):
     """Ends a reconcile round at the first container that does not run."""
 
@@ -131,6 +139,19 @@ class ForgetsWhatSidecarsReuse(StaticPolicy):
         if container.kind is Kind.SIDECAR:
             return before
         return super().reusable_after(before, container, cpus)
+
+
+class KeepsWhatWasLeftOver(StaticPolicy):
+    """Offers a pod that comes back what its init containers left over in its first time."""
+
+    _left: Mapping[str, CPUSet] = {}
+
+    def reusable(self, pod: Pod) -> CPUSet:
+        return self._left.get(pod.uid, CPUSet())
+
+    def _offer(self, pod: Pod, container: Container, cpus: CPUSet) -> None:
+        left = self.reusable_after(self.reusable(pod), container, cpus)
+        self._left = {**self._left, pod.uid: left}
 
 
 class FreesWhatOthersStarted(CPUManager):
