@@ -6,7 +6,7 @@ is tried until no part can go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -45,6 +45,8 @@ _TOGETHER: Final = (
     ("reconcile_period",),
 )  # fmt: skip
 
+#: Something that was set: a field and what it has under a name, or fields that go together.
+Setting: TypeAlias = tuple[str, ...]
 #: What may break the promise as well.
 _Tried: TypeAlias = tuple[Task, tuple[Step, ...]]
 
@@ -122,17 +124,31 @@ def _shorter(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
 
 def plainer(config: KubeletConfig) -> Iterator[KubeletConfig]:
     """With one thing less that was set."""
+    return (without(config, [one]) for one in settings(config))
+
+
+def settings(config: KubeletConfig) -> Iterator[Setting]:
+    """Each thing that was set."""
     for field in _BY_NAME:
-        given: Mapping[str, object] = getattr(config, field)
-        for name in given:
-            left = {key: value for key, value in given.items() if key != name}
-            yield replace(config, **{field: left})  # type: ignore[arg-type]
+        yield from ((field, name) for name in getattr(config, field))
     for names in _TOGETHER:
-        plain = {name: getattr(_PLAIN, name) for name in names}
-        if any(getattr(config, name) != value for name, value in plain.items()):
-            yield replace(config, **plain)
+        if any(getattr(config, name) != getattr(_PLAIN, name) for name in names):
+            yield names
     if len(config.feature_gates) > 1:  # gates may need one another
-        yield replace(config, feature_gates={})
+        yield ("feature_gates",)
+
+
+def without(config: KubeletConfig, gone: Iterable[Setting]) -> KubeletConfig:
+    """With what was set left out."""
+    for field, *names in gone:
+        if field in _BY_NAME:
+            given: Mapping[str, object] = getattr(config, field)
+            left = {key: value for key, value in given.items() if names and key not in names}
+            config = replace(config, **{field: left})  # type: ignore[arg-type]
+        else:
+            plain = {name: getattr(_PLAIN, name) for name in (field, *names)}
+            config = replace(config, **plain)
+    return config
 
 
 @lru_cache(maxsize=1024)

@@ -312,16 +312,23 @@ class Exploration:
         end = time.monotonic() + max(SHRINKS, _SHRINKING_WALKS * result.seconds)
 
         def differ(histories: Sequence[History]) -> list[bool]:
-            if time.monotonic() >= end:
-                return [False] * len(histories)
-            self._progress(f"shrinking {walk.name}: {len(alike[-1][0].steps)} steps")
-            walks = [Walk(walk.name, one) for one in histories]
-            found = list(self._pool.map(self._walked, walks))
-            same = [_differs_like(one, result) for one in found]
-            alike.extend(itertools.compress(zip(histories, found, strict=True), same))
-            return same
+            same: list[bool] = []
+            for some in _some_at_a_time(histories, self._at_a_time):
+                if time.monotonic() >= end:
+                    break
+                self._progress(f"shrinking {walk.name}: {len(alike[-1][0].steps)} steps")
+                walks = [Walk(walk.name, one) for one in some]
+                found = list(self._pool.map(self._walked, walks))
+                new = [_differs_like(one, result) for one in found]
+                alike.extend(itertools.compress(zip(some, found, strict=True), new))
+                same += new
+            return same + [False] * (len(histories) - len(same))
 
         return shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
+
+
+def _some_at_a_time(histories: Sequence[History], count: int) -> Iterator[Sequence[History]]:
+    return (histories[at : at + count] for at in range(0, len(histories), count))
 
 
 def _in_turn(scope: Scope) -> Iterator[str]:

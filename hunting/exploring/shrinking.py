@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from conformance.pods import guaranteed
@@ -21,12 +22,11 @@ from hunting.exploring.drawing import drafted
 from hunting.exploring.factors import PLAIN
 from hunting.exploring.history import History
 from hunting.exploring.rows import Row
-from hunting.shrinking import plainer, simpler
+from hunting.shrinking import Setting, settings, simpler, without
 from reference.pods.qos import whole_cpus
 from reference.steps import (
     Apply,
     Configure,
-    Container,
     Delete,
     KillAtRename,
     Kind,
@@ -41,11 +41,16 @@ _MACHINES: Final = (
     "2s-2n-8c-smt2",
 )  # fmt: skip
 
+#: So many simpler histories are walked before the next ones are thought of.
+_AT_ONCE: Final = 16
+
 #: Walks histories, as many at a time as it can: whether each differs in the same way.
 Differ: TypeAlias = Callable[[Sequence[History]], list[bool]]
 #: The history of a row on a machine; ``None``: there is none.
 Redraft: TypeAlias = Callable[[Row, str], History | None]
 _Part = TypeVar("_Part")
+#: What can go of a history, and the history without some of it; ``None``: there is none.
+_Parts: TypeAlias = tuple[Sequence[_Part], Callable[[Sequence[_Part]], History | None]]
 
 
 def shrunk(
@@ -66,20 +71,24 @@ def shrunk(
             row, history = _plainer(row, own, redraft, differ)
             history = _on_smaller_machine(row, history, redraft, differ)
     while True:
-        fewer = _fewer_steps(history, release, differ)
-        history = _simpler_parts(fewer, release, differ)
-        if history == fewer:
+        before = history
+        history = _without_needless(history, partial(_steps_of, release=release), differ)
+        history = _without_needless(history, partial(_settings_of, release=release), differ)
+        history = _without_needless(history, partial(_containers_of, release=release), differ)
+        while (found := _first(_simpler_histories(history, release), differ)) is not None:
+            history = found
+        if history == before:
             return history
 
 
 def _plainer(row: Row, history: History, redraft: Redraft, differ: Differ) -> tuple[Row, History]:
     machine = _base(history.machine)
 
-    def without(names: Sequence[str]) -> History | None:
+    def left(names: Sequence[str]) -> History | None:
         return redraft({**row, **{name: PLAIN[name] for name in names}}, machine)
 
     while names := [name for name, value in row.items() if value != PLAIN[name]]:
-        gone, found = _gone(names, without, differ)
+        gone, found = _gone(names, left, differ)
         if found is None:
             break
         row, history = {**row, **{name: PLAIN[name] for name in gone}}, found
@@ -100,20 +109,15 @@ def _base(machine: str) -> str:
     return head if tail.endswith("mib") else machine
 
 
-def _fewer_steps(history: History, release: str, differ: Differ) -> History:
+def _steps_of(history: History, release: str) -> _Parts[tuple[int, ...]]:
     task, steps = history.task(release), history.taken
 
-    def without(gone: Sequence[tuple[int, ...]]) -> History | None:
+    def left(gone: Sequence[tuple[int, ...]]) -> History | None:
         numbers = {number for one in gone for number in one}
         left = tuple(step for number, step in enumerate(steps) if number not in numbers)
         return History.of(task, left, history.row) if is_legal(task, left) else None
 
-    while len(steps) > 1:
-        _, found = _gone(list(_droppable(steps)), without, differ)
-        if found is None:
-            return history
-        history, steps = found, found.taken
-    return history
+    return (list(_droppable(steps)) if len(steps) > 1 else []), left
 
 
 def _droppable(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
@@ -141,43 +145,86 @@ def _droppable(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
 
 
 def _gone(
-    parts: Sequence[_Part], without: Callable[[Sequence[_Part]], History | None], differ: Differ
+    parts: Sequence[_Part], left: Callable[[Sequence[_Part]], History | None], differ: Differ
 ) -> tuple[Sequence[_Part], History | None]:
     """Parts without which the history differs as before, all that go together, and the history
     without them; ``None`` where each is needed."""
-    tried = [(part, made) for part in parts if (made := without([part])) is not None]
+    tried = [(part, made) for part in parts if (made := left([part])) is not None]
     same = differ([made for _, made in tried])
     needless = [(part, made) for (part, made), one in zip(tried, same, strict=True) if one]
     if not needless:
         return [], None
-    together = [part for part, _ in needless]
-    while len(together) > 1:
-        made = without(together)
-        if made is not None and differ([made]) == [True]:
-            return together, made
-        together = together[: len(together) // 2]
-    return [needless[0][0]], needless[0][1]
+    alone = [part for part, _ in needless]
+    sizes = [size for halves in range(8) if (size := len(alone) >> halves) > 1]
+    together = [(alone[:size], made) for size in sizes if (made := left(alone[:size])) is not None]
+    same = differ([made for _, made in together])
+    found = [one for one, is_same in zip(together, same, strict=True) if is_same]
+    return found[0] if found else (alone[:1], needless[0][1])
 
 
-def _simpler_parts(history: History, release: str, differ: Differ) -> History:
-    """With one setting plain, or one pod of fewer containers or smaller, while that differs."""
+def _without_needless(
+    history: History, parts: Callable[[History], _Parts[_Part]], differ: Differ
+) -> History:
+    """Without those parts that it differs without."""
     while True:
-        tried = list(_simpler_histories(history, release))
-        same = differ(tried)
-        found = [one for one, is_same in zip(tried, same, strict=True) if is_same]
-        if not found:
+        _, fewer = _gone(*parts(history), differ)
+        if fewer is None:
             return history
-        history = found[0]
+        history = fewer
+
+
+def _settings_of(history: History, release: str) -> _Parts[Setting]:
+    task, steps = history.task(release), history.taken
+
+    def left(gone: Sequence[Setting]) -> History | None:
+        other = replace(task, config=without(task.config, gone))
+        return History.of(other, steps) if is_legal(other, steps) else None
+
+    is_set_later = any(isinstance(one, Configure) for one in steps)
+    return ([] if is_set_later else list(settings(task.config))), left
+
+
+def _containers_of(history: History, release: str) -> _Parts[tuple[int, int]]:
+    """Each by the numbers of its step and in its pod."""
+    task, steps = history.task(release), history.taken
+
+    def left(gone: Sequence[tuple[int, int]]) -> History | None:
+        left = tuple(
+            _with_fewer(step, {number for at, number in gone if at == own})
+            for own, step in enumerate(steps)
+        )
+        return History.of(task, left) if is_legal(task, left) else None
+
+    every = [
+        (at, number)
+        for at, step in enumerate(steps)
+        if isinstance(step, Apply) and len(step.pod.containers) > 1
+        for number in range(len(step.pod.containers))
+    ]
+    return every, left
+
+
+def _with_fewer(step: Step, gone: Collection[int]) -> Step:
+    """A pod that would be without any keeps its first container."""
+    if not (gone and isinstance(step, Apply)):
+        return step
+    every = step.pod.containers
+    left = tuple(one for number, one in enumerate(every) if number not in gone)
+    return Apply(replace(step.pod, containers=left or every[:1]))
+
+
+def _first(tried: Iterator[History], differ: Differ) -> History | None:
+    """The first that differs."""
+    while some := list(itertools.islice(tried, _AT_ONCE)):
+        for one, is_same in zip(some, differ(some), strict=True):
+            if is_same:
+                return one
+    return None
 
 
 def _simpler_histories(history: History, release: str) -> Iterator[History]:
     task, steps = history.task(release), history.taken
-    if not any(isinstance(one, Configure) for one in steps):
-        for config in plainer(task.config):
-            other = replace(task, config=config)
-            if is_legal(other, steps):
-                yield History.of(other, steps)
-    for fewer in (*_together(steps), *_fewer_containers(steps), *simpler(steps)):
+    for fewer in (*_together(steps), *simpler(steps)):
         if is_legal(task, fewer):
             yield History.of(task, fewer)
 
@@ -191,19 +238,3 @@ def _together(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
             if count:
                 both = Apply(guaranteed(two.pod.name, count))
                 yield (*steps[:at], both, *steps[at + 2 :])
-
-
-def _fewer_containers(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
-    """With one pod of half the containers, or of one less."""
-    for at, step in enumerate(steps):
-        if isinstance(step, Apply):
-            for left in _parts(step.pod.containers):
-                yield (*steps[:at], Apply(replace(step.pod, containers=left)), *steps[at + 1 :])
-
-
-def _parts(every: tuple[Container, ...]) -> Iterator[tuple[Container, ...]]:
-    half = len(every) // 2
-    if half > 1:
-        yield from (every[:half], every[half:])
-    if half:
-        yield from (every[:n] + every[n + 1 :] for n in range(len(every)))
