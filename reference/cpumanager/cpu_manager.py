@@ -294,13 +294,19 @@ class CPUManager:
         self._forget_counts(held)
 
     def _forget_counts(self, removed: Iterable[CPUSet]) -> None:
-        """What is counted last of a NUMA node depends on the order of a Go map where CPUs of
-        several containers that are ``removed`` are all that it had."""
+        """The container that is removed last decides what is counted of a NUMA node, and the order
+        is that of a Go map: where CPUs of several that are ``removed`` are all that it had, and
+        where others hold CPUs of one of them, too (cores of different sizes)."""
         if not isinstance(self.policy, StaticPolicy):
             return
         held, counts = assigned(self.state.entries).mask, dict(self.metrics.per_numa)
+        gone = [cpus.mask for cpus in removed if cpus]
         for numa, mask in self.policy.topology.numa_masks.items():
-            if not mask & held and sum(1 for cpus in removed if cpus.mask & mask) > 1:
+            if mask & held:
+                differ = len(gone) > 1 and any(cpus & held & mask for cpus in gone)
+            else:
+                differ = sum(1 for cpus in gone if cpus & mask) > 1
+            if differ:
                 counts.pop(numa, None)
         self.metrics = self.metrics._replace(per_numa=counts)
 

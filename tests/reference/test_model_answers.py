@@ -27,6 +27,7 @@ from reference.steps import (
     AskPodResources,
     Delete,
     KillContainer,
+    Kind,
     KubeletConfig,
     PodResources,
     Reboot,
@@ -168,6 +169,18 @@ def test_cpus_that_two_containers_hold_are_counted_as_returned_twice() -> None:
     assert held["b"]["c"] & held["c"]["c"] == CPUSet([6])
     do(node, *map(Delete, sizes))
     assert counts(node)[EXCLUSIVE] == 0
+
+
+def test_what_is_counted_of_cpus_that_others_hold_depends_on_a_map() -> None:
+    """On cores of different sizes a pod is given a CPU that another one has. If the container with
+    that CPU is the last of its pod to go, the gauge lacks the CPU (seen on 1.36.4)."""
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
+    node = booted(Apply(guaranteed("first", 2)), config=config, machine="1s-1n-4c-smt2-off7")
+    assert counts(node)[of_numa_node(0)] == 2
+    apps = [exclusive(f"c{number}", 1) for number in range(12)]
+    do(node, Apply(guaranteed_of("a", [exclusive("init", 2, kind=Kind.INIT), *apps])))
+    assert node.view().assignments["first"]["c"] == CPUSet([1, 3])
+    assert of_numa_node(0) not in counts(node)
 
 
 @pytest.mark.parametrize(
