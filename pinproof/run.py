@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 from rich.console import Console
@@ -38,6 +38,9 @@ from pinproof.password import AskSudoPassword, ask
 from pinproof.subjects import fork_at, with_node_options
 from reference import NEWEST, NotModelled
 from reference.releases import Release, newest_known, require_whole_node
+
+if TYPE_CHECKING:
+    from pinproof import explore
 
 #: Instead of a release: the one that the subject turns out to be, with what it has and lacks.
 AUTO: Final = "auto"
@@ -155,17 +158,26 @@ def run(context: typer.Context, asked: Asked) -> None:
     skips = config is not None and "s" in config.getoption("reportchars")
     status = _ran(arguments, asked, stream, skips=skips)
     if asked.explore and asked.report and reports.load(stream, ended=status).footer is not None:
-        wish = explore.Asked(
-            subject=subject,
-            machine=machines,
-            minutes=asked.explore,
-            shard=asked.shard or "1/1",
-            report=asked.report / "explored",
-            resume=asked.resume,
-            release=release,
-        )
+        wish = _exploration(asked, subject, machines, release)
         status = worst([status, explore.explored_after(wish, own)])
     raise typer.Exit(status)
+
+
+def _exploration(asked: Asked, subject: str, machines: list[str], release: str) -> explore.Asked:
+    """What ``--explore`` asks for after a run."""
+    from pinproof import explore
+
+    assert asked.explore
+    assert asked.report
+    return explore.Asked(
+        subject=subject,
+        machine=machines,
+        minutes=asked.explore,
+        shard=asked.shard or "1/1",
+        report=asked.report / "explored",
+        resume=asked.resume,
+        release=release,
+    )
 
 
 def cases(words: Sequence[str]) -> tuple[str, int]:

@@ -233,7 +233,7 @@ class Node:
             case Reboot(machine=name):
                 self._reboot(step, name)
             case Configure(config=config):
-                self._require_down(step)
+                _require_down(self._kubelet, step)
                 require_modelled(config, self._release)
                 if config.api_server != self._config.api_server:
                     raise IllegalStep("Configure: a node has an API server from its first boot on")
@@ -242,6 +242,30 @@ class Node:
                 parts, find = self._maker.factories, self._discover
                 make = partial(type(self), release=release, discovering=find, **parts)
                 vars(self).update(vars(self.handed_over(make)))
+            case RemoveState():
+                _require_down(self._kubelet, step)
+                self._write(None)
+            case WriteState(text=text):
+                _require_down(self._kubelet, step)
+                self._write(text)
+            case AwaitReconcile():
+                self._running(step).ended.clear()  # by then a kubelet has done with them
+                self._settle()
+            case OfflineCPUs(machine=name) | OnlineCPUs(machine=name):
+                # Nothing in a running kubelet listens: the next one finds another machine.
+                self._info = self._discover(self._trees(name), release=self._release)
+                self._machine = name
+            case AwaitCrashLoop():
+                _require_down(self._kubelet, step)
+            case AskMetrics() | FloodPodResources() | AskPodResources() | AskAllocatable():
+                every = _decoded(self._manifests, self._config, self._release)
+                self._told = _answered(self._running(step), step, every, self._release)
+            case _:
+                self._do_to_pods(step)
+
+    def _do_to_pods(self, step: Step) -> None:
+        """A step that is about pods, their containers, devices or the runtime."""
+        match step:
             case Apply(pod=pod):
                 self._apply(pod)
             case ApplyTogether(pods=pods):
@@ -278,34 +302,9 @@ class Node:
                 pod, running = self._manifests[name], self._running(step)
                 self._in_cluster.add_ephemeral(pod, container, self._config, running)
                 self._save()
-            case RemoveState():
-                self._require_down(step)
-                self._write(None)
-            case WriteState(text=text):
-                self._require_down(step)
-                self._write(text)
             case Tamper(container=container, cpus=cpus):
                 uid = _uid_of_running(self._manifests, self._runtime, step)
                 self._runtime.update(uid, container, cpus)
-            case AwaitReconcile():
-                self._running(step).ended.clear()  # by then a kubelet has done with them
-                self._settle()
-            case OfflineCPUs(machine=name) | OnlineCPUs(machine=name):
-                # Nothing in a running kubelet listens: the next one finds another machine.
-                self._info = self._discover(self._trees(name), release=self._release)
-                self._machine = name
-            case AwaitCrashLoop():
-                self._require_down(step)
-            case AskMetrics():
-                self._told = View(running=True, metrics=self._running(step).metrics())
-            case FloodPodResources(times=times):
-                self._running(step)
-                answers = flood_answers(times, release=self._release)
-                self._told = View(running=True, flood_answers=answers)
-            case AskPodResources() | AskAllocatable():
-                every = _decoded(self._manifests, self._config, self._release)
-                self._told = _answer(self._running(step).pod_resources(every), step)
-                self._running(step).note_request(_counter(step))
             case KillContainer():
                 self._kill(step)
             case TamperQuota(container=container, quota=quota):
@@ -518,7 +517,7 @@ class Node:
             self._write(text)
 
     def _reboot(self, step: Step, name: str) -> None:
-        self._require_down(step)
+        _require_down(self._kubelet, step)
         if self._in_cluster.has_ephemeral:
             raise NotModelled("Reboot of a node with ephemeral containers")
         if name:
@@ -660,10 +659,6 @@ class Node:
             raise IllegalStep(f"{type(step).__name__}: the kubelet does not run")
         return self._kubelet
 
-    def _require_down(self, step: Step) -> None:
-        if self._kubelet is not None:
-            raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
-
     def _name(self, uid: str) -> str:
         known = self._known.get(uid)
         return uid if known is None else known.name
@@ -724,6 +719,28 @@ def _uid_of_running(
         container = f"{step.pod}/{step.container}"
         raise IllegalStep(f"{type(step).__name__}: no container {container} runs")
     return pod.uid
+
+
+def _require_down(kubelet: Kubelet | None, step: Step) -> None:
+    if kubelet is not None:
+        raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
+
+
+def _answered(
+    kubelet: Kubelet,
+    step: AskMetrics | FloodPodResources | AskPodResources | AskAllocatable,
+    every: Sequence[Pod],
+    release: AnyRelease,
+) -> View:
+    """What the kubelet answers; ``every`` pod whose manifest is there."""
+    match step:
+        case AskMetrics():
+            return View(running=True, metrics=kubelet.metrics())
+        case FloodPodResources(times=times):
+            return View(running=True, flood_answers=flood_answers(times, release=release))
+    view = _answer(kubelet.pod_resources(every), step)
+    kubelet.note_request(_counter(step))
+    return view
 
 
 def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> View:

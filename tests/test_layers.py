@@ -127,12 +127,13 @@ def _nodes(text: str) -> Iterator[ast.AST]:
 
 
 class _Source(NamedTuple):
-    """What these tests ask of a file: every module that it imports, as dotted names, and the
-    number of methods of each class. ``from a import b`` counts as ``a.b``, since b may be a
-    module."""
+    """What these tests ask of a file: every module that it imports, as dotted names, the number
+    of methods of each class, and of lines of each function. ``from a import b`` counts as ``a.b``,
+    since b may be a module."""
 
     imports: tuple[str, ...]
     methods: tuple[tuple[str, int], ...]
+    functions: tuple[tuple[str, int], ...]
 
 
 def _imports(path: Path) -> tuple[str, ...]:
@@ -144,6 +145,7 @@ def _source(text: str) -> _Source:
     """Remembered, because most of these tests ask for it of the same files."""
     imports: list[str] = []
     methods: list[tuple[str, int]] = []
+    functions: list[tuple[str, int]] = []
     for node in _nodes(text):
         if isinstance(node, ast.Import):
             imports += (name.name for name in node.names)
@@ -152,7 +154,9 @@ def _source(text: str) -> _Source:
             imports += (f"{node.module}.{name.name}" for name in node.names)
         elif isinstance(node, ast.ClassDef):
             methods.append((node.name, sum(isinstance(one, ast.FunctionDef) for one in node.body)))
-    return _Source(tuple(imports), tuple(methods))
+        elif isinstance(node, ast.FunctionDef):
+            functions.append((node.name, (node.end_lineno or 0) - node.lineno + 1))
+    return _Source(tuple(imports), tuple(methods), tuple(functions))
 
 
 def _within(module: str, prefixes: tuple[str, ...]) -> bool:
@@ -258,6 +262,17 @@ def test_no_class_has_more_than_25_methods() -> None:
         for path in _sources(package)
         for name, methods in _source(path.read_text(encoding="utf-8")).methods
         if methods > 25
+    }
+    assert not found
+
+
+def test_no_function_has_more_than_80_lines() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for package in (*MAY_IMPORT, "differential")
+        for path in _sources(package)
+        for name, lines in _source(path.read_text(encoding="utf-8")).functions
+        if lines > 80
     }
     assert not found
 
