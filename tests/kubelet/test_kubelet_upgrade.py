@@ -266,8 +266,15 @@ def _models(row: str) -> Rehearsed:
 
 
 def _summary(found: Rehearsed) -> dict[str, Any]:
-    """Which CPUs a pod gets without its state file hangs on the order of a Go map."""
+    """Which CPUs a pod gets without its state file hangs on the order of a Go map. So does which of
+    several is refused at a start, where one was refused before."""
     recovered = any(one.recovered for one in found.turns)
+    refused = [any(one.reason for one in stage.view.pods.values()) for stage in found.stages]
+    known = [
+        stage.view.assignments
+        for at, stage in enumerate(found.stages)
+        if not (refused[at] and any(refused[:at]))
+    ]
     return {
         "broken": [(one.leg, one.rule) for one in found.broken],
         "turns": [
@@ -278,7 +285,7 @@ def _summary(found: Rehearsed) -> dict[str, Any]:
         "files": [
             STATE in one.files and layout_of(one.files[STATE].left or "") for one in found.stages
         ],
-        "held": [] if recovered else [one.view.assignments for one in found.stages],
+        "held": [] if recovered else known,
     }
 
 
