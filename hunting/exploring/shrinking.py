@@ -114,8 +114,8 @@ def _steps_of(history: History, release: str) -> _Parts[tuple[int, ...]]:
 
     def left(gone: Sequence[tuple[int, ...]]) -> History | None:
         numbers = {number for one in gone for number in one}
-        left = tuple(step for number, step in enumerate(steps) if number not in numbers)
-        return History.of(task, left, history.row) if is_legal(task, left) else None
+        fewer = tuple(step for number, step in enumerate(steps) if number not in numbers)
+        return History.of(task, fewer, history.row) if is_legal(task, fewer) else None
 
     return (list(_droppable(steps)) if len(steps) > 1 else []), left
 
@@ -189,11 +189,11 @@ def _containers_of(history: History, release: str) -> _Parts[tuple[int, int]]:
     task, steps = history.task(release), history.taken
 
     def left(gone: Sequence[tuple[int, int]]) -> History | None:
-        left = tuple(
+        fewer = tuple(
             _with_fewer(step, {number for at, number in gone if at == own})
             for own, step in enumerate(steps)
         )
-        return History.of(task, left) if is_legal(task, left) else None
+        return History.of(task, fewer) if is_legal(task, fewer) else None
 
     every = [
         (at, number)

@@ -7,10 +7,12 @@ import itertools
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
 
+import hunting.exploring.campaign as campaign_module
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Result
 from conformance.subject import Subject
@@ -203,3 +205,24 @@ def test_what_differs_once_is_no_cause(monkeypatch: pytest.MonkeyPatch, times: i
     if times == 1:
         assert outcome.once is not None
         assert "shared pool" in outcome.once.explanation
+
+
+def test_shrinking_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many simpler histories there are: there is one for each of forty containers. By this
+    clock each walk takes ten seconds, and after fifteen walks those that confirm are left."""
+    steps = (Start(), Apply(guaranteed("a", 2, *["10m"] * 40)), Delete("a"))
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
+    walks: list[Walk] = []
+
+    def counted(walk: Walk, subject: Subject, release: str) -> Result:
+        walks.append(walk)
+        return walked(walk, subject, release)
+
+    clock = SimpleNamespace(monotonic=lambda: 10.0 * len(walks))
+    monkeypatch.setattr(campaign_module, "walked", counted)
+    monkeypatch.setattr(campaign_module, "time", clock)
+    monkeypatch.setattr(campaign_module, "_SHRINKING_WALKS", 0)
+    plan = [History.of(Task(RELEASE, MACHINE, config), steps)]
+    exploration, _ = _explored(open_subject("miniature:forgets-to-give-back"), plan)
+    assert len(exploration.causes) == 1
+    assert 15 <= len(walks) < 25

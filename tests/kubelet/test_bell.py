@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
@@ -28,40 +27,31 @@ def test_what_happens_while_it_looks_is_looked_at_at_once(monkeypatch: pytest.Mo
     assert time.monotonic() - began < 100
 
 
-def test_looks_that_take_long_leave_most_of_the_time_to_others() -> None:
-    """However often the bell rings, as each line of a kubelet's log does."""
-    bell, end = Bell(), threading.Event()
-    spent: list[float] = []
+class _Clock:
+    """Shows the time that looks and rests took."""
 
-    def look() -> bool:
-        began = time.monotonic()
-        time.sleep(0.02)
-        spent.append(time.monotonic() - began)
-        return False
+    def __init__(self, look: float) -> None:
+        self.now, self.rests, self._look = 0.0, [0.0], look
 
-    def ring() -> None:
-        while not end.wait(0.001):
-            bell.ring()
+    def monotonic(self) -> float:
+        return self.now
 
-    ringing = threading.Thread(target=ring)
-    ringing.start()
-    began = time.monotonic()
-    assert not bell.until(look, 1.0)
-    seconds = time.monotonic() - began
-    end.set()
-    ringing.join()
-    assert len(spent) > 2
-    assert sum(spent) < seconds / 2
+    def sleep(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        self.now += seconds
+
+    def look(self) -> bool:
+        self.now += self._look
+        return len(self.rests) > 10
 
 
-def test_a_look_that_waited_for_an_answer_is_followed_by_another() -> None:
-    """A rest has an end, and so has the wait."""
-    bell, looks = Bell(), []
-
-    def look() -> bool:
-        looks.append(time.monotonic())
-        time.sleep(0.5)
-        return len(looks) == 3
-
-    assert bell.until(look, 30)
-    assert looks[2] - looks[1] < 1.0
+@pytest.mark.parametrize(("look", "rest"), [(0.02, 0.04), (2.0, 0.2)])
+def test_a_look_is_followed_by_a_rest(
+    look: float, rest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as long, which leaves most of the time to others; but one that waited for an answer is
+    soon followed by another."""
+    bell, clock = Bell(), _Clock(look)
+    monkeypatch.setattr(bell_module, "time", clock)
+    assert bell.until(clock.look, 600)
+    assert max(clock.rests) == pytest.approx(rest)
