@@ -257,9 +257,16 @@ class Node:
                 self._machine = name
             case AwaitCrashLoop():
                 _require_down(self._kubelet, step)
-            case AskMetrics() | FloodPodResources() | AskPodResources() | AskAllocatable():
+            case AskMetrics():
+                self._told = View(running=True, metrics=self._running(step).metrics())
+            case FloodPodResources(times=times):
+                self._running(step)
+                answers = flood_answers(times, release=self._release)
+                self._told = View(running=True, flood_answers=answers)
+            case AskPodResources() | AskAllocatable():
                 every = _decoded(self._manifests, self._config, self._release)
-                self._told = _answered(self._running(step), step, every, self._release)
+                self._told = _answer(self._running(step).pod_resources(every), step)
+                self._running(step).note_request(_counter(step))
             case _:
                 self._do_to_pods(step)
 
@@ -724,23 +731,6 @@ def _uid_of_running(
 def _require_down(kubelet: Kubelet | None, step: Step) -> None:
     if kubelet is not None:
         raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
-
-
-def _answered(
-    kubelet: Kubelet,
-    step: AskMetrics | FloodPodResources | AskPodResources | AskAllocatable,
-    every: Sequence[Pod],
-    release: AnyRelease,
-) -> View:
-    """What the kubelet answers; ``every`` pod whose manifest is there."""
-    match step:
-        case AskMetrics():
-            return View(running=True, metrics=kubelet.metrics())
-        case FloodPodResources(times=times):
-            return View(running=True, flood_answers=flood_answers(times, release=release))
-    view = _answer(kubelet.pod_resources(every), step)
-    kubelet.note_request(_counter(step))
-    return view
 
 
 def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> View:

@@ -34,9 +34,7 @@ def pod_scope_counts_the_largest_init_container(node: LockstepNode) -> None:
     size = len(node.cpus) // node.topology.num_numa_nodes // 2 + 1
     setup = [exclusive(name, size, kind=Kind.INIT) for name in ("one", "two")]
     node.run(guaranteed_of("a", [*setup, exclusive("main", size)]))
-    held = node.taken("a", "main") | node.taken("a", "one") | node.taken("a", "two")
-    numa = len({node.topology.details[cpu].numa for cpu in held})
-    node.promise_equal("It lies in one NUMA node", f"NUMA nodes of {held}", 1, numa)
+    _promise_in_one_node(node, "main", "one", "two")
 
 
 @core(SIDECARS_AND_HINTS, area="topology", since="1.29", needs=replace(TWO_NODES, numa_cores=3))
@@ -48,6 +46,10 @@ def pod_scope_counts_no_later_sidecar(node: LockstepNode) -> None:
     setup = exclusive("setup", half + 1, kind=Kind.INIT)
     proxy = exclusive("proxy", half, kind=Kind.SIDECAR)
     node.run(guaranteed_of("a", [setup, proxy, exclusive("main", 1)]))
-    held = CPUSet(cpu for name in ("setup", "proxy", "main") for cpu in node.taken("a", name))
+    _promise_in_one_node(node, "main", "setup", "proxy")
+
+
+def _promise_in_one_node(node: LockstepNode, *containers: str) -> None:
+    held = CPUSet(cpu for name in containers for cpu in node.taken("a", name))
     numa = len({node.topology.details[cpu].numa for cpu in held})
     node.promise_equal("It lies in one NUMA node", f"NUMA nodes of {held}", 1, numa)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from conformance.subjects.miniatures.policies import preferring_fewest
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held, PodDevices
 from reference.errors import TopologyAffinityError
@@ -39,11 +40,7 @@ class PrefersFreeDevices(DeviceManager):
         self, resource: str, requested: int, held: Held | None, reusable: Collection[str]
     ) -> list[Hint] | None:
         hints = super()._hints(resource, requested, held, reusable)
-        least = min((one.nodes.bit_count() for one in hints or () if one.nodes), default=0)
-        return hints and [
-            Hint(one.nodes, one.nodes is not None and one.nodes.bit_count() == least)
-            for one in hints
-        ]
+        return hints and preferring_fewest(hints)
 
 
 class BindsByEveryDevice(DeviceManager):

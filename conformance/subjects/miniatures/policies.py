@@ -6,7 +6,7 @@ overridden. What never does: which scenario catches them (the package).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from reference import CPUSet
@@ -101,16 +101,19 @@ class ForgetsInitContainers(StaticPolicy):
             self._reusable = lent
 
 
+def preferring_fewest(hints: Sequence[Hint]) -> list[Hint]:
+    """The same hints, of which those with the fewest NUMA nodes are preferred."""
+    least = min((one.nodes.bit_count() for one in hints if one.nodes), default=0)
+    return [
+        Hint(one.nodes, one.nodes is not None and one.nodes.bit_count() == least) for one in hints
+    ]
+
+
 class PrefersWhatIsLeft(StaticPolicy):
     """Prefers the hints with the fewest NUMA nodes, even if an empty machine would need fewer."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
-        hints = super().hints(state, pod, container) or []
-        least = min((one.nodes.bit_count() for one in hints if one.nodes), default=0)
-        return [
-            Hint(one.nodes, one.nodes is not None and one.nodes.bit_count() == least)
-            for one in hints
-        ] or None
+        return preferring_fewest(super().hints(state, pod, container) or []) or None
 
 
 class ForgetsWhoHolds(StaticPolicy):
