@@ -50,6 +50,7 @@ from hunting.exploring.driving import Walk, replayed
 from hunting.exploring.history import History, history_at
 from hunting.exploring.plan import best_first, plan_at, write_plan
 from hunting.exploring.settings import keep_machine, machine_of
+from hunting.exploring.turns import long_turns
 from pinproof.completion import machine_names, subject_names
 from pinproof.output import note, prepare_folder
 from pinproof.parameters import (
@@ -203,7 +204,7 @@ def _explored(
         replay=_again(asked.subject, machines, part, words),
     )  # fmt: skip
     run = _Run(exploration, subject, asked.report, resume=asked.resume)
-    with run.written():
+    with run.written(), long_turns():
         status = run.through(asked.minutes * _MINUTE)
     run.print(status)
     return exploration, status

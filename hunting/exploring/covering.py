@@ -27,8 +27,10 @@ Pair: TypeAlias = tuple[Level, Level]
 
 #: In so many rows a pair was wanted and not shown: it is not possible on this machine.
 _TRIES: Final = 3
-#: One row in so many is drawn by chance, so that values meet in company that no rule chose.
+#: One row in so many is drawn by chance, so that values meet in company that no rule chose; none
+#: once this part of all pairs has met, until all have.
 _BY_CHANCE: Final = 3
+_MOST_PAIRS: Final = 0.9
 #: In one history of so many the steps are taken by chance.
 _RANDOM: Final = 5
 #: How likely each setting is not plain on a node on which steps are taken by chance: most of all
@@ -96,7 +98,8 @@ class Covering:
     def draw(self) -> list[tuple[Row, Pair | None]]:
         """Rows of which one is to be taken, each with the pair that it is drawn for."""
         self._drawn += 1
-        if not self._left or self._drawn % _BY_CHANCE == 0:
+        few_are_left = self.met >= _MOST_PAIRS * self.possible
+        if not self._left or (self._drawn % _BY_CHANCE == 0 and not few_are_left):
             rows = [self._by_chance() for _ in range(_CHOICES)]
             return [(max(rows, key=lambda row: self.new_triples(row, row)), None)]
         return [self._for_a_pair() for _ in range(_DRAWN_FOR_PAIRS)]

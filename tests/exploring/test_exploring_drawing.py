@@ -189,6 +189,24 @@ def test_the_same_seed_draws_the_same() -> None:
     assert first != other
 
 
+def test_the_last_pairs_are_not_held_up_by_rows_of_chance() -> None:
+    """A row that is drawn by chance is for no pair."""
+    values = {one.name: one.values[:2] for one in FACTORS}
+    covering = Covering(values, 1)
+
+    def by_chance(count: int) -> int:
+        return sum(wanted is None for _ in range(count) for _, wanted in covering.draw())
+
+    assert by_chance(30) == 10
+    while covering.met < 0.9 * covering.possible:
+        row, _ = covering.draw()[0]
+        covering.note(row, list(row))
+    assert by_chance(30) == 0
+    for pair in covering.left:
+        covering.note(dict(pair), [name for name, _ in pair])
+    assert by_chance(30) == 30
+
+
 def test_a_pair_that_is_not_possible_is_given_up() -> None:
     """No sidecar is killed where there is none; all other pairs meet."""
     values: dict[str, tuple[str, ...]] = {name: (plain,) for name, plain in PLAIN.items()}

@@ -110,53 +110,104 @@ class _Connection(http.client.HTTPConnection):
         self.sock = made
 
 
+class _Named(msgspec.Struct):
+    name: str
+    resources: dict[str, Any] = {}
+
+
+class _Spec(msgspec.Struct):
+    containers: list[_Named] = []
+    init_containers: list[_Named] = msgspec.field(name="initContainers", default=[])
+
+
+class _Metadata(msgspec.Struct):
+    uid: str
+    name: str
+    generation: int = 0
+
+
+class _Container(msgspec.Struct):
+    state: dict[str, msgspec.Raw] = {}
+    id: str = msgspec.field(name="containerID", default="")
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    reason: str = ""
+    message: str = ""
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    qos: str = msgspec.field(name="qosClass", default="")
+    resize: str = ""
+    observed: int | None = msgspec.field(name="observedGeneration", default=None)
+    conditions: list[_Condition] = []
+    apps: list[_Container] = msgspec.field(name="containerStatuses", default=[])
+    inits: list[_Container] = msgspec.field(name="initContainerStatuses", default=[])
+    others: list[_Container] = msgspec.field(name="ephemeralContainerStatuses", default=[])
+
+
+class _Pod(msgspec.Struct):
+    """What is read of a pod. Go leaves out what is empty."""
+
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status
+
+
+class _Pods(msgspec.Struct):
+    items: list[_Pod] | None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Pods)
+
+
 def _pods_of(answer: bytes) -> list[PodStatus]:
     """The pods in an answer to ``GET /pods``; raises :class:`NoAnswer`."""
     try:
-        items = msgspec.json.decode(answer)["items"] or []
-        return [_pod_status(item) for item in items]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NoAnswer(f"GET /pods: not understood: {error!r}") from error
+        return [_pod_status(one) for one in _DECODER.decode(answer).items or ()]
+    except msgspec.MsgspecError as error:
+        raise NoAnswer(f"GET /pods: not understood: {error}") from error
 
 
-def _pod_status(item: Mapping[str, Any]) -> PodStatus:
-    metadata, status = item["metadata"], item.get("status") or {}
-    containers = [
-        *(status.get("initContainerStatuses") or ()),
-        *(status.get("containerStatuses") or ()),
-        *(status.get("ephemeralContainerStatuses") or ()),
-    ]
+def _pod_status(pod: _Pod) -> PodStatus:
+    status = pod.status
     return PodStatus(
-        uid=metadata["uid"],
-        name=metadata["name"],
-        phase=status.get("phase", ""),
-        reason=status.get("reason", ""),
-        message=status.get("message", ""),
-        qos=status.get("qosClass", ""),
+        uid=pod.metadata.uid,
+        name=pod.metadata.name,
+        phase=status.phase,
+        reason=status.reason,
+        message=status.message,
+        qos=status.qos,
         running=frozenset(
-            each.get("containerID", "").rpartition("//")[2]
-            for each in containers
-            if "running" in (each.get("state") or {})
+            one.id.rpartition("//")[2]
+            for one in (*status.inits, *status.apps, *status.others)
+            if "running" in one.state
         ),
-        resize=_resize(item, status),
-        resources=resources_of(item),
+        resize=_resize(pod),
+        resources=_resources(pod.spec),
     )
 
 
-def resources_of(item: Mapping[str, Any]) -> dict[str, Any]:
+def resources_of(pod: Mapping[str, Any]) -> dict[str, Any]:
     """What the containers of a pod ask for, by name. (Up to 1.32 a kubelet takes over no other
     ``metadata.generation`` of a pod that it knows.)"""
-    spec = item.get("spec") or {}
-    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    return {one["name"]: one.get("resources", {}) for one in containers}
+    return _resources(msgspec.convert(pod["spec"], _Spec))
 
 
-def _resize(item: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+def _resources(spec: _Spec) -> dict[str, Any]:
+    return {one.name: one.resources for one in (*spec.init_containers, *spec.containers)}
+
+
+def _resize(pod: _Pod) -> str:
     """From 1.33 on conditions say it, before ``status.resize`` did, without a reason."""
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "PodResizePending":
-            return f"{condition.get('reason', '')}: {condition.get('message', '')}"
-    seen = status.get("observedGeneration")
-    if seen is not None and seen < item["metadata"].get("generation", 0):
+    status = pod.status
+    for one in status.conditions:
+        if one.type == "PodResizePending":
+            return f"{one.reason}: {one.message}"
+    if status.observed is not None and status.observed < pod.metadata.generation:
         return NOT_SEEN
-    return str(status.get("resize", ""))
+    return status.resize
