@@ -44,6 +44,9 @@ _OF_MANAGERS: Final = re.compile(
     r"[IWEF]\d{4} \S+ +\d+ (?:cpu_manager|cpu_assignment|policy(?:_\w+)?|state_\w+|checkpoint\w*|"
     r"topology_manager|scope\w*|memory_manager|container_manager\w*)\.go:\d+\]"
 )
+#: What is said as the first pods of a source are taken up (``syncLoopIteration``), structured and
+#: not. Of a source without pods it is said once, too.
+_FIRST_PODS: Final = re.compile(r'SyncLoop (?:ADD" source=|\(ADD, )"(?P<source>\w+)"')
 _LONGEST_LINE: Final = 16_384
 
 
@@ -106,6 +109,7 @@ class Log:
         self._errors: deque[str] = deque(maxlen=60)
         self._managers: deque[str] = deque(maxlen=60)
         self._settings: deque[str] = deque(maxlen=10)
+        self._sources: set[str] = set()
         self._lock = threading.Lock()
         self._ring = ring
         self._thread = threading.Thread(target=self._drain, args=(stream,), daemon=True)
@@ -125,11 +129,18 @@ class Log:
                         self._managers.append(line)
                     if tells_settings(line):
                         self._settings.append(line)
+                    if found := _FIRST_PODS.search(line):
+                        self._sources.add(found["source"])
         self._ring()
 
     def finish(self) -> None:
         """Wait until everything is read; to be called once the kubelet is known to be gone."""
         self._thread.join(timeout=10)
+
+    def has_listed(self, source: str) -> bool:
+        """Whether the kubelet has listed the pods of ``"api"`` or ``"file"``."""
+        with self._lock:
+            return source in self._sources
 
     def lines(self) -> list[str]:
         """The last lines; those that were read in pieces, for their length, are whole again."""

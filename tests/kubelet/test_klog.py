@@ -149,3 +149,19 @@ def test_the_settings_in_effect_outlast_what_the_managers_say() -> None:
     told = b'I1121 11:15:12.5 2 policy_static.go:709] "AllocateCPUs" pod="default/a"\n'
     log = logged(created, reserved, told * 1000, b"last\n")
     assert log.in_effect() == "policy static, reservedSystemCPUs 0"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'I1128 09:03:35.3 14 kubelet.go:2709] "SyncLoop ADD" source="api" pods=[]\n',
+        b'I1128 09:03:35.3 14 kubelet.go:1836] SyncLoop (ADD, "api"): ""\n',
+    ],
+    ids=["structured", "up to 1.20"],
+)
+def test_which_sources_of_pods_were_listed(line: bytes) -> None:
+    other = line.replace(b"ADD", b"UPDATE")
+    assert not logged(other).has_listed("api")
+    log = logged(other, line)
+    assert log.has_listed("api")
+    assert not log.has_listed("file")

@@ -15,7 +15,7 @@ import pytest
 
 import topologies
 from conformance.kubelets import apiservers
-from conformance.pods import burstable, guaranteed
+from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from conformance.subject import Capability, SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.apiserver import APIServer
 from conformance.subjects.kubelet.endpoint import NOT_SEEN
@@ -24,8 +24,10 @@ from reference import Checkpoint, CPUSet
 from reference.steps import (
     AddEphemeral,
     Apply,
+    AskPodResources,
     Delete,
     Device,
+    Pod,
     RegisterDevices,
     Resize,
     Start,
@@ -115,6 +117,22 @@ def test_devices_are_registered_once_the_server_has_them_again(node: KubeletNode
     assert node.sandbox.bell.until(lambda: offers() == 0, 20)
     node.do(devices)
     assert offers() == 2
+
+
+def test_a_pod_that_is_applied_after_a_start_comes_after_the_first_list(node: KubeletNode) -> None:
+    """With the first list it would be admitted while the device of the pod that is gone is held."""
+    devices = RegisterDevices("pinproof.invalid/device", (Device("d0"), Device("d1")))
+
+    def with_device(name: str) -> Pod:
+        one = replace(exclusive("c", 1), devices=((devices.resource, 1),))
+        return guaranteed_of(name, [one])
+
+    do(node, devices, Apply(with_device("a")))
+    node.settle(runs("a"))
+    do(node, Delete("a", force=True), Stop(), Start(), devices, Apply(with_device("b")))
+    node.settle(runs("b"))
+    node.do(AskPodResources())
+    assert [one.id for one in node.view().devices["b"]["c"]] == ["d0"]
 
 
 def test_what_the_server_refuses_is_lost(node: KubeletNode) -> None:

@@ -64,6 +64,10 @@ NODE_STATUS: Final = 20.0
 #: Seconds more where a pod has the name of a former one: a kubelet begins with a static pod when it
 #: is done with the former one of its name (``allowPodStart``, ``pod_workers.go``).
 RETURN: Final = 10.0
+#: Seconds until a kubelet that was started has listed its pods, on a busy host: manifests at once,
+#: those of an API server after a second (``WaitForAPIServerSyncPeriod``). One that does not say so
+#: is waited for no longer.
+FIRST_LIST: Final = 5.0
 
 
 class KubeletNode(SteppedNode):
@@ -240,6 +244,8 @@ class KubeletNode(SteppedNode):
         self._sandbox.bind_machine(folder)
 
     def _apply(self, pod: Pod) -> None:
+        source = "file" if self._api is None else "api"
+        self._until(partial(_has_listed, self._process, source), FIRST_LIST)
         if self._api is not None:
             pod = replace(pod, uid=self._api.create(pod))
         if pod.name in self._names.values():
@@ -452,6 +458,13 @@ def _has_told(api: APIPods | None, process: KubeletProcess, applied: Mapping[str
     there = {pod.uid for pod in applied.values()}
     ended = {each.uid for each in process.pods() if each.phase in _ENDED} & there
     return not ended or ended <= api.ended()
+
+
+def _has_listed(process: KubeletProcess, source: str) -> bool:
+    """Whether a kubelet that was started has listed the pods that were there. A pod that comes
+    with the first list is admitted before its source counts as ready (``syncLoopIteration``), and
+    so before what pods held that are gone is free. One that is down or hangs will not list any."""
+    return process.has_listed(source) or not process.running or bool(process.hangs)
 
 
 def _versions(texts: Iterable[str], release: str) -> tuple[Version, ...]:

@@ -232,6 +232,11 @@ class KubeletProcess:
         self.silence = ""
         return answer
 
+    def has_listed(self, source: str) -> bool:
+        """Whether it has listed the pods of ``"api"`` or ``"file"`` since it was started."""
+        log = self._sandbox.log
+        return log is not None and log.has_listed(source)
+
     def metrics(self) -> dict[str, float]:
         """What it counts. Raises :class:`SubjectLostError` where it does not answer."""
         try:
