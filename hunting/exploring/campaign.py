@@ -311,18 +311,19 @@ class Exploration:
         result = alike[0][1]
         end = time.monotonic() + max(SHRINKS, _SHRINKING_WALKS * result.seconds)
 
-        def differ(histories: Sequence[History]) -> list[bool]:
-            same: list[bool] = []
+        def differ(histories: Sequence[History]) -> list[History | None]:
+            told: list[History | None] = []
             for some in _some_at_a_time(histories, self._at_a_time):
                 if time.monotonic() >= end:
                     break
                 self._progress(f"shrinking {walk.name}: {len(alike[-1][0].steps)} steps")
                 walks = [Walk(walk.name, one) for one in some]
-                found = list(self._pool.map(self._walked, walks))
-                new = [_differs_like(one, result) for one in found]
-                alike.extend(itertools.compress(zip(some, found, strict=True), new))
-                same += new
-            return same + [False] * (len(histories) - len(same))
+                for history, found in zip(some, self._pool.map(self._walked, walks), strict=True):
+                    same = _up_to(found, history) if _differs_like(found, result) else None
+                    told.append(same)
+                    if same is not None:
+                        alike.append((same, found))
+            return told + [None] * (len(histories) - len(told))
 
         return shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
 
@@ -339,6 +340,12 @@ def _in_turn(scope: Scope) -> Iterator[str]:
 
 def _differs_like(one: Result, other: Result) -> bool:
     return one.verdict == _FAIL and is_same(look_of(one), look_of(other))
+
+
+def _up_to(result: Result, history: History) -> History:
+    """The history up to the step after which it differs. The first step of a story is the machine,
+    which no history has."""
+    return msgspec.structs.replace(history, steps=history.steps[: max(len(result.steps) - 1, 1)])
 
 
 def _undecided(result: Result) -> Result:

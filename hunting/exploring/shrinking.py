@@ -15,6 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
+import msgspec
+
 from conformance.pods import guaranteed
 from conformance.subject import Capability
 from hunting.exploring.drafting import ALL, is_legal
@@ -44,8 +46,9 @@ _MACHINES: Final = (
 #: So many simpler histories are walked before the next ones are thought of.
 _AT_ONCE: Final = 16
 
-#: Walks histories, as many at a time as it can: whether each differs in the same way.
-Differ: TypeAlias = Callable[[Sequence[History]], list[bool]]
+#: Walks histories, as many at a time as it can: each as far as it differs in the same way; ``None``
+#: where it does not.
+Differ: TypeAlias = Callable[[Sequence[History]], list[History | None]]
 #: The history of a row on a machine; ``None``: there is none.
 Redraft: TypeAlias = Callable[[Row, str], History | None]
 _Part = TypeVar("_Part")
@@ -56,9 +59,11 @@ _Parts: TypeAlias = tuple[Sequence[_Part], Callable[[Sequence[_Part]], History |
 def shrunk(
     history: History, release: str, differ: Differ, can: Collection[Capability] = ALL
 ) -> History:
-    """The smallest history that is found to differ in the same way. ``differ`` says ``False`` of
-    everything once the time is over. Of a row that does not differ so without the pods that came
-    after its steps, nothing but steps and their parts become fewer."""
+    """The smallest history that is found to differ in the same way. ``differ`` says ``None`` of
+    everything once the time is over; of no history it is asked twice. Of a row that does not differ
+    so without the pods that came after its steps, nothing but steps and their parts become
+    fewer."""
+    differ = _remembering(differ)
     if history.row:
 
         def redraft(row: Row, machine: str) -> History | None:
@@ -67,8 +72,9 @@ def shrunk(
 
         row: Row = {**PLAIN, **history.row}
         own = redraft(row, _base(history.machine))
-        if own is not None and (own == history or differ([own])[0]):
-            row, history = _plainer(row, own, redraft, differ)
+        told = own and differ([own])[0]
+        if told is not None:
+            row, history = _plainer(row, told, redraft, differ)
             history = _on_smaller_machine(row, history, redraft, differ)
     while True:
         before = history
@@ -79,6 +85,18 @@ def shrunk(
             history = found
         if history == before:
             return history
+
+
+def _remembering(differ: Differ) -> Differ:
+    known: dict[bytes, History | None] = {}
+
+    def told(histories: Sequence[History]) -> list[History | None]:
+        keys = [msgspec.json.encode(msgspec.structs.replace(one, row={})) for one in histories]
+        new = {key: one for key, one in zip(keys, histories, strict=True) if key not in known}
+        known.update(zip(new, differ([*new.values()]), strict=True))
+        return [known[key] for key in keys]
+
+    return told
 
 
 def _plainer(row: Row, history: History, redraft: Redraft, differ: Differ) -> tuple[Row, History]:
@@ -99,8 +117,7 @@ def _on_smaller_machine(row: Row, history: History, redraft: Redraft, differ: Di
     base = _base(history.machine)
     smaller = _MACHINES[: _MACHINES.index(base)] if base in _MACHINES else _MACHINES
     made = [one for name in smaller if (one := redraft(row, name)) is not None]
-    found = [one for one, same in zip(made, differ(made), strict=True) if same]
-    return found[0] if found else history
+    return next(filter(None, differ(made)), history)
 
 
 def _base(machine: str) -> str:
@@ -150,16 +167,16 @@ def _gone(
     """Parts without which the history differs as before, all that go together, and the history
     without them; ``None`` where each is needed."""
     tried = [(part, made) for part in parts if (made := left([part])) is not None]
-    same = differ([made for _, made in tried])
-    needless = [(part, made) for (part, made), one in zip(tried, same, strict=True) if one]
+    found = differ([made for _, made in tried])
+    needless = [(part, one) for (part, _), one in zip(tried, found, strict=True) if one]
     if not needless:
         return [], None
     alone = [part for part, _ in needless]
     sizes = [size for halves in range(8) if (size := len(alone) >> halves) > 1]
-    together = [(alone[:size], made) for size in sizes if (made := left(alone[:size])) is not None]
-    same = differ([made for _, made in together])
-    found = [one for one, is_same in zip(together, same, strict=True) if is_same]
-    return found[0] if found else (alone[:1], needless[0][1])
+    together = [(size, made) for size in sizes if (made := left(alone[:size])) is not None]
+    found = differ([made for _, made in together])
+    most = [(alone[:size], one) for (size, _), one in zip(together, found, strict=True) if one]
+    return most[0] if most else (alone[:1], needless[0][1])
 
 
 def _without_needless(
@@ -216,9 +233,8 @@ def _with_fewer(step: Step, gone: Collection[int]) -> Step:
 def _first(tried: Iterator[History], differ: Differ) -> History | None:
     """The first that differs."""
     while some := list(itertools.islice(tried, _AT_ONCE)):
-        for one, is_same in zip(some, differ(some), strict=True):
-            if is_same:
-                return one
+        if (found := next(filter(None, differ(some)), None)) is not None:
+            return found
     return None
 
 
