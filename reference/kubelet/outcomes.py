@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement, product
+from math import comb, prod
 from typing import Final, TypeAlias
 
 from reference.cpuset import CPUSet
@@ -22,6 +23,12 @@ Branch: TypeAlias = tuple[Kubelet, str | None]
 
 #: Of so many refused pods each may count or not.
 _MOST_ENDING: Final = 5
+#: In so many ways a round may leave shared containers as the pool empties.
+_MOST_LEFT: Final = 250
+
+#: A container, by its pod's uid and its name, and the cpuset that a round gives it.
+_Of: TypeAlias = tuple[str, str]
+_Update: TypeAlias = tuple[_Of, CPUSet]
 
 
 def branch_of(kubelet: Kubelet, state_file: str | None) -> Branch:
@@ -105,31 +112,61 @@ def as_the_pool_emptied(
     pool: CPUSet, after: Kubelet, pods: Sequence[Pod], state_file: str | None
 ) -> list[Branch]:
     """What else may come of the admission of these pods, which took the last of the shared
-    ``pool``. A reconcile round that comes before it is empty updates the shared containers once
-    more, and none does later (seen on 1.32.2 and 1.37.0, on a busy host)."""
+    ``pool``, container by container. A reconcile round on the way updates the shared containers of
+    each pod in their order, each to what is left by then; none does later (seen on 1.32.2, 1.36.4
+    and 1.37.0). Raises :class:`NotModelled` where too much may come of it."""
     if not pool or after.cpu_manager.state.default:
         return []
+    pools = [*_pools_on_the_way(pool, after, pods)]
+    shared = [*_shared_beside(pods, after)]
+    if prod(comb(len(pools) + len(names), len(names)) for names in shared) > _MOST_LEFT:
+        raise NotModelled("on which CPUs a round leaves the shared containers of an empty pool")
     branches: list[Branch] = []
-    entries = after.cpu_manager.state.entries
-    for pod in pods:
-        for one in pod.containers:
-            taken = entries.get(pod.uid, {}).get(one.name, CPUSet())
-            left = pool - taken
-            if left and left != pool:
-                branches.append(_with_shared_on(left, after, pods, state_file))
-            pool = left
+    for some in product(*(_as_a_round_leaves(names, pools) for names in shared)):
+        updates = [one for of_pod in some for one in of_pod]
+        if updates:
+            branches.append(_with_updates(updates, after, state_file))
     return branches
 
 
-def _with_shared_on(
-    pool: CPUSet, after: Kubelet, pods: Sequence[Pod], state_file: str | None
-) -> Branch:
+def _pools_on_the_way(pool: CPUSet, after: Kubelet, pods: Sequence[Pod]) -> Iterator[CPUSet]:
+    """What is left after each container that takes some, until nothing is."""
+    for pod in pods:
+        entries = after.cpu_manager.state.entries.get(pod.uid, {})
+        for one in pod.containers:
+            left = pool - entries.get(one.name, CPUSet())
+            if left and left != pool:
+                yield left
+            pool = left
+
+
+def _shared_beside(pods: Sequence[Pod], kubelet: Kubelet) -> Iterator[list[_Of]]:
+    """The shared containers that run of each other pod, as a round comes to them."""
+    new, running = {pod.uid for pod in pods}, kubelet.runtime.running()
+    for pod in kubelet.active_pods():
+        if pod.uid not in new:
+            names = [one.name for one in pod.containers if one.name in running.get(pod.uid, {})]
+            yield [
+                (pod.uid, one)
+                for one in names
+                if kubelet.cpu_manager.state.get(pod.uid, one) is None
+            ]
+
+
+def _as_a_round_leaves(names: Sequence[_Of], pools: Sequence[CPUSet]) -> list[tuple[_Update, ...]]:
+    """Each way in which a round may update the first of these containers before the pool is
+    empty."""
+    return [
+        tuple(zip(names, left, strict=False))
+        for count in range(len(names) + 1)
+        for left in combinations_with_replacement(pools, count)
+    ]
+
+
+def _with_updates(updates: Iterable[_Update], after: Kubelet, state_file: str | None) -> Branch:
     kubelet = after.copy()
-    new = {pod.uid for pod in pods}
-    for uid, named in kubelet.runtime.running().items():
-        for name in named if uid not in new else ():
-            if kubelet.cpu_manager.state.get(uid, name) is None:
-                kubelet.runtime.try_update(uid, name, pool)
+    for (uid, name), pool in updates:
+        kubelet.runtime.try_update(uid, name, pool)
     return branch_of(kubelet, state_file)
 
 

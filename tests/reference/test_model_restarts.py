@@ -408,6 +408,39 @@ def test_a_round_may_come_before_the_last_cpus_of_the_pool_are_taken() -> None:
     assert not made.follow(third)
 
 
+def test_a_round_on_the_way_leaves_each_shared_container_what_is_left_by_then() -> None:
+    """In their order: a later one of the pod never has more than one before it (seen on 1.36.4)."""
+    config = replace(CONFIG, policy_options={"strict-cpu-reservation": "true"})
+    shared = Pod("shared", (Container("one"), Container("two")))
+    steps = (Apply(shared), Apply(guaranteed("all", 2, 2, 2)))
+
+    def follows(one: str, two: str) -> bool:
+        made = node(*steps, config=config)
+        view = made.view()
+        seen = {"one": CPUSet.parse(one), "two": CPUSet.parse(two)}
+        asked = {
+            name: was
+            if seen[name] == view.cpusets["shared"][name]
+            else replace(was, updates=was.updates + 1)
+            for name, was in view.asked["shared"].items()
+        }
+        seen_cpusets, every = {**view.cpusets, "shared": seen}, {**view.asked, "shared": asked}
+        return made.follow(replace(view, cpusets=seen_cpusets, asked=every))
+
+    assert follows("1-3,5-7", "1-3,5-7")
+    assert follows("2-3,6-7", "3,7")
+    assert follows("3,7", "1-3,5-7")
+    assert not follows("3,7", "2-3,6-7")
+    assert not follows("1-3,5-7", "3,7")
+
+
+def test_a_round_may_leave_many_shared_containers_too_differently() -> None:
+    config = replace(CONFIG, policy_options={"strict-cpu-reservation": "true"})
+    shared = Pod("shared", tuple(Container(f"c{number}") for number in range(12)))
+    with pytest.raises(NotModelled, match="leaves the shared containers of an empty pool"):
+        node(Apply(shared), Apply(guaranteed("all", 1, 1, 1, 1, 1, 1)), config=config)
+
+
 @pytest.mark.parametrize("release", ["1.26", "1.36"])
 def test_a_pod_may_start_before_the_cpus_of_a_refused_one_return(release: str) -> None:
     """Which ran until then (seen on 1.26.15, where a round removed its entry too late)."""
