@@ -283,14 +283,19 @@ class Exploration:
         self.causes.append(Cause(len(self.causes) + 1, history, result, set()))
         return self.causes[-1]
 
-    def _shrunk(self, walk: Walk, result: Result) -> tuple[History, Result]:
+    def _shrunk(
+        self, walk: Walk, result: Result, end: float | None = None
+    ) -> tuple[History, Result]:
         """The smallest history that differs so in haste, and then with all patience, too. Where it
-        differs in other ways as well, it is shrunk once more by these. After an interrupt it is the
-        smallest that has done so with all patience by then."""
+        differs in other ways as well, it is shrunk once more by these, until the same ``end`` (of
+        the monotonic clock). After an interrupt it is the smallest that has done so with all
+        patience by then."""
         whole = (walk.history, result)
         alike = [whole]
+        if end is None:
+            end = time.monotonic() + max(SHRINKS, _SHRINKING_WALKS * result.seconds)
         try:
-            small = self._smaller(walk, alike)
+            small = self._smaller(walk, alike, end)
             others = [one for one, _ in reversed(alike) if one != small]
             for history in [small, *others][:_CONFIRMED]:
                 if history == walk.history:
@@ -299,17 +304,16 @@ class Exploration:
                 if _differs_like(found, result):
                     smaller = Walk(walk.name, history)
                     is_known = look_of(found) <= look_of(result)
-                    return (history, found) if is_known else self._shrunk(smaller, found)
+                    return (history, found) if is_known else self._shrunk(smaller, found, end)
         except KeyboardInterrupt:
             self._is_interrupted = True
             return whole if isinstance(self._subject, Hurries) else alike[-1]
         return whole
 
-    def _smaller(self, walk: Walk, alike: list[tuple[History, Result]]) -> History:
+    def _smaller(self, walk: Walk, alike: list[tuple[History, Result]], end: float) -> History:
         """The smallest history that is found to differ in haste as the first of ``alike``, to which
         each that does so is added."""
         result = alike[0][1]
-        end = time.monotonic() + max(SHRINKS, _SHRINKING_WALKS * result.seconds)
 
         def differ(histories: Sequence[History]) -> list[History | None]:
             told: list[History | None] = []
