@@ -193,9 +193,10 @@ class Covering:
             self._given_up.pop(pair, None)
             if pair in self._left:
                 self._cross_out(pair)
-        self.triples += self.new_triples(row, shown)
         for pair, thirds in self._of_cpus(row, shown):
-            self._third[pair] = self._third.get(pair, 0) | thirds
+            known = self._third.get(pair, 0)
+            self.triples += (thirds & ~known).bit_count()
+            self._third[pair] = known | thirds
 
     def failed(self, wanted: Pair) -> None:
         """No history showed the pair that it was drawn for."""
