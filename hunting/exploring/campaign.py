@@ -316,18 +316,18 @@ class Exploration:
         result = alike[0][1]
 
         def differ(histories: Sequence[History]) -> list[History | None]:
-            told: list[History | None] = []
+            same: list[History | None] = []
             for some in _some_at_a_time(histories, self._at_a_time):
                 if time.monotonic() >= end:
                     break
                 self._progress(f"shrinking {walk.name}: {len(alike[-1][0].steps)} steps")
                 walks = [Walk(walk.name, one) for one in some]
                 for history, found in zip(some, self._pool.map(self._walked, walks), strict=True):
-                    same = _up_to(found, history) if _differs_like(found, result) else None
-                    told.append(same)
-                    if same is not None:
-                        alike.append((same, found))
-            return told + [None] * (len(histories) - len(told))
+                    one = _up_to(found, history) if _differs_like(found, result) else None
+                    same.append(one)
+                    if one is not None:
+                        alike.append((one, found))
+            return same + [None] * (len(histories) - len(same))
 
         return shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
 

@@ -72,9 +72,9 @@ def shrunk(
 
         row: Row = {**PLAIN, **history.row}
         own = redraft(row, _base(history.machine))
-        told = own and differ([own])[0]
-        if told is not None:
-            row, history = _plainer(row, told, redraft, differ)
+        shown = own and differ([own])[0]
+        if shown is not None:
+            row, history = _plainer(row, shown, redraft, differ)
             history = _on_smaller_machine(row, history, redraft, differ)
     while True:
         before = history
@@ -90,13 +90,13 @@ def shrunk(
 def _remembering(differ: Differ) -> Differ:
     known: dict[bytes, History | None] = {}
 
-    def told(histories: Sequence[History]) -> list[History | None]:
+    def remembered(histories: Sequence[History]) -> list[History | None]:
         keys = [msgspec.json.encode(msgspec.structs.replace(one, row={})) for one in histories]
         new = {key: one for key, one in zip(keys, histories, strict=True) if key not in known}
         known.update(zip(new, differ([*new.values()]), strict=True))
         return [known[key] for key in keys]
 
-    return told
+    return remembered
 
 
 def _plainer(row: Row, history: History, redraft: Redraft, differ: Differ) -> tuple[Row, History]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from conformance.kubelets import apiservers
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from conformance.subject import Capability, SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.apiserver import APIServer
+from conformance.subjects.kubelet.apiserver.pods import _shows
 from conformance.subjects.kubelet.endpoint import NOT_SEEN
 from conformance.subjects.kubelet.node import KubeletNode, _with_resize
 from reference import Checkpoint, CPUSet
@@ -133,6 +135,51 @@ def test_a_pod_that_is_applied_after_a_start_comes_after_the_first_list(node: Ku
     node.settle(runs("b"))
     node.do(AskPodResources())
     assert [one.id for one in node.view().devices["b"]["c"]] == ["d0"]
+
+
+def test_a_pod_is_applied_once_the_server_knows_of_a_resize(
+    node: KubeletNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet counts what the server says that containers have, as it admits the next pod. An
+    idle host was seen to refuse one that has room."""
+    answers = iter([False, False, True])
+    monkeypatch.setattr(node._api, "shows_resizes", lambda: next(answers))
+    node.do(Apply(guaranteed("a", 2)))
+    assert list(answers) == []
+
+
+def _status(**status: Any) -> dict[str, Any]:
+    return {"metadata": {"uid": "u"}, "status": status}
+
+
+def _with_cpu(cpu: str) -> dict[str, Any]:
+    return {"name": "c", "state": {"running": {}}, "resources": {"requests": {"cpu": cpu}}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "shows"),
+    [
+        (_status(containerStatuses=[_with_cpu("4")]), False),
+        (_status(containerStatuses=[_with_cpu("3")]), True),
+        (_status(initContainerStatuses=[_with_cpu("4")]), False),
+        (_status(containerStatuses=[_with_cpu("4") | {"state": {"terminated": {}}}]), True),
+        (_status(containerStatuses=[_with_cpu("4") | {"name": "other"}]), True),
+        (_status(containerStatuses=[{"name": "c", "state": {"running": {}}}]), True),
+        (
+            _status(
+                conditions=[{"type": "PodResizePending"}], containerStatuses=[_with_cpu("4")]
+            ),
+            True,
+        ),
+        (_status(), True),
+    ],
+    ids=[
+        "as it was", "as it was asked for", "a sidecar as it was", "it ended", "another container",
+        "a release that shows no sizes", "it is not granted", "not started",
+    ],
+)  # fmt: skip
+def test_when_a_resize_is_known_to_the_server(pod: dict[str, Any], shows: bool) -> None:
+    assert _shows(pod, {"c": {"requests": {"cpu": "3"}}}) is shows
 
 
 def test_what_the_server_refuses_is_lost(node: KubeletNode) -> None:

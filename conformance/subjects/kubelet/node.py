@@ -68,6 +68,10 @@ RETURN: Final = 10.0
 #: those of an API server after a second (``WaitForAPIServerSyncPeriod``). One that does not say so
 #: is waited for no longer.
 FIRST_LIST: Final = 5.0
+#: Seconds until the API server was told that a container has another size: a kubelet looks at its
+#: containers every second. What was not granted to the end is waited for no longer.
+RESIZE_STATUS: Final = 5.0
+_ASKS_EACH: Final = 0.2
 
 
 class KubeletNode(SteppedNode):
@@ -247,6 +251,8 @@ class KubeletNode(SteppedNode):
         source = "file" if self._api is None else "api"
         self._until(partial(_has_listed, self._process, source), FIRST_LIST)
         if self._api is not None:
+            is_known = partial(_has_told_of_resizes, self._api, self._process)
+            self._until(is_known, RESIZE_STATUS, slowest=_ASKS_EACH)
             pod = replace(pod, uid=self._api.create(pod))
         if pod.name in self._names.values():
             self._recovery = max(self._recovery, RETURN)
@@ -458,6 +464,12 @@ def _has_told(api: APIPods | None, process: KubeletProcess, applied: Mapping[str
     there = {pod.uid for pod in applied.values()}
     ended = {each.uid for each in process.pods() if each.phase in _ENDED} & there
     return not ended or ended <= api.ended()
+
+
+def _has_told_of_resizes(api: APIPods, process: KubeletProcess) -> bool:
+    """Whether the API server knows of resizes that came about. The kubelet has the sizes of running
+    containers from there as it admits the next pod."""
+    return api.shows_resizes() or not process.running or bool(process.hangs)
 
 
 def _has_listed(process: KubeletProcess, source: str) -> bool:

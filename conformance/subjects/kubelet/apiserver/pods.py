@@ -105,6 +105,14 @@ class APIPods:
         made = self._ask("PATCH", path, {"spec": patch}, form=_PATCH)
         self.asked[made["metadata"]["uid"]] = resources_of(made)
 
+    def shows_resizes(self) -> bool:
+        """Whether the server was told, of each pod that was resized, that its containers have what
+        was asked for, or why they have not."""
+        if not self.asked:
+            return True
+        pods = self._ask("GET", self._path())["items"]
+        return all(_shows(one, self.asked.get(one["metadata"]["uid"], {})) for one in pods)
+
     def add_ephemeral(self, pod: str, container: str) -> None:
         """Add an ephemeral container to a pod that is there."""
         made = {
@@ -144,3 +152,21 @@ class APIPods:
         form: str = "application/json",
     ) -> dict[str, Any]:
         return self._server.ask(method, path, body, form=form)
+
+
+def _shows(pod: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether a pod's running containers are shown with the CPUs that were ``asked`` for, by their
+    names. A release may show none."""
+    status = pod["status"]
+    if any(one["type"] == "PodResizePending" for one in status.get("conditions", ())):
+        return True
+    shown = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    return all(
+        _cpu_of(one["resources"]) == _cpu_of(asked[one["name"]])
+        for one in shown
+        if one["name"] in asked and "resources" in one and "running" in one.get("state", ())
+    )
+
+
+def _cpu_of(resources: Mapping[str, Any]) -> str:
+    return str(resources.get("requests", {}).get("cpu", ""))
