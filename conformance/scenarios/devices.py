@@ -58,6 +58,7 @@ INIT_RESTART: Final = sources.issue(
     138446, "a kubelet restart refuses pods with devices in init and app containers"
 )
 REUSE: Final = sources.issue(56022, "devices of init containers are used again by app containers")
+KEPT_BY_SIDECARS: Final = sources.pull(120461, "a sidecar keeps its devices")
 SHRUNK: Final = sources.issue(
     139430, "the CPU manager shrinks the Topology Manager's choice of NUMA nodes"
 )
@@ -296,6 +297,20 @@ def init_device_is_used_again(node: LockstepNode) -> None:
     _boot(node, SINGLE, *_near(far_node(node)))
     run_in(node, far_node(node), _WITH_INIT)
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
+
+
+@of_devices(KEPT_BY_SIDECARS, since="1.30", capabilities=(*DEVICES, *LISTS))
+def sidecar_keeps_its_device(node: LockstepNode) -> None:
+    """A sidecar keeps its device beside the app container of its pod, which has another one.
+    Both request one, as they run at the same time."""
+    far = far_node(node)
+    _boot(node, SINGLE)
+    sidecar = with_devices(exclusive("side", 1, kind=Kind.SIDECAR))
+    run(node, guaranteed_of("a", [sidecar, with_devices(exclusive("c", 1))]))
+    listed = node.ask().devices.get("a", {})
+    first, second = _held(far, 2)
+    _promise_devices(node, "devices of a/side", listed.get("side"), first)
+    _promise_devices(node, "devices of a/c", listed.get("c"), second)
 
 
 # -- how many there are ----------------------------------------------------------------------------

@@ -153,8 +153,9 @@ _OTHERS: Final = (
     Factor("names", Part.POD, ("short", "63 characters", "one prefix", "as in other pods"),
            quiet=True),
     Factor("requested devices", Part.POD,
-           ("none", "one", "two", "by init and app", "by each app", "more by init"),
-           needs={"*": Capability.DEVICES}, since={"*": 20}),
+           ("none", "one", "two", "by init and app", "by each app", "more by init",
+            "by sidecar and app"),
+           needs={"*": Capability.DEVICES}, since={"*": 20, "by sidecar and app": 29}),
     Factor("memory", Part.POD, tuple(MEMORY_OF), needs={"*": Capability.MEMORY}, since={"*": 26}),
     _of_events("event", EVENTS),
     _of_events("then", THEN),
@@ -252,6 +253,9 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
     **{("memory", one): {"memory manager": "Static", "init": "as large"}
        for one in ("as much for init", "more for init")},
     ("requested devices", "more by init"): {"devices": "anywhere", "init": "smaller"},
+    ("requested devices", "by sidecar and app"): {
+        "devices": "two a NUMA node", "sidecar": "one CPU",
+    },
     **{("other apps", one): {"apps": "2"} for one in BY_NAME["other apps"].values[1:]},
 }  # fmt: skip
 

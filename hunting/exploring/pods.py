@@ -232,10 +232,14 @@ def _with_devices(how: str, containers: tuple[Container, ...]) -> tuple[Containe
     wanted = {first: 2 if how == "two" else 1}
     if how == "by each app":
         wanted = {at: 1 for at, one in enumerate(containers) if one.kind is Kind.APP}
-    by_init = {"by init and app": 1, "more by init": 2}.get(how)
-    inits = [at for at, one in enumerate(containers) if one.kind is Kind.INIT]
-    if by_init and inits:
-        wanted[inits[0]] = by_init
+    beside = {
+        "by init and app": (Kind.INIT, 1), "more by init": (Kind.INIT, 2),
+        "by sidecar and app": (Kind.SIDECAR, 1),
+    }.get(how)  # fmt: skip
+    if beside is not None:
+        kind, count = beside
+        of_kind = [at for at, one in enumerate(containers) if one.kind is kind]
+        wanted |= dict.fromkeys(of_kind[:1], count)
     return tuple(
         replace(one, devices=((DEVICE, wanted[at]),)) if at in wanted else one
         for at, one in enumerate(containers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -289,15 +289,16 @@ def test_a_pod_takes_one_cpu_more_than_all_numa_nodes_but_one_have() -> None:
     assert [pod_milli_cpus(one) for one in _applied(made.history)] == [25_000]
 
 
-def _seen(history: History) -> list[View]:
-    """What the model shows after each step."""
+def _seen(history: History) -> Sequence[tuple[View, object]]:
+    """What the model shows after each step, and which devices it reports then."""
     task = history.task("1.36")
     node = Node(lambda name: machine_of(name).tree, task.machine, task.config, release="1.36",
                 discovering=info_of)  # fmt: skip
     views = []
     for step in history.taken:
         node.do(step)
-        views.append(node.view())
+        view = node.view()
+        views.append((view, view.devices))
     return views
 
 
@@ -347,6 +348,19 @@ def _is_reuse_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StaticPolicy, "reusable", lambda _, pod: offered.get(pod.uid, CPUSet()))
 
 
+def _are_devices_of_sidecars_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app container uses a device of the sidecar that runs beside it."""
+    plainly = DeviceManager.allocate
+
+    def wrong(
+        self: DeviceManager, pod: Pod, container: Container, resource: str, hint: Hint | None
+    ) -> None:
+        kind = Kind.INIT if container.kind is Kind.SIDECAR else container.kind
+        plainly(self, pod, replace(container, kind=kind), resource, hint)
+
+    monkeypatch.setattr(DeviceManager, "allocate", wrong)
+
+
 @pytest.mark.parametrize(
     ("wrong", "row"),
     [
@@ -357,6 +371,7 @@ def _is_reuse_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         (_is_device_no_hint, {**_with("requested devices", "more by init"),
                               "topology policy": "restricted",
                               "devices": "near the last NUMA node"}),
+        (_are_devices_of_sidecars_lent, _with("requested devices", "by sidecar and app")),
         (_is_reuse_kept, {**_with("event", "put back later"), "init": "larger"}),
     ],
 )  # fmt: skip

@@ -14,7 +14,7 @@ from conformance.subjects.miniatures.policies import preferring_fewest
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held, PodDevices
 from reference.errors import TopologyAffinityError
-from reference.pods.pod import Container, Pod
+from reference.pods.pod import Container, Kind, Pod
 from reference.releases import AnyRelease
 from reference.steps import Device
 from reference.topologymanager.hint import ANY, Hint
@@ -73,6 +73,16 @@ class LendsNoInitDevices(DeviceManager):
     def allocate(self, pod: Pod, container: Container, resource: str, hint: Hint | None) -> None:
         super().allocate(pod, container, resource, hint)
         self._to_reuse.clear()
+
+
+class LendsDevicesOfSidecars(DeviceManager):
+    """Gives an app container the devices of a sidecar that runs beside it."""
+
+    def allocate(self, pod: Pod, container: Container, resource: str, hint: Hint | None) -> None:
+        lends = container.kind is Kind.SIDECAR
+        super().allocate(
+            pod, replace(container, kind=Kind.INIT) if lends else container, resource, hint
+        )
 
 
 class GivesDevicesTwice(DeviceManager):

@@ -330,6 +330,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "devices/container-scope-follows-its-own", _TWO_NODES),
     "lends-no-init-devices": Miniature(devices.LendsNoInitDevices,
         "devices/init-device-is-used-again", _TWO_NODES),
+    "lends-devices-of-sidecars": Miniature(devices.LendsDevicesOfSidecars,
+        "devices/sidecar-keeps-its-device", _TWO_NODES),
     "gives-devices-twice": Miniature(devices.GivesDevicesTwice,
         "devices/more-than-free-are-refused", _TWO_NODES,
         also=("devices/restart-keeps-the-device",)),
