@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,7 @@ from conformance.subjects.kubelet.apiserver import APIServer
 from conformance.subjects.kubelet.apiserver.pods import _shows
 from conformance.subjects.kubelet.endpoint import NOT_SEEN
 from conformance.subjects.kubelet.node import KubeletNode, _with_resize
+from conformance.subjects.kubelet.process import FIRST_LIST
 from reference import Checkpoint, CPUSet
 from reference.steps import (
     AddEphemeral,
@@ -135,6 +137,18 @@ def test_a_pod_that_is_applied_after_a_start_comes_after_the_first_list(node: Ku
     node.settle(runs("b"))
     node.do(AskPodResources())
     assert [one.id for one in node.view().devices["b"]["c"]] == ["d0"]
+
+
+def test_a_kubelet_that_does_not_say_what_it_lists_is_waited_for_a_while(
+    make_node: NodeMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_node()
+    made.do(Start())
+    assert made.sandbox.bell.until(lambda: made._process.has_listed("file"), 20)
+    monkeypatch.setattr(made._process, "_started", time.monotonic())
+    assert not made._process.has_listed("nowhere")
+    monkeypatch.setattr(made._process, "_started", time.monotonic() - FIRST_LIST - 1)
+    assert made._process.has_listed("nowhere")
 
 
 def test_a_pod_is_applied_once_the_server_knows_of_a_resize(

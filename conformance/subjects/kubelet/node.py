@@ -27,6 +27,7 @@ from conformance.subjects.kubelet.endpoint import NOT_SEEN, PodStatus
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
 from conformance.subjects.kubelet.process import (
     DEVICE_SOCKET,
+    FIRST_LIST,
     PATIENT,
     Binary,
     KubeletProcess,
@@ -64,10 +65,6 @@ NODE_STATUS: Final = 20.0
 #: Seconds more where a pod has the name of a former one: a kubelet begins with a static pod when it
 #: is done with the former one of its name (``allowPodStart``, ``pod_workers.go``).
 RETURN: Final = 10.0
-#: Seconds until a kubelet that was started has listed its pods, on a busy host: manifests at once,
-#: those of an API server after a second (``WaitForAPIServerSyncPeriod``). One that does not say so
-#: is waited for no longer.
-FIRST_LIST: Final = 5.0
 #: Seconds until the API server was told that a container has another size: a kubelet looks at its
 #: containers every second. What was not granted to the end is waited for no longer.
 RESIZE_STATUS: Final = 5.0
@@ -249,7 +246,7 @@ class KubeletNode(SteppedNode):
 
     def _apply(self, pod: Pod) -> None:
         source = "file" if self._api is None else "api"
-        self._until(partial(_has_listed, self._process, source), FIRST_LIST)
+        self._until(lambda: self._process.has_listed(source), FIRST_LIST)
         if self._api is not None:
             is_known = partial(_has_told_of_resizes, self._api, self._process)
             self._until(is_known, RESIZE_STATUS, slowest=_ASKS_EACH)
@@ -470,13 +467,6 @@ def _has_told_of_resizes(api: APIPods, process: KubeletProcess) -> bool:
     """Whether the API server knows of resizes that came about. The kubelet has the sizes of running
     containers from there as it admits the next pod."""
     return api.shows_resizes() or not process.running or bool(process.hangs)
-
-
-def _has_listed(process: KubeletProcess, source: str) -> bool:
-    """Whether a kubelet that was started has listed the pods that were there. A pod that comes
-    with the first list is admitted before its source counts as ready (``syncLoopIteration``), and
-    so before what pods held that are gone is free. One that is down or hangs will not list any."""
-    return process.has_listed(source) or not process.running or bool(process.hangs)
 
 
 def _versions(texts: Iterable[str], release: str) -> tuple[Version, ...]:
