@@ -135,7 +135,7 @@ FAULTS: Final = {
     "keeps-a-cpu-shared": 2,
     "ignores-the-hint": 3,
     "forgets-init-containers": 3,
-    "pins-pods-with-pod-level-resources": 2,
+    "pins-pods-with-pod-level-resources": 3,
     "trusts-its-state": 4,
     "never-updates": 5,  # what was done to a cpuset takes a kubelet that starts again
     "ignores-strict-reservation": 2,
