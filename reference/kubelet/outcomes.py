@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement, product
+from itertools import chain, combinations, combinations_with_replacement, product
 from math import comb, prod
 from typing import Final, TypeAlias
 
@@ -114,19 +114,18 @@ def as_the_pool_emptied(
     """What else may come of the admission of these pods, which took the last of the shared
     ``pool``, container by container. A reconcile round on the way updates the shared containers of
     each pod in their order, each to what is left by then; none does later (seen on 1.32.2, 1.36.4
-    and 1.37.0). Raises :class:`NotModelled` where too much may come of it."""
+    and 1.37.0). Where that may end in too many ways, only those come in which all that it updates
+    get the same."""
     if not pool or after.cpu_manager.state.default:
         return []
     pools = [*_pools_on_the_way(pool, after, pods)]
     shared = [*_shared_beside(pods, after)]
     if prod(comb(len(pools) + len(names), len(names)) for names in shared) > _MOST_LEFT:
-        raise NotModelled("on which CPUs a round leaves the shared containers of an empty pool")
-    branches: list[Branch] = []
-    for some in product(*(_as_a_round_leaves(names, pools) for names in shared)):
-        updates = [one for of_pod in some for one in of_pod]
-        if updates:
-            branches.append(_with_updates(updates, after, state_file))
-    return branches
+        ways = _as_a_quick_round_leaves([*chain.from_iterable(shared)], pools)
+    else:
+        every = product(*(_as_a_round_leaves(names, pools) for names in shared))
+        ways = ([*chain.from_iterable(some)] for some in every)
+    return [_with_updates(some, after, state_file) for some in ways if some]
 
 
 def _pools_on_the_way(pool: CPUSet, after: Kubelet, pods: Sequence[Pod]) -> Iterator[CPUSet]:
@@ -161,6 +160,15 @@ def _as_a_round_leaves(names: Sequence[_Of], pools: Sequence[CPUSet]) -> list[tu
         for count in range(len(names) + 1)
         for left in combinations_with_replacement(pools, count)
     ]
+
+
+def _as_a_quick_round_leaves(
+    names: Sequence[_Of], pools: Iterable[CPUSet]
+) -> Iterator[list[_Update]]:
+    """The same where no pod takes more CPUs while the round goes on."""
+    for pool in pools:
+        for count in range(1, len(names) + 1):
+            yield [(one, pool) for one in names[:count]]
 
 
 def _with_updates(updates: Iterable[_Update], after: Kubelet, state_file: str | None) -> Branch:
