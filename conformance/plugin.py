@@ -7,7 +7,6 @@ parametrised here with every scenario on every machine asked for.
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pytest
 
 from conformance.aliases import renamed
+from conformance.garbage import collect_rarely
 from conformance.session.options import OPTIONS, Option
 
 if TYPE_CHECKING:
@@ -166,9 +166,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Of a run of the suite, whose ten thousands of cases stay until its end, garbage collection
     would take a twentieth of the processor time."""
     if _asks_for_the_suite(session.config):
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 20)
+        collect_rarely()
 
 
 def _asks_for_the_suite(config: pytest.Config) -> bool:

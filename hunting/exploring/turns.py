@@ -8,20 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-#: Seconds that a thread computes before another one that waits gets its turn, and new objects
-#: before they are looked through. With Python's 0.005 s and 700, threads that take turns and
-#: objects that stay took an eighth of the histories that two processors walk.
+from conformance.garbage import collect_rarely
+
+#: Seconds that a thread computes before another one that waits gets its turn. With Python's 0.005 s
+#: and its garbage collection, both took an eighth of the histories that two processors walk.
 _TURN: Final = 0.03
-_THRESHOLD: Final = (20_000, 20, 20)
 
 
 @contextmanager
 def long_turns() -> Iterator[None]:
     """Threads take longer turns, and garbage is collected less often, until the block ends."""
     turn, threshold = sys.getswitchinterval(), gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_THRESHOLD)
+    collect_rarely()
     sys.setswitchinterval(_TURN)
     try:
         yield
