@@ -189,7 +189,7 @@ class Apply:
 @dataclass(frozen=True, slots=True)
 class Delete:
     """Take the pod's manifest away, and wait until its containers are gone. ``force``: they are
-    removed behind the kubelet's back at the same moment, as a forced deletion does."""
+    removed behind the kubelet's back as it takes the pod away, as a forced deletion does."""
 
     pod: str
     force: bool = False

@@ -83,6 +83,25 @@ def small(open_kubelet: Open) -> NodeMaker:
     return started
 
 
+def test_a_forced_deletion_takes_containers_once_the_kubelet_has_seen_the_manifest_go(
+    node: KubeletNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy kubelet that saw the containers go first was seen to start one more, after the next
+    pod ran (explore, seed 2, history 60)."""
+    applied(node, "a")
+    listed: list[int] = []
+    drop = node.runtime.drop_pod
+
+    def noted(uid: str) -> None:
+        listed.append(len(node._process.pods()))
+        drop(uid)
+
+    monkeypatch.setattr(node.runtime, "drop_pod", noted)
+    node.do(Delete("a", force=True))
+    assert listed == [0]
+    assert node.view().pods == {}
+
+
 def test_a_kubelet_starts_on_the_machine_it_is_given(make_node: NodeMaker) -> None:
     """A fresh node is down and empty."""
     node = make_node()

@@ -274,6 +274,8 @@ class KubeletNode(SteppedNode):
         elif pod is not None:  # a kubelet that is down would find a pod that is being deleted
             self._api.delete(name, force=force or not self._is_up())
         if pod is not None and force:
+            forgotten = partial(_has_forgotten, self._process, pod)
+            self._until(lambda: not self._is_up() or forgotten(), self._patience.effect)
             self.runtime.drop_pod(pod.uid)
         if pod is not None:
             self._until(lambda: is_done(pod), self._patience.effect)
@@ -285,7 +287,7 @@ class KubeletNode(SteppedNode):
             return True
         if pod.uid in self.runtime.running_ids().values():
             return False
-        return all(status.uid != pod.uid for status in self._process.pods())
+        return _has_forgotten(self._process, pod)
 
     def _set_state(self, text: str | None) -> None:
         path = self._sandbox.path(STATE_FILE)
@@ -461,6 +463,13 @@ def _has_told(api: APIPods | None, process: KubeletProcess, applied: Mapping[str
     there = {pod.uid for pod in applied.values()}
     ended = {each.uid for each in process.pods() if each.phase in _ENDED} & there
     return not ended or ended <= api.ended()
+
+
+def _has_forgotten(process: KubeletProcess, pod: Pod) -> bool:
+    """Whether the kubelet says that it has the pod no more. One that sees containers go before the
+    manifest starts them again, and may do so long after it has seen both."""
+    listed = process.pods()
+    return not process.silence and all(status.uid != pod.uid for status in listed)
 
 
 def _has_told_of_resizes(api: APIPods, process: KubeletProcess) -> bool:
