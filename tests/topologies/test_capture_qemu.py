@@ -183,7 +183,8 @@ def test_qemu_dies_with_a_runner_that_is_killed(programs: Path, tmp_path: Path) 
     pretend(programs, f"echo $$ >{pipe}; exec sleep 600")
     capturing = f"capture_qemu({SPEC!r}, accel='tcg', deadline=600)"
     code = f"from topologies.capturing import capture_qemu; {capturing}"
-    runner = subprocess.Popen([sys.executable, "-c", code])
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # the runner's folder stays
+    runner = subprocess.Popen([sys.executable, "-c", code], env=environment)
     with pipe.open() as stream:
         qemu = os.pidfd_open(int(stream.readline()))
     runner.send_signal(signal.SIGKILL)
