@@ -101,7 +101,8 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hooks)
 
 
-_MARKERS: Final = (
+#: The lines that pytest shows of the suite's markers.
+MARKERS: Final = (
     "pinproof(area, level, risk): a scenario on a machine; its area, its level, and what it does "
     "to a node: read-only, pods, kubelet-restart, cpu-offline or reboot",
     "core: a scenario whose promise every node must keep",
@@ -118,7 +119,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _be_quiet_at_the_end()
     if keyword := config.getoption("-k", default=""):
         config.option.keyword = renamed(keyword)
-    for line in _MARKERS:
+    for line in MARKERS:
         config.addinivalue_line("markers", line)
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import pytest
 
 import conformance.suite
+from conformance.plugin import MARKERS
 from conformance.session.keywords import may_match
 from conformance.subject import SubjectUsageError
 from topologies.errors import one_line
@@ -68,6 +69,8 @@ class _Parsed:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> int:
+        for line in MARKERS:  # --strict-markers asks for them
+            config.addinivalue_line("markers", line)
         config.hook.pytest_collection_modifyitems(session=None, config=config, items=[])
         self.config = config
         return 0

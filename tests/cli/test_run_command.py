@@ -19,6 +19,7 @@ import pytest
 from conformance.aliases import ALIASES
 from conformance.recording import recorded_releases
 from conformance.results import Result
+from conformance.subject import SubjectUsageError
 from pinproof import pytest_arguments
 from tests.cli.conftest import Judges, Stream
 from tests.cli.running import Done, here, python
@@ -86,6 +87,15 @@ def test_both_cpus_are_used_where_that_pays(
     cases = [f"{one}@m{machine}" for one in scenarios for machine in range(machines)]
     config = pytest_arguments.parsed(more) if more else None
     assert pytest_arguments.workers(subject, cases, config) == expected
+
+
+@pytest.mark.parametrize("strictly", [[], ["--strict-markers"]])
+def test_the_markers_of_the_suite_are_known(strictly: list[str]) -> None:
+    config = pytest_arguments.parsed([*strictly, "-m", "core and not extended"])
+    assert config.option.markexpr == "core and not extended"
+    with pytest.raises(SubjectUsageError, match=r"Unknown marker\(s\)") as caught:
+        pytest_arguments.parsed(["--strict-markers", "-m", "cor"])
+    assert "cor." in str(caught.value)
 
 
 def test_one_cpu_has_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
