@@ -162,6 +162,30 @@ def test_a_pod_is_applied_once_the_server_knows_of_a_resize(
     assert list(answers) == []
 
 
+def test_a_resize_that_never_comes_about_is_waited_for_once(
+    node: KubeletNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one is waited for again."""
+    looks: list[object] = []
+
+    def never(*looked_at: object) -> bool:
+        looks.append(looked_at)
+        return False
+
+    monkeypatch.setattr("conformance.subjects.kubelet.apiserver.pods._shows", never)
+    monkeypatch.setattr("conformance.subjects.kubelet.node.RESIZE_STATUS", 0.2)
+    do(node, Apply(burstable("b", request="1", limit="2")))
+    node.settle(runs("b"))
+    assert not looks
+    do(node, Resize(burstable("b", request="1500m", limit="2")), Apply(guaranteed("a", 1)))
+    assert looks
+    looks.clear()
+    do(node, Apply(guaranteed("c", 1)))
+    assert not looks
+    do(node, Resize(burstable("b", request="1", limit="2")), Apply(guaranteed("d", 1)))
+    assert looks
+
+
 def _status(**status: Any) -> dict[str, Any]:
     return {"metadata": {"uid": "u"}, "status": status}
 

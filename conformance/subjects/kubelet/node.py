@@ -249,7 +249,8 @@ class KubeletNode(SteppedNode):
         self._until(lambda: self._process.has_listed(source), FIRST_LIST)
         if self._api is not None:
             is_known = partial(_has_told_of_resizes, self._api, self._process)
-            self._until(is_known, RESIZE_STATUS, slowest=_ASKS_EACH)
+            if not self._until(is_known, RESIZE_STATUS, slowest=_ASKS_EACH):
+                self._api.give_up_resizes()
             pod = replace(pod, uid=self._api.create(pod))
         if pod.name in self._names.values():
             self._recovery = max(self._recovery, RETURN)
