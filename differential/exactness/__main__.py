@@ -124,6 +124,8 @@ def _report(
     asked.save.write_text(dumps(small))
     print(f"case {number} of seed {asked.seed}, made small:")
     print(story(small, script, found))
+    if found is None:
+        print(f"it differed once: {first.asked}: model: {first.model}, Go: {first.go}")
     print(f"replay: python -m differential.exactness --replay {asked.save}")
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import wire
-from conformance.subjects.exec.program import Program
+from conformance.subjects.exec.program import Program, Starved
 from differential.exactness.cases import Case
 from differential.exactness.script import (
     Difference,
@@ -56,10 +56,18 @@ class Driver:
         return compare(script, self._ready()), script
 
     def make_sure_it_hangs(self, case: Case) -> tuple[Difference | None, Script]:
-        """The same of a case that ends with a kubelet that hangs, by a program of its own."""
-        script = Model(case).script()
-        with contextlib.closing(self._launch()) as program:
-            return make_sure_it_hangs(script, program, self._hang_patience), script
+        """The same of a case that ends with a kubelet that hangs, by a program of its own. One that
+        had no processor is no answer, and another one is given ten times as long. Raises
+        :class:`Starved` where even a hundred times was too short."""
+        script, patience = Model(case).script(), self._hang_patience
+        while True:
+            try:
+                with contextlib.closing(self._launch()) as program:
+                    return make_sure_it_hangs(script, program, patience), script
+            except Starved:
+                if patience >= 100 * self._hang_patience:
+                    raise
+                patience *= 10
 
     def walk(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Difference | None, Script]]:
         """Each case with what :meth:`compare` finds, several of them under way at a time. It is

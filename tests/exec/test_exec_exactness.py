@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,6 +14,8 @@ import pytest
 
 import reference.cpumanager.policy_static
 import reference.cpumanager.state.checkpoint
+from conformance.subjects.exec.program import Starved
+from differential.exactness.__main__ import _report
 from differential.exactness.cases import Action, Arrive, Case, Resize, Restart, dumps, loads
 from differential.exactness.drawing import draw
 from differential.exactness.driver import Driver
@@ -133,6 +136,40 @@ def test_a_hang_that_is_none_is_a_difference(
         found, _ = driver.make_sure_it_hangs(case)
     assert found is not None
     assert (found.asked, found.model) == ("the last request", "hangs")
+
+
+def test_a_busy_host_is_no_difference(
+    driver_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that had no processor is asked again, with more patience, and at last given up."""
+    case, given = draw(3, "1.36", 0), []
+
+    def starved_until(enough: float) -> Callable[[object, object, float], None]:
+        def made_sure(_script: object, _program: object, seconds: float) -> None:
+            given.append(seconds)
+            if seconds < enough:
+                raise Starved("the program gave no answer")
+
+        return made_sure
+
+    place = "differential.exactness.driver.make_sure_it_hangs"
+    with closing(Driver(driver_path("1.36"), hang_patience=2.0)) as driver:
+        monkeypatch.setattr(place, starved_until(20))
+        assert driver.make_sure_it_hangs(case)[0] is None
+        monkeypatch.setattr(place, starved_until(1e9))
+        with pytest.raises(Starved, match="gave no answer"):
+            driver.make_sure_it_hangs(case)
+    assert given == [2, 20, 2, 20, 200]
+
+
+def test_a_difference_that_does_not_come_again_is_told(
+    driver: Driver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = argparse.Namespace(save=tmp_path / "difference.json", seed=3)
+    _report(driver, draw(3, "1.36", 0), asked, 0, Difference("the last request", "hangs", "pong"))
+    said = capsys.readouterr().out
+    assert "it differed once: the last request: model: hangs, Go: pong" in said
+    assert f"replay: python -m differential.exactness --replay {asked.save}" in said
 
 
 # -- what a wrong model would be caught by -------------------------------------------------------

@@ -38,6 +38,10 @@ class LineHangs(LineLost):
     """The program had a processor and did not answer in time."""
 
 
+class LineStarved(LineLost):
+    """The program had no processor, and so did not answer in time."""
+
+
 class Channel:
     """A running program. ``lost``: what it did, once it is of no more use; ``""`` before."""
 
@@ -169,7 +173,8 @@ class Channel:
         """Its time is up; whether it had a processor is judged by the second half of it."""
         spent = processor_time(self._process.pid).since(self._at_half_time or ProcessorTime())
         if spent.is_starved(patience / 2):
-            self._lose(f"gave no answer in {patience:g} s; this host is too busy for it to run")
+            what = f"gave no answer in {patience:g} s; this host is too busy for it to run"
+            self._lose(what, LineStarved)
         self._lose(f"hangs: no answer in {patience:g} s", LineHangs)
 
     def _lose_ended(self) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.exec import wire
-from conformance.subjects.exec.channel import Channel, LineHangs, LineLost
+from conformance.subjects.exec.channel import Channel, LineHangs, LineLost, LineStarved
 
 _A = TypeVar("_A", bound=wire.Answer)
 
@@ -33,6 +33,10 @@ class Panicked(Exception):
 
 class Hangs(SubjectLostError):
     """The program had a processor and did not answer in time; it was killed."""
+
+
+class Starved(SubjectLostError):
+    """The program had no processor, and so did not answer in time; it was killed."""
 
 
 class Program:
@@ -108,6 +112,8 @@ class Program:
             lines = self._channel.receive(len(requests), patience=self.patience)
         except LineHangs as error:
             raise Hangs(f"the program {error}", evidence=self.excerpt()) from error
+        except LineStarved as error:
+            raise Starved(f"the program {error}", evidence=self.excerpt()) from error
         except LineLost as error:
             raise self._lost(f"the program {error}") from error
         return [self._answer(*pair) for pair in zip(requests, lines, strict=True)]
