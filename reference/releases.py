@@ -98,8 +98,8 @@ def newest_known(release: Release) -> Release:
 
 @lru_cache(maxsize=512)
 def behaviours(release: AnyRelease) -> frozenset[Behaviour]:
-    """The named behaviours of ``release``. Raises :class:`NotModelled` outside 1.8 … 1.38,
-    ``ValueError`` where the text names no release."""
+    """The named behaviours of ``release``. Raises :class:`NotModelled` where the table does not
+    know it, ``ValueError`` where the text names no release."""
     asked = Release.parse(release) if isinstance(release, str) else release
     if not asked.known:
         raise NotModelled(f"release {asked}: the model knows 1.{OLDEST} to 1.{ANNOUNCED}")

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from reference.releases import ANNOUNCED
 from tests.cli.conftest import Judges
 from tests.cli.running import pinproof
 
@@ -101,5 +102,5 @@ def test_a_newer_kubelet_is_judged_by_the_newest_release_known(
     path.chmod(0o755)
     words = ("--machine", "1s-1n-4c-smt2", "-k", "qos/whole-cpus")
     done = pinproof("run", "--subject", f"kubelet:{path}", *words, status=1)
-    judged = "judged by release 1.38 (announced, not yet seen), because 1.99 is not known"
-    assert judged in done.stdout
+    judged_by = f"1.{ANNOUNCED} (announced, not yet seen)"
+    assert f"judged by release {judged_by}, because 1.99 is not known" in done.stdout
