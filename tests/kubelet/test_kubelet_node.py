@@ -15,6 +15,7 @@ import topologies
 from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet.inside import OWN_CGROUPS
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
 from hunting.exploring.driving import Walk, walked
@@ -26,10 +27,12 @@ from reference.steps import (
     AwaitReconcile,
     Configure,
     Delete,
+    KillContainer,
     Kind,
     KubeletConfig,
     Reboot,
     RemoveState,
+    RestartPolicy,
     RestartRuntime,
     Start,
     Step,
@@ -39,6 +42,7 @@ from reference.steps import (
 )
 from reference.view import Phase, View
 from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker, Open, Script, do
+from tests.support import lacking
 
 #: For a machine of 8 cores.
 ONE_RESERVED = KubeletConfig(system_reserved="1")
@@ -295,6 +299,25 @@ def test_a_kubelet_sees_another_boot_id_after_a_reboot_alone(
     do(node, Reboot(), Start())
     assert not node.view().running
     assert "another boot" in node.evidence()
+
+
+def test_a_pod_has_ended_once_its_cgroup_is_gone(node: KubeletNode) -> None:
+    """Until then its kubelet counts it as active, and a busy one was seen to refuse the next pod
+    (1.37.0, explore, seed 402, history 385)."""
+    if not node.sandbox.own_cgroups:
+        lacking.skip("seccomp")
+    node.do(Apply(replace(guaranteed("a", 2), restart_policy=RestartPolicy.NEVER)))
+    settled(node, running("a"))
+    (named,) = node.runtime.ready_pods().values()
+    cgroup = node.sandbox.path(f"{OWN_CGROUPS}/{named}")
+    assert cgroup.is_dir()
+    node.do(KillContainer("a", "c"))
+    settled(node, lambda view: view.pods["a"].phase is Phase.ENDED)
+    assert not cgroup.exists()
+    cgroup.mkdir()
+    assert node.view().pods["a"].phase is Phase.RUNNING
+    cgroup.rmdir()
+    assert node.view().pods["a"].phase is Phase.ENDED
 
 
 def test_the_host_is_left_as_it_was(make_node: NodeMaker) -> None:

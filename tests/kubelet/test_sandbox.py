@@ -351,6 +351,35 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
     ]
 
 
+def test_a_write_to_a_cgroup_replaces_what_it_had(script: Script) -> None:
+    """As runc's library writes: opened by ``openat2`` below the root cgroup, and not truncated. The
+    end of what was longer stayed, and a kubelet of 1.37 took a pod of 2 CPUs for one of 20."""
+    if not calls.can_be_heard():
+        lacking.skip("seccomp")
+    program = (
+        "import ctypes, os, struct\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "root = os.open('/sys/fs/cgroup', os.O_PATH)\n"
+        "def opened(name, flags):\n"
+        "    return libc.syscall(437, root, name, struct.pack('=3Q', flags, 0, 0), 24)\n"
+        "def written(name, text):\n"
+        "    file = opened(name, os.O_WRONLY)\n"
+        "    os.write(file, text)\n"
+        "    os.close(file)\n"
+        "    return os.read(opened(name, os.O_RDONLY), 99).decode()\n"
+        "weight = b'kubepods/cpu.weight'\n"
+        "print(written(weight, b'118'), written(weight, b'79'))\n"
+        "most = b'kubepods/cpu.max'\n"
+        "print(written(most, b'300000 100000'), written(most, b'max'))\n"
+        "print(opened(b'kubepods/none', os.O_WRONLY), ctypes.get_errno())\n"
+        "print(opened(b'/pinproof/none', os.O_WRONLY), ctypes.get_errno())\n"
+    )
+    with made(script) as inside:
+        inside.bind("1s-1n-4c-smt1", 0)
+        said = inside.run(program, cgroups=["kubepods"])
+    assert said.splitlines() == ["118 79", "300000 100000 max", "-1 2", "-1 2"]
+
+
 def test_own_cgroups_are_seen_by_who_needs_them_and_stay(script: Script) -> None:
     """A kubelet of 1.20 cannot start over them, and the one of 1.36 that follows needs them."""
     pods = "/sys/fs/cgroup/kubepods"

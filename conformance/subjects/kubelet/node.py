@@ -24,6 +24,7 @@ from conformance.subjects.kubelet.clock import with_clock
 from conformance.subjects.kubelet.devices.plugin import DevicePlugins
 from conformance.subjects.kubelet.docker import FakeDocker
 from conformance.subjects.kubelet.endpoint import NOT_SEEN, PodStatus
+from conformance.subjects.kubelet.inside import OWN_CGROUPS
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
 from conformance.subjects.kubelet.process import (
     DEVICE_SOCKET,
@@ -410,8 +411,13 @@ class KubeletNode(SteppedNode):
         names |= {uid: self._name(uid) for uid in seen}
         started = self.runtime.cpusets()
         # A pod that is being terminated still counts as active, whatever its phase
-        # (``filterOutInactivePods``, ``kubelet_pods.go``); its sandbox is stopped at the end.
-        alive = self.runtime.ready_pods()
+        # (``filterOutInactivePods``, ``kubelet_pods.go``); its sandbox is stopped near the end, and
+        # its cgroup removed when it has ended (``SyncTerminatedPod``, ``kubelet.go``).
+        alive = self.runtime.ready_pods().keys() | {
+            uid
+            for uid, cgroup in self.runtime.stopped_pods().items()
+            if cgroup and self._sandbox.path(f"{OWN_CGROUPS}/{cgroup}").exists()
+        }
         return {
             name: PodView(Phase.RUNNING, qos=view.qos)
             if view.phase is Phase.ENDED and uid in alive

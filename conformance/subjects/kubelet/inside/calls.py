@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import struct
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
@@ -24,11 +25,11 @@ Answer: TypeAlias = Callable[[int, int, list[int]], int | None]
 _MACHINES: Final[Mapping[str, tuple[int, Mapping[str, int]]]] = {
     "x86_64": (0xC000003E, {
         "seccomp": 317, "statfs": 137, "mkdirat": 258, "unlinkat": 263,
-        "rename": 82, "renameat": 264, "renameat2": 316,
+        "rename": 82, "renameat": 264, "renameat2": 316, "openat2": 437,
     }),
     "aarch64": (0xC00000B7, {
         "seccomp": 277, "statfs": 43, "mkdirat": 34, "unlinkat": 35,
-        "renameat": 38, "renameat2": 276,
+        "renameat": 38, "renameat2": 276, "openat2": 437,
     }),
 }  # fmt: skip
 
@@ -117,6 +118,13 @@ def text_at(pid: int, address: int) -> str:
                 raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
             text += page
     return os.fsdecode(text.partition(b"\0")[0])
+
+
+def number_at(pid: int, address: int) -> int:
+    """The number of 64 bits at an address of another process. Raises ``OSError``."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:  # noqa: PTH123
+        memory.seek(address)
+        return int.from_bytes(memory.read(8), sys.byteorder)
 
 
 def write_at(pid: int, address: int, data: bytes) -> None:

@@ -4,12 +4,14 @@ From 1.33 on (in-place resize) a kubelet without cgroups of its own for each pod
 false``) gets a nil pointer in ``kuberuntime_manager.go``, ``doPodResizeAction``, as soon as a pod
 with init containers goes on to the next container: seen on 1.36.4. Real cgroups would be the
 host's, and an ordinary user seldom may make them. So ``/sys/fs/cgroup`` is a folder of the
-sandbox's tmpfs while a kubelet runs that needs it, and three system calls of that kubelet are
+sandbox's tmpfs while a kubelet runs that needs it, and four system calls of that kubelet are
 answered here where they name it (:mod:`conformance.subjects.kubelet.inside.calls`):
 
     statfs    says that the folder is a cgroup v2 file system
     mkdirat   makes a folder with the files that a new cgroup has
     unlinkat  of a folder (``AT_REMOVEDIR``) removes it with those files
+    openat2   for writing empties the file: each write to a cgroup's file replaces what it had, and
+              runc's library does not ask for that. In a plain file "79" over "118" would be "798"
 
 Nothing acts on what a kubelet writes there: containers do not exist either.
 """
@@ -27,13 +29,11 @@ from typing import Final
 from conformance.subjects.kubelet.inside import AREA, CGROUPS, OWN_CGROUPS, calls
 
 #: The calls that are answered here.
-CALLS: Final = ("statfs", "mkdirat", "unlinkat")
+CALLS: Final = ("statfs", "mkdirat", "unlinkat", "openat2")
 _AT_REMOVEDIR: Final = 0x200
 _MAGIC: Final = 0x63677270  # CGROUP2_SUPER_MAGIC
 _CONTROLLERS: Final = "cpuset cpu io memory pids\n"
 
-#: Files are overwritten, not truncated (cgroup files take each write as a whole), so no content
-#: may be longer than what comes after it.
 _EVERY_CGROUP: Final = {
     "cgroup.controllers": _CONTROLLERS,
     "cgroup.subtree_control": "",
@@ -99,6 +99,9 @@ def carry_out(call: int, pid: int, arguments: list[int]) -> int | None:
     """0 for a call that was carried out, an error's number, or ``None`` if it is the kernel's.
     ``call`` is one of :data:`CALLS`. Raises ``OSError``."""
     numbers = calls.numbers()
+    if call == numbers["openat2"]:
+        _empty_what_is_written(pid, *arguments[:3])
+        return None
     path = os.path.normpath(calls.text_at(pid, arguments[0 if call == numbers["statfs"] else 1]))
     if path != CGROUPS and not path.startswith(CGROUPS + "/"):
         return None
@@ -113,6 +116,18 @@ def carry_out(call: int, pid: int, arguments: list[int]) -> int | None:
     if call == numbers["unlinkat"] and not arguments[2] & _AT_REMOVEDIR:
         return None
     return _make(path) if call == numbers["mkdirat"] else _remove(path)
+
+
+def _empty_what_is_written(pid: int, folder: int, name: int, how: int) -> None:
+    """Before the kernel opens a file for writing. ``name`` and ``how`` are addresses."""
+    if calls.number_at(pid, how) & os.O_ACCMODE == os.O_RDONLY:
+        return
+    path = calls.text_at(pid, name)
+    if not path.startswith("/"):
+        path = f"{Path(f'/proc/{pid}/fd/{folder}').readlink()}/{path}"
+    path = os.path.normpath(path)
+    if path.startswith(CGROUPS + "/"):
+        os.truncate(OWN_CGROUPS + path.removeprefix(CGROUPS), 0)
 
 
 def _make(path: str) -> int:
