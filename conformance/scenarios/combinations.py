@@ -158,3 +158,24 @@ _excluding(
     "One keeps CPUs within a cache, the other spreads them over NUMA nodes.",
     _UNCORE, _NUMA, UNCORE_CACHE, since="1.32",
 )  # fmt: skip
+
+
+def _odd_cores(node: LockstepNode) -> None:
+    topology = node.topology
+    cores = topology.num_cores // topology.num_numa_nodes
+    count = (cores + 1 + cores % 2) * topology.cpus_per_core
+    node.boot(with_options(node, _FULL, _NUMA))
+    node.apply(guaranteed("a", count))
+    taken = node.taken("a")
+    node.promise_equal("As many as requested", "number of CPUs of a/c", count, len(taken))
+    promise_whole_cores(node, taken)
+
+
+row(
+    "options/odd-cores-over-numa-nodes",
+    "Beside full-pcpus-only distribute-cpus-across-numa splits no core of an odd number",
+    """The container requests more cores than a NUMA node has. An odd number of them cannot lie in
+    equal parts in two NUMA nodes.""",
+    _odd_cores,
+    source=ACROSS_NUMA, since="1.23", needs=replace(_NODES, smt=2, numa_cores=3),
+)  # fmt: skip

@@ -51,6 +51,7 @@ LIST: Final = sources.documentation(
 RESTART: Final = sources.issue(
     118559, "running pods with devices are terminated if the kubelet is restarted"
 )
+COUNTED: Final = sources.pull(135485, "a container that has restarted counts as running")
 UNCHECKED: Final = sources.issue(
     109595, "the device manager recovers devices that are not there after a node restart"
 )
@@ -359,6 +360,20 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
     run_in(node, far_node(node), _pod("b", 1))
 
 
+@of_devices(COUNTED, since="1.36", capabilities=(*DEVICES, *RESTARTED))
+def restart_keeps_what_has_restarted(node: LockstepNode) -> None:
+    """From 1.36 on a restart keeps a pod whose container with a device has restarted before.
+    The container runs as the pod is admitted, though an earlier instance of it has ended, and the
+    device plugin has not registered again. Before, the order of a Go map decided."""
+    _boot(node, SINGLE)
+    run(node, _pod("a", 1))
+    held = node.taken("a")
+    node.kill_container("a")
+    node.kill()
+    promise_phase(node, "a", node.start().pods["a"], Phase.RUNNING)
+    node.promise_cpus("It has its CPUs", "CPUs of a/c", held, node.taken("a"))
+
+
 @of_devices(RESTART, capabilities=(*DEVICES, *RESTARTED, *REJECTIONS))
 def restart_keeps_the_device(node: LockstepNode) -> None:
     """After a restart of the kubelet a running pod's device is given to no other pod.
@@ -413,6 +428,17 @@ def restart_refuses_ended_init_container(node: LockstepNode) -> None:
 
 
 # -- what is reported ------------------------------------------------------------------------------
+
+
+@_reported(capabilities=(*DEVICES, *LISTS))
+def list_has_every_numa_node_of_a_device(node: LockstepNode) -> None:
+    """The pod-resources socket reports a device that is near to two NUMA nodes with both.
+    They are those that its plugin names."""
+    near = (first_node(node), far_node(node))
+    _boot(node, BEST_EFFORT, Device("nic-both", near))
+    run(node, _pod("a", 1))
+    listed = node.ask().devices.get("a", {}).get("c")
+    _promise_devices(node, "devices of a/c", listed, HeldDevice(NIC, "nic-both", near))
 
 
 @_reported(capabilities=(*DEVICES, *LISTS, *RESTARTED))

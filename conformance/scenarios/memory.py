@@ -254,6 +254,20 @@ def init_memory_is_used_again(node: LockstepNode) -> None:
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
 
 
+@of_memory(source=REUSE, capabilities=(*MEMORY, *REJECTIONS))
+def init_containers_lend_the_same_memory(node: LockstepNode) -> None:
+    """Two init containers use the same memory, and what their app container needs beyond is taken.
+    Half of its memory is theirs. The next pod is refused, for which too little is left."""
+    _boot(node, SINGLE, roomy=[far_node(node)])
+    inits = [exclusive(name, 1, kind=Kind.INIT) for name in ("init1", "init2")]
+    lent = [with_mebibytes(init, 50) for init in inits]
+    run_in(
+        node, far_node(node), guaranteed_of("a", [*lent, with_mebibytes(exclusive("c", 1), 100)])
+    )
+    refused = node.apply(with_memory_of("b", 50))
+    promise_refused(node, refused, "UnexpectedAdmissionError", _NO_NODES)
+
+
 @of_memory(source=MANAGER, capabilities=(*MEMORY, *REJECTIONS, Capability.DEVICES))
 def device_elsewhere_is_refused(node: LockstepNode) -> None:
     """Under single-numa-node a container is refused whose memory and device lie in two NUMA nodes.

@@ -31,12 +31,14 @@ POD_LEVEL_TESTS: Final = sources.tests(
 
 #: Microseconds.
 _HALF: Final = 50_000
+_SHORT: Final = 10_000
+_LEAST: Final = 1_000
 
 
-def _half_period(node: LockstepNode, *, gate: bool = True) -> KubeletConfig:
+def _with_period(node: LockstepNode, *, gate: bool = True, period: int = _HALF) -> KubeletConfig:
     config = node.default_config()
     gates = {**config.feature_gates, "CustomCPUCFSQuotaPeriod": True} if gate else {}
-    return replace(config, cpu_cfs_quota_period=_HALF, feature_gates=gates)
+    return replace(config, cpu_cfs_quota_period=period, feature_gates=gates)
 
 
 def _promise_quota(node: LockstepNode, rule: str, owner: str, quota: int | None) -> None:
@@ -69,11 +71,22 @@ def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
 def custom_period_is_used(node: LockstepNode) -> None:
     """With another cpuCFSQuotaPeriod quotas are of that period.
     In a Guaranteed pod and in a Burstable one."""
-    node.boot(_half_period(node))
+    node.boot(_with_period(node))
     node.apply(guaranteed("a", "500m"))
     node.apply(burstable("b", request="100m", limit="500m"))
     for owner in ("a/c", "b/c"):
         _promise_quota(node, "Half a CPU is half of each period", owner, _HALF // 2)
+
+
+@promised(
+    PERIOD_TESTS, area="quotas", needs=Needs(free=2), capabilities=(*QUOTAS, Capability.CONFIGURE)
+)
+def short_period_has_the_least_quota(node: LockstepNode) -> None:
+    """With a short cpuCFSQuotaPeriod too no quota is below one millisecond, the kernel's least.
+    A twentieth of a CPU would be half a millisecond of ten."""
+    node.boot(_with_period(node, period=_SHORT))
+    node.apply(burstable("b", request="50m", limit="50m"))
+    _promise_quota(node, "The quota is the least that the kernel takes", "b/c", _LEAST)
 
 
 @promised(
@@ -83,7 +96,7 @@ def custom_period_is_used(node: LockstepNode) -> None:
 def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
     """With another cpuCFSQuotaPeriod a container with exclusive CPUs has no CFS quota either.
     Up to 1.32 it has one. The fraction beside it keeps its own."""
-    node.boot_with(guaranteed("a", 2, "1500m"), config=_half_period(node))
+    node.boot_with(guaranteed("a", 2, "1500m"), config=_with_period(node))
     _promise_quota(node, "It has no quota", "a/c1", None)
     _promise_quota(node, "The fraction has one", "a/c2", _HALF * 3 // 2)
 
@@ -93,7 +106,7 @@ refused(
     "Up to 1.35 another cpuCFSQuotaPeriod takes a feature gate for the kubelet to start",
     PERIOD_GATE,
     "CustomCPUCFSQuotaPeriod, alpha up to there and on by default from 1.36 on.",
-    lambda node: _half_period(node, gate=False),
+    lambda node: _with_period(node, gate=False),
     "cpuCFSQuotaPeriod",
     "requires feature gate CustomCPUCFSQuotaPeriod",
     since="1.20", until="1.35", beyond=(Capability.CFS, Capability.CONFIGURE),

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import guaranteed
+from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.abilities import API_SERVER, QUOTAS, REJECTIONS, RESIZES
@@ -30,7 +30,7 @@ from conformance.scenarios.resize import (
 )
 from reference import CPUSet
 from reference.behaviours import Behaviour
-from reference.steps import KubeletConfig
+from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import Phase
 
 MOVES: Final = sources.pull(140629, "a resize moves exclusive CPUs, and keeps those of the start")
@@ -71,6 +71,24 @@ def one_container_of_two_infeasible(node: LockstepNode) -> None:
         seen = node.shares("a", name)
         node.promise_equal("Its weight stays", f"CPU shares of a/{name}", shares, seen)
     node.promise_pool("The shared pool stays", pool)
+
+
+@_refused(since="1.33", needs=Needs(free=4))
+def sidecar_infeasible_too(node: LockstepNode) -> None:
+    """The kubelet refuses to give a Guaranteed pod's sidecar more exclusive CPUs.
+    The sidecar and the app container keep their CPUs and their weights."""
+
+    def pod(cpus: int) -> Pod:
+        sidecar = exclusive("side", cpus, kind=Kind.SIDECAR)
+        return guaranteed_of("a", [sidecar, exclusive("c", 1)])
+
+    node.boot_with(pod(1), config=in_cluster(node))
+    held = {name: (node.taken("a", name), node.shares("a", name)) for name in ("side", "c")}
+    promise_pending(node, node.resize(pod(2)), INFEASIBLE)
+    for name, (cpus, shares) in held.items():
+        node.promise_cpus("It keeps its CPUs", f"CPUs of a/{name}", cpus, node.taken("a", name))
+        seen = node.shares("a", name)
+        node.promise_equal("Its weight stays", f"CPU shares of a/{name}", shares, seen)
 
 
 @_refused(needs=Needs(free=2))

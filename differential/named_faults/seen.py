@@ -85,8 +85,9 @@ def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
         "builds that kubelet and tries every fault again. The first build takes minutes. "
         "[mutants.md](../how-to/mutants.md) is about the thousands of faults that a program makes.",
         f"{len(real)} faults, {sum(one.allowed for one in faults)} changes that are allowed.",
-        "The same kubelet holds the slips of `differential/named_faults/slips.toml`. No scenario "
-        "is written for a slip: they measure what tests catch that were not tuned to them.",
+        "The same kubelet holds the slips of `differential/named_faults/slips.toml`. "
+        "They measure what tests catch that were not tuned to them: a slip for which a scenario "
+        "was written (docs/how-to/exploring.md names them) measures nothing any more.",
         "    python -m differential.named_faults.slips\n"
         "    python -m differential.named_faults.slips -- \\\n"
         "        pinproof run -x --subject 'kubelet:{kubelet}' --machine 2s-2n-8c-smt2",

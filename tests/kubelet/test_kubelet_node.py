@@ -308,7 +308,7 @@ def test_a_pod_has_ended_once_its_cgroup_is_gone(node: KubeletNode) -> None:
         lacking.skip("seccomp")
     node.do(Apply(replace(guaranteed("a", 2), restart_policy=RestartPolicy.NEVER)))
     settled(node, running("a"))
-    (named,) = node.runtime.ready_pods().values()
+    (named,) = node.runtime.pod_cgroups(ready=True).values()
     cgroup = node.sandbox.path(f"{OWN_CGROUPS}/{named}")
     assert cgroup.is_dir()
     node.do(KillContainer("a", "c"))

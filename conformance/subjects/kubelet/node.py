@@ -217,7 +217,7 @@ class KubeletNode(SteppedNode):
         if not self._is_up():
             self._killed.clear()
             # Pods that run have cgroups on a node, which an older kubelet has not made here.
-            ready = self.runtime.ready_pods()
+            ready = self.runtime.pod_cgroups(ready=True)
             known = {_cgroup(pod) for pod in self._applied.values() if pod.uid in ready}
             self._process.start(self._config, sorted((known | {*ready.values()}) - {""}))
 
@@ -413,9 +413,9 @@ class KubeletNode(SteppedNode):
         # A pod that is being terminated still counts as active, whatever its phase
         # (``filterOutInactivePods``, ``kubelet_pods.go``); its sandbox is stopped near the end, and
         # its cgroup removed when it has ended (``SyncTerminatedPod``, ``kubelet.go``).
-        alive = self.runtime.ready_pods().keys() | {
+        alive = self.runtime.pod_cgroups(ready=True).keys() | {
             uid
-            for uid, cgroup in self.runtime.stopped_pods().items()
+            for uid, cgroup in self.runtime.pod_cgroups(ready=False).items()
             if cgroup and self._sandbox.path(f"{OWN_CGROUPS}/{cgroup}").exists()
         }
         return {

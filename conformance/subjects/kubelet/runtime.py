@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.cri import cri_pb2 as pb
-from conformance.subjects.kubelet.cri.containers import Call, Container, Containers, PodSandbox
+from conformance.subjects.kubelet.cri.containers import Call, Container, Containers
 from conformance.subjects.kubelet.cri.handlers import handlers, version
 from conformance.subjects.kubelet.cri.service import serve
 from reference.cpumanager.state.state_checkpoint import parse_leniently
@@ -108,17 +108,12 @@ class FakeRuntime:
         with self._lock:
             return {sandbox.uid for sandbox in self._store.sandboxes.values()}
 
-    def ready_pods(self) -> dict[str, str]:
-        """By uid, the cgroup of each pod whose sandbox was not stopped, without a leading slash;
-        ``""`` where its kubelet named none."""
+    def pod_cgroups(self, *, ready: bool) -> dict[str, str]:
+        """By uid, the cgroup of each pod whose sandbox is there and ready, or was stopped, without
+        a leading slash; ``""`` where its kubelet named none."""
         with self._lock:
-            return {one.uid: _cgroup(one) for one in self._store.sandboxes.values() if one.ready}
-
-    def stopped_pods(self) -> dict[str, str]:
-        """The same of each whose sandbox was stopped and is not removed."""
-        with self._lock:
-            every = self._store.sandboxes.values()
-            return {one.uid: _cgroup(one) for one in every if not one.ready}
+            every = [one for one in self._store.sandboxes.values() if one.ready is ready]
+        return {one.uid: one.config.linux.cgroup_parent.strip("/") for one in every}
 
     def owner(self, container: str) -> tuple[str, str] | None:
         """Pod uid and name of the container of this id, though it be gone."""
@@ -212,10 +207,6 @@ class FakeRuntime:
             for container in self._store.running():
                 found.setdefault(container.uid, {})[container.name] = read(container)
         return found
-
-
-def _cgroup(sandbox: PodSandbox) -> str:
-    return sandbox.config.linux.cgroup_parent.strip("/")
 
 
 def _cfs(container: Container) -> CFS:

@@ -6,7 +6,7 @@ which scenario catches them (the package).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -83,6 +83,14 @@ class LendsDevicesOfSidecars(DeviceManager):
         super().allocate(
             pod, replace(container, kind=Kind.INIT) if lends else container, resource, hint
         )
+
+
+class KnowsOneNodeOfADevice(DeviceManager):
+    """Takes a device that is near to several NUMA nodes for one of the first of them."""
+
+    def register(self, resource: str, devices: Iterable[Device]) -> None:
+        known = [replace(one, numa_nodes=one.numa_nodes[:1]) for one in devices]
+        super().register(resource, known)
 
 
 class GivesDevicesTwice(DeviceManager):

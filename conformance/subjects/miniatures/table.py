@@ -332,6 +332,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "devices/init-device-is-used-again", _TWO_NODES),
     "lends-devices-of-sidecars": Miniature(devices.LendsDevicesOfSidecars,
         "devices/sidecar-keeps-its-device", _TWO_NODES),
+    "knows-one-node-of-a-device": Miniature(devices.KnowsOneNodeOfADevice,
+        "devices/list-has-every-numa-node-of-a-device", _TWO_NODES),
     "gives-devices-twice": Miniature(devices.GivesDevicesTwice,
         "devices/more-than-free-are-refused", _TWO_NODES,
         also=("devices/restart-keeps-the-device",)),
