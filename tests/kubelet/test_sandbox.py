@@ -360,8 +360,8 @@ def test_a_write_to_a_cgroup_replaces_what_it_had(script: Script) -> None:
         "import ctypes, os, struct\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"
         "root = os.open('/sys/fs/cgroup', os.O_PATH)\n"
-        "def opened(name, flags):\n"
-        "    return libc.syscall(437, root, name, struct.pack('=3Q', flags, 0, 0), 24)\n"
+        "def opened(name, flags, folder=root):\n"
+        "    return libc.syscall(437, folder, name, struct.pack('=3Q', flags, 0, 0), 24)\n"
         "def written(name, text):\n"
         "    file = opened(name, os.O_WRONLY)\n"
         "    os.write(file, text)\n"
@@ -373,11 +373,14 @@ def test_a_write_to_a_cgroup_replaces_what_it_had(script: Script) -> None:
         "print(written(most, b'300000 100000'), written(most, b'max'))\n"
         "print(opened(b'kubepods/none', os.O_WRONLY), ctypes.get_errno())\n"
         "print(opened(b'/pinproof/none', os.O_WRONLY), ctypes.get_errno())\n"
+        "os.chdir('/pinproof/tmp')\n"
+        "open('here', 'w').write('as it was')\n"
+        "print(opened(b'here', os.O_WRONLY, -100) > 0, open('here').read())\n"
     )
     with made(script) as inside:
         inside.bind("1s-1n-4c-smt1", 0)
         said = inside.run(program, cgroups=["kubepods"])
-    assert said.splitlines() == ["118 79", "300000 100000 max", "-1 2", "-1 2"]
+    assert said.splitlines() == ["118 79", "300000 100000 max", "-1 2", "-1 2", "True as it was"]
 
 
 def test_own_cgroups_are_seen_by_who_needs_them_and_stay(script: Script) -> None:

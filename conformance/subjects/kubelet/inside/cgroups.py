@@ -18,6 +18,7 @@ Nothing acts on what a kubelet writes there: containers do not exist either.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -119,15 +120,17 @@ def carry_out(call: int, pid: int, arguments: list[int]) -> int | None:
 
 
 def _empty_what_is_written(pid: int, folder: int, name: int, how: int) -> None:
-    """Before the kernel opens a file for writing. ``name`` and ``how`` are addresses."""
+    """Before the kernel opens a file for writing. ``name`` and ``how`` are addresses. What is not
+    there is the kernel's to say."""
     if calls.number_at(pid, how) & os.O_ACCMODE == os.O_RDONLY:
         return
     path = calls.text_at(pid, name)
-    if not path.startswith("/"):
-        path = f"{Path(f'/proc/{pid}/fd/{folder}').readlink()}/{path}"
-    path = os.path.normpath(path)
-    if path.startswith(CGROUPS + "/"):
-        os.truncate(OWN_CGROUPS + path.removeprefix(CGROUPS), 0)
+    with contextlib.suppress(FileNotFoundError):
+        if not path.startswith("/"):
+            path = f"{Path(f'/proc/{pid}/fd/{folder}').readlink()}/{path}"
+        path = os.path.normpath(path)
+        if path.startswith(CGROUPS + "/"):
+            os.truncate(OWN_CGROUPS + path.removeprefix(CGROUPS), 0)
 
 
 def _make(path: str) -> int:
