@@ -29,8 +29,10 @@ from reference.steps import (
     AddEphemeral,
     Apply,
     AskPodResources,
+    Configure,
     Delete,
     Device,
+    KubeletConfig,
     Pod,
     RegisterDevices,
     Resize,
@@ -121,6 +123,26 @@ def test_devices_are_registered_once_the_server_has_them_again(node: KubeletNode
     assert node.sandbox.bell.until(lambda: offers() == 0, 20)
     node.do(devices)
     assert offers() == 2
+
+
+def test_a_start_lasts_until_the_pods_of_the_server_are_admitted(
+    node: KubeletNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then the server has them as they were: what will be refused seemed to run on, so a
+    restart that refuses it was taken for one that does not."""
+    monkeypatch.setattr("conformance.subjects.kubelet.node.FIRST_ADMISSIONS", 6.0)  # busy hosts
+    do(node, Apply(burstable("b", request="2", limit="2")))
+    node.settle(runs("b"))
+    few = KubeletConfig(system_reserved="31", api_server=True)
+    do(node, Stop(), Configure(few), Start())
+    seen: list[Phase] = []
+
+    def refused(view: View) -> bool:
+        seen.append(view.pods["b"].phase)
+        return seen[-1] is Phase.REJECTED
+
+    assert node.settle(refused).pods["b"].reason == "OutOfcpu"
+    assert Phase.RUNNING not in seen
 
 
 def test_a_pod_that_is_applied_after_a_start_comes_after_the_first_list(node: KubeletNode) -> None:

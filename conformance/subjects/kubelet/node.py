@@ -66,6 +66,9 @@ NODE_STATUS: Final = 20.0
 #: Seconds more where a pod has the name of a former one: a kubelet begins with a static pod when it
 #: is done with the former one of its name (``allowPodStart``, ``pod_workers.go``).
 RETURN: Final = 10.0
+#: Seconds after its first list in which a kubelet admits the pods of an API server, and says so.
+#: Until then the server has them as they were, and one that will be refused seems to run.
+FIRST_ADMISSIONS: Final = 1.5
 #: Seconds until the API server was told that a container has another size: a kubelet looks at its
 #: containers every second. What was not granted to the end is waited for no longer.
 RESIZE_STATUS: Final = 5.0
@@ -220,6 +223,9 @@ class KubeletNode(SteppedNode):
             ready = self.runtime.pod_cgroups(ready=True)
             known = {_cgroup(pod) for pod in self._applied.values() if pod.uid in ready}
             self._process.start(self._config, sorted((known | {*ready.values()}) - {""}))
+            if self._api is not None and self._applied:
+                self._until(lambda: self._process.has_listed("api"), FIRST_LIST)
+                self._until(lambda: not self._is_up(), FIRST_ADMISSIONS)
 
     def _stop(self, kill: bool) -> None:
         if self._is_up():
