@@ -32,8 +32,8 @@ MEANINGS: Final = {
     ExitStatus.COULD_NOT_TELL: "no verdict: the set-up, the network or the harness failed",
     ExitStatus.TOO_FEW: "too few scenarios for a verdict: none applied in the whole run or on a "
     "machine that was named, fewer passed than `--floor`, or the two runs of `compare` have none "
-    "in common. A single shard never ends with 4, because `pinproof report --gate` counts all "
-    "shards together",
+    "in common. One part of a run (`--shard 1/4`) never ends with 4: `pinproof report --gate` "
+    "counts the parts together",
     ExitStatus.NOT_RESTORED: "a node was not restored",
 }
 _KEPT: Final = "every promise that was tried is kept"

@@ -390,7 +390,7 @@ def _areas(
     columns = [group.first.results for group in groups]
     by_scenario = _grouped(((result.area, result.scenario), result) for result in run.ordered)
     rows = _grouped(
-        (area, _row(anchors.make("scenario", scenario), results, columns, links, skipped))
+        (area, _row(anchors.make("s", scenario), results, columns, links, skipped))
         for (area, scenario), results in sorted(by_scenario.items(), key=itemgetter(0))
     )
     return tuple((area, tuple(found)) for area, found in rows.items())
