@@ -6,10 +6,12 @@ never does: a scenario.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from reference import CPUSet
-from reference.steps import KubeletConfig
+from reference.steps import KubeletConfig, Pod
 from reference.view import Phase, PodView
 
 
@@ -48,15 +50,18 @@ def promise_count(node: LockstepNode, count: int) -> None:
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", count, len(node.taken("a")))
 
 
-def promise_full_nodes_kept(node: LockstepNode, rule: str) -> None:
-    """Fill every NUMA node with a pod, start the kubelet again, and promise by this rule that the
-    pods run, and that they keep their CPUs."""
+def promise_full_nodes_kept(
+    node: LockstepNode, rule: str, made: Callable[[str, int], Pod] = guaranteed
+) -> None:
+    """Fill every NUMA node with a pod, ``made`` of a name and so many CPUs, start the kubelet
+    again, and promise by this rule that the pods run, and that they keep their CPUs."""
     for numa in node.topology.numa_masks:
         room = node.free & node.topology.cpus_in_numa_nodes(numa)
-        node.apply(guaranteed(f"fills-{numa}", len(room)))
-    held = {pod: node.taken(pod) for pod in node.view.pods}
+        node.apply(made(f"fills-{numa}", len(room)))
+    held = dict(node.view.assignments)
     node.restart()
-    for pod, cpus in held.items():
+    for pod, containers in held.items():
         phase = status_of(node, pod).phase
         node.promise_equal(rule, f"phase of pod {pod}", Phase.RUNNING, phase)
-        node.promise_taken("It keeps its CPUs", pod, cpus)
+        for name, cpus in containers.items():
+            node.promise_taken("It keeps its CPUs", pod, cpus, name)

@@ -21,7 +21,7 @@ from conformance.scenarios import sources
 from conformance.scenarios.abilities import CONFIGURES, REJECTIONS, START_ERROR
 from conformance.scenarios.aligning import BEST_EFFORT, RESTRICTED, SINGLE, aligning_alone
 from conformance.scenarios.entering import core, refused, row
-from conformance.scenarios.hint_parts import TWO_NODES, promise_phase
+from conformance.scenarios.hint_parts import TWO_NODES
 from conformance.scenarios.optional import aligning_with
 from conformance.scenarios.outcomes import (
     promise_count,
@@ -34,8 +34,7 @@ from conformance.scenarios.outcomes import (
 )
 from reference import CPUSet
 from reference.behaviours import Behaviour
-from reference.steps import Kind
-from reference.view import Phase
+from reference.steps import Kind, Pod
 from topologies import machine
 
 _topology: Final = partial(promised, area="topology")
@@ -361,18 +360,13 @@ def restart_keeps_full_pods(node: LockstepNode) -> None:
 def restart_counts_what_sidecars_hold(node: LockstepNode) -> None:
     """After a restart a pod that fills a NUMA node with its sidecar keeps it under scope pod.
     No NUMA node has room for the pod, if the CPUs of its sidecar do not count as its own."""
+
+    def with_sidecar(name: str, cpus: int) -> Pod:
+        sidecar = exclusive("side", cpus // 2, kind=Kind.SIDECAR)
+        return guaranteed_of(name, [sidecar, exclusive("c", cpus - cpus // 2)])
+
     node.boot(aligning_alone(node, SINGLE, scope="pod"))
-    for numa in node.topology.numa_masks:
-        room = len(node.free & node.topology.cpus_in_numa_nodes(numa))
-        sidecar = exclusive("side", room // 2, kind=Kind.SIDECAR)
-        node.run(guaranteed_of(f"fills-{numa}", [sidecar, exclusive("c", room - room // 2)]))
-    pods = [*node.view.pods]
-    held = {(pod, name): node.taken(pod, name) for pod in pods for name in ("side", "c")}
-    node.restart()
-    for pod in pods:
-        promise_phase(node, pod, status_of(node, pod), Phase.RUNNING)
-    for (pod, name), cpus in held.items():
-        node.promise_cpus("It keeps its CPUs", f"{pod}/{name}", cpus, node.taken(pod, name))
+    promise_full_nodes_kept(node, "The pod runs", with_sidecar)
 
 
 @_topology(sources.TOPOLOGY_POLICIES, needs=_SCATTERED, capabilities=(*CONFIGURES, *REJECTIONS))

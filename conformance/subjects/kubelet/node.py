@@ -416,17 +416,9 @@ class KubeletNode(SteppedNode):
         names = {pod.uid: pod.name for pod in self._applied.values()}
         names |= {uid: self._name(uid) for uid in seen}
         started = self.runtime.cpusets()
-        # A pod that is being terminated still counts as active, whatever its phase
-        # (``filterOutInactivePods``, ``kubelet_pods.go``); its sandbox is stopped near the end, and
-        # its cgroup removed when it has ended (``SyncTerminatedPod``, ``kubelet.go``).
-        alive = self.runtime.pod_cgroups(ready=True).keys() | {
-            uid
-            for uid, cgroup in self.runtime.pod_cgroups(ready=False).items()
-            if cgroup and self._sandbox.path(f"{OWN_CGROUPS}/{cgroup}").exists()
-        }
         return {
             name: PodView(Phase.RUNNING, qos=view.qos)
-            if view.phase is Phase.ENDED and uid in alive
+            if view.phase is Phase.ENDED and _is_being_terminated(self.runtime, self._sandbox, uid)
             else view
             for uid, name in names.items()
             for view in [_pod_view(seen.get(uid), started.get(uid, {}), self._applied.get(name))]
@@ -483,6 +475,16 @@ def _has_forgotten(process: KubeletProcess, pod: Pod) -> bool:
     manifest starts them again, and may do so long after it has seen both."""
     listed = process.pods()
     return not process.silence and all(status.uid != pod.uid for status in listed)
+
+
+def _is_being_terminated(runtime: FakeRuntime, sandbox: Sandbox, uid: str) -> bool:
+    """Whether a pod is, which counts as active until it has ended, whatever its phase
+    (``filterOutInactivePods``, ``kubelet_pods.go``). Its sandbox is stopped near the end, and its
+    cgroup removed when it has ended (``SyncTerminatedPod``, ``kubelet.go``)."""
+    if uid in runtime.pod_cgroups(ready=True):
+        return True
+    cgroup = runtime.pod_cgroups(ready=False).get(uid)
+    return bool(cgroup) and sandbox.path(f"{OWN_CGROUPS}/{cgroup}").exists()
 
 
 def _has_told_of_resizes(api: APIPods, process: KubeletProcess) -> bool:
