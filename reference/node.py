@@ -453,7 +453,7 @@ class Node:
         try:
             left = _left_to_admit(fresh, self._manifests, self._in_cluster.over, self._release)
             pods = _decoded(left, self._config, self._release)
-            fresh.counts_by_chance = self._unfinished
+            fresh.counts_by_chance = self._unfinished or self._in_cluster.counts_by_chance
             if overlooks_requests(self._config, self._release):
                 _require_nothing_new(fresh, pods, self._config)
             if self._hashes is not self._hashed_by:  # it ends all containers, and starts them again
@@ -606,6 +606,8 @@ class Node:
         if name not in self._manifests:
             raise IllegalStep(f"Delete: no pod {name}")
         kubelet, state_file = self._kubelet, self._state_file
+        if kubelet and self._in_cluster.may_try_again(name):
+            _leave_counts_to_chance(kubelet.cpu_manager)
         other = assuming_otherwise(kubelet, self._manifests[name]) if kubelet and rounds else None
         if self._crash is not None and kubelet is not None:
             if other is not None:
@@ -795,6 +797,13 @@ def _require_nothing_new(fresh: Kubelet, pods: Collection[Pod], config: KubeletC
         if wants and (refuses or of_pods or not wants <= held.keys()):
             raise NotModelled(f"Start: pod {pod.name} needs CPUs, and its request is overlooked")
     fresh.counts_by_chance = fresh.counts_by_chance or bool(pods)
+
+
+def _leave_counts_to_chance(manager: CPUManager) -> None:
+    """A pod goes that waits for a larger size. Where its CPUs are removed before the kubelet tries
+    that size once more, it has that size for a moment, and NUMA nodes that are empty then keep the
+    count (seen on 1.36.4)."""
+    manager.metrics = manager.metrics._replace(per_numa={})
 
 
 def _require_known_writes(kubelet: Kubelet, gone: str = "") -> None:

@@ -482,6 +482,20 @@ def each_pod_gets_close_numa_nodes(node: LockstepNode) -> None:
         _promise_in_one_socket(node, "Both lie in one socket", f"sockets of {pod}/c", taken)
 
 
+@_closest(level=Level.CORE)
+def close_numa_nodes_where_one_would_do(node: LockstepNode) -> None:
+    """Under prefer-closest-numa-nodes best-effort takes two close ones for what one could hold.
+    The first NUMA node is full and each other one more than half full, so that none has room and no
+    hint is preferred. The lowest two that have room lie in two sockets."""
+    node.boot(aligning_alone(node, BEST_EFFORT, options=_PREFER_CLOSEST))
+    _fill_first(node)
+    count = _node_size(node) // 2 + 2
+    for number in range(node.topology.num_numa_nodes - 1):
+        node.apply(guaranteed(f"half-{number}", count))
+    taken = _runs_within(node, count, nodes=2)
+    _promise_in_one_socket(node, "Both lie in one socket", "sockets of a/c", taken)
+
+
 @_closest()
 def far_numa_nodes_where_close_ones_are_full(node: LockstepNode) -> None:
     """Under prefer-closest-numa-nodes best-effort takes far NUMA nodes where close ones lack room.

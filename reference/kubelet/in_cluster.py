@@ -28,6 +28,7 @@ from reference.view import Phase, PodView
 
 #: From here on a resize goes through the admission of pods, and counts as one (``canAdmitPod``).
 _ADMITS_RESIZES_SINCE: Final = 35
+_INFEASIBLE: Final = "Infeasible"
 
 #: The pods of a node by name, with the resources that they have been granted.
 Pods: TypeAlias = MutableMapping[str, Pod]
@@ -56,6 +57,21 @@ class PodsInCluster:
     def wanted(self) -> Mapping[str, Pod]:
         """The pods as they were asked for, by name, where that has not been granted."""
         return self._wanted
+
+    @property
+    def counts_by_chance(self) -> bool:
+        """Whether a kubelet counts an admission each time that it tries a resize again: whenever a
+        status changes (``HandlePodReconcile``, ``kubelet.go``; seen on 1.36.4 and 1.37.0), which a
+        restart does not end."""
+        return any(map(self.may_try_again, self._wanted))
+
+    def may_try_again(self, name: str) -> bool:
+        """Whether a kubelet admits the pod again at any time, with the size that it waits for."""
+        waits = name in self._wanted and not self._is_infeasible(name)
+        return waits and minor_of(self._release) >= _ADMITS_RESIZES_SINCE
+
+    def _is_infeasible(self, name: str) -> bool:
+        return self._why.get(name, "").startswith(_INFEASIBLE)
 
     @property
     def has_ephemeral(self) -> bool:
@@ -124,7 +140,7 @@ class PodsInCluster:
         """Ask again for what had to wait. What is infeasible stays so until another size is asked
         for."""
         for name, pod in list(self._wanted.items()):
-            if _runs(kubelet, name) and not self._why.get(name, "").startswith("Infeasible"):
+            if _runs(kubelet, name) and not self._is_infeasible(name):
                 self._decide(pods, pod, config, kubelet)
 
     def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
@@ -136,12 +152,9 @@ class PodsInCluster:
         )
         text = infeasible or kubelet.resize(after)
         if text:
-            reason = "Infeasible" if infeasible else "Deferred"
+            reason = _INFEASIBLE if infeasible else "Deferred"
             self._why[name] = pending(reason, text, self._release)
-            if not infeasible and minor_of(self._release) >= _ADMITS_RESIZES_SINCE:
-                # It is tried again whenever a status changes (``HandlePodReconcile``,
-                # ``kubelet.go``; seen on 1.36.4 and 1.37.0).
-                kubelet.counts_by_chance = True
+            kubelet.counts_by_chance = kubelet.counts_by_chance or self.counts_by_chance
             return
         pods[name] = self._wanted.pop(name)
         self._why.pop(name, None)

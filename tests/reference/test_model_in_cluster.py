@@ -11,7 +11,7 @@ import pytest
 
 from conformance.pods import burstable, exclusive, guaranteed
 from reference import CPUSet, IllegalStep, NotModelled
-from reference.cpumanager.metrics import ADMISSIONS
+from reference.cpumanager.metrics import ADMISSIONS, of_numa_node
 from reference.kubelet.in_place_resize import resize_refusal
 from reference.steps import (
     AddEphemeral,
@@ -19,6 +19,7 @@ from reference.steps import (
     AskMetrics,
     Configure,
     Container,
+    Delete,
     KillContainer,
     Kind,
     KubeletConfig,
@@ -81,15 +82,36 @@ def test_a_pod_that_has_ended_waits_for_no_size() -> None:
     assert (ended.phase, ended.resize) == (Phase.ENDED, "")
 
 
+@pytest.mark.parametrize(
+    "steps", [[], [Stop(), Start()], [Stop(), Start(), Delete("b")]],
+    ids=["", "after a restart", "until it is deleted after a restart"],
+)  # fmt: skip
 @pytest.mark.parametrize(("release", "known"), [("1.34", True), ("1.36", False), ("1.37", False)])
 def test_since_1_35_a_kubelet_tries_a_deferred_resize_again_whenever_a_status_changes(
-    release: str, known: bool
+    release: str, known: bool, steps: list[Step]
 ) -> None:
     """Each time is an admission that it counts."""
     large = Resize(burstable("b", request="7", limit="7"))
     small = Apply(burstable("b", request="1", limit="6"))
-    view = node(small, large, AskMetrics(), release=release).view()
+    view = node(small, large, *steps, AskMetrics(), release=release).view()
     assert (ADMISSIONS in (view.metrics or {})) is known
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_pod_that_waits_for_a_size_may_have_it_as_it_goes(other: bool) -> None:
+    """A NUMA node without exclusive CPUs keeps the count of the last one; another pod's stay."""
+    config = replace(CONFIG, topology_manager_policy="restricted", feature_gates=EXCLUSIVE)
+    pods = [guaranteed("a", 1), *([guaranteed("b", 1)] if other else [])]
+    made = node(*map(Apply, pods), Resize(guaranteed("a", 2)), config=config)
+    assert made.view().pods["a"].resize == f"Deferred: {UNALIGNED}"
+    counted = do(made, Delete("a"), AskMetrics()).metrics or {}
+    assert counted.get(of_numa_node(0)) == (1 if other else None)
+
+
+def test_it_counts_exactly_again_once_nothing_waits_at_a_start() -> None:
+    small, large = (burstable("b", request=cpus, limit="7") for cpus in ("1", "7"))
+    steps = [Apply(small), Resize(large), Delete("b"), Stop(), Start(), AskMetrics()]
+    assert (node(*steps).view().metrics or {})[ADMISSIONS] == 0
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])

@@ -7,6 +7,7 @@ overridden. What never does: which scenario catches them (the package).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 from operator import and_
@@ -256,6 +257,20 @@ class GivesUpWithoutPreference(TopologyManager):
     def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
         best = super().merged(every)
         return best if best.preferred else Hint(self._merger.every, preferred=False)
+
+
+class HeedsDistancesOfPreferredHints(TopologyManager):
+    """Where no hint is preferred, looks past the distances of NUMA nodes."""
+
+    def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
+        best, merger = super().merged(every), self._merger
+        if best.preferred:
+            return best
+        self._merger = replace(merger, distances=None)
+        try:
+            return super().merged(every)
+        finally:
+            self._merger = merger
 
 
 class AcceptsAnyNumberOfNodes(TopologyManager):

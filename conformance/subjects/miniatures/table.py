@@ -293,6 +293,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         also=("uneven/full-pcpus-shares-large-cores",)),
     "counts-distances-of-nodes-with-cpus": Miniature(meetings.CountsDistancesOfNodesWithCPUs,
         "topology/closest-looks-past-a-node-without-cpus", _FOUR_NODES),
+    "heeds-distances-of-preferred-hints": Miniature(managers.HeedsDistancesOfPreferredHints,
+        "topology/close-numa-nodes-where-one-would-do", _FOUR_NODES),
     # -- kubelets that are wrong about devices ----------------------------------------------------
     "aligns-shared-containers": Miniature(policies.AlignsSharedContainers,
         "devices/shared-container-uses-two-nodes", _TWO_NODES),
