@@ -281,9 +281,17 @@ class Behaviour(Enum):
         f"{_KUBERNETES}/blob/v1.37.0/pkg/apis/core/v1/defaults.go",
         "A static pod with pod-level limits and no requests has no pod-level requests. Earlier "
         "releases filled them in.")
+    NO_MEMORY_NEEDS_NO_NODE = Known(Area.POLICY, "1.37",
+        _code("1.37.0", "cm/memorymanager/policy_static.go"),
+        "The memory manager passes over containers that request no memory of their own, in pods "
+        "with pod-level resources. Earlier releases want NUMA nodes for them, and refuse the pod "
+        "where the Topology Manager names none.")
     POD_POOL_KEPT = Known(Area.POLICY, "1.38", _pr(141041),
         "A pod that holds CPUs as a whole keeps them at a restart of the kubelet. Earlier "
         "releases gave it other CPUs, or refused it.")
+    POD_MEMORY_KEPT = Known(Area.POLICY, "1.38", _pr(141077),
+        "A pod that holds memory as a whole keeps it at a restart of the kubelet, on its NUMA "
+        "nodes. Earlier releases take as much once more, or refuse the pod.")
     RESIZE_REFUSED = Known(Area.POLICY, "1.32",
         f"{_KUBERNETES}/blob/v1.32.2/pkg/kubelet/kubelet.go",
         "Under the static policy an in-place resize of a Guaranteed pod is infeasible, unless "

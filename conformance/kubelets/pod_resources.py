@@ -107,7 +107,13 @@ def devices(given: Iterable[pb.ContainerDevices]) -> frozenset[HeldDevice]:
 
 def memory_by_pod(pods: Iterable[pb.PodResources]) -> MemoryByPod:
     """The memory of each pod. Raises :class:`NoCPUs`."""
-    return _by_pod(pods, lambda one: memory(one.memory))
+    pods = list(pods)
+    found = _by_pod(pods, lambda one: memory(one.memory))
+    for pod in pods:
+        if pod.memory:
+            containers = found[pod.namespace, pod.name]
+            containers[WHOLE_POD] = containers.get(WHOLE_POD, frozenset()) | memory(pod.memory)
+    return found
 
 
 def memory(given: Iterable[pb.ContainerMemory]) -> frozenset[HeldMemory]:

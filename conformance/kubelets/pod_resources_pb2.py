@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13pod_resources.proto\x12\x15pinproof.podresources\"\x16\n\x08NUMANode\x12\n\n\x02ID\x18\x01 \x01(\x03\">\n\x0cTopologyInfo\x12.\n\x05nodes\x18\x01 \x03(\x0b\x32\x1f.pinproof.podresources.NUMANode\"t\n\x10\x43ontainerDevices\x12\x15\n\rresource_name\x18\x01 \x01(\t\x12\x12\n\ndevice_ids\x18\x02 \x03(\t\x12\x35\n\x08topology\x18\x03 \x01(\x0b\x32#.pinproof.podresources.TopologyInfo\"k\n\x0f\x43ontainerMemory\x12\x13\n\x0bmemory_type\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x04\x12\x35\n\x08topology\x18\x03 \x01(\x0b\x32#.pinproof.podresources.TopologyInfo\"\xa5\x01\n\x12\x43ontainerResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x38\n\x07\x64\x65vices\x18\x02 \x03(\x0b\x32\'.pinproof.podresources.ContainerDevices\x12\x0f\n\x07\x63pu_ids\x18\x03 \x03(\x03\x12\x36\n\x06memory\x18\x04 \x03(\x0b\x32&.pinproof.podresources.ContainerMemory\"\x7f\n\x0cPodResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12=\n\ncontainers\x18\x03 \x03(\x0b\x32).pinproof.podresources.ContainerResources\x12\x0f\n\x07\x63pu_ids\x18\x04 \x03(\x03\"\r\n\x0bNoArguments\"V\n\x18ListPodResourcesResponse\x12:\n\rpod_resources\x18\x01 \x03(\x0b\x32#.pinproof.podresources.PodResources\"A\n\x16GetPodResourcesRequest\x12\x10\n\x08pod_name\x18\x01 \x01(\t\x12\x15\n\rpod_namespace\x18\x02 \x01(\t\"U\n\x17GetPodResourcesResponse\x12:\n\rpod_resources\x18\x01 \x01(\x0b\x32#.pinproof.podresources.PodResources\"\xa1\x01\n\x1c\x41llocatableResourcesResponse\x12\x38\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\'.pinproof.podresources.ContainerDevices\x12\x0f\n\x07\x63pu_ids\x18\x02 \x03(\x03\x12\x36\n\x06memory\x18\x03 \x03(\x0b\x32&.pinproof.podresources.ContainerMemoryb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13pod_resources.proto\x12\x15pinproof.podresources\"\x16\n\x08NUMANode\x12\n\n\x02ID\x18\x01 \x01(\x03\">\n\x0cTopologyInfo\x12.\n\x05nodes\x18\x01 \x03(\x0b\x32\x1f.pinproof.podresources.NUMANode\"t\n\x10\x43ontainerDevices\x12\x15\n\rresource_name\x18\x01 \x01(\t\x12\x12\n\ndevice_ids\x18\x02 \x03(\t\x12\x35\n\x08topology\x18\x03 \x01(\x0b\x32#.pinproof.podresources.TopologyInfo\"k\n\x0f\x43ontainerMemory\x12\x13\n\x0bmemory_type\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x04\x12\x35\n\x08topology\x18\x03 \x01(\x0b\x32#.pinproof.podresources.TopologyInfo\"\xa5\x01\n\x12\x43ontainerResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x38\n\x07\x64\x65vices\x18\x02 \x03(\x0b\x32\'.pinproof.podresources.ContainerDevices\x12\x0f\n\x07\x63pu_ids\x18\x03 \x03(\x03\x12\x36\n\x06memory\x18\x04 \x03(\x0b\x32&.pinproof.podresources.ContainerMemory\"\xb7\x01\n\x0cPodResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12=\n\ncontainers\x18\x03 \x03(\x0b\x32).pinproof.podresources.ContainerResources\x12\x0f\n\x07\x63pu_ids\x18\x04 \x03(\x03\x12\x36\n\x06memory\x18\x05 \x03(\x0b\x32&.pinproof.podresources.ContainerMemory\"\r\n\x0bNoArguments\"V\n\x18ListPodResourcesResponse\x12:\n\rpod_resources\x18\x01 \x03(\x0b\x32#.pinproof.podresources.PodResources\"A\n\x16GetPodResourcesRequest\x12\x10\n\x08pod_name\x18\x01 \x01(\t\x12\x15\n\rpod_namespace\x18\x02 \x01(\t\"U\n\x17GetPodResourcesResponse\x12:\n\rpod_resources\x18\x01 \x01(\x0b\x32#.pinproof.podresources.PodResources\"\xa1\x01\n\x1c\x41llocatableResourcesResponse\x12\x38\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\'.pinproof.podresources.ContainerDevices\x12\x0f\n\x07\x63pu_ids\x18\x02 \x03(\x03\x12\x36\n\x06memory\x18\x03 \x03(\x0b\x32&.pinproof.podresources.ContainerMemoryb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,16 +41,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTAINERMEMORY']._serialized_end=359
   _globals['_CONTAINERRESOURCES']._serialized_start=362
   _globals['_CONTAINERRESOURCES']._serialized_end=527
-  _globals['_PODRESOURCES']._serialized_start=529
-  _globals['_PODRESOURCES']._serialized_end=656
-  _globals['_NOARGUMENTS']._serialized_start=658
-  _globals['_NOARGUMENTS']._serialized_end=671
-  _globals['_LISTPODRESOURCESRESPONSE']._serialized_start=673
-  _globals['_LISTPODRESOURCESRESPONSE']._serialized_end=759
-  _globals['_GETPODRESOURCESREQUEST']._serialized_start=761
-  _globals['_GETPODRESOURCESREQUEST']._serialized_end=826
-  _globals['_GETPODRESOURCESRESPONSE']._serialized_start=828
-  _globals['_GETPODRESOURCESRESPONSE']._serialized_end=913
-  _globals['_ALLOCATABLERESOURCESRESPONSE']._serialized_start=916
-  _globals['_ALLOCATABLERESOURCESRESPONSE']._serialized_end=1077
+  _globals['_PODRESOURCES']._serialized_start=530
+  _globals['_PODRESOURCES']._serialized_end=713
+  _globals['_NOARGUMENTS']._serialized_start=715
+  _globals['_NOARGUMENTS']._serialized_end=728
+  _globals['_LISTPODRESOURCESRESPONSE']._serialized_start=730
+  _globals['_LISTPODRESOURCESRESPONSE']._serialized_end=816
+  _globals['_GETPODRESOURCESREQUEST']._serialized_start=818
+  _globals['_GETPODRESOURCESREQUEST']._serialized_end=883
+  _globals['_GETPODRESOURCESRESPONSE']._serialized_start=885
+  _globals['_GETPODRESOURCESRESPONSE']._serialized_end=970
+  _globals['_ALLOCATABLERESOURCESRESPONSE']._serialized_start=973
+  _globals['_ALLOCATABLERESOURCESRESPONSE']._serialized_end=1134
 # @@protoc_insertion_point(module_scope)

@@ -1,10 +1,9 @@
 """Pod-level resources in the static policy: CPUs of a whole pod, and how its containers share them.
 
-What belongs here: how many CPUs a pod asks for as a whole, whether its containers can share them,
-and how they do. What never does: what a manifest says of them (``reference.pods``), or choosing
-CPUs on the machine (``policy_static``).
-Source: ``policy_static.go`` (``AllocatePod``, ``validatePodScopeResources``), 1.36 and 1.37;
-KEP-5526.
+What belongs here: how many CPUs a pod asks for as a whole, and how its containers share them. What
+never does: what a manifest says of them (``reference.pods``), or choosing CPUs on the machine
+(``policy_static``).
+Source: ``policy_static.go`` (``AllocatePod``), 1.36 and 1.37; KEP-5526.
 """
 
 from __future__ import annotations
@@ -20,27 +19,6 @@ def pod_total(pod: Pod) -> int:
     """How many CPUs a Guaranteed pod with pod-level resources asks for; 0 if that is no whole
     number (``podGuaranteedCPUs``)."""
     return whole_cpus(pod.resources.cpu_request) if pod.resources else 0
-
-
-def empty_pool_fault(pod: Pod, total: int, counts: Mapping[str, int]) -> str:
-    """Why a pod of ``total`` CPUs is refused; ``""`` if its shared containers have CPUs to run on
-    (``validatePodScopeResources``). ``counts``: exclusive CPUs of each container, by name."""
-    taken, shares = 0, False
-    for container in pod.containers:
-        count = counts.get(container.name, 0)
-        if container.kind is Kind.INIT:
-            if not count and taken >= total:
-                return "pod rejected, pod has shared init containers but no cpus available for them"
-        elif count:
-            taken += count
-        else:
-            shares = True
-    if shares and taken >= total:
-        return (
-            "pod rejected, sum of exclusive container cpu requests equals pod budget, "
-            "leaving no cpus for shared containers"
-        )
-    return ""
 
 
 def partition(

@@ -18,7 +18,7 @@ from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_assignment import take_by_topology
-from reference.cpumanager.pod_level_resources import empty_pool_fault, partition, pod_total
+from reference.cpumanager.pod_level_resources import partition, pod_total
 from reference.cpumanager.policy_options import StaticOptions
 from reference.cpumanager.state.state_mem import State, assigned
 from reference.cpumanager.topology_hints import aligned, hints_for, pod_exclusive_cpus
@@ -34,6 +34,7 @@ from reference.machine.topology import CPUTopology
 from reference.pods.labels import runs_on_reserved
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import (
+    empty_pool_fault,
     has_pod_level_resources,
     is_guaranteed_alone,
     pod_managers_on,

@@ -20,13 +20,14 @@ from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held
 from reference.errors import NotModelled
 from reference.feature_gates import enabled
+from reference.memorymanager.state import Block, ids
 from reference.memorymanager.state import State as MemoryState
-from reference.memorymanager.state import ids
+from reference.pods.pod_level_resources import has_pod_level_resources, is_guaranteed_alone
 from reference.releases import AnyRelease, has, minor_of
 from reference.steps import Container, Kind, Pod
 from reference.view import HeldDevice, HeldMemory
 
-#: The name under which CPUs of a pod as a whole are reported.
+#: The name under which CPUs and memory of a pod as a whole are reported.
 WHOLE_POD = ""
 
 #: From here on ``Get`` finds neither a refused pod nor one that has ended (seen on 1.36.4).
@@ -89,13 +90,8 @@ class PodResources:
         }
 
     def listed_memory(self) -> dict[str, dict[str, frozenset[HeldMemory]]]:
-        """``List``: the memory of the same containers."""
-        return {
-            pod.name: {
-                one.name: self._memory(pod, one) for one in pod.containers if self._is_reported(one)
-            }
-            for pod in self._listed
-        }
+        """``List``: the memory of the same containers and pods."""
+        return {pod.name: self._memory_of(pod) for pod in self._listed}
 
     def allocatable_memory(self) -> frozenset[HeldMemory]:
         """``GetAllocatableResources``: the memory of each NUMA node that has some for pods."""
@@ -103,9 +99,21 @@ class PodResources:
         sizes = {node: one.allocatable for node, one in machine.items()}
         return frozenset(HeldMemory((node,), size) for node, size in sizes.items() if size)
 
+    def _memory_of(self, pod: Pod) -> dict[str, frozenset[HeldMemory]]:
+        found = {
+            one.name: self._memory(pod, one) for one in pod.containers if self._is_reported(one)
+        }
+        whole = self.memory.pods.get(pod.uid) if self.memory else None
+        if whole and has(self.release, Behaviour.POD_POOLS_REPORTED):
+            found[WHOLE_POD] = _held(whole)
+        return found
+
     def _memory(self, pod: Pod, container: Container) -> frozenset[HeldMemory]:
         block = self.memory.get(pod.uid, container.name) if self.memory else None
-        return frozenset({HeldMemory(tuple(ids(block.nodes)), block.size)} if block else ())
+        shares = has_pod_level_resources(pod) and not is_guaranteed_alone(container)
+        if block is None or (shares and has(self.release, Behaviour.POD_POOLS_REPORTED)):
+            return frozenset()
+        return _held(block)
 
     @property
     def _listed(self) -> Sequence[Pod]:
@@ -143,6 +151,12 @@ class PodResources:
         if not isolated and has(self.release, Behaviour.POD_POOLS_REPORTED):
             return CPUSet()
         return self.manager.exclusive_cpus(pod.uid, container.name)
+
+
+def _held(block: Block) -> frozenset[HeldMemory]:
+    """As an answer has it; nothing where there is an entry that holds nothing."""
+    nodes = tuple(ids(block.nodes))
+    return frozenset({HeldMemory(nodes, block.size)} if nodes else ())
 
 
 def held_by(manager: DeviceManager, uid: str, container: str) -> Mapping[str, Held]:

@@ -14,16 +14,21 @@ Source: ``memorymanager/policy_static.go``, ``memory_manager.go``, 1.26 to 1.37.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import combinations
 from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.copies import flat_copy
 from reference.cpuset import CPUSet
-from reference.errors import MemoryManagerError, NotModelled
+from reference.errors import EmptyPodSharedPoolError, MemoryManagerError, NotModelled
 from reference.memorymanager.state import Block, NodeState, State, ids
 from reference.pods.pod import Container, Kind, Pod
-from reference.pods.pod_level_resources import has_pod_level_resources
+from reference.pods.pod_level_resources import (
+    empty_pool_fault,
+    has_pod_level_resources,
+    is_guaranteed_alone,
+)
 from reference.pods.qos import GUARANTEED, memory_request, qos_class, total_request
 from reference.pods.quantity import quantity, value
 from reference.releases import AnyRelease, has
@@ -31,6 +36,9 @@ from reference.topologymanager.hint import ANY, Hint
 
 #: A kubelet looks at every set of NUMA nodes. Beyond this many nodes it works for hours.
 _MAX_NUMA_NODES: Final = 20
+_NO_DEFAULT: Final = (
+    "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
+)
 
 
 def default_machine_state(memory: Mapping[int, int], reserved: Mapping[int, str]) -> State:
@@ -47,11 +55,13 @@ def default_machine_state(memory: Mapping[int, int], reserved: Mapping[int, str]
 
 class MemoryManager:
     """``manager`` with ``staticPolicy``, of one run of the kubelet: a hint provider of the Topology
-    Manager. ``active_pods`` and ``sources_ready`` as
-    :class:`reference.cpumanager.cpu_manager.CPUManager` has them."""
+    Manager. ``pod_managers``: pods with pod-level resources are served
+    (:func:`reference.pods.pod_level_resources.pod_managers_on`). ``active_pods`` and
+    ``sources_ready`` as :class:`reference.cpumanager.cpu_manager.CPUManager` has them."""
 
-    def __init__(self, state: State, *, release: AnyRelease) -> None:
+    def __init__(self, state: State, *, release: AnyRelease, pod_managers: bool = False) -> None:
         self.state = state
+        self._pod_managers = pod_managers
         self.active_pods: Callable[[], Iterable[Pod]] = tuple
         self.sources_ready = False
         self._release = release
@@ -98,20 +108,29 @@ class MemoryManager:
         self._begin(pod)
         if not self._serves(pod):
             return None
-        return self._hints(pod, self.state.get(pod.uid, container.name), _requested(container))
+        held = self.state.get(pod.uid, container.name)
+        return self._hints(pod, held, self._requested(pod, container))
 
     def pod_hints(self, pod: Pod) -> list[Hint] | None:
-        """``GetPodTopologyHints``: the same for a whole pod. What its first container with an entry
-        holds is compared with what the whole pod requests (kubernetes/kubernetes#141069)."""
+        """``GetPodTopologyHints``: the same for a whole pod. Up to 1.37 what its first container
+        with an entry holds is compared with what the whole pod requests
+        (kubernetes/kubernetes#141069). A pod whose shared containers would have no memory can be
+        nowhere."""
         self._begin(pod)
         if not self._serves(pod):
             return None
-        blocks = (self.state.get(pod.uid, one.name) for one in pod.containers)
-        held = next(filter(None, blocks), None)
-        return self._hints(pod, held, total_request(pod, _requested))
+        total = self._pod_total(pod)
+        if total and self._is_served_whole(pod) and self._empty_pool_fault(pod, total):
+            return []
+        blocks = [self.state.get(pod.uid, one.name) for one in pod.containers]
+        if has(self._release, Behaviour.POD_MEMORY_KEPT):
+            blocks.insert(0, self.state.pods.get(pod.uid))
+        return self._hints(pod, next(filter(None, blocks), None), total)
 
     def _hints(self, pod: Pod, held: Block | None, requested: int) -> list[Hint] | None:
         """``regenerateHints`` for what is held already."""
+        if not requested:
+            return None
         if held is None:
             return self.calculate_hints(pod, requested) or None
         if held.size != requested:
@@ -127,7 +146,10 @@ class MemoryManager:
         if held is not None:
             self._update_reusable(pod, container, held)
             return
-        requested = _requested(container)
+        requested = self._requested(pod, container)
+        if not requested:
+            self._allocate_nothing(pod, container, hint)
+            return
         nodes = self._nodes_for(pod, requested, hint)
         block = Block(nodes, requested)
         reusable = self._reusable.get((pod.uid, nodes), 0)
@@ -136,9 +158,47 @@ class MemoryManager:
         self.state.set(pod.uid, container.name, block)
         self._update_init_containers(pod, container, block)
 
+    def _allocate_nothing(self, pod: Pod, container: Container, hint: Hint | None) -> None:
+        """A container of a pod with pod-level resources that shares memory. Up to 1.36 it is served
+        as others are: it has to lie somewhere, and no NUMA nodes hold nothing."""
+        if has(self._release, Behaviour.NO_MEMORY_NEEDS_NO_NODE):
+            return
+        if hint is None or hint.nodes is ANY:
+            raise MemoryManagerError(_NO_DEFAULT)
+        self._require_unmixed(hint.nodes)
+        self.state.set(pod.uid, container.name, Block(0, 0))
+
     def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
-        """``AllocatePod``. Raises :class:`NotModelled`."""
-        self._serves(pod)
+        """``AllocatePod``: memory for the pod as a whole, dealt out among its containers. Up to
+        1.37 a kubelet that starts takes it once more (kubernetes/kubernetes#140906). Raises
+        :class:`MemoryManagerError`, :class:`EmptyPodSharedPoolError`."""
+        self._begin(pod)
+        kept = pod.uid in self.state.pods and has(self._release, Behaviour.POD_MEMORY_KEPT)
+        if kept or not self._serves(pod):
+            return
+        total = self._pod_total(pod)
+        if not total:
+            raise NotModelled(f"pod {pod.name}: no memory as a whole under memory manager Static")
+        fault = self._empty_pool_fault(pod, total)
+        if fault:
+            raise EmptyPodSharedPoolError(fault)
+        nodes = self._nodes_for(pod, total, hint)
+        self.state.set_pod(pod.uid, Block(nodes, total))
+        self.state.take(nodes, total)
+        for name, size in self._partition(pod, total).items():
+            self.state.set(pod.uid, name, Block(nodes, size) if size else Block(0, 0))
+
+    def _partition(self, pod: Pod, total: int) -> dict[str, int]:
+        """How much each container of the pod has: what it requests for itself; a shared init
+        container what sidecars have left so far; the others what is left in the end."""
+        given, left = {}, total
+        for one in pod.containers:
+            requested = self._requested(pod, one)
+            if requested or one.kind is Kind.INIT:
+                given[one.name] = requested or left
+            if one.kind is not Kind.INIT:
+                left -= requested
+        return {one.name: given.get(one.name, left) for one in pod.containers}
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -187,10 +247,7 @@ class MemoryManager:
         every = self.calculate_hints(pod, requested)
         if hint is None or hint.nodes is ANY:
             if not every:
-                raise MemoryManagerError(
-                    "failed to get the default NUMA affinity, no NUMA nodes with enough memory is "
-                    "available"
-                )
+                raise MemoryManagerError(_NO_DEFAULT)
             best = _best(every)
         else:
             best = hint
@@ -205,11 +262,12 @@ class MemoryManager:
             if best.preferred and not extended.preferred:
                 raise MemoryManagerError("failed to find the extended preferred hint")
             nodes = extended.nodes or 0
-        if nodes.bit_count() > 1 and self._mixes(nodes):
-            self._refuse_mixing()
+        self._require_unmixed(nodes)
         return nodes
 
-    def _refuse_mixing(self) -> None:
+    def _require_unmixed(self, nodes: int) -> None:
+        if nodes.bit_count() == 1 or not self._mixes(nodes):
+            return
         if not has(self._release, Behaviour.TOPOLOGY_OPTIONS_STABLE):
             raise NotModelled("memory of NUMA nodes that serve other requests, before 1.32")
         raise MemoryManagerError("preferred hint violates NUMA node allocation")
@@ -237,19 +295,36 @@ class MemoryManager:
                 size -= given
 
     def _serves(self, pod: Pod) -> bool:
-        """Whether a pod gets memory of its own. Raises :class:`NotModelled`."""
-        if has_pod_level_resources(pod):
-            raise NotModelled(f"pod {pod.name}: pod-level resources under memory manager Static")
+        """Whether a pod gets memory of its own."""
+        skipped = has(self._release, Behaviour.POD_LEVEL_RESOURCES_SKIPPED)
+        if skipped and has_pod_level_resources(pod) and not self._pod_managers:
+            return False
         return qos_class(pod) == GUARANTEED
+
+    def _is_served_whole(self, pod: Pod) -> bool:
+        return self._pod_managers and has_pod_level_resources(pod)
+
+    def _requested(self, pod: Pod, container: Container) -> int:
+        """``getContainerRequestedResources``: what the container has to itself."""
+        if self._is_served_whole(pod) and not is_guaranteed_alone(container):
+            return 0
+        return value(memory_request(container))
+
+    def _pod_total(self, pod: Pod) -> int:
+        """``getPodRequestedResources``."""
+        if self._is_served_whole(pod):
+            return value(quantity((pod.resources and pod.resources.memory_request) or "0"))
+        return total_request(pod, partial(self._requested, pod))
+
+    def _empty_pool_fault(self, pod: Pod, total: int) -> str:
+        """``validatePodScopeResources``."""
+        own = {one.name: self._requested(pod, one) for one in pod.containers}
+        return empty_pool_fault(pod, total, own, of="memory", noun="memory")
 
     def _begin(self, pod: Pod) -> None:
         if has(self._release, Behaviour.LAST_ADMITTED_STAYS):
             self._last_admitted = (pod,)
         self.remove_stale_state()
-
-
-def _requested(container: Container) -> int:
-    return value(memory_request(container))
 
 
 def _best(hints: Iterable[Hint]) -> Hint:

@@ -35,7 +35,8 @@ _TOGETHER_SINCE: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """``Block``: so many bytes of a container in these NUMA nodes, a bit for each."""
+    """``Block``: so many bytes of a container or pod in these NUMA nodes, a bit for each; none in
+    none where there is an entry that holds nothing."""
 
     nodes: int
     size: int
@@ -56,12 +57,14 @@ class NodeState:
 
 @dataclass(slots=True)
 class State:
-    """``machine``: by NUMA node. ``blocks``: by pod uid, then container. ``of_pods``: its file has
+    """``machine``: by NUMA node. ``blocks``: by pod uid, then container. ``pods``: what pods hold
+    as a whole, by uid; the blocks of their containers are parts of it. ``of_pods``: its file has
     the memory of whole pods as well, as a kubelet ``writes_pods`` that has feature gate
     PodLevelResourceManagers."""
 
     machine: dict[int, NodeState]
     blocks: dict[str, dict[str, Block]] = field(default_factory=dict)
+    pods: dict[str, Block] = field(default_factory=dict)
     of_pods: bool = False
     writes_pods: bool = False
 
@@ -69,17 +72,18 @@ class State:
         """An independent copy."""
         machine = {node: replace(each) for node, each in self.machine.items()}
         blocks = {uid: dict(named) for uid, named in self.blocks.items()}
-        return State(machine, blocks, self.of_pods, self.writes_pods)
+        return State(machine, blocks, dict(self.pods), self.of_pods, self.writes_pods)
 
     def taken_up(self, *, writes_pods: bool, release: AnyRelease) -> State:
         """A copy for a kubelet that starts, which writes the file again once something changes.
-        1.36 without the gate finds a file of whole pods corrupt (seen on 1.36.4). Raises
-        :class:`StateError`."""
+        1.36 without the gate finds a file of whole pods corrupt (seen on 1.36.4); later ones forget
+        what pods hold as a whole. Raises :class:`StateError`."""
         readable = not self.of_pods or writes_pods
         if not readable and not has(release, Behaviour.MEMORY_FILE_OF_ANY_GATE):
             raise StateError(_CORRUPT)
         twin = self.copy()
         twin.writes_pods = writes_pods
+        twin.pods = twin.pods if writes_pods else {}
         return twin
 
     def get(self, uid: str, container: str) -> Block | None:
@@ -89,6 +93,11 @@ class State:
     def set(self, uid: str, container: str, block: Block) -> None:
         """``SetMemoryBlocks``."""
         self.blocks.setdefault(uid, {})[container] = block
+        self.of_pods = self.writes_pods
+
+    def set_pod(self, uid: str, block: Block) -> None:
+        """``SetPodMemoryBlocks``."""
+        self.pods[uid] = block
         self.of_pods = self.writes_pods
 
     def take(self, nodes: int, size: int) -> None:
@@ -102,13 +111,22 @@ class State:
             size -= given
 
     def remove(self, uid: str, container: str) -> None:
-        """``RemoveContainer``: forget a container, and give its memory back (``releaseMemory``)."""
+        """``RemoveContainer``: forget a container, and give its memory back. What a pod holds as a
+        whole it keeps until its last container is forgotten."""
         block = self.blocks.get(uid, {}).pop(container, None)
         if block is None:
             return
         self.of_pods = self.writes_pods
-        if not self.blocks[uid]:
+        is_last = not self.blocks[uid]
+        if is_last:
             del self.blocks[uid]
+        if uid not in self.pods:
+            self._release(block)
+        elif is_last:
+            self._release(self.pods.pop(uid))
+
+    def _release(self, block: Block) -> None:
+        """``releaseMemory``."""
         size = block.size
         for node in ids(block.nodes):
             each = self.machine[node]
@@ -149,7 +167,11 @@ def validate(kept: State, fresh: State, *, release: AnyRelease) -> None:
     """
     if not same_machine(kept, fresh):
         raise StateError(_DIFFERENT)
-    blocks = [block for named in kept.blocks.values() for block in named.values()]
+    blocks = [
+        block
+        for uid, named in kept.blocks.items()
+        for block in ([kept.pods[uid]] if uid in kept.pods else named.values())
+    ]
     orders = permutations(blocks) if _overlap(blocks) else (tuple(blocks),)
     if _overlap(blocks) and len(blocks) > _MOST_ORDERED:
         raise NotModelled(f"the order of {len(blocks)} memory blocks")

@@ -1,15 +1,15 @@
 """Pod-level resources: what a pod asks for as a whole, and how its containers share it.
 
-What belongs here: whether a release knows pod-level resources, what it makes of the manifest, and
-who of a pod's containers gets CPUs of its own. What never does: how the containers share the pod's
-CPUs (``cpumanager``).
+What belongs here: whether a release knows pod-level resources, what it makes of the manifest, who
+of a pod's containers gets CPUs of its own, and whether anything is left for the others. What never
+does: how the containers share the pod's CPUs or memory (``cpumanager``, ``memorymanager``).
 
 Up to 1.33 pod-level resources are not there, unless feature gate PodLevelResources is on. From 1.34
 on a pod that has them gets no exclusive CPUs. From 1.36 on, with feature gate
 PodLevelResourceManagers, its containers get theirs each (scope ``container``), or the pod gets
 CPUs as a whole (scope ``pod``): exclusive containers get theirs out of these, and the others share
 what is left of them.
-Source: ``cm/qos``,
+Source: ``cm/qos``, ``policy_static.go`` of the CPU manager and the memory manager,
 ``apis/core/v1/defaults.go``, 1.32 to 1.37; KEP-2837, KEP-5526.
 """
 
@@ -24,7 +24,7 @@ from typing import Final
 from reference.behaviours import Behaviour
 from reference.errors import NotModelled
 from reference.feature_gates import enabled
-from reference.pods.pod import Container, Pod, PodResources
+from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.qos import total_request
 from reference.pods.quantity import quantity
 from reference.releases import NEWEST, AnyRelease, has
@@ -106,6 +106,32 @@ def is_guaranteed_alone(container: Container) -> bool:
     return _equal(container.requested_cpu, container.cpu_limit) and _equal(
         container.requested_memory, container.memory_limit
     )
+
+
+def empty_pool_fault(
+    pod: Pod, total: int, counts: Mapping[str, int], *, of: str = "cpu", noun: str = "cpus"
+) -> str:
+    """Why a pod is refused that asks for a ``total`` as a whole; ``""`` if its shared containers
+    are left some of it (``validatePodScopeResources``). ``counts``: what each container has to
+    itself, by name."""
+    taken, shares = 0, False
+    for container in pod.containers:
+        count = counts.get(container.name, 0)
+        if container.kind is Kind.INIT:
+            if not count and taken >= total:
+                return (
+                    f"pod rejected, pod has shared init containers but no {noun} available for them"
+                )
+        elif count:
+            taken += count
+        else:
+            shares = True
+    if shares and taken >= total:
+        return (
+            f"pod rejected, sum of exclusive container {of} requests equals pod budget, "
+            f"leaving no {noun} for shared containers"
+        )
+    return ""
 
 
 def _equal(request: str | None, limit: str | None) -> bool:

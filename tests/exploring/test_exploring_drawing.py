@@ -26,11 +26,11 @@ from hunting.exploring.settings import machine_of
 from pinproof.explore import MACHINES, OTHERS
 from reference import CPUSet, Node
 from reference.cpumanager.cpu_manager import CPUManager
-from reference.cpumanager.pod_level_resources import empty_pool_fault
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held
 from reference.memorymanager.policy_static import MemoryManager
+from reference.pods.pod_level_resources import empty_pool_fault
 from reference.pods.qos import pod_milli_cpus
 from reference.steps import Apply, Container, FailUpdates, Kind, Pod
 from reference.topologymanager.hint import Hint

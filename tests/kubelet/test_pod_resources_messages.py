@@ -18,7 +18,8 @@ def _pod(container: str, numa: int) -> pb.PodResources:
         devices=[pb.ContainerDevices(resource_name="a/b", device_ids=["d"], topology=near)],
         memory=[pb.ContainerMemory(memory_type="memory", size=1, topology=near)],
     )
-    return pb.PodResources(namespace="n", name="p", containers=[made], cpu_ids=[7])
+    whole = [pb.ContainerMemory(memory_type="memory", size=7, topology=near)]
+    return pb.PodResources(namespace="n", name="p", containers=[made], cpu_ids=[7], memory=whole)
 
 
 def test_nothing_of_two_pods_of_one_name_is_lost() -> None:
@@ -27,7 +28,9 @@ def test_nothing_of_two_pods_of_one_name_is_lost() -> None:
     assert cpus_by_pod(pods) == {("n", "p"): {"c": CPUSet([0, 1]), "": CPUSet([7])}}
     held = {HeldDevice("a/b", "d", (numa,)) for numa in (0, 1)}
     assert devices_by_pod(pods) == {("n", "p"): {"c": held}}
-    assert memory_by_pod(pods) == {("n", "p"): {"c": {HeldMemory((0,), 1), HeldMemory((1,), 1)}}}
+    sizes = {"c": 1, "": 7}
+    memory = {name: {HeldMemory((numa,), size) for numa in (0, 1)} for name, size in sizes.items()}
+    assert memory_by_pod(pods) == {("n", "p"): memory}
 
 
 @pytest.mark.parametrize("numa", [-1, 1 << 16, 1 << 62])

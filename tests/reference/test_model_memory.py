@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from reference import CPUSet, NotModelled
-from reference.errors import MemoryManagerError, StateError
+from reference.errors import EmptyPodSharedPoolError, MemoryManagerError, StateError
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
 from reference.memorymanager.state import Block, State, validate
 from reference.steps import (
@@ -85,9 +85,18 @@ def test_a_pod_that_is_not_guaranteed_has_no_preference() -> None:
     assert hints(made, shared) is None
     take(made, shared, 0b1)
     assert made.state.blocks == {}
+
+
+@pytest.mark.parametrize(("release", "served"), [("1.32", True), ("1.34", False), ("1.37", False)])
+def test_without_its_managers_a_pod_with_pod_level_resources_has_no_memory(
+    release: str, served: bool
+) -> None:
+    """Since 1.34; before, its containers are served as others are."""
+    made = manager(100, release=release)
     whole = replace(pod("b", 1), resources=PodResources("1", "1", "1Mi", "1Mi"))
-    with pytest.raises(NotModelled, match="pod-level resources under memory manager Static"):
-        made.hints(whole, whole.containers[0])
+    assert (hints(made, whole) is None, made.pod_hints(whole) is None) == (not served,) * 2
+    take(made, whole, 0b1)
+    assert free(made) == [99 if served else 100]
 
 
 def test_a_hint_that_is_too_small_is_extended() -> None:
@@ -276,3 +285,118 @@ def test_a_start_is_followed_by_where_memory_was_seen() -> None:
     assert made.follow(other)
     assert made.view().asked["c"]["c1"].mems == asked.mems
     assert made.follow(replace(first, asked={}))
+
+
+# -- memory of a pod as a whole --------------------------------------------------------------------
+
+
+def whole_pod(mib: int, *containers: Container) -> Pod:
+    text = f"{mib}Mi"
+    return Pod("a", containers, resources=PodResources("4", "4", text, text))
+
+
+def managed(*mib: int, release: str = "1.36") -> MemoryManager:
+    """With feature gate PodLevelResourceManagers."""
+    state = manager(*mib).state
+    state.writes_pods = True
+    return MemoryManager(state, release=release, pod_managers=True)
+
+
+MIXED = whole_pod(
+    100,
+    Container("shared-init", kind=Kind.INIT),
+    container("sidecar", 20, kind=Kind.SIDECAR),
+    Container("later-init", kind=Kind.INIT),
+    container("init", 70, kind=Kind.INIT),
+    Container("shared-sidecar", kind=Kind.SIDECAR),
+    container("main", 30),
+    Container("side"),
+)
+
+
+def test_containers_share_what_is_left_of_their_pod() -> None:
+    """Shared init containers have what sidecars before them have left; the others what is left in
+    the end. The pod returns its memory with its last container."""
+    made = managed(128)
+    made.allocate_pod(MIXED, Hint(0b1, preferred=True))
+    held = {name: block.size // MIB for name, block in made.state.blocks[MIXED.uid].items()}
+    assert held == {
+        "shared-init": 100, "sidecar": 20, "later-init": 80, "init": 70, "shared-sidecar": 50,
+        "main": 30, "side": 50,
+    }  # fmt: skip
+    assert made.state.pods == {MIXED.uid: Block(0b1, 100 * MIB)}
+    for one in MIXED.containers:
+        assert free(made) == [28]
+        made.state.remove(MIXED.uid, one.name)
+    assert (free(made), made.state.pods) == ([128], {})
+
+
+@pytest.mark.parametrize(
+    ("containers", "text"),
+    [
+        ([container("main", 50), Container("side")], "leaving no memory for shared containers"),
+        (
+            [container("s", 50, kind=Kind.SIDECAR), Container("i", kind=Kind.INIT)],
+            "pod has shared init containers but no memory available for them",
+        ),
+    ],
+)
+def test_a_pod_that_leaves_nothing_to_share_is_refused(
+    containers: list[Container], text: str
+) -> None:
+    """Its hints say that it can be nowhere, and so does the manager, which best-effort asks."""
+    made, asked = managed(128), whole_pod(50, *containers)
+    assert made.pod_hints(asked) == []
+    with pytest.raises(EmptyPodSharedPoolError, match=text):
+        made.allocate_pod(asked, Hint(0b1, preferred=True))
+    assert free(made) == [128]
+
+
+@pytest.mark.parametrize(("release", "again"), [("1.36", True), ("1.37", True), ("1.38", False)])
+def test_up_to_1_37_a_restart_takes_memory_of_a_pod_again(release: str, again: bool) -> None:
+    """And the hints of a pod with several containers are lost."""
+    made = managed(128, 128, release=release)
+    asked = whole_pod(50, container("one", 30), container("two", 20))
+    made.allocate_pod(asked, Hint(0b10, preferred=True))
+    kept = made.state.taken_up(writes_pods=True, release=release)
+    later = MemoryManager(kept, release=release, pod_managers=True)
+    found = later.pod_hints(asked)
+    assert (found is None) is again
+    later.allocate_pod(asked, Hint(0b10, preferred=True))
+    assert free(later) == [128, 28 if again else 78]
+    fresh = managed(128, 128).state
+    if again:
+        with pytest.raises(StateError, match="the expected machine state is different"):
+            validate(later.state, fresh, release=release)
+    else:
+        validate(later.state, fresh, release=release)
+
+
+def test_up_to_1_36_a_container_that_requests_no_memory_has_to_lie_somewhere() -> None:
+    asked = whole_pod(50, container("main", 50), Container("side"))
+    side = asked.containers[1]
+    with pytest.raises(MemoryManagerError, match="failed to get the default NUMA affinity"):
+        managed(128).allocate(asked, side, None)
+    made, later = managed(128, 128), managed(128, 128, release="1.37")
+    made.allocate(asked, side, Hint(0b11, preferred=False))
+    assert made.state.get(asked.uid, "side") == Block(0, 0)
+    assert made.numa_nodes(asked.uid, "side") == CPUSet()
+    take(made, pod("b", 10), 0b01)
+    with pytest.raises(MemoryManagerError, match="violates NUMA node allocation"):
+        made.allocate(replace(asked, uid="c"), side, Hint(0b11, preferred=False))
+    later.allocate(asked, side, None)
+    assert later.state.blocks == {}
+
+
+def test_a_kubelet_without_the_gate_forgets_what_pods_hold_as_a_whole() -> None:
+    """1.36 finds the file corrupt. Containers of one pod count each for itself then."""
+    made = managed(128, release="1.37")
+    made.allocate_pod(
+        whole_pod(50, container("one", 30), container("two", 20)), Hint(0b1, preferred=True)
+    )
+    kept = made.state.taken_up(writes_pods=False, release="1.37")
+    assert kept.pods == {}
+    with pytest.raises(StateError, match="the expected machine state is different"):
+        validate(kept, manager(128).state, release="1.37")
+    with pytest.raises(StateError, match="checkpoint is corrupted"):
+        made.state.taken_up(writes_pods=False, release="1.36")

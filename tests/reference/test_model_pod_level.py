@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from conformance import strategies
 from reference import CPUManager, CPUSet, IllegalStep, Node, NotModelled, discover, make_policy
-from reference.cpumanager.pod_level_resources import empty_pool_fault
 from reference.errors import EmptyPodSharedPoolError
 from reference.kubelet.admission import fault_of_whole
-from reference.pods.pod_level_resources import as_decoded, is_guaranteed_alone
+from reference.pods.pod_level_resources import as_decoded, empty_pool_fault, is_guaranteed_alone
 from reference.pods.qos import pod_milli_cpus, qos_class
 from reference.steps import (
     Apply,

@@ -12,7 +12,7 @@ from reference.cpuset import CPUSet
 from reference.errors import MemoryManagerError
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
 from reference.memorymanager.state import Block, State, validate
-from reference.pods.pod import Container, Pod
+from reference.pods.pod import Container, Kind, Pod
 from reference.releases import AnyRelease
 from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
@@ -73,22 +73,22 @@ class KeepsMemoryOfTheDead(MemoryManager):
 class ForgetsMemory(MemoryManager):
     """Starts with all memory of every NUMA node free."""
 
-    def __init__(self, state: State, *, release: AnyRelease) -> None:
+    def __init__(self, state: State, *, release: AnyRelease, pod_managers: bool = False) -> None:
         fresh = state.copy()
         for uid, named in state.blocks.items():
             for name in named:
                 fresh.remove(uid, name)
-        super().__init__(fresh, release=release)
+        super().__init__(fresh, release=release, pod_managers=pod_managers)
 
 
 class ComparesEachNodeAlone(MemoryManager):
     """Refuses a state file in which a NUMA node of a group has other memory left than it works
     out."""
 
-    def __init__(self, state: State, *, release: AnyRelease) -> None:
+    def __init__(self, state: State, *, release: AnyRelease, pod_managers: bool = False) -> None:
         sizes = {node: each.allocatable for node, each in state.machine.items()}
         validate(state, default_machine_state(sizes, {}), release="1.26")
-        super().__init__(state, release=release)
+        super().__init__(state, release=release, pod_managers=pod_managers)
 
 
 class BindsNoMemory(MemoryManager):
@@ -134,6 +134,23 @@ class ForgetsTheEndedAtOnce(MemoryManager):
     @state.setter
     def state(self, state: State) -> None:
         self._kept = state
+
+
+class SharesMemoryOfSidecars(MemoryManager):
+    """Lets the shared containers of a pod have the memory that its sidecars have to themselves."""
+
+    def _partition(self, pod: Pod, total: int) -> dict[str, int]:
+        given = super()._partition(pod, total)
+        own = {one.name: self._requested(pod, one) for one in pod.containers}
+        extra = sum(own[one.name] for one in pod.containers if one.kind is Kind.SIDECAR)
+        return {name: own[name] or size + extra for name, size in given.items()}
+
+
+class LeavesNoMemoryToShare(MemoryManager):
+    """Admits a pod whose shared containers are left no memory."""
+
+    def _empty_pool_fault(self, pod: Pod, total: int) -> str:
+        return ""
 
 
 class ReportsFreeMemoryAlone(MemoryManager):
