@@ -15,11 +15,11 @@ from conformance.scenarios import (  # noqa: F401  # isort: skip
     qos, packing, pool, admission, init, restart, state, old_state, discovery, machine,
     options, gates, allocation, combinations, config, topology, containers, node,
     crashes, quotas, pod_resources, metrics, pod_resources_more, counters, pod_level,
-    pod_level_mixes, pod_level_memory, uneven, state_contents, values, choices, parts, aligned_pods,
+    pod_level_mixes, uneven, state_contents, values, choices, parts, aligned_pods,
     reported, rounds, lent_cpus, small_sockets, hints, version_1, pod_level_edges,
     refusals, more_metrics, announced, resize, resize_more, ephemeral, devices, memory,
-    memory_groups, reported_memory, merged_hints, cluster_refusals, upgraded_files,
-    socket_shares, meetings, repetition, stopping, labels,
+    memory_groups, reported_memory, pod_level_memory, merged_hints, cluster_refusals,
+    upgraded_files, socket_shares, meetings, repetition, stopping, labels,
 )  # fmt: skip
 
 

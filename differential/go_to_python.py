@@ -48,7 +48,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
             getTopologyHintsForAdd getPodTopologyHintsForAdd generateCPUTopologyHints
             isHintSocketAligned getAlignedCPUs
         """,
-        "cpumanager/pod_level_resources.py": "validatePodScopeResources",
+        "pods/pod_level_resources.py": "validatePodScopeResources",
         "pods/qos.py": "isIntegralCPUAmount",
     },
     "cpumanager/policy_none.go": {
@@ -114,14 +114,17 @@ NAMES: Final[dict[str, dict[str, str]]] = {
             staticPolicy Allocate AllocatePod GetTopologyHints GetPodTopologyHints calculateHints
             regenerateHints getDefaultHint extendTopologyManagerHint findBestHint
             isAffinityViolatingNUMAAllocations updatePodReusableMemory
-            updateInitContainersMemoryBlocks getDefaultMachineState
+            updateInitContainersMemoryBlocks getDefaultMachineState getPodRequestedResources
+            getContainerRequestedResources validatePodScopeResources
         """,
         "memorymanager/state.py": """
             updateMachineState RemoveContainer releaseMemory areMachineStatesEqual
         """,
     },
     "memorymanager/state/state.go": {
-        "memorymanager/state.py": "Block NUMANodeState MemoryTable GetMemoryBlocks SetMemoryBlocks",
+        "memorymanager/state.py": """
+            Block NUMANodeState MemoryTable GetMemoryBlocks SetMemoryBlocks SetPodMemoryBlocks
+        """,
     },
     "topologymanager/topology_manager.go": {
         "topologymanager/topology_manager.py": "manager NewManager Admit TopologyAffinityError",

@@ -29,8 +29,8 @@ from topologies import drawing
 #: machines), stories with replay commands, and log excerpts are left out. The place where a picture
 #: or an excerpt would be says so.
 PICTURES: Final = 40_000
-STORIES: Final = 50_000
-EVIDENCE: Final = 60_000
+STORIES: Final = 40_000
+EVIDENCE: Final = 40_000
 EVIDENCE_EACH: Final = 16_000
 #: So many causes start unfolded.
 OPEN: Final = 3

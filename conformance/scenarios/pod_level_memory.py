@@ -14,7 +14,7 @@ from typing import Final
 from conformance.answers import memory_text
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import Level, promised
+from conformance.scenario import promised
 from conformance.scenarios import sources
 from conformance.scenarios.abilities import LISTS, MEMORY, REJECTIONS, RESTARTED, START_ERROR
 from conformance.scenarios.aligning import BEST_EFFORT, SINGLE
@@ -81,7 +81,7 @@ def _promise_memory(node: LockstepNode, name: str, numa: int, mebibytes: int) ->
 # -- memory as a whole -----------------------------------------------------------------------------
 
 
-@_of_memory(level=Level.CORE)
+@_of_memory()
 def pod_lies_where_its_memory_is(node: LockstepNode) -> None:
     """Under scope pod the memory of a pod as a whole lies in one NUMA node, with its CPUs.
     Only the far NUMA node has room for the memory; CPUs alone would lie in another."""
