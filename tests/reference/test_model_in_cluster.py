@@ -110,7 +110,7 @@ def test_a_pod_that_waits_for_a_size_may_have_it_as_it_goes(other: bool) -> None
 
 def test_it_counts_exactly_again_once_nothing_waits_at_a_start() -> None:
     small, large = (burstable("b", request=cpus, limit="7") for cpus in ("1", "7"))
-    steps = [Apply(small), Resize(large), Delete("b"), Stop(), Start(), AskMetrics()]
+    steps: list[Step] = [Apply(small), Resize(large), Delete("b"), Stop(), Start(), AskMetrics()]
     assert (node(*steps).view().metrics or {})[ADMISSIONS] == 0
 
 
