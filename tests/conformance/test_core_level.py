@@ -16,6 +16,7 @@ from conformance.subject import Capability
 from conformance.subjects.miniatures import MINIATURES
 from differential import kill_matrix
 from reference import NEWEST
+from reference.releases import ANNOUNCED
 from tests.conformance.judging import judged
 
 CORE = [one for one in catalogue() if one.level is Level.CORE]
@@ -58,7 +59,7 @@ def test_a_core_scenario_is_about_cpus_in_every_release_from_its_first_on(
     announced, where the model can run it."""
     assert not scenario.until, "what a release stopped doing is not promised"
     assert not scenario.capabilities & BEYOND
-    for release in (NEWEST, "1.38"):
+    for release in (NEWEST, f"1.{ANNOUNCED}"):
         for machine in MACHINES:
             assert not _features(scenario, machine, release)
 
