@@ -200,6 +200,8 @@ DEFECTS: Final = (
            shows=_lost_on_the_way_back),
     Defect(140989, "after a restart a pod's own pool is allocated again", Behaviour.POD_POOL_KEPT),
     Defect(140989, "after a restart a pod's own pool is allocated again", shows=_pod_level_again),
+    Defect(140906, "after a restart memory of a pod as a whole is taken again",
+           Behaviour.POD_MEMORY_KEPT),
     Defect(140989, "a state file with CPUs of whole pods is refused once the gate is off",
            Behaviour.STATE_WITH_DATA, needs=_gives_whole_pods),
     Defect(138738, "CPUs that containers of a pod share are reported as a container's own",

@@ -240,6 +240,13 @@ KNOWN: Final = {
         "pods. After a downgrade these CPUs are lost.",
         "Drain the node before the downgrade.",
         "another release takes over: pinproof upgrade rehearses it"),
+    "after a restart memory of a pod as a whole is taken again": Known(
+        "A starting kubelet takes the memory of a pod that has it as a whole once more. The "
+        "running pod is refused, or the next start is: the state file of the memory manager "
+        "contradicts itself then.",
+        "Drain the node before the kubelet restarts, or leave PodLevelResourceManagers off.",
+        "the memory manager is none of the settings that stories vary: a scenario shows it",
+        "pod-level/restart-counts-memory-of-a-pod-twice"),
     "after a restart a pod's own pool is allocated again": Known(
         "A starting kubelet admits a pod that holds CPUs as a whole as if it held none. The pod "
         "gets other CPUs and the first ones are lost, or the pod is refused.",
