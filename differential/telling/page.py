@@ -12,8 +12,9 @@ PAGE: Final = Path(__file__).parents[2] / "docs/how-to/identifying.md"
 _BEGIN: Final = "<!-- python -m differential.telling writes this list -->\n"
 _END: Final = "<!-- the list ends here -->\n"
 _WHY: Final = {
-    Reason.NOT_ASKED: "Nothing in the release depends on it: another behaviour replaces it, brings "
-    "it along, or has to be there for it.",
+    Reason.NOT_ASKED: "Nothing in the histories depends on it: another behaviour replaces it, "
+    "brings it along, or has to be there for it, or it is about memory, which no machine of "
+    "theirs has.",
     Reason.ALIKE: "The release shows the same without it in every history that was tried: "
     "later behaviours bring the same, or no machine of the catalogue has what it takes.",
     Reason.NOT_MODELLED: "The model does not know what the release would do otherwise.",

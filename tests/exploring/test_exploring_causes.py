@@ -133,8 +133,9 @@ FAULTS: Final = {
     "forgets-to-give-back": 3,
     "ignores-full-pcpus-only": 2,
     "keeps-a-cpu-shared": 2,
-    "ignores-the-hint": 3,
-    "forgets-init-containers": 3,
+    # Both are seen in the gauges alone where two other pods stand beside.
+    "ignores-the-hint": 5,
+    "forgets-init-containers": 5,
     "pins-pods-with-pod-level-resources": 3,
     "trusts-its-state": 4,
     "never-updates": 5,  # what was done to a cpuset takes a kubelet that starts again
