@@ -50,25 +50,25 @@ class NoCPUs(Exception):
 
 def cpus_by_pod(pods: Iterable[pb.PodResources]) -> CPUsByPod:
     """The CPUs of each pod. Raises :class:`NoCPUs`."""
-    pods = list(pods)
-    found = _by_pod(pods, lambda one: cpus(one.cpu_ids))
-    for pod in pods:
-        if pod.cpu_ids:
-            containers = found[pod.namespace, pod.name]
-            containers[WHOLE_POD] = containers.get(WHOLE_POD, CPUSet()) | cpus(pod.cpu_ids)
-    return found
+    return _by_pod(pods, lambda one: cpus(one.cpu_ids), lambda pod: cpus(pod.cpu_ids))
 
 
 def _by_pod(
-    pods: Iterable[pb.PodResources], held: Callable[[pb.ContainerResources], _Set]
+    pods: Iterable[pb.PodResources],
+    held: Callable[[pb.ContainerResources], _Set],
+    as_a_whole: Callable[[pb.PodResources], _Set | None] = lambda pod: None,
 ) -> dict[tuple[str, str], dict[str, _Set]]:
-    """What the containers of each pod have. A pod that ends and its successor may go by one name:
-    nothing of either is lost."""
+    """What the containers of each pod have, and what the pod has as a whole, if anything. A pod
+    that ends and its successor may go by one name: nothing of either is lost."""
     found: dict[tuple[str, str], dict[str, _Set]] = {}
     for pod in pods:
         mine = found.setdefault((pod.namespace, pod.name), {})
-        for one in pod.containers:
-            mine[one.name] = mine[one.name] | held(one) if one.name in mine else held(one)
+        every = [(one.name, held(one)) for one in pod.containers]
+        whole = as_a_whole(pod)
+        if whole:
+            every.append((WHOLE_POD, whole))
+        for name, more in every:
+            mine[name] = mine[name] | more if name in mine else more
     return found
 
 
@@ -107,13 +107,7 @@ def devices(given: Iterable[pb.ContainerDevices]) -> frozenset[HeldDevice]:
 
 def memory_by_pod(pods: Iterable[pb.PodResources]) -> MemoryByPod:
     """The memory of each pod. Raises :class:`NoCPUs`."""
-    pods = list(pods)
-    found = _by_pod(pods, lambda one: memory(one.memory))
-    for pod in pods:
-        if pod.memory:
-            containers = found[pod.namespace, pod.name]
-            containers[WHOLE_POD] = containers.get(WHOLE_POD, frozenset()) | memory(pod.memory)
-    return found
+    return _by_pod(pods, lambda one: memory(one.memory), lambda pod: memory(pod.memory))
 
 
 def memory(given: Iterable[pb.ContainerMemory]) -> frozenset[HeldMemory]:
