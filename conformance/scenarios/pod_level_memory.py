@@ -7,62 +7,45 @@ A NUMA node has 127 MiB for pods, or one where only others have room.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from conformance.answers import memory_text
 from conformance.lockstep import LockstepNode
-from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import promised
+from conformance.pods import exclusive
 from conformance.scenarios import sources
 from conformance.scenarios.abilities import LISTS, MEMORY, REJECTIONS, RESTARTED, START_ERROR
 from conformance.scenarios.aligning import BEST_EFFORT, SINGLE
 from conformance.scenarios.entering import row
-from conformance.scenarios.hint_parts import (
-    far_node,
-    promise_lies_in,
-    promise_phase,
-    promise_refused,
-    run,
-)
+from conformance.scenarios.hint_parts import far_node, promise_lies_in, promise_refused, run
 from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, with_mebibytes
-from conformance.scenarios.outcomes import promise_running
-from conformance.scenarios.pod_level_parts import ROOM, shared
+from conformance.scenarios.outcomes import promise_running, status_of
+from conformance.scenarios.pod_level_parts import of_managers, pod_of, shared
+from conformance.scenarios.reported_memory import held, promise_memory
 from reference.kubelet.pod_resources import WHOLE_POD
-from reference.steps import Container, Kind, Pod, PodResources
-from reference.view import HeldMemory, Phase, PodView
+from reference.steps import Container, Kind, Pod
 
 TAKEN_AGAIN: Final = sources.issue(
     140906, "the memory manager takes memory of a pod as a whole again after a restart"
 )
 KEPT: Final = sources.pull(141077, "the memory manager keeps the memory of pods over a restart")
 
-_MEBIBYTE: Final = 1 << 20
-_of_memory: Final = partial(
-    promised, area="pod-level", source=sources.POD_LEVEL_MANAGERS, since="1.36", needs=ROOM,
-    capabilities=MEMORY,
-)  # fmt: skip
+_of_memory: Final = partial(of_managers, capabilities=MEMORY)
 _row: Final = partial(row, enter=_of_memory)
 
 
-def _boot(
-    node: LockstepNode, policy: str, *, scope: str = "pod", roomy: Collection[int] | None = None
-) -> None:
-    """Align by the policy, with room in these NUMA nodes alone, or in all of them."""
+def _boot(node: LockstepNode, policy: str, *, roomy: Collection[int] | None = None) -> None:
+    """Align pods by the policy, with room in these NUMA nodes alone, or in all of them."""
     free = dict.fromkeys(node.numa_nodes if roomy is None else roomy, MIB_OF_A_NODE - 1)
-    boot_with_free(node, policy, free, scope=scope, gates={"PodLevelResourceManagers": True})
+    boot_with_free(node, policy, free, scope="pod", gates={"PodLevelResourceManagers": True})
 
 
 def _own(name: str, mebibytes: int, cpus: int | str = 2, *, kind: Kind = Kind.APP) -> Container:
     return with_mebibytes(exclusive(name, cpus, kind=kind), mebibytes)
 
 
-def _whole(mebibytes: int, *containers: Container, cpus: str = "4") -> Pod:
+def _whole(mebibytes: int, *containers: Container, cpus: int | str = 4) -> Pod:
     """Pod ``a`` of so many MiB and CPUs as a whole."""
-    text = f"{mebibytes}Mi"
-    resources = PodResources(cpus, cpus, text, text)
-    return replace(guaranteed_of("a", containers), resources=resources)
+    return pod_of("a", cpus, *containers, memory=f"{mebibytes}Mi")
 
 
 #: A container has 24 MiB to itself, and the other one shares the 40 that are left.
@@ -70,12 +53,9 @@ _SHARES: Final = _whole(64, _own("main", 24), shared("side"))
 
 
 def _promise_memory(node: LockstepNode, name: str, numa: int, mebibytes: int) -> None:
-    """What the kubelet reports for a container of pod ``a``, or for the pod as a whole."""
-    sizes = [mebibytes * _MEBIBYTE] if mebibytes else []
-    expected = memory_text([HeldMemory((numa,), size) for size in sizes])
-    seen = memory_text(node.view.memory.get("a", {}).get(name, frozenset()))
-    what = f"memory of a/{name}" if name else "memory of pod a as a whole"
-    node.promise_equal("Its memory is reported", what, expected, seen)
+    """Of pod ``a``; none of it where ``mebibytes`` is 0."""
+    expected = held(numa, mebibytes) if mebibytes else ()
+    promise_memory(node, "Its memory is reported", "a", expected, name)
 
 
 # -- memory as a whole -----------------------------------------------------------------------------
@@ -167,22 +147,27 @@ _row(
 _restarts: Final = partial(
     _of_memory, source=TAKEN_AGAIN, until="1.37", capabilities=(*MEMORY, *RESTARTED, *REJECTIONS)
 )
-#: It has no exclusive CPUs, so that nothing but memory is taken.
+# They have no exclusive CPUs, so that nothing but memory is taken.
 _SMALL: Final = _whole(24, _own("main", 24, "500m"), cpus="500m")
+#: A NUMA node does not have as much twice.
+_LARGE: Final = _whole(80, _own("main", 40, "500m"), _own("other", 40, "500m"), cpus="1500m")
+
+
+def _run_large(node: LockstepNode) -> int:
+    """The NUMA node where it runs."""
+    far = far_node(node)
+    _boot(node, SINGLE, roomy=[far])
+    run(node, _LARGE)
+    return far
 
 
 @_restarts()
 def restart_refuses_memory_of_a_pod(node: LockstepNode) -> None:
     """Up to 1.37 a restart refuses a running pod whose memory its NUMA node does not have twice.
     A known defect: the kubelet takes the memory of the pod as a whole once more."""
-    far = far_node(node)
-    _boot(node, SINGLE, roomy=[far])
-    run(node, _whole(80, _own("main", 40, "500m"), _own("other", 40, "500m"), cpus="1500m"))
+    _run_large(node)
     node.restart()
-    promise_refused(
-        node, node.view.pods.get("a", PodView(Phase.PENDING)), "UnexpectedAdmissionError",
-        "[memorymanager]",
-    )  # fmt: skip
+    promise_refused(node, status_of(node, "a"), "UnexpectedAdmissionError", "[memorymanager]")
 
 
 @_restarts(capabilities=(*MEMORY, *RESTARTED, *START_ERROR))
@@ -199,18 +184,14 @@ def restart_counts_memory_of_a_pod_twice(node: LockstepNode) -> None:
     node.promise_refusal("the expected machine state is different from the real one")
 
 
-@promised(
-    KEPT, area="pod-level", since="1.38", needs=ROOM, capabilities=(*MEMORY, *RESTARTED, *LISTS)
-)
+@_of_memory(source=KEPT, since="1.38", capabilities=(*MEMORY, *RESTARTED, *LISTS))
 def restarts_keep_memory_of_a_pod(node: LockstepNode) -> None:
     """From 1.38 on a pod keeps the memory that it has as a whole over restarts of the kubelet.
     On the NUMA node where it lies, which does not have as much a second time."""
-    far = far_node(node)
-    _boot(node, SINGLE, roomy=[far])
-    run(node, _whole(80, _own("main", 40, "500m"), _own("other", 40, "500m"), cpus="1500m"))
+    far = _run_large(node)
     for _ in range(2):
         node.restart()
-        promise_phase(node, "a", node.view.pods.get("a", PodView(Phase.PENDING)), Phase.RUNNING)
+        promise_running(node, "a")
         node.ask()
         _promise_memory(node, "main", far, 40)
         _promise_memory(node, WHOLE_POD, far, 80)

@@ -33,9 +33,9 @@ def managed(
     return replace(aligned, feature_gates={**aligned.feature_gates, **gates})
 
 
-def pod_of(name: str, cpus: int, *containers: Container) -> Pod:
-    """A Guaranteed pod of ``cpus`` CPUs as a whole."""
-    whole = PodResources(str(cpus), str(cpus), MEMORY, MEMORY)
+def pod_of(name: str, cpus: int | str, *containers: Container, memory: str = MEMORY) -> Pod:
+    """A Guaranteed pod of ``cpus`` CPUs and this memory as a whole."""
+    whole = PodResources(str(cpus), str(cpus), memory, memory)
     return replace(guaranteed_of(name, containers), resources=whole)
 
 

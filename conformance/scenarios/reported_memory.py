@@ -40,16 +40,19 @@ _reported: Final = partial(
 )
 
 
-def _held(numa: int, mebibytes: int = _MIB) -> frozenset[HeldMemory]:
+def held(numa: int, mebibytes: int = _MIB) -> frozenset[HeldMemory]:
+    """So many MiB of a NUMA node, as an answer has them."""
     return frozenset({HeldMemory((numa,), mebibytes * _MEBIBYTE)})
 
 
-def _promise_memory(
-    node: LockstepNode, rule: str, pod: str, expected: Collection[HeldMemory]
+def promise_memory(
+    node: LockstepNode, rule: str, pod: str, expected: Collection[HeldMemory], name: str = "c"
 ) -> None:
-    """Of container ``c`` in what was just listed."""
-    seen = node.view.memory.get(pod, {}).get("c", frozenset())
-    node.promise_equal(rule, f"memory of {pod}/c", memory_text(expected), memory_text(seen))
+    """Promise the memory of a container, or of a pod as a whole for no ``name``, in what was just
+    listed."""
+    seen = node.view.memory.get(pod, {}).get(name, frozenset())
+    what = f"memory of {pod}/{name}" if name else f"memory of {pod} as a whole"
+    node.promise_equal(rule, what, memory_text(expected), memory_text(seen))
 
 
 def _short(name: str) -> Pod:
@@ -70,8 +73,8 @@ def list_has_memory_beside_cpus(node: LockstepNode) -> None:
         if restarted:
             node.restart()
         node.ask()
-        _promise_memory(node, "It has what it requests", "a", _held(far))
-        _promise_memory(node, "It has no memory of its own", "b", ())
+        promise_memory(node, "It has what it requests", "a", held(far))
+        promise_memory(node, "It has no memory of its own", "b", ())
         node.promise_pod_resources("The CPUs are reported", "a", node.taken("a"))
 
 
@@ -83,7 +86,7 @@ def allocatable_memory_is_whole(node: LockstepNode) -> None:
     boot_with_free(node, SINGLE, free)
     run(node, with_memory_of("a", _MIB))
     node.ask(AskAllocatable())
-    expected = {one for numa in node.numa_nodes for one in _held(numa, free.get(numa, 1))}
+    expected = {one for numa in node.numa_nodes for one in held(numa, free.get(numa, 1))}
     seen = memory_text(node.view.allocatable_memory)
     node.promise_equal("It is what pods could have", "memory", memory_text(expected), seen)
 
@@ -98,11 +101,11 @@ def memory_of_the_ended_is_left_out(node: LockstepNode) -> None:
     run(node, _short("ended"))
     node.kill_container("ended", exit_code=0)
     node.ask()
-    _promise_memory(node, "It has ended", "ended", ())
+    promise_memory(node, "It has ended", "ended", ())
     run_in(node, first, with_memory_of("a", _MIB))
     node.ask()
-    _promise_memory(node, "It has what it requests", "a", _held(first))
-    _promise_memory(node, "It has ended", "ended", ())
+    promise_memory(node, "It has what it requests", "a", held(first))
+    promise_memory(node, "It has ended", "ended", ())
 
 
 @_reported(source=ENDED, until="1.37", capabilities=(*MEMORY, *ENDS, *LISTS, Capability.CONFIGURE))
@@ -117,7 +120,7 @@ def memory_of_the_ended_stays(node: LockstepNode) -> None:
     node.kill_container("ended", exit_code=0)
     node.await_reconcile()
     node.ask()
-    _promise_memory(node, "Its memory is still listed", "ended", _held(first_node(node)))
+    promise_memory(node, "Its memory is still listed", "ended", held(first_node(node)))
     run(node, burstable("next", request="100m"))
     node.ask()
-    _promise_memory(node, "The next pod makes the kubelet forget it", "ended", ())
+    promise_memory(node, "The next pod makes the kubelet forget it", "ended", ())

@@ -83,7 +83,8 @@ class State:
             raise StateError(_CORRUPT)
         twin = self.copy()
         twin.writes_pods = writes_pods
-        twin.pods = twin.pods if writes_pods else {}
+        if not writes_pods:
+            twin.pods = {}
         return twin
 
     def get(self, uid: str, container: str) -> Block | None:
