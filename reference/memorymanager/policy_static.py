@@ -13,16 +13,15 @@ Source: ``memorymanager/policy_static.go``, ``memory_manager.go``, 1.26 to 1.37.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import combinations
 from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.copies import flat_copy
 from reference.cpuset import CPUSet
 from reference.errors import EmptyPodSharedPoolError, MemoryManagerError, NotModelled
-from reference.memorymanager.state import Block, NodeState, State, ids
+from reference.memorymanager.state import Block, NodeState, State, ids, subsets, sums
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import (
     empty_pool_fault,
@@ -205,54 +204,62 @@ class MemoryManager:
     def calculate_hints(self, pod: Pod, requested: int) -> list[Hint]:
         """``calculateHints``: every set of NUMA nodes that holds the request now; preferred with as
         few as could hold it were nothing handed out."""
-        machine, least = self.state.machine, len(self.state.machine)
-        found = []
+        machine, found = self.state.machine, []
+        allocatable = sums({node: one.allocatable for node, one in machine.items()})
+        free = sums({node: one.free for node, one in machine.items()})
+        violates = self._violating()
+        least = len(machine)
         for nodes in self._masks():
-            states = self.state.of(nodes)
-            if sum(one.allocatable for one in states) < requested:
+            if allocatable[nodes] < requested:
                 continue
             least = min(least, nodes.bit_count())
-            single = nodes.bit_count() == 1
-            if single and states[0].cells.bit_count() > 1:
-                continue
-            if not single and self._mixes(nodes):
-                continue
-            free = sum(machine[node].free for node in ids(nodes))
-            if free + self._reusable.get((pod.uid, nodes), 0) >= requested:
+            available = free[nodes] + self._reusable.get((pod.uid, nodes), 0)
+            if available >= requested and not violates(nodes):
                 found.append(nodes)
         return [Hint(nodes, nodes.bit_count() == least) for nodes in found]
 
-    def _mixes(self, nodes: int) -> bool:
-        """Whether some of several NUMA nodes serve requests alone or in another group
-        (``isAffinityViolatingNUMAAllocations``)."""
-        return any(
-            one.assignments and (one.cells.bit_count() == 1 or one.cells != nodes)
-            for one in self.state.of(nodes)
-        )
+    def _violating(self) -> Callable[[int], bool]:
+        """Whether a NUMA node serves requests with others, or some of several serve requests alone
+        or in another group (``isAffinityViolatingNUMAAllocations``)."""
+        joined = alone = 0
+        groups: dict[int, int] = {}
+        for node, one in self.state.machine.items():
+            bit, in_group = 1 << node, one.cells.bit_count() > 1
+            joined |= bit if in_group else 0
+            if one.assignments and in_group:
+                groups[one.cells] = groups.get(one.cells, 0) | bit
+            elif one.assignments:
+                alone |= bit
 
-    def _masks(self) -> Iterator[int]:
+        def violates(nodes: int) -> bool:
+            if nodes.bit_count() == 1:
+                return bool(nodes & joined)
+            others = (members for cells, members in groups.items() if cells != nodes)
+            return bool(nodes & alone) or any(nodes & members for members in others)
+
+        return violates
+
+    def _masks(self) -> Sequence[int]:
         """``IterateBitMasks``: every set of NUMA nodes, the smallest first."""
         nodes = sorted(self.state.machine)
         if len(nodes) > _MAX_NUMA_NODES:
             raise NotModelled(
                 f"memory hints on {len(nodes)} NUMA nodes: the model goes up to {_MAX_NUMA_NODES}"
             )
-        for size in range(1, len(nodes) + 1):
-            for chosen in combinations(nodes, size):
-                yield sum(1 << node for node in chosen)
+        return subsets(tuple(nodes))
 
     def _nodes_for(self, pod: Pod, requested: int, hint: Hint | None) -> int:
         """The NUMA nodes of the hint, or more where they do not hold the request
         (``getDefaultHint``, ``extendTopologyManagerHint``)."""
-        every = self.calculate_hints(pod, requested)
-        if hint is None or hint.nodes is ANY:
+        best = hint
+        if best is None or best.nodes is ANY:
+            every = self.calculate_hints(pod, requested)
             if not every:
                 raise MemoryManagerError(_NO_DEFAULT)
             best = _best(every)
-        else:
-            best = hint
         nodes = best.nodes or 0
         if sum(one.free for one in self.state.of(nodes)) < requested:
+            every = self.calculate_hints(pod, requested)
             wider = [one for one in every if one.nodes is not None and nodes & ~one.nodes == 0]
             if not wider:
                 raise MemoryManagerError(
@@ -266,7 +273,7 @@ class MemoryManager:
         return nodes
 
     def _require_unmixed(self, nodes: int) -> None:
-        if nodes.bit_count() == 1 or not self._mixes(nodes):
+        if nodes.bit_count() == 1 or not self._violating()(nodes):
             return
         if not has(self._release, Behaviour.TOPOLOGY_OPTIONS_STABLE):
             raise NotModelled("memory of NUMA nodes that serve other requests, before 1.32")

@@ -7,8 +7,9 @@ What belongs here: taking memory and giving it back. What never does: on which N
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import combinations, permutations
 from typing import Final
 
@@ -147,6 +148,21 @@ class State:
 def ids(nodes: int) -> Iterable[int]:
     """The NUMA nodes of a set, by rising id."""
     return [node for node in range(nodes.bit_length()) if nodes >> node & 1]
+
+
+@lru_cache
+def subsets(nodes: tuple[int, ...]) -> tuple[int, ...]:
+    """Every set of some of these NUMA nodes, the smallest first."""
+    sizes = range(1, len(nodes) + 1)
+    return tuple(sum(1 << node for node in some) for n in sizes for some in combinations(nodes, n))
+
+
+def sums(amounts: Mapping[int, int]) -> dict[int, int]:
+    """How much each set of these NUMA nodes has together."""
+    found = {0: 0}
+    for node, amount in amounts.items():
+        found |= {nodes | 1 << node: total + amount for nodes, total in found.items()}
+    return found
 
 
 def same_machine(one: State, other: State) -> bool:
