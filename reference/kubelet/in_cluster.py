@@ -18,7 +18,7 @@ from reference.feature_gates import enabled
 from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.in_place_resize import RESIZE_GATE, pending, resize_refusal
 from reference.kubelet.kubelet import Kubelet
-from reference.pods.pod import Container, Pod
+from reference.pods.pod import Container, Pod, PodResources
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import qos_class
 from reference.pods.quantity import Quantity, quantity
@@ -45,12 +45,14 @@ class PodsInCluster:
         self._why: dict[str, str] = {}
         self._ephemeral: set[tuple[str, str]] = set()
         self._over: dict[str, PodView] = {}
+        self._whole: dict[str, PodResources | None] = {}
 
     def copy(self) -> PodsInCluster:
         """An independent copy."""
         twin = PodsInCluster(self._release)
         twin._wanted, twin._why = dict(self._wanted), dict(self._why)
         twin._ephemeral, twin._over = set(self._ephemeral), dict(self._over)
+        twin._whole = dict(self._whole)
         return twin
 
     @property
@@ -87,7 +89,13 @@ class PodsInCluster:
         self._wanted.pop(name, None)
         self._why.pop(name, None)
         self._over.pop(name, None)
+        self._whole.pop(name, None)
         self._ephemeral = {one for one in self._ephemeral if one[0] != name}
+
+    def stored(self, pod: Pod) -> Pod:
+        """The pod as the API server has it. What the server filled in for the pod as a whole when
+        it was created stays, whatever its containers have been granted since (seen on 1.36.4)."""
+        return replace(pod, resources=self._whole.get(pod.name, pod.resources))
 
     @property
     def over(self) -> Mapping[str, PodView]:
@@ -145,7 +153,7 @@ class PodsInCluster:
 
     def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
         name, gates = pod.name, config.feature_gates
-        before = as_decoded(pods[name], gates, release=self._release)
+        before = as_decoded(self.stored(pods[name]), gates, release=self._release)
         after = self._as_asked(pods[name], pod, config)
         infeasible = resize_refusal(
             before, after, policy=config.policy, feature_gates=gates, release=self._release
@@ -157,6 +165,7 @@ class PodsInCluster:
             kubelet.counts_by_chance = kubelet.counts_by_chance or self.counts_by_chance
             return
         pods[name] = self._wanted.pop(name)
+        self._whole[name] = after.resources
         self._why.pop(name, None)
 
     def _require_legal(self, before: Pod, pod: Pod, config: KubeletConfig) -> None:
@@ -171,11 +180,10 @@ class PodsInCluster:
             raise IllegalStep(f"Resize: pod {pod.name}: {fault}")
 
     def _as_asked(self, before: Pod, pod: Pod, config: KubeletConfig) -> Pod:
-        """The pod with its new size, as the kubelet has it. What the API server filled in for the
-        pod as a whole when it was created stays."""
+        """The pod with its new size, as the kubelet has it."""
         gates = config.feature_gates
         if pod.resources == before.resources:
-            filled_in = as_decoded(before, gates, release=self._release).resources
+            filled_in = as_decoded(self.stored(before), gates, release=self._release).resources
             pod = replace(pod, resources=filled_in)
         return as_decoded(pod, gates, release=self._release)
 

@@ -32,7 +32,7 @@ from reference.steps import (
     Step,
     Stop,
 )
-from reference.view import Phase
+from reference.view import Phase, PodView
 from tests.reference import nodes
 from tests.reference.nodes import do
 
@@ -166,6 +166,17 @@ def test_a_size_above_what_the_api_server_filled_in_as_a_whole_is_refused() -> N
     made = node(Apply(before))
     with pytest.raises(IllegalStep, match=r"request .* is below that of its containers"):
         made.do(Resize(after))
+
+
+def test_what_the_api_server_filled_in_as_a_whole_outlives_a_resize_and_a_restart() -> None:
+    """So a pod whose containers ask for less than its limit stays Guaranteed (seen on 1.36.4)."""
+    whole = PodResources(cpu_limit="4", memory_limit="64Mi")
+    before, after = (replace(guaranteed("a", cpus), resources=whole) for cpus in (4, 3))
+    made = node(Apply(before), Resize(after), config=replace(CONFIG, feature_gates=EXCLUSIVE))
+    assert made.view().pods["a"] == PodView(Phase.RUNNING, qos="Guaranteed")
+    made.do(Stop())
+    made.do(Start())
+    assert made.view().pods["a"] == PodView(Phase.RUNNING, qos="Guaranteed")
 
 
 def test_a_release_without_the_gate_is_not_modelled() -> None:
