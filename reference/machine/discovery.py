@@ -50,8 +50,8 @@ def discover(
     ``usable_cpus``: on s390x up to 1.31 the kubelet counts the CPUs that its process may use, which
     no tree shows; by default those online.
 
-    Raises :class:`NotModelled` outside 1.8 … 1.37 and for CPU numbers that no machine has,
-    ``ValueError`` where a text names no release or architecture.
+    Raises :class:`NotModelled` for a release that is not modelled and for CPU numbers that no
+    machine has, ``ValueError`` where a text names no release or architecture.
     """
     asked = Release.parse(release) if isinstance(release, str) else release
     behaviours(asked)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reference import AllocationError, CPUSet, CPUTopology, KubeletHangs, NotEnoughCPUs, NotModelled
 from reference import take_by_topology as take
+from reference.releases import ANNOUNCED
 from tests.reference.nodes import even
 from tests.reference.recorded import machines, rows
 
@@ -66,8 +67,9 @@ def test_less_than_one_cpu_is_none(number: int) -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "release"),
-    [("packed", "1.7"), ("packed", "1.39"), ("nonsense", "1.36"), ("distributed", "1.22"),
-     ("spread", "1.30"), ("uncore", "1.31"), ("distributed", "1.36+numa-distribution=off")],
+    [("packed", "1.7"), ("packed", f"1.{ANNOUNCED + 1}"), ("nonsense", "1.36"),
+     ("distributed", "1.22"), ("spread", "1.30"), ("uncore", "1.31"),
+     ("distributed", "1.36+numa-distribution=off")],
 )  # fmt: skip
 def test_what_is_not_modelled_is_said(strategy: str, release: str) -> None:
     with pytest.raises(NotModelled):
