@@ -12,6 +12,7 @@ patience. What differs alike each time is shrunk, unless its cause is known by t
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -39,11 +40,18 @@ from hunting.exploring.tracing import Lines
 #: node it is the time of so many walks, where that is longer.
 SHRINKS: Final = 150.0
 _SHRINKING_WALKS: Final = 30
+#: Seconds that are left for it once the time of the exploration is over.
+_LATE: Final = 60.0
+#: After so many simpler histories of which none differs, the whole one is walked once more: where
+#: chance decides, the time of shrinking would be spent in vain.
+_DOUBTED: Final = 32
 #: Seconds that a node is waited for at first, and while a difference is shrunk. What differs then
 #: is walked again, and waited for as long as in a run.
 HASTE: Final = 6.0
-#: So many of the smallest histories that differ in haste are walked with all patience.
+#: So many of the smallest histories that differ in haste are walked with all patience, if so many
+#: seconds after the time of shrinking suffice.
 _CONFIRMED: Final = 4
+_CONFIRMING: Final = 20.0
 #: So many causes end an exploration: what is left differs everywhere.
 MOST_CAUSES: Final = 10
 #: One history of so many is on another machine, where there are others.
@@ -152,6 +160,7 @@ class Exploration:
         self.refusals: Counter[str] = Counter()
         self.walked = 0
         self._is_interrupted = False
+        self._until = math.inf
         self._progress: Callable[[str], None] = _silent
 
     def explore(
@@ -161,7 +170,7 @@ class Exploration:
         (of the monotonic clock). Those named in ``skip`` are drawn, and not walked. Once there are
         as many causes as end it, what differs is not walked again, and not told. ``progress`` hears
         what takes long."""
-        self._progress = progress
+        self._progress, self._until = progress, until
         self._hurry(HASTE)
         earlier = frozenset(skip)
         waiting = (one for one in self._named() if one.name not in earlier)
@@ -293,12 +302,12 @@ class Exploration:
         whole = (walk.history, result)
         alike = [whole]
         if end is None:
-            end = time.monotonic() + max(SHRINKS, _SHRINKING_WALKS * result.seconds)
+            end = self._end_of_shrinking(result.seconds)
         try:
             small = self._smaller(walk, alike, end)
             others = [one for one, _ in reversed(alike) if one != small]
             for history in [small, *others][:_CONFIRMED]:
-                if history == walk.history:
+                if history == walk.history or time.monotonic() >= end + _CONFIRMING:
                     break
                 found = self._again(Walk(walk.name, history, title=_SHRUNK))
                 if _differs_like(found, result):
@@ -310,12 +319,19 @@ class Exploration:
             return whole if isinstance(self._subject, Hurries) else alike[-1]
         return whole
 
+    def _end_of_shrinking(self, walk_takes: float) -> float:
+        now = time.monotonic()
+        least = _SHRINKING_WALKS * walk_takes
+        return min(now + max(SHRINKS, least), max(now, self._until) + max(_LATE, least))
+
     def _smaller(self, walk: Walk, alike: list[tuple[History, Result]], end: float) -> History:
         """The smallest history that is found to differ in haste as the first of ``alike``, to which
         each that does so is added."""
         result = alike[0][1]
+        until_doubted = _DOUBTED
 
         def differ(histories: Sequence[History]) -> list[History | None]:
+            nonlocal end, until_doubted
             same: list[History | None] = []
             for some in _some_at_a_time(histories, self._at_a_time):
                 if time.monotonic() >= end:
@@ -327,6 +343,10 @@ class Exploration:
                     same.append(one)
                     if one is not None:
                         alike.append((one, found))
+                is_doubted = 0 < until_doubted <= len(some) and len(alike) == 1
+                until_doubted -= len(some)
+                if is_doubted and not _differs_like(self._again(walk), result):
+                    end = 0.0
             return same + [None] * (len(histories) - len(same))
 
         return shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)

@@ -207,9 +207,30 @@ def test_what_differs_once_is_no_cause(monkeypatch: pytest.MonkeyPatch, times: i
         assert "shared pool" in outcome.once.explanation
 
 
-def test_shrinking_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_chance_decides_is_not_shrunk_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It differs twice; then no simpler history does, nor itself."""
+    wrong = open_subject("miniature:forgets-to-give-back")
+    calls = itertools.count()
+
+    def at_first(walk: Walk, subject: Subject, release: str) -> Result:
+        return walked(walk, wrong if next(calls) < 2 else subject, release)
+
+    monkeypatch.setattr("hunting.exploring.campaign.walked", at_first)
+    steps = (Start(), Apply(guaranteed("a", 2, *["10m"] * 60)), Delete("a"))
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
+    plan = [History.of(Task(RELEASE, MACHINE, config), steps)]
+    exploration, _ = _explored(open_subject("reference"), plan)
+    assert [one.history for one in exploration.causes] == plan
+    assert 35 <= next(calls) < 45
+
+
+@pytest.mark.parametrize(("late", "most"), [(False, 25), (True, 16)])
+def test_shrinking_ends_with_its_time(
+    monkeypatch: pytest.MonkeyPatch, late: bool, most: int
+) -> None:
     """However many simpler histories there are: there is one for each of forty containers. By this
-    clock each walk takes ten seconds, and after fifteen walks those that confirm are left."""
+    clock each walk takes ten seconds, and after fifteen walks those that confirm are left; after
+    six, where the time of the exploration is over."""
     steps = (Start(), Apply(guaranteed("a", 2, *["10m"] * 40)), Delete("a"))
     config = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
     walks: list[Walk] = []
@@ -223,6 +244,8 @@ def test_shrinking_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign_module, "time", clock)
     monkeypatch.setattr(campaign_module, "_SHRINKING_WALKS", 0)
     plan = [History.of(Task(RELEASE, MACHINE, config), steps)]
-    exploration, _ = _explored(open_subject("miniature:forgets-to-give-back"), plan)
+    subject = open_subject("miniature:forgets-to-give-back")
+    exploration = Exploration(subject, Scope((MACHINE,), RELEASE), at_a_time=1, plan=plan)
+    list(exploration.explore(until=1.0 if late else 1_000.0))
     assert len(exploration.causes) == 1
-    assert 15 <= len(walks) < 25
+    assert most - 10 <= len(walks) < most
