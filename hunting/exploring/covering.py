@@ -13,17 +13,14 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Final, TypeAlias
+from typing import Final
 
 from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, QUIET, TAKES, THEMES, Theme
-from hunting.exploring.rows import Part, Row
+from hunting.exploring.rows import Level, Pair, Part, Row
+from hunting.exploring.triples import Triples
 from reference.cpumanager.policy_options import OPTIONS
-
-#: A value of a factor.
-Level: TypeAlias = tuple[str, str]
-Pair: TypeAlias = tuple[Level, Level]
 
 #: In so many rows a pair was wanted and not shown: it is not possible on this machine.
 _TRIES: Final = 3
@@ -50,11 +47,12 @@ _CHOICES: Final = 4
 #: Of so many rows that are drawn for a pair the one is taken in which most pairs meet first. With
 #: one alone all pairs would take twice as many histories; with twenty, a tenth fewer.
 _DRAWN_FOR_PAIRS: Final = 10
+#: The parts of a row that come again on a node that is there.
+_OF_STORIES: Final = (Part.POD, Part.EVENT)
 
 
 class Covering:
-    """What has met among the ``offered`` values. ``triples``: how many of values that decide CPUs
-    have. The same seed draws the same rows."""
+    """What has met among the ``offered`` values. The same seed draws the same rows."""
 
     def __init__(self, offered: Mapping[str, tuple[str, ...]], seed: object) -> None:
         self.offered = offered
@@ -71,9 +69,7 @@ class Covering:
             self._to_meet[two] |= self._bit(one)
         self._tries: Counter[Pair] = Counter()
         self._given_up: dict[Pair, None] = {}
-        self.triples = 0
-        #: The triples of values that decide CPUs: the third ones that each pair has met, as bits.
-        self._third: dict[Pair, int] = {}
+        self.triples = Triples(offered)
         self._drawn = self._turns = 0
 
     @property
@@ -101,16 +97,22 @@ class Covering:
         few_are_left = self.met >= _MOST_PAIRS * self.possible
         if not self._left or (self._drawn % _BY_CHANCE == 0 and not few_are_left):
             rows = [self._by_chance() for _ in range(_CHOICES)]
-            return [(max(rows, key=lambda row: self.new_triples(row, row)), None)]
+            return [(max(rows, key=lambda row: self.triples.new(row, row)), None)]
         return [self._for_a_pair() for _ in range(_DRAWN_FOR_PAIRS)]
 
     def _for_a_pair(self) -> tuple[Row, Pair]:
         wanted = next(itertools.islice(self._left, self._chance.randrange(len(self._left)), None))
-        row = self._with_taken(dict(wanted))
-        for name in self._chance.sample(list(self.offered), len(self.offered)):
-            if name not in row:
-                row[name] = self._best(name, row)
+        row = self._filled(self._with_taken(dict(wanted)), list(self.offered))
         return self._with_taken(row, dict(wanted)), wanted
+
+    def _filled(self, row: Row, names: Sequence[str]) -> dict[str, str]:
+        """The row with a value of each of these factors that it does not have: the one that meets
+        most."""
+        filled = dict(row)
+        for name in self._chance.sample(names, len(names)):
+            if name not in filled:
+                filled[name] = self._best(name, filled)
+        return filled
 
     def is_for_random_steps(self) -> bool:
         """Whether the next history is one of settings alone, and of steps by chance."""
@@ -132,6 +134,17 @@ class Covering:
         own = [one for one in suiting if not one.suits(PLAIN)]
         theme = self._chance.choice(own if own and self._chance.random() < _OWN else suiting)
         return theme, random.Random(self._chance.random())  # noqa: S311
+
+    def stories_for(self, settings: Row) -> list[Row]:
+        """Rows with these settings, of whose pods and events most pairs meet first. What happens
+        is of each kind as often: where most has not met is what the settings do not permit."""
+        names = [name for name in self.offered if BY_NAME[name].part in _OF_STORIES]
+        kept = {name: value for name, value in settings.items() if name not in names}
+        events = [self._chance.choice(self.offered["event"]) for _ in range(_DRAWN_FOR_PAIRS)]
+        return [
+            self._with_taken(self._filled({**kept, "event": event}, names), kept)
+            for event in events
+        ]
 
     def simpler(self, row: Row, wanted: Pair | None, left: float) -> Row:
         """The row with only this part of its values left, beside the wanted ones: the others are
@@ -193,10 +206,7 @@ class Covering:
             self._given_up.pop(pair, None)
             if pair in self._left:
                 self._cross_out(pair)
-        for pair, thirds in self._of_cpus(row, shown):
-            known = self._third.get(pair, 0)
-            self.triples += (thirds & ~known).bit_count()
-            self._third[pair] = known | thirds
+        self.triples.note(row, shown)
 
     def failed(self, wanted: Pair) -> None:
         """No history showed the pair that it was drawn for."""
@@ -221,23 +231,6 @@ class Covering:
 
     def _levels(self, row: Row, shown: Iterable[str]) -> list[Level]:
         return [(name, row[name]) for name in shown if name in self.offered]
-
-    def new_triples(self, row: Row, shown: Collection[str]) -> int:
-        """How many triples of values that decide CPUs would meet first in a history that shows the
-        values of these factors."""
-        return sum(
-            (thirds & ~self._third.get(pair, 0)).bit_count()
-            for pair, thirds in self._of_cpus(row, shown)
-        )
-
-    def _of_cpus(self, row: Row, shown: Iterable[str]) -> Iterator[tuple[Pair, int]]:
-        """Pairs of values that decide CPUs, each with those in the row that make triples of it."""
-        levels = sorted(one for one in self._levels(row, shown) if BY_NAME[one[0]].of_cpus)
-        thirds = 0
-        for number in range(len(levels) - 1, 0, -1):
-            two = levels[number]
-            yield from (((one, two), thirds) for one in levels[:number])
-            thirds |= self._bit(two)
 
 
 def _likely(theme: Theme) -> dict[str, float]:

@@ -7,7 +7,8 @@ What belongs here: beginning one, and taking steps. What never does: which steps
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import factorial
 from typing import Final
 
 from conformance.discovered import topology_of
@@ -22,6 +23,7 @@ from hunting.walk import node_of, reserved_of
 from reference import CPUSet, DiscoveryError, IllegalStep, NotModelled
 from reference.behaviours import Behaviour
 from reference.branching import BranchingNode
+from reference.golang.maps import SLOTS
 from reference.releases import has
 from reference.steps import (
     Apply,
@@ -33,12 +35,17 @@ from reference.steps import (
     Start,
     Step,
     Stop,
+    applied,
 )
 from reference.view import Phase, View
 
 #: So many steps end a history: what comes later is seen less well, and shrinks for longer. What is
 #: asked at the end does not count.
 _MOST_STEPS: Final = 22
+
+#: A kubelet that starts may admit its pods in any order, and may look at every set of NUMA nodes
+#: for each. So many together are walked: six pods on four NUMA nodes, four on eight.
+_MOST_WAYS: Final = 140_000
 
 _QUESTIONS: Final = (AskPodResources, AskAllocatable, AskMetrics)
 
@@ -49,7 +56,8 @@ ALL: Final = frozenset(Capability)
 @dataclass(slots=True)
 class Draft:
     """A node of the model, and the steps that it has taken, of those that a subject can take that
-    ``can`` do so much. ``pod``: the row's own; ``first``: one that was there before."""
+    ``can`` do so much. ``pod``: the row's own; ``first``: one that was there before; ``old``: uids
+    of pods that no step applies again, since a kubelet may still know them as terminating."""
 
     row: Row
     task: Task
@@ -61,6 +69,13 @@ class Draft:
     pod: Pod | None = None
     first: str = ""
     shown: set[Part] = field(default_factory=set)
+    old: frozenset[str] = frozenset()
+
+    def twin(self, row: Row) -> Draft:
+        """The same draft with another row, for which nothing is shown."""
+        old = frozenset(pod.uid for step in self.steps for pod in applied(step))
+        steps, node = [*self.steps], self.node.copy()
+        return replace(self, row=row, node=node, steps=steps, shown=set(), old=old)
 
     def take(self, *steps: Step) -> bool:
         """Take all of them; whether the model knows them all. Those before one that it does not
@@ -68,7 +83,8 @@ class Draft:
         for step in steps:
             able = all(need in self.can for need in needed(step))
             is_long = len(self.steps) >= _MOST_STEPS and not isinstance(step, _QUESTIONS)
-            if not able or is_long:
+            is_old = any(pod.uid in self.old for pod in applied(step))
+            if not able or is_long or is_old or self._takes_long(step):
                 return False
             try:
                 self.node.do(step)
@@ -76,6 +92,11 @@ class Draft:
                 return False
             self.steps.append(step)
         return True
+
+    def _takes_long(self, step: Step) -> bool:
+        pods, nodes = len(self.node.granted), len(self.room.topology.numa_masks)
+        orders = pods if pods <= SLOTS and not self.task.config.api_server else factorial(pods)
+        return isinstance(step, Start) and pods > 1 and orders << nodes > _MOST_WAYS
 
     @property
     def view(self) -> View:
@@ -116,8 +137,7 @@ def begun(row: Row, machine: str, release: str, can: Collection[Capability] = AL
     if is_told_otherwise(row, release):
         return None
     try:
-        config = config_of(row, machine, release)
-        task = Task(release, machine_name(row, machine), config)
+        task = task_of(row, machine, release)
         node = node_of(task, machine_of)
         topology = topology_of(machine_of(task.machine), release=release)
         reserved = reserved_of(machine_of(task.machine), task)
@@ -125,6 +145,12 @@ def begun(row: Row, machine: str, release: str, can: Collection[Capability] = AL
         return None
     room = Room(topology, max(len(topology.cpus) - len(reserved), 1))
     return Draft(row, task, node, room, reserved, can)
+
+
+def task_of(row: Row, machine: str, release: str) -> Task:
+    """The node of a row: its settings, and what its pod and its events take. Raises
+    :class:`NotModelled`."""
+    return Task(release, machine_name(row, machine), config_of(row, machine, release))
 
 
 def is_told_otherwise(row: Row, release: str) -> bool:

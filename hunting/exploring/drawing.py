@@ -9,34 +9,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
 
 from conformance.subject import Capability
 from hunting.exploring.before import prepare
-from hunting.exploring.covering import Covering, Pair
-from hunting.exploring.drafting import ALL, Draft, begun
-from hunting.exploring.events import happen
+from hunting.exploring.covering import Covering
+from hunting.exploring.drafting import ALL, Draft, begun, is_told_otherwise, task_of
+from hunting.exploring.events import LASTING, happen
 from hunting.exploring.factors import BY_NAME, PLAIN, Theme
 from hunting.exploring.history import History
 from hunting.exploring.pods import pod_name, pod_of
 from hunting.exploring.random_steps import RandomSteps
-from hunting.exploring.rows import Part, Row
-from reference.steps import Apply, AskAllocatable, AskMetrics, AskPodResources, Start
+from hunting.exploring.rows import Pair, Part, Row
+from reference.steps import Apply, AskAllocatable, AskMetrics, AskPodResources, Delete, Start
 from reference.view import View
 
 _NUMBERS: Final = re.compile(r"[0-9][0-9,.-]*")
 
 
+class Shown(NamedTuple):
+    """A row, and the names of the factors whose values a history shows."""
+
+    row: Row
+    names: frozenset[str]
+
+
 class Drawn(NamedTuple):
     """A history with the names of the factors whose values it shows, the row that it was made of,
-    and the refusals that the model shows in it, without numbers."""
+    and the refusals that the model shows in it, without numbers. ``later``: what comes after the
+    row's story shows these."""
 
     history: History
     shown: frozenset[str]
     row: Row
     refusals: frozenset[str]
+    later: tuple[Shown, ...] = ()
 
 
 def drafted(
@@ -55,11 +64,11 @@ def _told(
     if draft is None or not draft.take(Start()):
         return None
     draft.shown.add(Part.SETTINGS)
+    events: frozenset[str] = frozenset()
     if draft.view.running and draft.register() and not draft.view.hangs and prepare(draft):
         draft.shown.add(Part.NODE)
         draft.measure()
-        _apply_own(draft)
-    events = happen(draft) if Part.POD in draft.shown else frozenset()
+        events = _tell(draft, pod_name(row))
     return draft, events.union(*map(_names_of, draft.shown))
 
 
@@ -88,11 +97,29 @@ def _refusals(view: View) -> Iterator[str]:
             yield _NUMBERS.sub("#", pod.resize)
 
 
-def _apply_own(draft: Draft) -> None:
-    pod = pod_of(draft.row, draft.room, pod_name(draft.row))
-    if draft.take(Apply(pod)):
-        draft.pod = pod
-        draft.shown.add(Part.POD)
+def _tell(draft: Draft, name: str) -> frozenset[str]:
+    """The row's pod comes under this name, and what the row says happens to it; the names of the
+    factors whose values the events show."""
+    pod = pod_of(draft.row, draft.room, name)
+    if not draft.take(Apply(pod)):
+        return frozenset()
+    draft.pod = pod
+    draft.shown.add(Part.POD)
+    return happen(draft)
+
+
+def _tell_another(draft: Draft) -> frozenset[str]:
+    """Tell the row's story after another one, whose pod goes; the names of the factors whose values
+    that shows."""
+    assert draft.pod is not None
+    old = draft.pod.name
+    if is_told_otherwise(draft.row, draft.task.release):
+        return frozenset()
+    if old in draft.node.granted and not draft.take(Delete(old)):
+        return frozenset()
+    draft.measure()
+    events = _tell(draft, f"{pod_name(draft.row)}-b")
+    return events | _OF_PODS if Part.POD in draft.shown else events
 
 
 def _ask(draft: Draft) -> None:
@@ -140,8 +167,7 @@ class _Drawing:
         steps.take()
         made = _ended(draft, settings, told=())
         self.covering.note(row, settings)
-        self._note_pods(steps)
-        return made
+        return made._replace(later=self._noted(*_of_pods(steps)))
 
     def of_row(self) -> Drawn | None:
         """Of all rows that may be taken the one whose history shows most that is new."""
@@ -163,11 +189,28 @@ class _Drawing:
         are needed, what differs is shrunk step by step."""
         told = _told(row, self.machine, self.release, self.can)
         assert told is not None
-        draft, shown = told
+        first, shown = told
+        draft, other = self._with_another_story(first)
         steps = self._random_steps(draft, *self.covering.theme_for(row))
         steps.more_pods()
-        self._note_pods(steps)
-        return _ended(draft, shown)
+        return _ended(draft, shown)._replace(later=other + self._noted(*_of_pods(steps)))
+
+    def _with_another_story(self, draft: Draft) -> tuple[Draft, tuple[Shown, ...]]:
+        """Another pod comes instead of the row's own, and something happens to it: of those that
+        are possible on this node what shows most that is new. The row stays the first one's."""
+        runs = draft.view.running and not draft.view.hangs
+        if draft.pod is None or draft.row["event"] in LASTING or not runs:
+            return draft, ()
+        told, most = draft, 0
+        other: tuple[Shown, ...] = ()
+        for row in self.covering.stories_for(draft.row):
+            if task_of(row, self.machine, self.release) != draft.task:
+                continue  # it takes another period of rounds, say
+            tried = draft.twin(row)
+            shown = Shown(row, _tell_another(tried))
+            if (new := self.covering.new(*shown)) > most:
+                told, other, most = tried, (shown,), new
+        return replace(told, row=draft.row), self._noted(*other)
 
     def _showing(self, row: Row, wanted: Pair | None) -> Drawn | None:
         """A history that shows what is wanted of the row, with as much of the rest as is
@@ -182,10 +225,15 @@ class _Drawing:
 
     def _random_steps(self, draft: Draft, theme: Theme, chance: Random) -> RandomSteps:
         def new(row: Row) -> int:
-            return self.covering.new(row, _OF_PODS) + self.covering.new_triples(row, _OF_PODS)
+            return self.covering.new(row, _OF_PODS) + self.covering.triples.new(row, _OF_PODS)
 
         return RandomSteps(draft, self.covering.offered, theme, chance, new)
 
-    def _note_pods(self, steps: RandomSteps) -> None:
-        for row in steps.pods:
-            self.covering.note(row, _OF_PODS)
+    def _noted(self, *later: Shown) -> tuple[Shown, ...]:
+        for one in later:
+            self.covering.note(*one)
+        return later
+
+
+def _of_pods(steps: RandomSteps) -> list[Shown]:
+    return [Shown(row, _OF_PODS) for row in steps.pods]

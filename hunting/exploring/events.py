@@ -412,6 +412,9 @@ EVENTS: Final[dict[str, Event]] = {
     "smaller machine": Event(_smaller_machine, Capability.REBOOT),
 }
 
+#: After these the node is not as its row says any more.
+LASTING: Final = ("options off", "smaller machine")
+
 
 def _first_goes(draft: Draft) -> bool:
     return bool(draft.first) and draft.take(Delete(draft.first), Apply(guaranteed("next", 2)))

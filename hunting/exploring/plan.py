@@ -58,16 +58,21 @@ def write_plan(histories: Sequence[History], release: str, path: Path) -> None:
 def best_first(drawn: Sequence[Drawn]) -> list[History]:
     """The histories that together meet every pair that all of them meet, each the one that meets
     most of what is left."""
-    pairs = {number: _pairs(one) for number, one in enumerate(drawn)}
-    left = set[_Pair]().union(*pairs.values())
-    chosen = []
+    bits: dict[_Pair, int] = {}
+    pairs = {
+        number: sum(1 << bits.setdefault(pair, len(bits)) for pair in _pairs(one))
+        for number, one in enumerate(drawn)
+    }
+    left, chosen = (1 << len(bits)) - 1, []
     while left:
-        best = max(pairs, key=lambda number: (len(pairs[number] & left), -number))
-        left -= pairs.pop(best)
+        best = max(pairs, key=lambda number: ((pairs[number] & left).bit_count(), -number))
+        left &= ~pairs.pop(best)
         chosen.append(drawn[best].history)
     return chosen
 
 
 def _pairs(one: Drawn) -> set[_Pair]:
-    levels = [(name, one.row[name]) for name in one.shown]
-    return {frozenset(pair) for pair in combinations(levels, 2)}
+    """Those that meet in the story of its row, and in what comes after it."""
+    rows = ((one.row, one.shown), *one.later)
+    levels = ([(name, row[name]) for name in shown] for row, shown in rows)
+    return {frozenset(pair) for each in levels for pair in combinations(each, 2)}

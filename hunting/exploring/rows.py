@@ -8,6 +8,9 @@ from typing import TypeAlias
 
 #: A value of each factor, by the factor's name.
 Row: TypeAlias = Mapping[str, str]
+#: A factor, and a value of it.
+Level: TypeAlias = tuple[str, str]
+Pair: TypeAlias = tuple[Level, Level]
 
 
 class Part(Enum):

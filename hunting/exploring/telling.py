@@ -13,8 +13,8 @@ import msgspec
 
 from conformance.results import Result
 from hunting.exploring.campaign import Cause, Exploration
-from hunting.exploring.covering import Pair
 from hunting.exploring.history import History
+from hunting.exploring.rows import Pair
 from hunting.source import IMPORTS, body_of
 
 CAUSES: Final = "causes"
@@ -87,7 +87,7 @@ def write_coverage(exploration: Exploration, folder: Path) -> None:
             name: {
                 "pairs met": one.met,
                 "pairs possible": one.possible,
-                "triples met": one.triples,
+                "triples met": one.triples.met,
                 "not met": [_pair(pair) for pair in one.left[:_NAMED]],
                 "not possible": [_pair(pair) for pair in one.given_up[:_NAMED]],
             }
