@@ -146,6 +146,10 @@ def _applied(path: str, text: str, changes: Iterable[_Change]) -> str:
             raise SubjectSetupError(
                 f"faults {last.fault} and {each.fault} change the same text of {path}"
             )
+        if each.at == last.at and {last.text[:2], each.text[:2]} == {"&&", "||"}:
+            raise SubjectSetupError(
+                f"faults {last.fault} and {each.fault} add && and || to one condition of {path}"
+            )
         out += [text[last.end : each.at], each.text]
         last = each
     whole = "".join([*out, text[last.end :]])

@@ -65,6 +65,15 @@ def test_faults_that_replace_the_same_text_are_an_error() -> None:
         go(fault("one", "a < b", "$ON"), fault("two", "a < b", "!$ON"))
 
 
+def test_faults_that_widen_and_narrow_one_condition_are_an_error() -> None:
+    """In ``a < b || one && !two`` the second would do nothing: && binds closer."""
+    wider = fault("one", "if a < b {", "if a < b || $ON {")
+    narrower = fault("two", "if a < b {", "if a < b && !$ON {")
+    for order in ((wider, narrower), (narrower, wider)):
+        with pytest.raises(SubjectSetupError, match=r"faults .* add && and \|\| to one condition"):
+            go(*order)
+
+
 # -- the list ------------------------------------------------------------------------------------
 
 
