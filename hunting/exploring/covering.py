@@ -44,8 +44,9 @@ _OPTION: Final = 0.3
 _OWN: Final = 0.7
 #: Of so many such rows the one is taken in which most triples meet first.
 _CHOICES: Final = 4
-#: Of so many rows that are drawn for a pair the one is taken in which most pairs meet first. With
-#: one alone all pairs would take twice as many histories; with twenty, a tenth fewer.
+#: Of so many rows that are drawn for a pair, or for another story, the one is taken in which most
+#: pairs meet first. With one row alone all pairs would take twice as many histories; with twenty, a
+#: tenth fewer.
 _DRAWN_FOR_PAIRS: Final = 10
 #: The parts of a row that come again on a node that is there.
 _OF_STORIES: Final = (Part.POD, Part.EVENT)

@@ -6,6 +6,7 @@ does: which scenario catches them (the package).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from reference.cpuset import CPUSet
@@ -101,8 +102,9 @@ class BindsNoMemory(MemoryManager):
 class MixesMemory(MemoryManager):
     """Hands out memory of several NUMA nodes of which one serves a pod alone."""
 
-    def _mixes(self, nodes: int) -> bool:
-        return False
+    def _violating(self) -> Callable[[int], bool]:
+        violates = super()._violating()
+        return lambda nodes: nodes.bit_count() == 1 and violates(nodes)
 
 
 class PrefersEveryHint(MemoryManager):
