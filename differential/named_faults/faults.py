@@ -146,7 +146,8 @@ def _applied(path: str, text: str, changes: Iterable[_Change]) -> str:
             raise SubjectSetupError(
                 f"faults {last.fault} and {each.fault} change the same text of {path}"
             )
-        if each.at == last.at and {last.text[:2], each.text[:2]} == {"&&", "||"}:
+        operators = {one.text.strip()[:2] for one in (last, each)}
+        if each.at == last.at and operators == {"&&", "||"}:
             raise SubjectSetupError(
                 f"faults {last.fault} and {each.fault} add && and || to one condition of {path}"
             )

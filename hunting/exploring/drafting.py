@@ -44,7 +44,8 @@ from reference.view import Phase, View
 _MOST_STEPS: Final = 22
 
 #: A kubelet that starts may admit its pods in any order, and may look at every set of NUMA nodes
-#: for each. So many together are walked: six pods on four NUMA nodes, four on eight.
+#: for each. So many together are walked: seven pods of an API server on four NUMA nodes, five on
+#: eight, two manifests on sixteen.
 _MOST_WAYS: Final = 140_000
 
 _QUESTIONS: Final = (AskPodResources, AskAllocatable, AskMetrics)
