@@ -64,9 +64,17 @@ class Judgement:
     known: KnownFailures = _NOTHING
 
 
-def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) -> Judgement:
+def judge(
+    case: Case,
+    subject: Subject,
+    *,
+    oracle: OracleMaker,
+    release: str,
+    waiting: Waiting | None = None,
+) -> Judgement:
     """Run the scenario and say what came of it. Never raises for what the subject, the machine or
-    the harness does: that is a verdict."""
+    the harness does: that is a verdict. ``waiting``: what is known of waits in vain; by default
+    what the cases of this subject have shown."""
     started = time.monotonic()
     try:
         topology = topology_of(
@@ -80,7 +88,7 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
     if reason:
         unable = reason == _unable(case.scenario, subject)
         return Judgement(_result(case, subject, topology, Verdict.SKIP, reason, unable=unable))
-    waiting = _WAITING.setdefault(subject, Waiting())
+    waiting = _WAITING.setdefault(subject, Waiting()) if waiting is None else waiting
     fresh = LockstepNode(subject, case.machine, oracle=oracle, release=release, waiting=waiting)
     with closing(fresh) as node:
         result = _drive(case, subject, node, topology)

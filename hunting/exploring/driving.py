@@ -19,6 +19,7 @@ from conformance.results import Result
 from conformance.scenario import Scenario, Source
 from conformance.subject import Subject, SubjectUnable
 from conformance.verdict import Verdict
+from conformance.waiting import Waiting
 from hunting.exploring.history import History
 from hunting.exploring.settings import machine_of
 from reference import IllegalStep, NotModelled
@@ -87,9 +88,10 @@ def walked(walk: Walk, subject: Subject, release: str) -> Result:
 
 def judged(walk: Walk, subject: Subject, oracle: OracleMaker, release: str) -> Judgement:
     """As :func:`walked`, by this oracle, and with the views behind it. The result has the command
-    of the walk."""
+    of the walk. No history is waited for less because others were waited for in vain: these may
+    have been walked in haste, before a busy host."""
     case = Case(scenario_of(walk, release), machine_of(walk.history.machine))
-    judgement = judge(case, subject, oracle=oracle, release=release)
+    judgement = judge(case, subject, oracle=oracle, release=release, waiting=Waiting())
     result = judgement.result
     if not walk.replay:
         return judgement

@@ -14,12 +14,16 @@ from conformance.results import Difference, Result
 from conformance.scenario import Scenario, Source
 from conformance.subjects.reference import ModelNode
 from conformance.waiting import ENOUGH, Waiting
-from reference import Node
-from reference.steps import Apply, Step
+from hunting.exploring.driving import Walk, walked
+from hunting.exploring.history import History
+from hunting.scope import Task
+from reference import CPUSet, Node
+from reference.steps import Apply, KubeletConfig, Start, Step
 from reference.view import Phase, PodView, View
 from tests.conformance.doctored import Doctored
 from tests.conformance.judging import judged
 
+RELEASE = "1.36"
 PENDING = Difference(what="pod a", expected="running, Guaranteed", seen="pending")
 
 
@@ -116,3 +120,14 @@ def test_a_failure_in_another_way_is_waited_for_in_full(subject: TakesNothingUp)
         assert _judged(subject, _applies_another)[1] == 15.0
     assert _judged(subject, _applies_another)[1] == 5.0
     assert _judged(subject, _applies)[1] == 15.0
+
+
+def test_a_drawn_history_is_always_waited_for_whole(subject: TakesNothingUp) -> None:
+    """Others are walked in haste, and end like this on a busy host."""
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+    steps = (Start(), Apply(guaranteed("a", 1)))
+    history = History.of(Task(RELEASE, "1s-1n-4c-smt2", config), steps)
+    for _ in range(ENOUGH + 1):
+        before = subject.now
+        assert walked(Walk("one", history), subject, RELEASE).verdict == "fail"
+        assert subject.now - before == 15.0
