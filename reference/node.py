@@ -264,7 +264,7 @@ class Node:
                 answers = flood_answers(times, release=self._release)
                 self._told = View(running=True, flood_answers=answers)
             case AskPodResources() | AskAllocatable():
-                every = _decoded(self._manifests, self._in_cluster, self._config, self._release)
+                every = _decoded(self._manifests, self._in_cluster, self._config)
                 self._told = _answer(self._running(step).pod_resources(every), step)
                 self._running(step).note_request(_counter(step))
             case _:
@@ -452,7 +452,7 @@ class Node:
             return
         try:
             left = _left_to_admit(fresh, self._manifests, self._in_cluster.over, self._release)
-            pods = _decoded(left, self._in_cluster, self._config, self._release)
+            pods = _decoded(left, self._in_cluster, self._config)
             fresh.counts_by_chance = self._unfinished or self._in_cluster.counts_by_chance
             if overlooks_requests(self._config, self._release):
                 _require_nothing_new(fresh, pods, self._config)
@@ -643,9 +643,7 @@ class Node:
         kubelet = self._running(step)
         if self._hangs or not has(self._release, Behaviour.KEYED_BY_POD):
             raise NotModelled(f"KillContainer: {name}/{container} by release {self._release}")
-        gates = self._config.feature_gates
-        stored = self._in_cluster.stored(self._manifests[name])
-        pod = as_decoded(stored, gates, release=self._release)
+        pod = self._in_cluster.decoded(self._manifests[name], self._config)
         if self._in_cluster.is_ephemeral(name, container):
             kubelet.end_ephemeral(pod.uid, container)
             return
@@ -767,14 +765,10 @@ def _counter(step: AskPodResources | AskAllocatable) -> str:
 
 
 def _decoded(
-    manifests: Mapping[str, Pod],
-    in_cluster: PodsInCluster,
-    config: KubeletConfig,
-    release: AnyRelease,
+    manifests: Mapping[str, Pod], in_cluster: PodsInCluster, config: KubeletConfig
 ) -> list[Pod]:
     """The pods as the kubelet reads their manifests, in its order."""
-    stored = (in_cluster.stored(manifests[name]) for name in _in_order(manifests))
-    return [as_decoded(pod, config.feature_gates, release=release) for pod in stored]
+    return [in_cluster.decoded(manifests[name], config) for name in _in_order(manifests)]
 
 
 def _in_order(names: Collection[str]) -> Collection[str]:

@@ -97,6 +97,10 @@ class PodsInCluster:
         it was created stays, whatever its containers have been granted since (seen on 1.36.4)."""
         return replace(pod, resources=self._whole.get(pod.name, pod.resources))
 
+    def decoded(self, pod: Pod, config: KubeletConfig) -> Pod:
+        """The pod as the kubelet reads it."""
+        return as_decoded(self.stored(pod), config.feature_gates, release=self._release)
+
     @property
     def over(self) -> Mapping[str, PodView]:
         """The pods that were refused, as the server shows them: it keeps that."""
@@ -153,7 +157,7 @@ class PodsInCluster:
 
     def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
         name, gates = pod.name, config.feature_gates
-        before = as_decoded(self.stored(pods[name]), gates, release=self._release)
+        before = self.decoded(pods[name], config)
         after = self._as_asked(pods[name], pod, config)
         infeasible = resize_refusal(
             before, after, policy=config.policy, feature_gates=gates, release=self._release
@@ -181,11 +185,9 @@ class PodsInCluster:
 
     def _as_asked(self, before: Pod, pod: Pod, config: KubeletConfig) -> Pod:
         """The pod with its new size, as the kubelet has it."""
-        gates = config.feature_gates
         if pod.resources == before.resources:
-            filled_in = as_decoded(self.stored(before), gates, release=self._release).resources
-            pod = replace(pod, resources=filled_in)
-        return as_decoded(pod, gates, release=self._release)
+            pod = replace(pod, resources=self.decoded(before, config).resources)
+        return as_decoded(pod, config.feature_gates, release=self._release)
 
     # -- ephemeral containers --------------------------------------------------------------------
 
@@ -200,8 +202,7 @@ class PodsInCluster:
         if kubelet.pods[pod.name].phase is not Phase.RUNNING:
             raise NotModelled(f"AddEphemeral: pod {pod.name} does not run")
         self._ephemeral.add((pod.name, container))
-        decoded = as_decoded(pod, config.feature_gates, release=self._release)
-        kubelet.add_ephemeral(decoded, Container(container))
+        kubelet.add_ephemeral(self.decoded(pod, config), Container(container))
 
 
 def _runs(kubelet: Kubelet, name: str) -> bool:

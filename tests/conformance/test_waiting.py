@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Final
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from reference.view import Phase, PodView, View
 from tests.conformance.doctored import Doctored
 from tests.conformance.judging import judged
 
-RELEASE = "1.36"
+RELEASE: Final = "1.36"
 PENDING = Difference(what="pod a", expected="running, Guaranteed", seen="pending")
 
 
