@@ -24,6 +24,7 @@ from contextlib import closing
 from pathlib import Path
 
 from conformance.subjects.exec import drivers
+from conformance.subjects.exec.program import Starved
 from differential.command import parser_of
 from differential.exactness.cases import Case, dumps, loads
 from differential.exactness.drawing import draw
@@ -33,8 +34,15 @@ from differential.exactness.shrink import shrink
 
 
 def main() -> int:
-    """Exit status: 0 no difference, 1 a difference."""
-    asked = _arguments()
+    """Exit status: 0 no difference, 1 a difference, 3 no verdict: the Go code had no processor."""
+    try:
+        return _compared(_arguments())
+    except Starved as error:
+        print(f"exactness: no verdict: {error}", file=sys.stderr)
+        return 3
+
+
+def _compared(asked: argparse.Namespace) -> int:
     if asked.replay:
         case = loads(asked.replay.read_bytes())
         with closing(Driver(asked.driver or drivers.build(case.release))) as driver:

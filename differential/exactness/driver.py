@@ -71,7 +71,8 @@ class Driver:
 
     def walk(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Difference | None, Script]]:
         """Each case with what :meth:`compare` finds, several of them under way at a time. It is
-        over where :meth:`compare` is asked meanwhile."""
+        over where :meth:`compare` is asked meanwhile. Raises :class:`Starved` where two programs
+        had no processor for one case."""
         for case in cases:
             self._under_way.append(self._sent(case))
             if len(self._under_way) > _AHEAD:
@@ -92,14 +93,17 @@ class Driver:
         return _UnderWay(case, script, requests, program)
 
     def _answered(self, one: _UnderWay) -> tuple[Case, Difference | None, Script]:
-        if one.program.lost:  # by an earlier case
-            with contextlib.closing(self._launch()) as program:
-                return one.case, compare(one.script, program), one.script
-        try:
-            answers = one.program.receive(one.requests)
-        except SubjectLostError as error:
-            return one.case, lost(error), one.script
-        return one.case, first_difference(one.script, answers), one.script
+        if not one.program.lost:
+            try:
+                answers = one.program.receive(one.requests)
+                return one.case, first_difference(one.script, answers), one.script
+            except Starved:
+                pass
+            except SubjectLostError as error:
+                return one.case, lost(error), one.script
+        # An earlier case cost the program, or it had no processor: a new one is asked.
+        with contextlib.closing(self._launch()) as program:
+            return one.case, compare(one.script, program), one.script
 
     def _ready(self) -> Program:
         if self._program is None or self._program.lost:

@@ -80,7 +80,7 @@ class Script:
 
 def compare(script: Script, program: Program) -> Difference | None:
     """The first difference, ``None`` if there is none. A program that is lost where it should not
-    be is a difference."""
+    be is a difference. Raises :class:`Starved`."""
     try:
         answers = program.exchange(script.requests())
     except SubjectLostError as error:
@@ -111,7 +111,10 @@ def make_sure_it_hangs(script: Script, program: Program, seconds: float) -> Diff
 
 
 def lost(error: SubjectLostError) -> Difference:
-    """Of a program that hung or ended."""
+    """Of a program that hung or ended. Raises :class:`Starved` for one that had no processor: it
+    has shown nothing."""
+    if isinstance(error, Starved):
+        raise error
     return Difference("the case as a whole", "goes on", str(error))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +15,8 @@ import pytest
 
 import reference.cpumanager.policy_static
 import reference.cpumanager.state.checkpoint
-from conformance.subjects.exec.program import Starved
+from conformance.subjects.exec import wire
+from conformance.subjects.exec.program import Program, Starved
 from differential.exactness.__main__ import _report
 from differential.exactness.cases import Action, Arrive, Case, Resize, Restart, dumps, loads
 from differential.exactness.drawing import draw
@@ -160,6 +162,25 @@ def test_a_busy_host_is_no_difference(
         with pytest.raises(Starved, match="gave no answer"):
             driver.make_sure_it_hangs(case)
     assert given == [2, 20, 2, 20, 200]
+
+
+def test_a_program_that_had_no_processor_is_asked_again_in_a_walk(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is another program; the second time there is no verdict, and no difference."""
+    received, starved = Program.receive, cycle([True, False])
+
+    def receive(self: Program, requests: Sequence[wire.Request]) -> list[wire.Answer]:
+        if len(requests) > 1 and next(starved):
+            raise Starved("the program gave no answer")
+        return received(self, requests)
+
+    monkeypatch.setattr(Program, "receive", receive)
+    cases = [draw(3, "1.36", number) for number in range(2)]
+    assert [found for _, found, _ in driver.walk(cases)] == [None, None]
+    starved = cycle([True])
+    with pytest.raises(Starved, match="gave no answer"):
+        list(driver.walk(cases))
 
 
 def test_a_difference_that_does_not_come_again_is_told(
