@@ -316,7 +316,7 @@ def _upgraded(
     if not wishes.asked.upgrade_to:
         return found
     from pinproof.node_upgrade import certified
-    from pinproof.upgrade import show_stages
+    from pinproof.upgrade_text import show_stages
 
     with busy(target.name) as say:
         place = target.subject.removeprefix("node:")

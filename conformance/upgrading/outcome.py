@@ -10,6 +10,7 @@ from conformance.results import Difference
 from conformance.subject import SubjectInfo
 from conformance.upgrading.plan import Leg
 from conformance.upgrading.pods import runs
+from conformance.verdict import ExitStatus
 from reference.steps import KubeletConfig
 from reference.view import View
 from topologies import Machine
@@ -113,3 +114,12 @@ class Rehearsed:
     def pinned(self) -> int:
         """How many containers ran on exclusive CPUs before the upgrade."""
         return sum(1 for _, _, cpus in each(self.stages[0].view.assignments) if cpus)
+
+    @property
+    def status(self) -> ExitStatus:
+        """Where no container was pinned, none could lose its CPUs; and what is kept of another node
+        than the state file's says nothing of that."""
+        if self.broken or any(turn.ended for turn in self.turns):
+            return ExitStatus.NOT_CONFORMANT
+        tells = self.pinned and not self.unlike_file
+        return ExitStatus.CONFORMANT if tells else ExitStatus.COULD_NOT_TELL
