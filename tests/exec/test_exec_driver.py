@@ -86,26 +86,36 @@ def test_a_driver_is_as_the_model_of_its_release(subject: ExecSubject) -> None:
 def test_nodes_of_one_program_know_nothing_of_each_other(subject: ExecSubject) -> None:
     small, large = (topologies.machine(name) for name in ("1s-1n-4c-smt2", MACHINE))
     nodes = [subject.node(machine, CONFIG) for machine in (large, small, large)]
-    # 1s-1n-4c-smt2 has no CPU 16.
     for node in nodes:
         node.do(Start())
-    assert [node.view().running for node in nodes] == [True, False, True]
+    assert [node.view().running for node in nodes] == [True, False, True], "the small has no CPU 16"
     nodes[0].do(Apply(guaranteed("a", 2)))
     assert nodes[0].view().assignments
     assert not nodes[2].view().assignments
 
 
-def _node(subject: ExecSubject) -> ExecNode:
-    return subject.node(topologies.machine(MACHINE), CONFIG)
+def _node(subject: ExecSubject, *steps: Step, config: KubeletConfig = CONFIG) -> ExecNode:
+    """A node after these steps."""
+    node = subject.node(topologies.machine(MACHINE), config)
+    for step in steps:
+        node.do(step)
+    return node
 
 
 def _info(subject: ExecSubject, machine: str = MACHINE) -> MachineInfo:
     return info_of(topologies.machine(machine).tree, release=subject.info.release)
 
 
+def _take(info: MachineInfo, *, count: int = 1, rounds: int = 1, **more: str) -> wire.Take:
+    """An allocation on this machine."""
+    place = wire.Take(
+        machine=machine_line(info), config=settings_of(CONFIG), count=count, rounds=rounds
+    )
+    return msgspec.structs.replace(place, **more)
+
+
 def test_hints_are_asked_for_without_a_pod(subject: ExecSubject) -> None:
-    node = _node(subject)
-    node.do(Start())
+    node = _node(subject, Start())
     found = node.hints(guaranteed("q", 8), "c")
     assert found is not None
     hints = found["cpu"]
@@ -117,14 +127,7 @@ def test_hints_are_asked_for_without_a_pod(subject: ExecSubject) -> None:
 
 def test_allocations_are_timed_inside_the_program(subject: ExecSubject) -> None:
     info = _info(subject)
-    request = wire.Take(
-        machine=machine_line(info),
-        config=settings_of(CONFIG),
-        reserved="0,16",
-        busy="1",
-        count=5,
-        rounds=4,
-    )
+    request = _take(info, reserved="0,16", busy="1", count=5, rounds=4)
     answer = subject.program.ask(request, wire.TakeAnswer)
     free = info.cpu_topology().cpus - CPUSet([0, 1, 16])
     taken = take_by_topology(info.cpu_topology(), free, 5, release=subject.info.release)
@@ -137,21 +140,17 @@ def test_allocations_in_a_row_do_not_influence_one_another(subject: ExecSubject)
     """Every answer, refusals too, is that of a new machine, in whatever order."""
     info = _info(subject, "2s-2n-4c-smt2")
     asked = [
-        (str(CPUSet.of_mask(mask)), count) for mask in range(0, 256, 3) for count in range(1, 10)
+        (str(CPUSet.of_mask(mask)), count) for mask in range(0, 256, 7) for count in range(1, 10)
     ]
-
-    def place() -> wire.Take:
-        return wire.Take(machine=machine_line(info), config=settings_of(CONFIG), count=1, rounds=1)
-
-    alone: dict[tuple[str, int], str] = {}
-    for busy, count in asked:
-        one = msgspec.structs.replace(place(), busy=busy, count=count)
-        alone[busy, count] = _said(*subject.program.exchange([one]))
+    alone = {
+        (busy, count): _said(*subject.program.exchange([_take(info, busy=busy, count=count)]))
+        for busy, count in asked
+    }
     assert len(set(alone.values())) > 100
     for seed in range(3):
         shuffled = asked if seed == 0 else random.Random(seed).sample(asked, len(asked))
         row = [wire.Take(busy=busy, count=count, rounds=1 + seed) for busy, count in shuffled]
-        _, *answers = subject.program.exchange([place(), *row])
+        _, *answers = subject.program.exchange([_take(info), *row])
         assert dict(zip(shuffled, map(_said, answers), strict=True)) == alone
 
 
@@ -179,7 +178,7 @@ def test_an_allocation_is_on_the_last_machine_that_was_named(subject: ExecSubjec
     answers = subject.program.exchange([first, ask(), second, ask(), ask(count=4)])
     assert all("SMT Alignment" in _said(one) for one in answers[:2])
     assert [_said(one) for one in answers[3:]] == ["0", "0-3"]
-    _node(subject).do(Start())
+    _node(subject, Start())
     assert _said(*subject.program.exchange([ask(busy="0")])) == "1"
     empty = ask(machine=msgspec.Raw(b"{}"), config=whole)
     refused = {_said(one) for one in subject.program.exchange([empty, ask()])}
@@ -203,24 +202,16 @@ def test_a_panic_leaves_the_machine_that_was_named(subject: ExecSubject) -> None
 
 def test_what_cannot_be_taken_is_an_error_and_no_more(subject: ExecSubject) -> None:
     info = _info(subject)
-    request = wire.Take(
-        machine=machine_line(info), config=settings_of(CONFIG), reserved="0,16", count=99, rounds=1
-    )
+    request = _take(info, reserved="0,16", count=99)
     with pytest.raises(SubjectLostError, match="refuses take: take: not enough cpus available"):
         subject.program.ask(request, wire.TakeAnswer)
-    node = _node(subject)
-    node.do(Start())
-    assert node.view().running
+    assert _node(subject, Start()).view().running
 
 
 def test_an_ended_pod_keeps_the_class_of_its_limits_as_a_whole(driver: ExecSubject) -> None:
-    gates = {"PodLevelResources": True}
-    made = guaranteed("a", 2)
+    config = replace(CONFIG, feature_gates={"PodLevelResources": True})
     limits = PodResources(cpu_limit="2", memory_limit="64Mi")
-    made = replace(made, resources=limits, restart_policy=RestartPolicy.NEVER)
-    machine = topologies.machine(MACHINE)
-    node = driver.node(machine, replace(CONFIG, feature_gates=gates))
-    for step in (Start(), Apply(made), KillContainer("a", "c", exit_code=0)):
-        node.do(step)
-    assert node.view().pods["a"] == PodView(Phase.ENDED, qos="Guaranteed")
-    node.close()
+    made = replace(guaranteed("a", 2), resources=limits, restart_policy=RestartPolicy.NEVER)
+    steps = (Start(), Apply(made), KillContainer("a", "c", exit_code=0))
+    view = _node(driver, *steps, config=config).view()
+    assert view.pods["a"] == PodView(Phase.ENDED, qos="Guaranteed")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from reference.releases import Release
 from tests.support import lacking
 
 VERSION, STAGED = "v1.30.2", "v0.30.2"
+STAGING = "staging/src/k8s.io/component-base"
 #: The module k8s.io/kubernetes; what its kubelet says is in one file.
 KUBERNETES = {
     "go.mod": (
@@ -85,14 +87,20 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
     return folder
 
 
+@cache
+def _go_cache() -> str:
+    """The user's own, so that Go's library is compiled once."""
+    return Go.find().run(["env", "GOCACHE"]).strip()
+
+
 class World:
     """A cache of its own, a module proxy in a folder, and Go."""
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.home = home
         self.proxy = home / "proxy"
-        monkeypatch.setenv("GOCACHE", Go.find().run(["env", "GOCACHE"]).strip())
         settings = {
+            "GOCACHE": _go_cache(),
             "XDG_CACHE_HOME": home / "cache",
             "GOMODCACHE": home / "modules",
             "GOPROXY": self.proxy.as_uri(),
@@ -117,10 +125,14 @@ class World:
         files = {f"{name}.patch": text for name, text in named.items()}
         return write(self.home / "patches", files)
 
+    def checkout(self) -> Path:
+        """A tree that is looked at, and not built: its vendor folder has nothing but its list."""
+        write(self.home / "tree" / STAGING, BASE)
+        return write(self.home / "tree", {**KUBERNETES, "vendor/modules.txt": ""})
+
     def tree(self, *, workspace: bool = False) -> Path:
-        """A checkout with a vendor folder."""
-        tree = write(self.home / "tree", KUBERNETES)
-        write(tree / "staging/src/k8s.io/component-base", BASE)
+        """A checkout with a whole vendor folder."""
+        tree = self.checkout()
         go = Go.find(GOPROXY="off")
         if workspace:
             uses = "use (\n\t.\n\t./staging/src/k8s.io/component-base\n)\n"
@@ -150,9 +162,13 @@ def said(kubelet: Path) -> str:
 # --- what is built ------------------------------------------------------------------------------
 
 
-def test_patches_are_built_over_a_release(world: World) -> None:
-    """Whose own sources stay as they are. A release is never found to be a fork."""
-    kubelet = forks.build(Patched.at(world.patches(one=PATCH), "1.30.2"))
+def test_patches_are_built_once_over_a_release(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose own sources stay as they are. A release is never found to be a fork, and another patch
+    makes another kubelet."""
+    folder = world.patches(one=PATCH)
+    kubelet = forks.build(Patched.at(folder, "1.30.2"))
     version, text = version_of(kubelet)
     assert said(kubelet) == "patched hello"
     assert str(version) == "1.30.2"
@@ -164,6 +180,14 @@ def test_patches_are_built_over_a_release(world: World) -> None:
     released = builder.build("1.30.2")
     assert said(released) == "released hello"
     assert [one.path for one in builder.cached()] == [released]
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", "")  # what is kept needs no Go
+        assert forks.build(Patched.at(folder, "1.30.2")) == kubelet
+    (folder / "one.patch").write_text(PATCH.replace('"patched"', '"otherwise"'))
+    other = forks.build(Patched.at(folder, "1.30.2"))
+    assert other != kubelet
+    assert said(other) == "otherwise hello"
+    assert {one.path for one in forks.cached()} == {kubelet, other}
 
 
 def test_a_series_is_applied_in_its_order(world: World) -> None:
@@ -199,10 +223,17 @@ FORKED = {
 }
 
 
-def test_a_fork_that_is_a_module_is_built(world: World) -> None:
+@pytest.mark.parametrize(("own", "text"), [(False, "forked hello"), (True, "forked welcome")])
+def test_a_fork_that_is_a_module_is_built(world: World, own: bool, text: str) -> None:
+    """With its own staging modules where it has them, and else with the released ones."""
     world.publish(FORK, "v1.30.2-own1", FORKED)
+    staging = f"{FORK}/staging/src/k8s.io"
+    greeting = {**BASE, "cli/greeting.go": 'package cli\n\nconst greeting = "welcome"\n'}
+    if own:
+        world.publish(f"{staging}/api", "v1.30.2-own1", {"go.mod": f"module {staging}/api\n"})
+        world.publish(f"{staging}/component-base", "v1.30.2-own1", greeting)
     kubelet = forks.build(Module.of_fork(f"{FORK}@v1.30.2-own1", ""))
-    assert said(kubelet) == "forked hello", "with the released staging modules"
+    assert said(kubelet) == text
     assert version_of(kubelet)[1].startswith("v1.30.2+module-")
 
 
@@ -235,18 +266,6 @@ def test_a_pre_release_is_built_where_there_is_no_release(world: World) -> None:
     assert forks.build(Module.of_fork(newest, "")) == kubelet
 
 
-def test_a_forks_own_staging_modules_are_taken(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = {**BASE, "cli/greeting.go": 'package cli\n\nconst greeting = "welcome"\n'}
-    world.publish(FORK, "v1.30.2-own1", FORKED)
-    staging = f"{FORK}/staging/src/k8s.io"
-    world.publish(f"{staging}/api", "v1.30.2-own1", {"go.mod": f"module {staging}/api\n"})
-    world.publish(f"{staging}/component-base", "v1.30.2-own1", own)
-    kubelet = forks.build(Module.of_fork(f"{FORK}@v1.30.2-own1", ""))
-    assert said(kubelet) == "forked welcome"
-
-
 def test_a_products_go_mod_names_the_fork(world: World) -> None:
     world.publish(FORK, "v1.30.2-own1", FORKED)
     product = write(world.home / "product", {
@@ -267,19 +286,6 @@ def test_a_products_go_mod_names_the_fork(world: World) -> None:
 
 
 # --- the cache ----------------------------------------------------------------------------------
-
-
-def test_a_fork_is_built_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = world.patches(one=PATCH)
-    kubelet = forks.build(Patched.at(folder, "1.30.2"))
-    with monkeypatch.context() as patched:
-        patched.setenv("PATH", "")  # what is kept needs no Go
-        assert forks.build(Patched.at(folder, "1.30.2")) == kubelet
-    (folder / "one.patch").write_text(PATCH.replace('"patched"', '"otherwise"'))
-    other = forks.build(Patched.at(folder, "1.30.2"))
-    assert other != kubelet
-    assert said(other) == "otherwise hello"
-    assert {one.path for one in forks.cached()} == {kubelet, other}
 
 
 def test_a_tree_that_changes_while_it_is_built_is_not_kept(
@@ -323,17 +329,8 @@ def test_a_patch_that_is_none_is_refused(world: World, text: str, why: str) -> N
     assert world.kept == []
 
 
-def _without_vendor(world: World) -> object:
-    tree = world.tree()
-    shutil.rmtree(tree / "vendor")
-    return Tree.at(tree, "1.30.2")
-
-
-def _of_another_release(world: World) -> object:
-    tree = world.tree()
-    base = tree / "staging/src/k8s.io/component-base/version/base.go"
-    base.write_text(base.read_text() + '\nconst DefaultKubeBinaryVersion = "1.31"\n')
-    return Tree.at(tree, "1.30.2")
+#: By what a checkout says itself.
+OF_NEXT = {f"{STAGING}/version/base.go": 'const DefaultKubeBinaryVersion = "1.31"\n'}
 
 
 def _series(world: World, text: str) -> object:
@@ -350,14 +347,17 @@ def _product(world: World, text: str, module: str = "", target: str = "") -> obj
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (_without_vendor, "has no vendor folder"),
-        (_of_another_release, r"is a checkout of 1\.31, not of 1\.30\.2"),
+        (lambda world: Tree.at(write(world.home, KUBERNETES), "1.30.2"), "has no vendor folder"),
+        (
+            lambda world: Tree.at(write(world.checkout(), OF_NEXT), "1.30.2"),
+            r"is a checkout of 1\.31, not of 1\.30\.2",
+        ),
         (lambda world: Tree.at(world.home, "1.30.2"), "is not a checkout of k8s.io/kubernetes"),
         (lambda world: Tree.at(world.home / "none", "1.30.2"), "is not a checkout"),
-        (lambda world: Tree.at(world.tree(), ""), "--tree: RELEASE is missing"),
-        (lambda world: Tree.at(world.tree(), "newest"), "'newest' is not a release"),
-        (lambda world: Tree.at(world.tree(), "1.30"), "of 1.30, name the patch release"),
-        (lambda world: Tree.at(world.tree(), "1.16.2"), "1.17 is the oldest"),
+        (lambda world: Tree.at(world.checkout(), ""), "--tree: RELEASE is missing"),
+        (lambda world: Tree.at(world.checkout(), "newest"), "'newest' is not a release"),
+        (lambda world: Tree.at(world.checkout(), "1.30"), "of 1.30, name the patch release"),
+        (lambda world: Tree.at(world.checkout(), "1.16.2"), "1.17 is the oldest"),
         (lambda world: Patched.at(world.home / "none", "1.30.2"), "none: no such folder"),
         (lambda world: Patched.at(world.home, "1.30.2"), "no .*patch, and no file `series`"),
         (lambda world: _series(world, "two.patch\n"), r"two\.patch: No such file"),
