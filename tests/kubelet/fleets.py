@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pytest
 
-from tests.cli.running import Done, pinproof
+from tests.cli.running import Done, here
 from tests.kubelet.test_kubelet_runner_killed import MARK, marked, wait_for_the_end
 from tests.support import lacking
 from tests.support.until import until
@@ -31,9 +31,7 @@ class Running(NamedTuple):
     mark: str
 
     def call(self, *words: str, status: int = 0) -> Done:
-        return pinproof(
-            "fleet", *words, status=status, XDG_CACHE_HOME=str(self.cache), COLUMNS="200"
-        )
+        return here("fleet", *words, status=status, XDG_CACHE_HOME=str(self.cache), COLUMNS="200")
 
     def folder(self, name: str = "default") -> Path:
         return self.cache / "pinproof/fleets" / name
@@ -47,6 +45,11 @@ class Running(NamedTuple):
             if line.startswith(begin):
                 return line
         raise AssertionError(f"no {begin!r}: {''.join(seen)}")
+
+    def last_line(self) -> str:
+        """What it said on stderr before it ended."""
+        assert self.process.stderr is not None
+        return self.process.stderr.read().splitlines()[-1]
 
     def api(self, name: str = "default") -> Any:
         """See :func:`client_of`."""

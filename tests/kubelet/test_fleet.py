@@ -22,7 +22,7 @@ from conformance.subjects.kubelet.pod_resources import PodResourcesClient
 from pinproof.fleet import _counted
 from pinproof.fleet_folder import FleetFolder, Record, processes
 from reference.cpumanager.state.state_checkpoint import parse_leniently
-from tests.cli.running import pinproof
+from tests.cli.running import here
 from tests.kubelet.fleets import RELEASE, SMALL, Running, Up, create, names, pod_of, runs
 from tests.kubelet.test_kubelet_runner_killed import leftovers, marked
 from tests.support import lacking
@@ -57,14 +57,12 @@ def api(fleet: Running) -> Any:
 def test_nodes_are_ready_with_their_cpus(api: Any) -> None:
     """And a scheduler may choose them by their machine: none has a taint."""
     nodes = {one.metadata.name: one for one in api.list_node().items}
-    assert {name: one.status.capacity["cpu"] for name, one in nodes.items()} == {
-        "node1": "128",
-        "node2": "8",
-    }
-    assert {name: one.status.allocatable["cpu"] for name, one in nodes.items()} == {
-        "node1": "126",
-        "node2": "6",
-    }
+    capacity, allocatable = (
+        {name: getattr(one.status, field)["cpu"] for name, one in nodes.items()}
+        for field in ("capacity", "allocatable")
+    )
+    assert capacity == {"node1": "128", "node2": "8"}
+    assert allocatable == {"node1": "126", "node2": "6"}
     for one in nodes.values():
         (ready,) = [each for each in one.status.conditions if each.type == "Ready"]
         assert ready.status == "True"
@@ -220,7 +218,7 @@ def _unschedulable(api: Any, pod: str) -> bool:
 
 def test_a_fleet_too_large_for_the_host_is_refused(tmp_path: Path) -> None:
     """Before anything is started."""
-    done = pinproof("fleet", "up", "1s-1n-4c-smt2=9999", status=3, XDG_CACHE_HOME=str(tmp_path))
+    done = here("fleet", "up", "1s-1n-4c-smt2=9999", status=3, XDG_CACHE_HOME=str(tmp_path))
     assert done.stderr.startswith(
         "pinproof: too large a fleet for this host: 9999 nodes and the API server take 1000500 MiB "
     )
@@ -230,12 +228,9 @@ def test_a_fleet_too_large_for_the_host_is_refused(tmp_path: Path) -> None:
 def test_a_fleet_is_listed(fleet: Running) -> None:
     (facts,) = json.loads(fleet.call("list", "--json").stdout)
     nodes = facts.pop("nodes")
-    assert facts == {
-        "name": "default",
-        "state": "up",
-        "release": RELEASE,
-        "kubeconfig": str(fleet.folder() / "kubeconfig"),
-    }
+    kubeconfig = str(fleet.folder() / "kubeconfig")
+    state = {"name": "default", "state": "up", "release": RELEASE}
+    assert facts == state | {"kubeconfig": kubeconfig}
     assert [(one["name"], one["machine"]) for one in nodes] == [
         ("node1", "2s-4n-64c-smt2"),
         ("node2", "1s-1n-4c-smt2"),
@@ -248,15 +243,16 @@ def test_what_is_taken_is_refused_in_one_line(fleet: Running) -> None:
     """The fleet that is up stays as it is."""
     kubeconfig = (fleet.folder() / "kubeconfig").read_text()
     port = json.loads(kubeconfig)["clusters"][0]["cluster"]["server"].rpartition(":")[2]
-    said = fleet.call("up", *SMALL, status=2).stderr
-    assert said == (
-        "pinproof: --name default: there is such a fleet; "
-        "pinproof fleet down --name default ends it\n"
-    )
-    said = fleet.call("up", *SMALL, "--name", "other", "--port", port, status=2).stderr
-    assert said == f"pinproof: --port {port}: Address already in use\n"
-    said = fleet.call("draw", "node3", status=2).stderr
-    assert said == "pinproof: node3: fleet default has node1, node2\n"
+    there_is = "--name default: there is such a fleet; pinproof fleet down --name default ends it"
+    for words, said in (
+        (["up", *SMALL], there_is),
+        (
+            ["up", *SMALL, "--name", "other", "--port", port],
+            f"--port {port}: Address already in use",
+        ),
+        (["draw", "node3"], "node3: fleet default has node1, node2"),
+    ):
+        assert fleet.call(*words, status=2).stderr == f"pinproof: {said}\n"
     assert (fleet.folder() / "kubeconfig").read_text() == kubeconfig
     assert not fleet.folder("other").exists()
 
@@ -277,10 +273,7 @@ def test_fleets_are_up_side_by_side(fleet: Running, up: Up) -> None:
         server, _ = _written(other.folder("other"))["processes"][0]
         os.kill(server, signal.SIGKILL)
         assert other.process.wait(30) == 3
-        assert other.process.stderr is not None
-        assert other.process.stderr.read().splitlines()[-1] == (
-            "pinproof: the API server has ended"
-        )
+        assert other.last_line() == "pinproof: the API server has ended"
         assert not other.folder("other").exists()
     assert "default  up" in fleet.call("list").stdout
 
@@ -297,18 +290,23 @@ def test_a_fleet_ends_with_its_scheduler(up: Up) -> None:
         assert not running.folder("headless").exists()
 
 
-def test_what_was_not_built_is_said(fleet: Running, up: Up) -> None:
-    """The fleet comes up without."""
+def test_what_was_not_built_is_said_and_standard_input_ends_a_fleet(fleet: Running, up: Up) -> None:
+    """The fleet comes up without. Its standard input, or whatever holds the other end of it, ends
+    it."""
     links = [fleet.cache / "pinproof" / name for name in ("schedulers", "controller-managers")]
     places = [one.readlink() for one in links]
     for one in links:
         one.unlink()
     try:
-        with up(*SMALL, "--name", "bare") as running:
+        with up(*SMALL, "--name", "bare", "--until-eof") as running:
             assert "`pinproof build scheduler 1.36`" in running.line("pinproof: no scheduler runs")
             said = running.line("pinproof: no controller manager runs here, so a Deployment or a ")
             assert "`pinproof build controller-manager 1.36`" in said
-            running.call("down", "--name", "bare")
+            running.line("pinproof: Ctrl-C")
+            assert running.process.stdin is not None
+            running.process.stdin.close()
+            assert running.process.wait(30) == 0
+            assert not running.folder("bare").exists()
     finally:
         for one, place in zip(links, places, strict=True):
             one.symlink_to(place)
@@ -365,8 +363,7 @@ def test_what_is_left_of_a_killed_fleet_is_removed(up: Up, stage: str) -> None:
 def test_a_kubelet_that_does_not_come_up_is_one_line(up: Up) -> None:
     with up(*SMALL, "--name", "refused", "--policy", "best") as running:
         assert running.process.wait(60) == 3
-        assert running.process.stderr is not None
-        line = running.process.stderr.read().splitlines()[-1]
+        line = running.last_line()
         assert line.startswith("pinproof: node1 (1s-1n-4c-smt2): the kubelet does not come up: ")
         assert "best" in line
         assert not running.folder("refused").exists()
@@ -374,9 +371,8 @@ def test_a_kubelet_that_does_not_come_up_is_one_line(up: Up) -> None:
 
 def test_without_an_api_server_nothing_is_started(tmp_path: Path) -> None:
     """The line says what to install and to build; nothing is left."""
-    done = pinproof(
-        *("fleet", "up", "1s-1n-4c-smt2"), status=3, XDG_CACHE_HOME=str(tmp_path), PATH="/none"
-    )
+    words = ("fleet", "up", "1s-1n-4c-smt2")
+    done = here(*words, status=3, XDG_CACHE_HOME=str(tmp_path), PATH="/none")
     assert done.stdout == ""
     assert done.stderr.startswith("pinproof: etcd is not on PATH (Debian: etcd-server); there is ")
     assert done.stderr.count("\n") == 1

@@ -140,14 +140,14 @@ def test_a_node_is_drained_first(fleet: Running, api: Any) -> None:
 
 
 def test_what_cannot_be_done_is_one_line(fleet: Running, tmp_path: Path) -> None:
-    said = fleet.call("stop", "node9", status=2).stderr
-    assert said == "pinproof: node9: the fleet has node1, node2, node3\n"
-    said = fleet.call("upgrade", "node1", "soon", status=2).stderr
-    assert said == "pinproof: RELEASE 'soon': it is a release such as 1.37, or kubelet:PATH\n"
-    said = fleet.call("upgrade", "node1", f"kubelet:{tmp_path}/none", status=2).stderr
-    assert said.startswith(f"pinproof: {tmp_path}/none")
-    said = fleet.call("stop", "node1", "--name", "none", status=2).stderr
-    assert said.startswith("pinproof: --name none: there is no such fleet")
+    none, release = f"{tmp_path}/none", "it is a release such as 1.37, or kubelet:PATH\n"
+    for words, said in (
+        (["stop", "node9"], "node9: the fleet has node1, node2, node3\n"),
+        (["upgrade", "node1", "soon"], f"RELEASE 'soon': {release}"),
+        (["upgrade", "node1", f"kubelet:{none}"], none),
+        (["stop", "node1", "--name", "none"], "--name none: there is no such fleet"),
+    ):
+        assert fleet.call(*words, status=2).stderr.startswith(f"pinproof: {said}")
 
 
 def test_who_asks_for_nonsense_harms_nobody(fleet: Running) -> None:
@@ -184,13 +184,3 @@ def test_a_node_without_its_kubelet_becomes_not_ready(api: Any) -> None:
     assert until(lambda: ready().status == "Unknown", 120)
     silent = ready().last_transition_time - ready().last_heartbeat_time
     assert silent.total_seconds() < 35
-
-
-def test_a_fleet_ends_with_its_standard_input(up: Up) -> None:
-    """Or with whoever holds the other end of it."""
-    with up("1s-1n-4c-smt2", "--release", RELEASE, "--name", "held", "--until-eof") as running:
-        running.line("pinproof: Ctrl-C")
-        assert running.process.stdin is not None
-        running.process.stdin.close()
-        assert running.process.wait(30) == 0
-        assert not running.folder("held").exists()

@@ -3,9 +3,6 @@ what is said where it is absent or breaks."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,9 +38,9 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import Phase, View
+from tests.cli.running import here
 from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker, Open, do
 
-ROOT = Path(__file__).parents[2]
 IN_CLUSTER = replace(CONFIG, api_server=True)
 
 
@@ -212,6 +209,9 @@ def _status(**status: Any) -> dict[str, Any]:
     return {"metadata": {"uid": "u"}, "status": status}
 
 
+PENDING = {"type": "PodResizePending"}
+
+
 def _with_cpu(cpu: str) -> dict[str, Any]:
     return {"name": "c", "state": {"running": {}}, "resources": {"requests": {"cpu": cpu}}}
 
@@ -225,12 +225,7 @@ def _with_cpu(cpu: str) -> dict[str, Any]:
         (_status(containerStatuses=[_with_cpu("4") | {"state": {"terminated": {}}}]), True),
         (_status(containerStatuses=[_with_cpu("4") | {"name": "other"}]), True),
         (_status(containerStatuses=[{"name": "c", "state": {"running": {}}}]), True),
-        (
-            _status(
-                conditions=[{"type": "PodResizePending"}], containerStatuses=[_with_cpu("4")]
-            ),
-            True,
-        ),
+        (_status(conditions=[PENDING], containerStatuses=[_with_cpu("4")]), True),
         (_status(), True),
     ],
     ids=[
@@ -242,8 +237,9 @@ def test_when_a_resize_is_known_to_the_server(pod: dict[str, Any], shows: bool) 
     assert _shows(pod, {"c": {"requests": {"cpu": "3"}}}) is shows
 
 
-def test_what_the_server_refuses_is_lost(node: KubeletNode) -> None:
+def test_what_the_server_refuses_is_lost(needs_api_server: None, make_node: NodeMaker) -> None:
     """And its own words are passed on, in one line."""
+    node = make_node(IN_CLUSTER)
     with pytest.raises(SubjectLostError, match='pods "none" not found') as caught:
         node.do(AddEphemeral("none", "debug"))
     assert "\n" not in str(caught.value)
@@ -327,20 +323,10 @@ def test_without_a_server_the_subject_cannot_give_one(
 def test_a_run_says_loudly_what_it_did_not_test(kubelet_path: str, tmp_path: Path) -> None:
     """One line; the other scenarios are judged, and the run is conformant."""
     keyword = "resize/exclusive-cpus-infeasible or ephemeral/in-a or qos/best-effort-shares"
-    run = subprocess.run(
-        [
-            *(sys.executable, "-m", "pinproof", "run", "--subject", f"kubelet:{kubelet_path}"),
-            *("--machine", "1s-1n-4c-smt2", "-k", keyword),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PATH": str(tmp_path)},
-        check=False,
-    )
+    words = ("--subject", f"kubelet:{kubelet_path}", "--machine", "1s-1n-4c-smt2", "-k", keyword)
+    run = here("run", *words, cwd=tmp_path, status=0, PATH=str(tmp_path))
     said = run.stdout + run.stderr
     (loud,) = [line for line in said.splitlines() if "NOT TESTED" in line]
     assert "2 scenarios that need to give the kubelet an API server: etcd is not on PATH" in loud
     assert loud.startswith("pinproof: ")
     assert "2 skipped" in said
-    assert run.returncode == 0, said

@@ -198,19 +198,16 @@ def test_tampering_is_seen_and_evidence_shows_log_and_calls(node: KubeletNode) -
         node.do(Reboot("nowhere"))
 
 
-def test_some_steps_need_the_kubelet_down(node: KubeletNode) -> None:
+def test_a_kubelet_that_dies_in_the_middle_is_seen_and_with_its_sandbox_is_no_verdict(
+    node: KubeletNode,
+) -> None:
+    """Until then, some steps are refused because it runs."""
     for step in (RemoveState(), WriteState("x"), Configure(CONFIG), Reboot()):
         with pytest.raises(SubjectLostError, match="while the kubelet runs"):
             node.do(step)
-
-
-def test_a_kubelet_that_dies_in_the_middle_is_seen(node: KubeletNode) -> None:
     node.sandbox.kill()
     view = settled(node, lambda view: not view.running)
     assert view.exit_status == 128 + 9
-
-
-def test_a_sandbox_that_dies_is_no_verdict(node: KubeletNode) -> None:
     node.sandbox.close()
     with pytest.raises(SubjectLostError, match="the node was lost"):
         node.view()

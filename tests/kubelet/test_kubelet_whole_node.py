@@ -33,7 +33,7 @@ from reference.steps import (
     Stop,
 )
 from reference.view import Phase
-from tests.cli.running import Done, pinproof
+from tests.cli.running import Done, here
 from tests.kubelet.conftest import Open, Script
 from tests.support.node_archives import write_archive
 
@@ -64,6 +64,7 @@ os.execv("KUBELET", ["KUBELET", *sys.argv[1:]])
 """
 
 Written: TypeAlias = Callable[..., Mapping[str, str]]
+Upgraded: TypeAlias = Callable[..., Done]
 
 
 @pytest.fixture
@@ -115,18 +116,22 @@ def _run(node: Any, pod: Pod) -> None:
     assert seen.pods[pod.name].phase is Phase.RUNNING
 
 
-def _upgraded(folder: Path, old: str, new: str, *words: str, status: int) -> Done:
-    names = [f"kubelet:{one}" for one in (old, new)]
-    return pinproof("upgrade", *names, "--node", "node7.tar.xz", *words, cwd=folder, status=status)
+@pytest.fixture
+def upgraded(subject: KubeletSubject, newer: KubeletSubject, tmp_path: Path) -> Upgraded:
+    """Rehearses the node of the archive with both kubelets."""
+    names = [f"kubelet:{one.info.facts['path']}" for one in (subject, newer)]
+    node = ("--node", "node7.tar.xz")
+    return lambda *words, status: here(
+        "upgrade", *names, *node, *words, cwd=tmp_path, status=status
+    )
 
 
 def test_ten_pods_of_a_node_keep_their_cpus_from_1_36_to_1_37(
-    written: Written, subject: KubeletSubject, newer: KubeletSubject, tmp_path: Path
+    written: Written, upgraded: Upgraded
 ) -> None:
     files = written()
     assert {STATE, MEMORY, *ALLOCATED} <= files.keys()
-    paths = (subject.info.facts["path"], newer.info.facts["path"])
-    facts = json.loads(_upgraded(tmp_path, *paths, "--json", status=0).stdout)
+    facts = json.loads(upgraded("--json", status=0).stdout)
     assert (facts["verdict"], facts["pinned"], facts["notes"]) == ("pass", 4, [])
     assert (facts["unlike the state file"], facts["broken"]) == ([], [])
     first, *later = facts["stages"]
@@ -136,17 +141,15 @@ def test_ten_pods_of_a_node_keep_their_cpus_from_1_36_to_1_37(
     for stage in later:
         assert stage["exclusive"].items() >= HELD.items()
         assert stage["restarted"] == []
-    for name in (STATE, MEMORY):
-        assert first["files"][name]["left"] == files[name]
+    assert all(first["files"][name]["left"] == files[name] for name in (STATE, MEMORY))
 
 
 def test_static_pods_are_new_to_another_release_while_the_old_ones_hold_their_cpus(
-    written: Written, subject: KubeletSubject, newer: KubeletSubject, tmp_path: Path
+    written: Written, upgraded: Upgraded
 ) -> None:
     """1.37 on a node with six free CPUs refused a static pod of four like this one."""
     written(pods=(guaranteed("gone", 4), guaranteed("db", 8), burstable("log")), static=["db"])
-    paths = (subject.info.facts["path"], newer.info.facts["path"])
-    facts = json.loads(_upgraded(tmp_path, *paths, "--json", status=1).stdout)
+    facts = json.loads(upgraded("--json", status=1).stdout)
     first, second, *_ = facts["stages"]
     assert first["pods"] == {"db": "running", "log": "running"}
     assert (second["pods"]["db"], second["pods"]["log"]) == ("rejected", "running")
@@ -160,7 +163,7 @@ NIC: Final = "pinproof.invalid/nic"
 
 
 def test_memory_and_devices_of_a_node_are_found_by_the_kubelets(
-    written: Written, subject: KubeletSubject, newer: KubeletSubject, tmp_path: Path
+    written: Written, upgraded: Upgraded
 ) -> None:
     """A kubelet that finds the memory manager's file without its policy does not start; and one
     refuses a pod that was allocated a device which no plugin registers."""
@@ -175,8 +178,7 @@ def test_memory_and_devices_of_a_node_are_found_by_the_kubelets(
     assert '"policyName":"Static"' in files[MEMORY]
     checkpoint = "device-plugins/kubelet_internal_checkpoint"
     assert NIC in files[checkpoint]
-    paths = (subject.info.facts["path"], newer.info.facts["path"])
-    facts = json.loads(_upgraded(tmp_path, *paths, "--json", status=0).stdout)
+    facts = json.loads(upgraded("--json", status=0).stdout)
     assert facts["notes"][:2] == [
         f"{name} is left out, because it names {NIC}" for name in ALLOCATED
     ]
@@ -195,21 +197,17 @@ def test_a_kubelet_that_begins_from_something_else_is_seen(
     old = open_kubelet(forgets, patience=Patience(effect=2.0))
     plan = Plan(topologies.machine(MACHINE), CONFIG, (), (), state=files[STATE], known=PODS[1:2])
     row, pool = rehearse(old, newer, plan).unlike_file
-    assert (row.what, row.expected, row.seen) == (
-        "exclusive CPUs db/c",
-        HELD["db"]["c"],
-        "1-2,9-10",
-    )
+    held = HELD["db"]["c"]
+    assert (row.what, row.expected, row.seen) == ("exclusive CPUs db/c", held, "1-2,9-10")
     assert pool.what == "shared pool"
 
 
 def test_a_node_whose_kubelet_does_not_start_on_its_settings_is_one_line(
-    written: Written, subject: KubeletSubject, newer: KubeletSubject, tmp_path: Path
+    written: Written, upgraded: Upgraded
 ) -> None:
     """Of an archive, before a kubelet is started."""
     written(pods=PODS[:2], settings={**SETTINGS, "cpuManagerPolicyOptions": {"no-such": "true"}})
-    paths = (subject.info.facts["path"], newer.info.facts["path"])
-    done = _upgraded(tmp_path, *paths, status=2)
+    done = upgraded(status=2)
     (line,) = done.stderr.splitlines()
     assert line.startswith("pinproof: the kubelet would not start: ")
     assert "no-such" in line
