@@ -28,6 +28,14 @@ from tests.support import lacking
 MACHINE = "2s-4n-16c-smt2"
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 16]))
 
+#: The kubelet KUBELET, before which BEFORE is done in its sandbox.
+WRAPPED = """
+import os, sys
+if sys.argv[1:] != ["--version"]:
+    BEFORE
+os.execv("KUBELET", ["KUBELET", *sys.argv[1:]])
+"""
+
 NodeMaker = Callable[..., KubeletNode]
 Open = Callable[..., KubeletSubject]
 Script = Callable[[str], Path]
@@ -55,35 +63,30 @@ def open_kubelet() -> Iterator[Open]:
 
 @pytest.fixture(scope="session")
 def subject(kubelet_path: str) -> Iterator[KubeletSubject]:
-    opened = KubeletSubject.open(kubelet_path)
-    yield opened
-    opened.close()
+    with closing(KubeletSubject.open(kubelet_path)) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
 def newer() -> Iterator[KubeletSubject]:
     """The kubelet of 1.37."""
-    for one in cached():
-        if one.version.startswith("1.37."):
-            opened = KubeletSubject.open(str(one.path))
-            yield opened
-            opened.close()
-            return
-    lacking.skip("kubelet 1.37")
+    found = [str(one.path) for one in cached() if one.version.startswith("1.37.")]
+    if not found:
+        lacking.skip("kubelet 1.37")
+    with closing(KubeletSubject.open(found[0])) as opened:
+        yield opened
 
 
 @pytest.fixture
 def make_node(subject: KubeletSubject) -> Iterator[NodeMaker]:
     """Makes nodes on the usual machine, and closes them."""
-    made: list[KubeletNode] = []
+    with ExitStack() as made:
 
-    def make(config: KubeletConfig = CONFIG, machine: str = MACHINE) -> KubeletNode:
-        made.append(subject.node(topologies.machine(machine), config))
-        return made[-1]
+        def make(config: KubeletConfig = CONFIG, machine: str = MACHINE) -> KubeletNode:
+            node = subject.node(topologies.machine(machine), config)
+            return made.enter_context(closing(node))
 
-    yield make
-    for node in made:
-        node.close()
+        yield make
 
 
 @pytest.fixture(scope="session")
@@ -106,6 +109,13 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return make
+
+
+@pytest.fixture
+def wrapped(script: Script, kubelet_path: str) -> Script:
+    """Makes a script that is the real kubelet, before whose start something is done."""
+    text = WRAPPED.replace("KUBELET", kubelet_path)
+    return lambda before: script(text.replace("BEFORE", before))
 
 
 @pytest.fixture

@@ -146,9 +146,16 @@ def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -
 
 
 def test_nothing_of_a_plugin_is_left(make_node: NodeMaker) -> None:
-    """It ends with the kubelet, and with the node. The next kubelet gets a plugin of its own."""
+    """It ends with the kubelet, and with the node. The next kubelet gets a plugin of its own. While
+    the kubelet is down nothing is registered, and a resource without a domain never is."""
     node = make_node()
-    do(node, Start(), RegisterDevices(NIC, DEVICES))
+    with pytest.raises(SubjectLostError, match="the kubelet does not run"):
+        node.do(RegisterDevices(NIC, DEVICES))
+    assert not plugin_threads()
+    node.do(Start())
+    with pytest.raises(SubjectLostError, match="did not register the device plugin of nic"):
+        node.do(RegisterDevices("nic", DEVICES))
+    node.do(RegisterDevices(NIC, DEVICES))
     assert plugin_threads()
     node.do(Stop(kill=True))
     assert not plugin_threads()
@@ -158,14 +165,3 @@ def test_nothing_of_a_plugin_is_left(make_node: NodeMaker) -> None:
     assert node.settle(lambda view: bool(view.cpusets.get("a"))).assignments["a"]
     node.close()
     assert not plugin_threads()
-
-
-def test_what_a_kubelet_does_not_register_is_lost(make_node: NodeMaker) -> None:
-    """While it is down, and a resource without a domain."""
-    node = make_node()
-    with pytest.raises(SubjectLostError, match="the kubelet does not run"):
-        node.do(RegisterDevices(NIC, DEVICES))
-    assert not plugin_threads()
-    node.do(Start())
-    with pytest.raises(SubjectLostError, match="did not register the device plugin of nic"):
-        node.do(RegisterDevices("nic", DEVICES))

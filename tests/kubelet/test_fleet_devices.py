@@ -56,13 +56,11 @@ def api(fleet: RunningFleet) -> Any:
     return client
 
 
-def _create(api: Any, name: str, devices: str) -> None:
+def _create(api: Any, name: str, devices: str, phase: str) -> None:
+    """And wait until it has this phase."""
     pod = pod_of(name, "node1", "2")
     pod["spec"]["containers"][0]["resources"]["limits"][GPU] = devices
     api.create_namespaced_pod("default", pod)
-
-
-def _await(api: Any, name: str, phase: str) -> None:
     assert until(lambda: bool(_status(api, name).phase == phase)), name
 
 
@@ -72,37 +70,27 @@ def _status(api: Any, name: str) -> Any:
 
 def test_devices_of_two_numa_nodes_are_refused(api: Any) -> None:
     """No NUMA node has three."""
-    _create(api, "across", "3")
-    _await(api, "across", "Failed")
+    _create(api, "across", "3", "Failed")
     assert _status(api, "across").reason == "TopologyAffinityError"
 
 
 def test_cpus_memory_and_devices_are_of_one_numa_node(api: Any, fleet: RunningFleet) -> None:
-    """After two of the first NUMA node's are held, the CPUs of the next pod are of the other."""
+    """After two of the first NUMA node's are held, the CPUs of the next pod are of the other. The
+    devices are there again with the next kubelet."""
     for name in ("first", "second"):
-        _create(api, name, "2")
-        _await(api, name, "Running")
+        _create(api, name, "2", "Running")
     said = fleet.call("draw", "node1")
     assert "first/c: 1,9 (2)" in said
     assert "second/c: 4,12 (2)" in said
     held = json.loads((fleet.nodes["node1"] / MEMORY).read_text())["entries"]
-    assert sorted(block["numaAffinity"] for pod in held.values() for block in pod["c"]) == [
-        [0],
-        [1],
-    ]
-
-
-def test_devices_are_there_again_with_the_next_kubelet(api: Any, fleet: RunningFleet) -> None:
-    for name in ("first", "second"):
-        _create(api, name, "2")
-        _await(api, name, "Running")
+    near = sorted(block["numaAffinity"] for pod in held.values() for block in pod["c"])
+    assert near == [[0], [1]]
     fleet.call("stop", "node1")
     fleet.call("start", "node1")
     assert until(lambda: api.read_node("node1").status.allocatable[GPU] == "4")
     api.delete_namespaced_pod("second", "default")
     assert until(lambda: len(api.list_namespaced_pod("default").items) == 1)
-    _create(api, "third", "2")
-    _await(api, "third", "Running")
+    _create(api, "third", "2", "Running")
 
 
 def test_too_few_inotify_instances_are_said_first(

@@ -225,20 +225,6 @@ def test_a_release_that_does_not_exist_is_wrong_usage(world: World, asked: str, 
         build(asked)
 
 
-def test_a_network_that_is_down_is_not_taken_for_a_missing_module(world: World) -> None:
-    world.knows(had=[], says="Get: dial tcp: lookup proxy: no such host")
-    with pytest.raises(SubjectSetupError, match="cannot be had: Get: dial tcp") as caught:
-        build("1.30.2")
-    assert "no such host" in caught.value.evidence
-
-
-def test_a_network_that_goes_down_is_not_taken_for_one_either(world: World) -> None:
-    world.knows(offline=True)
-    with pytest.raises(SubjectSetupError, match=r"`go mod tidy` failed: .*i/o timeout"):
-        build("1.30.2")
-    assert world.kept == []
-
-
 def test_without_go_the_way_out_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(golang, "_of_wheel", lambda: None)
@@ -246,12 +232,28 @@ def test_without_go_the_way_out_is_named(world: World, monkeypatch: pytest.Monke
         build("1.30.2")
 
 
-def test_a_build_that_fails_leaves_nothing_and_says_why(world: World) -> None:
-    world.knows(broken=True)
-    with pytest.raises(SubjectSetupError, match=r"main\.go:3: it does not compile"):
+NO_HOST = "Get: dial tcp: lookup proxy: no such host"
+
+
+@pytest.mark.parametrize(
+    ("knows", "said"),
+    [
+        ({"had": [], "says": NO_HOST}, f"cannot be had: {NO_HOST}"),
+        ({"offline": True}, r"`go mod tidy` failed: .*i/o timeout"),
+        ({"broken": True}, r"main\.go:3: it does not compile"),
+    ],
+    ids=["the network is down", "the network goes down", "it does not compile"],
+)
+def test_a_build_that_fails_leaves_nothing_and_says_why(
+    world: World, knows: dict[str, object], said: str
+) -> None:
+    """A network that is down is not taken for a missing module."""
+    world.knows(**knows)
+    with pytest.raises(SubjectSetupError, match=said) as caught:
         build("1.30.2")
+    assert str(knows.get("says", "")) in caught.value.evidence
     assert world.kept == []
-    world.knows(broken=False)
+    world.knows(had=["v1.30.2"], offline=False, broken=False)
     assert build("1.30.2").exists()
 
 
@@ -384,12 +386,9 @@ def test_the_users_build_settings_do_not_reach_go(monkeypatch: pytest.MonkeyPatc
     assert (given["GOPROXY"], given["GOMODCACHE"]) == ("mine", "/mine")
 
 
-def test_staging_modules_are_told_from_others() -> None:
+def test_a_recipe_replaces_staging_modules_by_published_ones() -> None:
     modules = ["k8s.io/api", "k8s.io/cri-api", "k8s.io/kubelet", "k8s.io/old"]
     assert recipe.staged_modules(GO_MOD) == modules
-
-
-def test_a_recipe_replaces_staging_modules_by_published_ones() -> None:
     made = recipe.recipe(Version(1, 36, 4), GO_MOD)
     assert "go 1.26.0\ngodebug default=go1.26\n" in made.go_mod
     assert "require k8s.io/kubernetes v1.36.4\n" in made.go_mod
@@ -422,8 +421,3 @@ def test_old_releases_get_what_they_need() -> None:
     assert "replace vbom.ml/util => github.com/fvbommel/util" in old.go_mod
     assert "-checklinkname=0" in old.flags[-1]
     assert "-checklinkname=0" not in recipe.recipe(Version(1, 22, 17), "").flags[-1]
-
-
-def test_a_kubelet_from_the_cache_says_its_version(kubelet_path: str) -> None:
-    said = subprocess.run([kubelet_path, "--version"], capture_output=True, text=True, check=True)
-    assert said.stdout.startswith("Kubernetes v1.")

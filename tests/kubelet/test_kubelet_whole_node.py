@@ -53,15 +53,10 @@ HELD: Final = {
     "queue": {"prepare": "4,12", "c": "4,12"},
     "web": {"c": "5"},
 }
-#: The kubelet KUBELET, which loses its state file before its first start.
-FORGETS: Final = """
-import os, sys
-if sys.argv[1:] != ["--version"]:
-    if not os.path.exists('/pinproof/tmp/began'):
+#: Before its first start.
+FORGETS: Final = """if not os.path.exists('/pinproof/tmp/began'):
         open('/pinproof/tmp/began', 'w').close()
-        os.unlink('/var/lib/kubelet/cpu_manager_state')
-os.execv("KUBELET", ["KUBELET", *sys.argv[1:]])
-"""
+        os.unlink('/var/lib/kubelet/cpu_manager_state')"""
 
 Written: TypeAlias = Callable[..., Mapping[str, str]]
 Upgraded: TypeAlias = Callable[..., Done]
@@ -189,12 +184,11 @@ def test_memory_and_devices_of_a_node_are_found_by_the_kubelets(
 
 
 def test_a_kubelet_that_begins_from_something_else_is_seen(
-    written: Written, script: Script, kubelet_path: str, open_kubelet: Open, newer: KubeletSubject
+    written: Written, wrapped: Script, open_kubelet: Open, newer: KubeletSubject
 ) -> None:
     """It loses the captured state file before it starts for the first time."""
     files = written(pods=PODS[:2])
-    forgets = script(FORGETS.replace("KUBELET", kubelet_path))
-    old = open_kubelet(forgets, patience=Patience(effect=2.0))
+    old = open_kubelet(wrapped(FORGETS), patience=Patience(effect=2.0))
     plan = Plan(topologies.machine(MACHINE), CONFIG, (), (), state=files[STATE], known=PODS[1:2])
     row, pool = rehearse(old, newer, plan).unlike_file
     held = HELD["db"]["c"]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import EINVAL, EPERM
@@ -400,20 +397,6 @@ def test_own_cgroups_are_seen_by_who_needs_them_and_stay(script: Script) -> None
         assert "cpu.weight" in inside.run(found, cgroups=["kubepods/burstable/pod1"])
 
 
-RUNNER = """
-import os, sys
-from conformance.subjects.kubelet.bell import Bell
-from conformance.subjects.kubelet.sandbox import Sandbox
-sandbox = Sandbox(Bell())
-sandbox.await_birth()
-sandbox.start([sys.argv[1]], os.environ)
-while not sandbox.path("/pinproof/ready").exists():
-    pass
-print(sandbox.pid, flush=True)
-sys.stdin.read()
-"""
-
-
 def test_a_program_that_ends_while_its_call_is_read_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -429,31 +412,3 @@ def test_a_program_that_ends_while_its_call_is_read_is_an_error(
     monkeypatch.setattr(calls, "open", opened_and_ended, raising=False)
     with pytest.raises(ProcessLookupError):
         calls.text_at(program.pid, 0x1000)
-
-
-@pytest.mark.needs("sandbox")
-def test_a_killed_runner_leaves_nothing(script: Script) -> None:
-    """The sandbox's outer process ends only after every process inside has, and mounts and tmpfs
-    live in its mount namespace: once it is gone, all is."""
-    program = script(
-        "import os, signal\n"
-        "os.fork(); os.setsid() if os.getpid() != os.getsid(0) else None\n"
-        f"open('{AREA}/ready', 'w').close()\n"
-        "signal.pause()\n"
-    )
-    before = Path("/proc/self/mountinfo").read_text()
-    runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, str(program)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with runner:
-        assert runner.stdout is not None
-        outer = os.pidfd_open(int(runner.stdout.readline()))
-        try:
-            runner.send_signal(signal.SIGKILL)
-            assert select.select([outer], [], [], PATIENCE)[0]
-        finally:
-            os.close(outer)
-    assert Path("/proc/self/mountinfo").read_text() == before

@@ -26,12 +26,6 @@ from topologies import machine
 
 pytestmark = pytest.mark.needs("sandbox")
 
-POSER = """
-import sys
-if sys.argv[1:] == ["--version"]:
-    print("Kubernetes v1.36.4"); sys.exit()
-"""
-
 
 class Made:
     """Makes sandboxes, and keeps them for the test."""
@@ -143,7 +137,8 @@ def test_a_failure_while_one_ends_is_reported(
 
 def test_a_run_makes_sandboxes_ahead(made: Made, script: Script) -> None:
     """And a subject that is closed leaves none, with or without its nodes closed before."""
-    subject = open_subject(f"kubelet:{script(POSER)}")
+    poser = script("print('Kubernetes v1.36.4')")
+    subject = open_subject(f"kubelet:{poser}")
     before = sandboxes()
     subject.node(machine("1s-1n-4c-smt1"), KubeletConfig(), machines=machine)
     assert len(sandboxes() - before) == 2
