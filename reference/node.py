@@ -16,7 +16,7 @@ before, such as the CPUs of its first container, stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -34,6 +34,16 @@ from reference.kubelet.exit import error_text, panic_is_caught, status
 from reference.kubelet.in_cluster import PodsInCluster
 from reference.kubelet.in_place_resize import overlooks_requests, require_quota_left_alone
 from reference.kubelet.kubelet import Kubelet
+from reference.kubelet.limits import (
+    require_down,
+    require_known_outcome,
+    require_known_start,
+    require_known_writes,
+    require_nothing_new,
+    require_same_pod,
+    require_together,
+    uid_of_running,
+)
 from reference.kubelet.outcomes import (
     Branch,
     as_the_pool_emptied,
@@ -44,13 +54,9 @@ from reference.kubelet.outcomes import (
     require_known_room,
 )
 from reference.kubelet.pod_resources import (
-    ASKED_ALLOCATABLE,
-    ASKED_GET,
-    ASKED_LIST,
-    PodResources,
-    Refused,
+    answer,
+    counter_of,
     flood_answers,
-    reported,
 )
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
@@ -60,7 +66,6 @@ from reference.machine.machineinfo import MachineInfo
 from reference.memorymanager.policy_static import MemoryManager
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import as_decoded, require_known_requests
-from reference.pods.qos import exclusive_cpus
 from reference.releases import NEWEST, AnyRelease, has, minor_of, require_whole_node
 from reference.steps import (
     FOR_EVER,
@@ -233,7 +238,7 @@ class Node:
             case Reboot(machine=name):
                 self._reboot(step, name)
             case Configure(config=config):
-                _require_down(self._kubelet, step)
+                require_down(self._kubelet, step)
                 require_modelled(config, self._release)
                 if config.api_server != self._config.api_server:
                     raise IllegalStep("Configure: a node has an API server from its first boot on")
@@ -243,10 +248,10 @@ class Node:
                 make = partial(type(self), release=release, discovering=find, **parts)
                 vars(self).update(vars(self.handed_over(make)))
             case RemoveState():
-                _require_down(self._kubelet, step)
+                require_down(self._kubelet, step)
                 self._write(None)
             case WriteState(text=text):
-                _require_down(self._kubelet, step)
+                require_down(self._kubelet, step)
                 self._write(text)
             case AwaitReconcile():
                 self._running(step).ended.clear()  # by then a kubelet has done with them
@@ -256,7 +261,7 @@ class Node:
                 self._info = self._discover(self._trees(name), release=self._release)
                 self._machine = name
             case AwaitCrashLoop():
-                _require_down(self._kubelet, step)
+                require_down(self._kubelet, step)
             case AskMetrics():
                 self._told = View(running=True, metrics=self._running(step).metrics())
             case FloodPodResources(times=times):
@@ -265,8 +270,8 @@ class Node:
                 self._told = View(running=True, flood_answers=answers)
             case AskPodResources() | AskAllocatable():
                 every = _decoded(self._manifests, self._in_cluster, self._config)
-                self._told = _answer(self._running(step).pod_resources(every), step)
-                self._running(step).note_request(_counter(step))
+                self._told = answer(self._running(step).pod_resources(every), step)
+                self._running(step).note_request(counter_of(step))
             case _:
                 self._do_to_pods(step)
 
@@ -277,7 +282,7 @@ class Node:
                 self._apply(pod)
             case ApplyTogether(pods=pods):
                 self._running(step)
-                _require_together(pods, self._config, self._release)
+                require_together(pods, self._config, self._release)
                 self._apply(*pods)
             case Delete(pod=name):
                 self._delete(name)
@@ -310,13 +315,13 @@ class Node:
                 self._in_cluster.add_ephemeral(pod, container, self._config, running)
                 self._save()
             case Tamper(container=container, cpus=cpus):
-                uid = _uid_of_running(self._manifests, self._runtime, step)
+                uid = uid_of_running(self._manifests, self._runtime, step)
                 self._runtime.update(uid, container, cpus)
             case KillContainer():
                 self._kill(step)
             case TamperQuota(container=container, quota=quota):
                 require_quota_left_alone(self._config, self._release)
-                uid = _uid_of_running(self._manifests, self._runtime, step)
+                uid = uid_of_running(self._manifests, self._runtime, step)
                 self._runtime.set_quota(uid, container, quota)
             case RegisterDevices(resource=resource, devices=devices):
                 kubelet = self._running(step)
@@ -455,7 +460,7 @@ class Node:
             pods = _decoded(left, self._in_cluster, self._config)
             fresh.counts_by_chance = self._unfinished or self._in_cluster.counts_by_chance
             if overlooks_requests(self._config, self._release):
-                _require_nothing_new(fresh, pods, self._config)
+                require_nothing_new(fresh, pods, self._config)
             if self._hashes is not self._hashed_by:  # it ends all containers, and starts them again
                 fresh.runtime.forget_containers()
                 self._hashed_by = self._hashes
@@ -468,7 +473,7 @@ class Node:
                 raise
             self._hang_at_start(fresh)
             return
-        _require_known_start(branches, self._perhaps_ended)
+        require_known_start(branches, self._perhaps_ended)
         self._errors, self._branches, self._unfinished = (), branches, False
         ran = self._runtime.running()
         self._ran_at_start = {
@@ -524,7 +529,7 @@ class Node:
             self._write(text)
 
     def _reboot(self, step: Step, name: str) -> None:
-        _require_down(self._kubelet, step)
+        require_down(self._kubelet, step)
         if self._in_cluster.has_ephemeral:
             raise NotModelled("Reboot of a node with ephemeral containers")
         if name:
@@ -553,7 +558,7 @@ class Node:
             )
             if fault:
                 raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
-            _require_same_pod(self._known.get(pod.uid), pod)
+            require_same_pod(self._known.get(pod.uid), pod)
             there[pod.name] = pod
         self._take_up(*pods)
         self._manifests |= there
@@ -571,7 +576,7 @@ class Node:
         decoded = [as_decoded(pod, gates, release=self._release) for pod in pods]
         require_known_room(kubelet, decoded)
         if self._crash is not None:
-            _require_known_writes(kubelet)
+            require_known_writes(kubelet)
         before = kubelet.copy() if kubelet.ending and self._crash is None else None
         pool = kubelet.cpu_manager.state.default
         try:
@@ -585,7 +590,7 @@ class Node:
                 raise
             self._hangs = str(error)
         else:
-            _require_known_outcome(kubelet, pods, self._gone)
+            require_known_outcome(kubelet, pods, self._gone)
             if before is not None:
                 self._while_pods_end = counting_ending(before, kubelet, decoded, self._state_file)
             if self._crash is None:
@@ -612,7 +617,7 @@ class Node:
         if self._crash is not None and kubelet is not None:
             if other is not None:
                 raise NotModelled(f"Delete: pod {name} may be the one that was admitted last")
-            _require_known_writes(kubelet, self._manifests[name].uid)
+            require_known_writes(kubelet, self._manifests[name].uid)
         pod = self._manifests.pop(name)
         self._gone.add(pod.uid)
         self._ended.discard(name)
@@ -639,7 +644,7 @@ class Node:
         """Raises :class:`NotModelled` up to 1.17, where the new container has another id, so the
         CPUs of both are in the state for a while (kubernetes/kubernetes#106549)."""
         name, container = step.pod, step.container
-        _uid_of_running(self._manifests, self._runtime, step)
+        uid_of_running(self._manifests, self._runtime, step)
         kubelet = self._running(step)
         if self._hangs or not has(self._release, Behaviour.KEYED_BY_POD):
             raise NotModelled(f"KillContainer: {name}/{container} by release {self._release}")
@@ -707,63 +712,6 @@ def _left_to_admit(
     return {name: pod for name, pod in manifests.items() if name not in over}
 
 
-def _require_known_start(branches: Iterable[Branch], perhaps_ended: Set[str]) -> None:
-    """Refuse a start that admits a pod whose containers may have ended for good: it was refused
-    while it ran, or the machine booted after the API server had heard that it runs (seen on 1.32.2
-    and 1.36.4)."""
-    for kubelet, _ in branches:
-        for name in perhaps_ended:
-            if kubelet.pods[name].phase is Phase.RUNNING:
-                raise NotModelled(
-                    f"Start with pod {name}, refused while it ran, or gone with a reboot"
-                )
-
-
-def _uid_of_running(
-    manifests: Mapping[str, Pod], runtime: Runtime, step: Tamper | TamperQuota | KillContainer
-) -> str:
-    """The uid of the pod in which the step's container runs. Raises :class:`IllegalStep`."""
-    pod = manifests.get(step.pod)
-    if pod is None or not runtime.runs(pod.uid, step.container):
-        container = f"{step.pod}/{step.container}"
-        raise IllegalStep(f"{type(step).__name__}: no container {container} runs")
-    return pod.uid
-
-
-def _require_down(kubelet: Kubelet | None, step: Step) -> None:
-    if kubelet is not None:
-        raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
-
-
-def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> View:
-    """The part of a view that the step asks for. Pods go by their own names."""
-    match step:
-        case AskAllocatable():
-            return View(
-                running=True,
-                allocatable=server.manager.allocatable_cpus,
-                allocatable_devices=reported(server.device_manager.healthy_devices()),
-                allocatable_memory=server.allocatable_memory(),
-            )
-        case AskPodResources(pod=""):
-            return View(
-                running=True,
-                pod_resources=server.listed(),
-                devices=server.listed_devices(),
-                memory=server.listed_memory(),
-            )
-    try:
-        return View(running=True, got_pod=server.got(step.pod))
-    except Refused as error:
-        return View(running=True, pod_resources_error=str(error))
-
-
-def _counter(step: AskPodResources | AskAllocatable) -> str:
-    if isinstance(step, AskAllocatable):
-        return ASKED_ALLOCATABLE
-    return ASKED_GET if step.pod else ASKED_LIST
-
-
 def _decoded(
     manifests: Mapping[str, Pod], in_cluster: PodsInCluster, config: KubeletConfig
 ) -> list[Pod]:
@@ -778,59 +726,8 @@ def _in_order(names: Collection[str]) -> Collection[str]:
     return sorted(names, key=lambda name: f"{name}.yaml".encode())
 
 
-def _require_same_pod(known: Pod | None, pod: Pod) -> None:
-    """Refuse a uid that comes back with other resources than those ``known`` by it: the kubelet
-    keeps those of a pod by uid (``allocated_pods_state``) and takes the former pod's (seen on
-    1.36.4)."""
-    if known is not None and (known.containers, known.resources) != (pod.containers, pod.resources):
-        raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
-
-
-def _require_nothing_new(fresh: Kubelet, pods: Collection[Pod], config: KubeletConfig) -> None:
-    """A kubelet that overlooks what these pods request counts no request, but those of sidecars.
-    Raises :class:`NotModelled` where one does not have its CPUs yet, or may be refused though it
-    has."""
-    refuses = fresh.cpu_manager.policy.can_refuse_holders
-    of_pods = config.topology_manager_scope == "pod" and config.topology_manager_policy != "none"
-    for pod in pods:
-        wants = {one.name for one in pod.containers if exclusive_cpus(pod, one)}
-        held = fresh.cpu_manager.state.entries.get(pod.uid, {})
-        if wants and (refuses or of_pods or not wants <= held.keys()):
-            raise NotModelled(f"Start: pod {pod.name} needs CPUs, and its request is overlooked")
-    fresh.counts_by_chance = fresh.counts_by_chance or bool(pods)
-
-
 def _leave_counts_to_chance(manager: CPUManager) -> None:
     """A pod goes that waits for a larger size. Where its CPUs are removed before the kubelet tries
     that size once more, it has that size for a moment, and NUMA nodes that are empty then keep the
     count (seen on 1.36.4)."""
     manager.metrics = manager.metrics._replace(per_numa={})
-
-
-def _require_known_writes(kubelet: Kubelet, gone: str = "") -> None:
-    """Before a step at which entries go, those of the pod with the uid ``gone`` included, while the
-    kubelet is to be killed at a write: it removes several in the order of a map
-    (``removeStaleState``). Raises :class:`NotModelled`."""
-    stays = {pod.uid for pod in kubelet.active_pods()} - {gone}
-    entries = kubelet.cpu_manager.state.entries.items()
-    if sum(len(named) for uid, named in entries if uid not in stays) > 1:
-        raise NotModelled("which of several entries goes at which write")
-
-
-def _require_together(pods: Sequence[Pod], config: KubeletConfig, release: AnyRelease) -> None:
-    """Raises :class:`NotModelled` where it is not known in which order the kubelet admits them, and
-    :class:`IllegalStep` for fewer than two."""
-    if len(pods) < 2:
-        raise IllegalStep(f"ApplyTogether: {len(pods)} pods")
-    if config.api_server or not has(release, Behaviour.KEYED_BY_POD):
-        raise NotModelled(f"ApplyTogether by release {release}, or from an API server")
-
-
-def _require_known_outcome(kubelet: Kubelet, pods: Iterable[Pod], gone: Set[str]) -> None:
-    for pod in pods:
-        if pod.uid in gone and kubelet.pods[pod.name].phase is Phase.REJECTED:
-            # The kubelet starts it all the same, without CPUs (seen on 1.36.4).
-            raise NotModelled(
-                f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
-                "give the pod a new one"
-            )

@@ -24,8 +24,8 @@ from reference.memorymanager.state import Block, ids
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import has_pod_level_resources, is_guaranteed_alone
 from reference.releases import AnyRelease, has, minor_of
-from reference.steps import Container, Kind, Pod
-from reference.view import HeldDevice, HeldMemory
+from reference.steps import AskAllocatable, AskPodResources, Container, Kind, Pod
+from reference.view import HeldDevice, HeldMemory, View
 
 #: The name under which CPUs and memory of a pod as a whole are reported.
 WHOLE_POD = ""
@@ -174,3 +174,33 @@ def reported(devices: Mapping[str, Held]) -> frozenset[HeldDevice]:
         for resource, held in devices.items()
         for one in held.values()
     )
+
+
+def answer(server: PodResources, step: AskPodResources | AskAllocatable) -> View:
+    """The part of a view that the step asks for. Pods go by their own names."""
+    match step:
+        case AskAllocatable():
+            return View(
+                running=True,
+                allocatable=server.manager.allocatable_cpus,
+                allocatable_devices=reported(server.device_manager.healthy_devices()),
+                allocatable_memory=server.allocatable_memory(),
+            )
+        case AskPodResources(pod=""):
+            return View(
+                running=True,
+                pod_resources=server.listed(),
+                devices=server.listed_devices(),
+                memory=server.listed_memory(),
+            )
+    try:
+        return View(running=True, got_pod=server.got(step.pod))
+    except Refused as error:
+        return View(running=True, pod_resources_error=str(error))
+
+
+def counter_of(step: AskPodResources | AskAllocatable) -> str:
+    """The counter at ``/metrics`` that counts such a call."""
+    if isinstance(step, AskAllocatable):
+        return ASKED_ALLOCATABLE
+    return ASKED_GET if step.pod else ASKED_LIST

@@ -1,0 +1,109 @@
+"""Steps that are illegal on a node, and what the model does not know of those that are legal.
+
+What belongs here: what :class:`reference.node.Node` asks as it takes a step. Each function raises
+:class:`IllegalStep` or :class:`NotModelled`. What never does: settings that are not modelled
+(``configuration``), and what chance decides at a start (``outcomes``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+
+from reference.behaviours import Behaviour
+from reference.errors import IllegalStep, NotModelled
+from reference.kubelet.kubelet import Kubelet
+from reference.kubelet.outcomes import Branch
+from reference.kubelet.runtime import Runtime
+from reference.pods.qos import exclusive_cpus
+from reference.releases import AnyRelease, has
+from reference.steps import (
+    KillContainer,
+    KubeletConfig,
+    Pod,
+    Step,
+    Tamper,
+    TamperQuota,
+)
+from reference.view import Phase
+
+
+def require_known_start(branches: Iterable[Branch], perhaps_ended: Set[str]) -> None:
+    """Refuse a start that admits a pod whose containers may have ended for good: it was refused
+    while it ran, or the machine booted after the API server had heard that it runs (seen on 1.32.2
+    and 1.36.4)."""
+    for kubelet, _ in branches:
+        for name in perhaps_ended:
+            if kubelet.pods[name].phase is Phase.RUNNING:
+                raise NotModelled(
+                    f"Start with pod {name}, refused while it ran, or gone with a reboot"
+                )
+
+
+def require_down(kubelet: Kubelet | None, step: Step) -> None:
+    """Refuse a step that takes a kubelet that does not run. Raises :class:`IllegalStep`."""
+    if kubelet is not None:
+        raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
+
+
+def uid_of_running(
+    manifests: Mapping[str, Pod], runtime: Runtime, step: Tamper | TamperQuota | KillContainer
+) -> str:
+    """The uid of the pod in which the step's container runs. Raises :class:`IllegalStep`."""
+    pod = manifests.get(step.pod)
+    if pod is None or not runtime.runs(pod.uid, step.container):
+        container = f"{step.pod}/{step.container}"
+        raise IllegalStep(f"{type(step).__name__}: no container {container} runs")
+    return pod.uid
+
+
+def require_same_pod(known: Pod | None, pod: Pod) -> None:
+    """Refuse a uid that comes back with other resources than those ``known`` by it: the kubelet
+    keeps those of a pod by uid (``allocated_pods_state``) and takes the former pod's (seen on
+    1.36.4)."""
+    if known is not None and (known.containers, known.resources) != (pod.containers, pod.resources):
+        raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
+
+
+def require_nothing_new(fresh: Kubelet, pods: Collection[Pod], config: KubeletConfig) -> None:
+    """A kubelet that overlooks what these pods request counts no request, but those of sidecars.
+    Raises :class:`NotModelled` where one does not have its CPUs yet, or may be refused though it
+    has."""
+    refuses = fresh.cpu_manager.policy.can_refuse_holders
+    of_pods = config.topology_manager_scope == "pod" and config.topology_manager_policy != "none"
+    for pod in pods:
+        wants = {one.name for one in pod.containers if exclusive_cpus(pod, one)}
+        held = fresh.cpu_manager.state.entries.get(pod.uid, {})
+        if wants and (refuses or of_pods or not wants <= held.keys()):
+            raise NotModelled(f"Start: pod {pod.name} needs CPUs, and its request is overlooked")
+    fresh.counts_by_chance = fresh.counts_by_chance or bool(pods)
+
+
+def require_known_writes(kubelet: Kubelet, gone: str = "") -> None:
+    """Before a step at which entries go, those of the pod with the uid ``gone`` included, while the
+    kubelet is to be killed at a write: it removes several in the order of a map
+    (``removeStaleState``). Raises :class:`NotModelled`."""
+    stays = {pod.uid for pod in kubelet.active_pods()} - {gone}
+    entries = kubelet.cpu_manager.state.entries.items()
+    if sum(len(named) for uid, named in entries if uid not in stays) > 1:
+        raise NotModelled("which of several entries goes at which write")
+
+
+def require_together(pods: Sequence[Pod], config: KubeletConfig, release: AnyRelease) -> None:
+    """Raises :class:`NotModelled` where it is not known in which order the kubelet admits them, and
+    :class:`IllegalStep` for fewer than two."""
+    if len(pods) < 2:
+        raise IllegalStep(f"ApplyTogether: {len(pods)} pods")
+    if config.api_server or not has(release, Behaviour.KEYED_BY_POD):
+        raise NotModelled(f"ApplyTogether by release {release}, or from an API server")
+
+
+def require_known_outcome(kubelet: Kubelet, pods: Iterable[Pod], gone: Set[str]) -> None:
+    """Refuse pods that were just applied, if one is refused under a uid of those that are just
+    ``gone``. Raises :class:`NotModelled`."""
+    for pod in pods:
+        if pod.uid in gone and kubelet.pods[pod.name].phase is Phase.REJECTED:
+            # The kubelet starts it all the same, without CPUs (seen on 1.36.4).
+            raise NotModelled(
+                f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
+                "give the pod a new one"
+            )
