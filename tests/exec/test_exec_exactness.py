@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, redirect_stdout
 from dataclasses import replace
+from functools import cache
+from io import StringIO
 from itertools import cycle
 from pathlib import Path
 from typing import get_args
@@ -17,7 +20,7 @@ import reference.cpumanager.policy_static
 import reference.cpumanager.state.checkpoint
 from conformance.subjects.exec import wire
 from conformance.subjects.exec.program import Program, Starved
-from differential.exactness.__main__ import _report
+from differential.exactness.__main__ import _report, main
 from differential.exactness.cases import Action, Arrive, Case, Resize, Restart, dumps, loads
 from differential.exactness.drawing import draw
 from differential.exactness.driver import Driver
@@ -30,7 +33,7 @@ from reference.cpumanager.policy_options import OPTIONS
 from reference.cpumanager.state.state_mem import State
 from reference.kubelet.container_manager import ContainerManager
 from reference.steps import Container, Pod
-from tests.cli.running import Done, python
+from tests.cli.running import python
 
 ROOT = Path(__file__).parents[2]
 RELEASES = ("1.22", "1.26", "1.32", "1.36", "1.37")
@@ -66,29 +69,29 @@ def test_a_difference_ends_the_command_with_one_and_can_be_replayed(
 ) -> None:
     """So the comparison can fail: here with the model of another release. What it shows is made
     small and kept."""
-    path = str(driver_path("1.36"))
-    saved = tmp_path / "difference.json"
-    done = _run("--release", "1.32", "--driver", path, "--save", str(saved), "--cases", "300")
-    assert done.returncode == 1
-    assert f"replay: python -m differential.exactness --replay {saved}" in done.stdout
-    assert re.search(r"^release 1\.32", done.stdout, re.MULTILINE)
-    model, go = (re.findall(rf"^  {one}: (.*)", done.stdout, re.M) for one in ("model", "go"))
+    driver, saved = ("--driver", str(driver_path("1.36"))), tmp_path / "difference.json"
+    said = _differs(*driver, "--release", "1.32", "--save", str(saved), "--cases", "300")
+    assert f"replay: python -m differential.exactness --replay {saved}" in said
+    assert re.search(r"^release 1\.32", said, re.MULTILINE)
+    model, go = (re.findall(rf"^  {one}: (.*)", said, re.M) for one in ("model", "go"))
     assert model != go
     assert len(loads(saved.read_text()).actions) < 5
-    again = _run("--replay", str(saved), "--driver", path)
-    assert again.returncode == 1
-    assert again.stdout.partition("differs at:")[2] in done.stdout
+    assert _differs(*driver, "--replay", str(saved)).partition("differs at:")[2] in said
+
+
+def _differs(*arguments: str) -> str:
+    """What the command writes, which has to find a difference."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
+        patch.setattr(sys, "argv", ["exactness", *arguments])
+        assert main() == 1
+    return out.getvalue()
 
 
 def test_no_difference_ends_it_with_zero(driver_path: Callable[[str], Path]) -> None:
-    done = _run("--release", "1.36", "--driver", str(driver_path("1.36")), "--cases", "20")
-    assert done.returncode == 0
+    words = ("--release", "1.36", "--driver", str(driver_path("1.36")), "--cases", "20")
+    done = python("-m", "differential.exactness", *words, cwd=ROOT, status=0)
     assert done.stdout.startswith("1.36 (seed 1): 20 cases, ")
     assert "0 differences" in done.stdout
-
-
-def _run(*arguments: str) -> Done:
-    return python("-m", "differential.exactness", *arguments, cwd=ROOT)
 
 
 def test_what_is_drawn_is_what_the_page_promises() -> None:
@@ -283,7 +286,7 @@ def test_a_resize_as_another_release_does_it_is_seen(
 
 def test_resizes_are_among_what_is_drawn() -> None:
     """Both of cpu and of memory, and some that a Topology Manager refuses."""
-    scripts = [Model(draw(3, "1.36", number)).script() for number in range(400)]
+    scripts = [Model(draw(3, "1.36", number)).script() for number in range(100)]
     asked = [one for script in scripts for one in script.asked if "resize to" in one.words]
     assert {one.model[:8] for one in asked} == {"admitted", "refused:"}
 
@@ -291,17 +294,21 @@ def test_resizes_are_among_what_is_drawn() -> None:
 # -- files ---------------------------------------------------------------------------------------
 
 
-def _on_a_file(restart: Restart, release: str = "1.36") -> Case:
-    """A case with a pod, whose kubelet finds another file."""
-    plain = next(
+@cache
+def _plain(release: str) -> Case:
+    """The first one under the static policy without options, on which a kubelet runs."""
+    return next(
         case
         for case in (draw(3, release, number) for number in range(100))
         if not case.config.policy_options and case.config.policy == "static"
         if Model(replace(case, actions=())).script().asked[0].model == "runs"
     )
+
+
+def _on_a_file(restart: Restart, release: str = "1.36") -> Case:
+    """A case with a pod, whose kubelet finds another file."""
     pod = Pod("a", (Container("c", "1", "1", "1Mi", "1Mi"),))
-    actions: tuple[Action, ...] = (Arrive(pod), restart)
-    return replace(plain, actions=actions)
+    return replace(_plain(release), actions=(Arrive(pod), restart))
 
 
 @pytest.mark.parametrize("change", list(Change))

@@ -111,19 +111,24 @@ def assert_nothing_is_left(mark: str, before: dict[str, object]) -> None:
     assert leftovers() == before
 
 
-def kill_at(
-    stage: str, kubelet: str, delay: float, *words: str, sign: int = signal.SIGKILL
-) -> None:
-    mark, before = uuid.uuid4().hex, leftovers()
-    runner = subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-c", RUNNER, kubelet, *words],
+def _python(mark: str, *words: str, stderr: int | None = None) -> subprocess.Popen[str]:
+    """Starts Python, whose processes have the mark."""
+    return subprocess.Popen(
+        [sys.executable, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         cwd=ROOT,
         env=os.environ | {MARK: mark},
     )
-    with runner:
+
+
+def kill_at(
+    stage: str, kubelet: str, delay: float, *words: str, sign: int = signal.SIGKILL
+) -> None:
+    mark, before = uuid.uuid4().hex, leftovers()
+    with _python(mark, "-X", "faulthandler", "-c", RUNNER, kubelet, *words) as runner:
         assert runner.stdout is not None
         for line in runner.stdout:
             if line.strip() == stage:
@@ -174,14 +179,7 @@ def test_an_exit_without_closing_waits_until_nothing_is_left(
         request.getfixturevalue("needs_api_server")
     mark, before = uuid.uuid4().hex, leftovers()
     program = f"{RUNNER.replace('sys.stdin.read()', '')}\n{end}"
-    subprocess.run(
-        [sys.executable, "-c", program, kubelet_path, *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=ROOT,
-        env=os.environ | {MARK: mark},
-        check=False,
-    )
+    _python(mark, "-c", program, kubelet_path, *words, stderr=subprocess.STDOUT).communicate()
     assert_nothing_is_left(mark, before)
 
 
@@ -199,14 +197,8 @@ def test_an_interrupted_run_ends_the_scenarios_that_it_had_begun(
     mark, before = uuid.uuid4().hex, leftovers()
     stream = tmp_path / "result.jsonl"
     words = ("--machine", "1s-1n-4c-smt2", "-n", "0", "-k", "pool/", "--report", str(tmp_path))
-    running = subprocess.Popen(
-        [sys.executable, "-m", "pinproof", "run", "--subject", f"kubelet:{kubelet_path}", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {MARK: mark},
-    )
+    command = ("-m", "pinproof", "run", "--subject", f"kubelet:{kubelet_path}", *words)
+    running = _python(mark, *command, stderr=subprocess.STDOUT)
     deadline = time.monotonic() + 120
     while not (stream.exists() and len(stream.read_bytes().splitlines()) > 1):
         assert running.poll() is None
