@@ -7,8 +7,6 @@ import re
 import resource
 import select
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -30,6 +28,7 @@ from reference.steps import Apply, KubeletConfig, RemoveState, Start, Stop
 from reference.view import Phase, PodView
 from tests.cli.running import here
 from tests.conformance.judging import judged
+from tests.support.started import started
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 
@@ -226,13 +225,7 @@ signal.pause()
 
 @pytest.mark.needs("shm")
 def test_nothing_outlives_a_runner_that_was_killed(wrong: str) -> None:
-    runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, *wrong.split(), "good"],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
-    with runner:
+    with started("-c", RUNNER, *wrong.split(), "good") as runner:
         assert runner.stdout is not None
         pid = int(runner.stdout.readline())
         keeper = os.pidfd_open(pid)

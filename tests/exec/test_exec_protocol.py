@@ -69,11 +69,8 @@ def test_a_machine_has_what_both_managers_read() -> None:
     """Physical cores as cAdvisor counts them: by core id alone, so 32 for two sockets of 32."""
     info = info_of(topologies.machine("2s-4n-64c-smt2").tree, release="1.36")
     answer = machine_info(info)
-    assert (answer["num_cores"], answer["num_physical_cores"], answer["num_sockets"]) == (
-        128,
-        32,
-        2,
-    )
+    counts = ("num_cores", "num_physical_cores", "num_sockets")
+    assert [answer[name] for name in counts] == [128, 32, 2]
     node = answer["topology"][3]
     assert (node["node_id"], len(node["cores"]), len(node["distances"])) == (3, 16, 4)
     # In the order of the names of their folders.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,6 +14,7 @@ import pytest
 from tests.cli.running import Done, here
 from tests.kubelet.test_kubelet_runner_killed import MARK, marked, wait_for_the_end
 from tests.support import lacking
+from tests.support.started import started
 from tests.support.until import until
 from topologies.user_cache import cache_folder
 
@@ -83,14 +82,9 @@ def runner(cache: Path) -> Up:
     @contextmanager
     def run(*words: str) -> Iterator[Running]:
         mark = uuid.uuid4().hex
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pinproof", "fleet", "up", *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"XDG_CACHE_HOME": str(cache), MARK: mark},
-        )
+        command = ("-m", "pinproof", "fleet", "up", *words)
+        environment = {"XDG_CACHE_HOME": str(cache), MARK: mark}
+        process = started(*command, stderr=subprocess.PIPE, **environment)
         with process:
             try:
                 yield Running(process, cache, mark)

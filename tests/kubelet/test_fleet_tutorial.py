@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from conformance.kubelets.control_plane import SCHEDULERS, find
+from tests.cli.running import ran
 from tests.support import lacking
 from tests.support.transcripts import blocks
 
@@ -57,7 +58,7 @@ def test_the_tutorial_can_be_typed(home: Path, environment: Mapping[str, str]) -
 
 def _typed(home: Path, environment: Mapping[str, str]) -> tuple[int, int]:
     """How many commands ran, and how many outputs were compared."""
-    ran = compared = 0
+    commands = compared = 0
     written = ""
     for block in blocks(PAGE):
         language, name, text = block.language, block.name, block.text
@@ -67,22 +68,10 @@ def _typed(home: Path, environment: Mapping[str, str]) -> tuple[int, int]:
         elif language != "sh":
             (home / name).write_text(text)
             if language == "python":
-                _run(f"pytest -q -p no:cacheprovider {name}", home, environment)
-                ran += 1
+                text = f"pytest -q -p no:cacheprovider {name}"
+                ran("bash", "-ec", text, cwd=home, env=environment, status=0)
+                commands += 1
         elif name != "background":
-            written = _run(text, home, environment)
-            ran += 1
-    return ran, compared
-
-
-def _run(text: str, home: Path, environment: Mapping[str, str]) -> str:
-    done = subprocess.run(
-        ["bash", "-ec", text],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=home,
-        timeout=200,
-    )
-    assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
-    return done.stdout
+            written = ran("bash", "-ec", text, cwd=home, env=environment, status=0).stdout
+            commands += 1
+    return commands, compared

@@ -55,10 +55,13 @@ def node(needs_api_server: None, make_node: NodeMaker) -> KubeletNode:
     return made
 
 
-def test_a_pod_comes_through_the_api_server(node: KubeletNode) -> None:
-    """With a uid of the server's; the state file is shown under the uid that it was stated with."""
-    pod = guaranteed("a", 2)
+def test_a_pod_comes_through_the_api_server(node: KubeletNode, make_node: NodeMaker) -> None:
+    """With a uid of the server's; the state file is shown under the uid that it was stated with.
+    Two nodes of one server have pods of one name."""
+    other, pod = make_node(IN_CLUSTER), guaranteed("a", 2)
+    do(other, Start(), Apply(guaranteed("a", 3)))
     node.do(Apply(pod))
+    assert len(other.settle(runs("a")).assignments["a"]["c"]) == 3
     view = node.settle(runs("a"))
     assert view.pods["a"].phase is Phase.RUNNING
     assert len(view.assignments["a"]["c"]) == 2
@@ -79,17 +82,6 @@ def test_an_error_names_a_pod_by_the_uid_that_it_was_stated_with(node: KubeletNo
     do(node, Stop(), WriteState(overlapping.dumps(release="1.36")), Start())
     error = node.settle(lambda view: not view.running and bool(view.error)).error
     assert f'pod: {pod.uid}, container: c cpuset: "{held}" overlaps' in error
-
-
-def test_two_nodes_of_one_server_have_pods_of_one_name(
-    node: KubeletNode, make_node: NodeMaker
-) -> None:
-    other = make_node(IN_CLUSTER)
-    other.do(Start())
-    node.do(Apply(guaranteed("a", 2)))
-    other.do(Apply(guaranteed("a", 3)))
-    assert len(node.settle(runs("a")).assignments["a"]["c"]) == 2
-    assert len(other.settle(runs("a")).assignments["a"]["c"]) == 3
 
 
 def test_a_resize_is_pending_until_the_kubelet_has_heard_of_it(node: KubeletNode) -> None:
@@ -174,17 +166,13 @@ def test_a_pod_is_applied_once_the_server_knows_of_a_resize(
     node: KubeletNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kubelet counts what the server says that containers have, as it admits the next pod. An
-    idle host was seen to refuse one that has room."""
+    idle host was seen to refuse one that has room. A resize that never comes about is waited for
+    once, and another one again."""
     answers = iter([False, False, True])
-    monkeypatch.setattr(node._api, "shows_resizes", lambda: next(answers))
-    node.do(Apply(guaranteed("a", 2)))
+    with monkeypatch.context() as patch:
+        patch.setattr(node._api, "shows_resizes", lambda: next(answers))
+        node.do(Apply(guaranteed("e", 2)))
     assert list(answers) == []
-
-
-def test_a_resize_that_never_comes_about_is_waited_for_once(
-    node: KubeletNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another one is waited for again."""
     looks: list[object] = []
 
     def never(*looked_at: object) -> bool:

@@ -19,6 +19,7 @@ from conformance.kubelets import build, builder, cached, golang, recipe
 from conformance.kubelets.releases import Version
 from conformance.progress import Stage, now_and_then, of_another
 from conformance.subject import SubjectSetupError, SubjectUsageError
+from tests.support.started import started
 from tests.support.until import content, until
 
 #: A release's go.mod, in the forms that the releases have had.
@@ -267,10 +268,7 @@ build("1.30.2")
 def test_an_interrupted_build_is_no_kubelet(world: World, number: int) -> None:
     """A killed builder leaves its draft; the next one clears it away."""
     world.knows(hang=True)
-    process = subprocess.Popen(
-        [sys.executable, "-c", BUILDER], stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2]
-    )
-    with process:
+    with started("-c", BUILDER, stderr=subprocess.DEVNULL) as process:
         building = world.home / "building"
         assert until(lambda: content(building))
         go = os.pidfd_open(int(building.read_text()))
@@ -310,13 +308,7 @@ PACKAGES = ["internal/abi", "k8s.io/api/core/v1", "golang.org/x/sys/unix"]
 def test_who_waits_is_told_who_builds_since_when_and_how_far(world: World) -> None:
     world.knows(packages=PACKAGES, hang=True)
     code = BUILDER.replace('build("1.30.2")', 'build("1.30.2", progress=print)')
-    with subprocess.Popen(
-        [sys.executable, "-u", "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=Path(__file__).parents[2],
-        text=True,
-    ) as other:
+    with started("-u", "-c", code, stderr=subprocess.DEVNULL) as other:
         assert other.stdout is not None
         for line in other.stdout:
             if "1 of 3 packages" in line:

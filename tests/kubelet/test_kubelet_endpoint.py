@@ -75,18 +75,9 @@ def test_a_pod_is_understood(ask: Ask) -> None:
         ],
         ephemeralContainerStatuses=[{"containerID": "fake://e", "state": {"running": {}}}],
     )
-    assert ask(_items(pod)) == [
-        PodStatus(
-            "u-1",
-            "pod-node",
-            "Running",
-            "R",
-            "M",
-            "Guaranteed",
-            frozenset({"a", "e"}),
-            resources={"i": {}, "a": {"requests": {"cpu": "2"}}, "b": {}},
-        )
-    ]
+    running, resources = frozenset({"a", "e"}), {"i": {}, "a": {"requests": {"cpu": "2"}}, "b": {}}
+    words = ("u-1", "pod-node", "Running", "R", "M", "Guaranteed")
+    assert ask(_items(pod)) == [PodStatus(*words, running, resources=resources)]
 
 
 def test_the_same_answer_and_another_are_both_read(ask: Ask) -> None:
@@ -101,22 +92,17 @@ def test_a_node_may_have_no_pod(ask: Ask, body: bytes) -> None:
     assert ask(body) == []
 
 
+PENDING = {"type": "PodResizePending", "reason": "Infeasible", "message": "too large"}
+REFUSED = "Infeasible: too large"
+
+
 @pytest.mark.parametrize(
     ("status", "resize"),
     [
         ({"resize": "Deferred"}, "Deferred"),
         ({"observedGeneration": 1}, NOT_SEEN),
         ({"observedGeneration": 2}, ""),
-        (
-            {
-                "conditions": [
-                    {"type": "Ready"},
-                    {"type": "PodResizePending", "reason": "Infeasible", "message": "too large"},
-                ],
-                "observedGeneration": 1,
-            },
-            "Infeasible: too large",
-        ),
+        ({"conditions": [{"type": "Ready"}, PENDING], "observedGeneration": 1}, REFUSED),
     ],
 )
 def test_why_a_resize_is_not_granted(ask: Ask, status: dict[str, Any], resize: str) -> None:

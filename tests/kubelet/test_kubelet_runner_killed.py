@@ -8,7 +8,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -16,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.started import started
+
 MARK = "PINPROOF_TEST_RUNNER"
 STAGES = [
     "begun", "made", "started", "applied", "settled", "stopped", "started again",
@@ -111,24 +111,13 @@ def assert_nothing_is_left(mark: str, before: dict[str, object]) -> None:
     assert leftovers() == before
 
 
-def _python(mark: str, *words: str, stderr: int | None = None) -> subprocess.Popen[str]:
-    """Starts Python, whose processes have the mark."""
-    return subprocess.Popen(
-        [sys.executable, *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {MARK: mark},
-    )
-
-
 def kill_at(
     stage: str, kubelet: str, delay: float, *words: str, sign: int = signal.SIGKILL
 ) -> None:
     mark, before = uuid.uuid4().hex, leftovers()
-    with _python(mark, "-X", "faulthandler", "-c", RUNNER, kubelet, *words) as runner:
+    with started(
+        "-X", "faulthandler", "-c", RUNNER, kubelet, *words, stderr=None, **{MARK: mark}
+    ) as runner:
         assert runner.stdout is not None
         for line in runner.stdout:
             if line.strip() == stage:
@@ -179,7 +168,8 @@ def test_an_exit_without_closing_waits_until_nothing_is_left(
         request.getfixturevalue("needs_api_server")
     mark, before = uuid.uuid4().hex, leftovers()
     program = f"{RUNNER.replace('sys.stdin.read()', '')}\n{end}"
-    _python(mark, "-c", program, kubelet_path, *words, stderr=subprocess.STDOUT).communicate()
+    command = ("-c", program, kubelet_path, *words)
+    started(*command, stderr=subprocess.STDOUT, **{MARK: mark}).communicate()
     assert_nothing_is_left(mark, before)
 
 
@@ -198,7 +188,7 @@ def test_an_interrupted_run_ends_the_scenarios_that_it_had_begun(
     stream = tmp_path / "result.jsonl"
     words = ("--machine", "1s-1n-4c-smt2", "-n", "0", "-k", "pool/", "--report", str(tmp_path))
     command = ("-m", "pinproof", "run", "--subject", f"kubelet:{kubelet_path}", *words)
-    running = _python(mark, *command, stderr=subprocess.STDOUT)
+    running = started(*command, stderr=subprocess.STDOUT, **{MARK: mark})
     deadline = time.monotonic() + 120
     while not (stream.exists() and len(stream.read_bytes().splitlines()) > 1):
         assert running.poll() is None

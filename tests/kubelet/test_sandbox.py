@@ -81,6 +81,9 @@ def inside(request: pytest.FixtureRequest, script: Script) -> Iterator[Inside]:
 
 
 def test_a_program_runs_and_its_end_is_known(inside: Inside) -> None:
+    """What it writes to the tmpfs is seen by the runner."""
+    inside.run(f"open('{STATE_DIR}/cpu_manager_state', 'w').write('text')")
+    assert inside.sandbox.path(f"{STATE_DIR}/cpu_manager_state").read_text() == "text"
     said = inside.run("import sys; print('hello'); sys.exit(3)")
     assert (said, inside.sandbox.exit_status) == ("hello", 3)
     inside.run("import os; os.kill(os.getpid(), 9)")
@@ -88,13 +91,17 @@ def test_a_program_runs_and_its_end_is_known(inside: Inside) -> None:
 
 
 def test_one_program_at_a_time(inside: Inside, tmp_path: Path) -> None:
-    """And one that can be executed."""
+    """And one that can be executed. To close the sandbox twice is to close it once."""
     with pytest.raises(SubjectLostError, match="cannot be executed: No such file"):
         inside.start(tmp_path / "absent")
     assert not inside.sandbox.running
     inside.start("import signal; signal.pause()")
     with pytest.raises(SubjectLostError, match="a kubelet is running"):
         inside.start("import signal; signal.pause()")
+    inside.sandbox.close()
+    inside.sandbox.close()
+    assert not inside.sandbox.running
+    assert inside.sandbox.lost
 
 
 def test_nobody_on_the_host_is_written_to(inside: Inside, tmp_path: Path) -> None:
@@ -197,19 +204,6 @@ def test_a_machine_takes_the_place_of_the_hosts(inside: Inside, script: Script) 
     ):
         inside.bind(spec, number)
         assert inside.run(program) == f"{online} True {cpus}"
-
-
-def test_a_writer_to_the_tmpfs_is_seen_by_the_runner(inside: Inside) -> None:
-    inside.run(f"open('{STATE_DIR}/cpu_manager_state', 'w').write('text')")
-    assert inside.sandbox.path(f"{STATE_DIR}/cpu_manager_state").read_text() == "text"
-
-
-def test_closing_twice_is_once(inside: Inside) -> None:
-    inside.start("import signal; signal.pause()")
-    inside.sandbox.close()
-    inside.sandbox.close()
-    assert not inside.sandbox.running
-    assert inside.sandbox.lost
 
 
 @pytest.mark.needs("sandbox")

@@ -61,6 +61,9 @@ def test_one_is_made_ahead_and_none_is_used_twice(ahead: Sandboxes, made: Made) 
     second = ahead.take()
     assert [first, second] == made.all[:2]
     assert len(made.all) == 3
+    ahead.close()
+    ahead.close()
+    assert not any(map(is_there, made.all)), "what was not given back ends, too"
 
 
 def test_at_most_one_is_ending(ahead: Sandboxes, made: Made) -> None:
@@ -82,14 +85,6 @@ def test_one_by_one_there_is_no_spare_and_what_is_given_back_is_gone(made: Made)
     sandboxes.give_back(first)
     assert not is_there(first)
     sandboxes.close()
-
-
-def test_what_was_not_given_back_ends_with_the_rest(ahead: Sandboxes, made: Made) -> None:
-    ahead.take()
-    ahead.close()
-    ahead.close()
-    assert len(made.all) == 2
-    assert not any(map(is_there, made.all))
 
 
 def test_an_interrupt_ends_all_and_lets_none_be_made(ahead: Sandboxes, made: Made) -> None:
@@ -252,4 +247,4 @@ def test_a_sandbox_that_does_not_end_is_killed(first: Sandbox) -> None:
     first._process.kill()
     assert first._process.ends_within(10)
     first._process.kill()
-    until(lambda: first.lost)
+    assert until(lambda: first.lost)
