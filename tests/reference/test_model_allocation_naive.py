@@ -382,7 +382,7 @@ def test_both_implementations_say_the_same(seed: int) -> None:
 
 
 def test_the_random_cases_reach_every_kind_of_answer() -> None:
-    dice = random.Random(99)
-    texts = [told_by_the_naive(random_case(dice)) for _ in range(1500)]
+    dice = random.Random(4)  # as above
+    texts = [told_by_the_naive(random_case(dice)) for _ in range(400)]
     for kind in ("takes ", "not enough cpus", "hangs"):
         assert any(text.startswith(kind) for text in texts), kind

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import pytest
 
@@ -97,16 +98,12 @@ def test_a_number_that_cannot_be_reserved_reserves_nothing() -> None:
     assert reserved_cpus(topology, config, release="1.16") is None
 
 
-@pytest.mark.parametrize("release", EVERY)
+@pytest.mark.parametrize("release", between(OLDEST, 15))
 def test_an_unknown_policy_is_none_up_to_1_15(release: str) -> None:
-    """docs/facts 5.1; refused by a real 1.16.15."""
+    """docs/facts 5.1; refused by a real 1.16.15, see below."""
     view = node(Start(), config=replace(ONE, policy="statik"), release=release).view()
-    if release in ("1.16", "1.17"):
-        assert view.error == 'failed to run Kubelet: unknown policy: "statik"'
-        assert view.exit_status == 255
-    else:
-        assert view.running
-        assert not view.shared_pool
+    assert view.running
+    assert not view.shared_pool
 
 
 @pytest.mark.parametrize("release", EVERY)
@@ -136,14 +133,31 @@ def test_the_gate_of_the_cpu_manager_may_be_named_where_it_is_off(release: str) 
 # -- giving up ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("release", EVERY)
-def test_no_reservation(release: str) -> None:
-    """A panic in 1.8 and 1.9 (``NewManager``)."""
-    text = "[cpumanager] unable to determine reserved CPU resources for static policy"
-    view = node(Start(), config=KubeletConfig(), release=release).view()
-    early = release in ("1.8", "1.9")
-    assert view.error == (f"panic: {text}" if early else f"failed to run Kubelet: {text}")
-    assert view.exit_status == (2 if early else 255)
+UNDETERMINED = "[cpumanager] unable to determine reserved CPU resources for static policy"
+TOO_LARGE = "[cpumanager] unable to reserve the required amount of CPUs (size of  did not equal 9)"
+
+
+@pytest.mark.parametrize(
+    ("config", "releases", "error", "status"),
+    [
+        # A panic in 1.8 and 1.9 (``NewManager``).
+        (KubeletConfig(), between(8, 9), f"panic: {UNDETERMINED}", 2),
+        (KubeletConfig(), between(10, 17), f"failed to run Kubelet: {UNDETERMINED}", 255),
+        # A panic up to 1.17; from 1.18 on an error (docs/facts 5.3).
+        (KubeletConfig(system_reserved="9"), ["1.17"], f"panic: {TOO_LARGE}", 2),
+        (KubeletConfig(system_reserved="9"), ["1.18"],
+         f"failed to run Kubelet: new static policy error: {TOO_LARGE}", 255),
+        (replace(ONE, policy="statik"), between(16, 17),
+         'failed to run Kubelet: unknown policy: "statik"', 255),
+    ],
+    ids=["no reservation", "no reservation, later", "too large", "too large, later", "policy"],
+)  # fmt: skip
+def test_settings_with_which_a_kubelet_gives_up(
+    config: KubeletConfig, releases: list[str], error: str, status: int
+) -> None:
+    for release in releases:
+        view = node(Start(), config=config, release=release).view()
+        assert (view.error, view.exit_status) == (error, status), release
 
 
 @pytest.mark.parametrize(
@@ -159,38 +173,25 @@ def test_in_1_8_and_1_9_main_says_why(release: str, error: str, status: int) -> 
     assert (view.error, view.exit_status) == (error, status)
 
 
-def test_a_reservation_that_is_not_to_be_had_panics() -> None:
-    """Up to 1.17; from 1.18 on an error (docs/facts 5.3)."""
-    config = KubeletConfig(system_reserved="9")
-    text = "[cpumanager] unable to reserve the required amount of CPUs (size of  did not equal 9)"
-    old = node(Start(), config=config, release="1.17").view()
-    assert (old.error, old.exit_status) == (f"panic: {text}", 2)
-    new = node(Start(), config=config, release="1.18").view()
-    assert text in new.error
-    assert new.exit_status == 255
-
-
-@pytest.mark.parametrize("release", between(10, 11))
-def test_a_bad_state_file_makes_1_10_and_1_11_panic(release: str) -> None:
-    view = node(WriteState("{"), Start(), release=release).view()
-    assert view.error.startswith(
-        "panic: [cpumanager] state file: unable to restore state from disk ("
-    )
-    assert "\n" not in view.error
-    assert (view.exit_status, view.state_file) == (2, "{")
-
-
-@pytest.mark.parametrize("text", ["", "{", '{"policyName":"static","checksum":7}'])
-@pytest.mark.parametrize("release", between(12, 17))
-def test_a_bad_state_file_is_an_error_since_1_12(release: str, text: str) -> None:
-    """Seen on 1.16.15; it is the first line of two."""
-    view = node(WriteState(text), Start(), release=release).view()
-    assert view.error.startswith(
-        "failed to run Kubelet: could not initialize checkpoint manager: "
-        "could not restore state from checkpoint: "
-    )
-    assert "\n" not in view.error
-    assert view.exit_status == 255
+@pytest.mark.parametrize(
+    ("releases", "texts", "begin", "status"),
+    [
+        (between(10, 11), ["{"],
+         "panic: [cpumanager] state file: unable to restore state from disk (", 2),
+        # Seen on 1.16.15; it is the first line of two.
+        (between(12, 17), ["", "{", '{"policyName":"static","checksum":7}'],
+         "failed to run Kubelet: could not initialize checkpoint manager: "
+         "could not restore state from checkpoint: ", 255),
+    ],
+)  # fmt: skip
+def test_a_bad_state_file_makes_1_10_and_1_11_panic_and_is_an_error_since_1_12(
+    releases: list[str], texts: list[str], begin: str, status: int
+) -> None:
+    for release, text in product(releases, texts):
+        view = node(WriteState(text), Start(), release=release).view()
+        assert view.error.startswith(begin), release
+        assert "\n" not in view.error
+        assert (view.exit_status, view.state_file) == (status, text)
 
 
 # -- the state file -------------------------------------------------------------------------------
@@ -407,13 +408,31 @@ def test_a_restart_of_1_8_shares_everything() -> None:
     assert cpusets(one.view()) == {"a/c1": "0-3,5-7", "n/c1": "4"}
 
 
-@pytest.mark.parametrize("release", between(14, 16))
-def test_a_restart_forgets_and_gives_anew(release: str) -> None:
-    """Issue 81324; seen on 1.15.12 and 1.16.15. Who was deleted meanwhile leaves its CPUs to the
-    next."""
-    view = restarted(release, Delete("a"))
-    assert cpusets(view) == {"b/c1": "1,5", "s/c1": "0,2-4,6-7"}
-    assert held(view) == {"b/c1": "1,5"}
+SHARED_BY_ALL = {"a/c1": "0-7", "b/c1": "0-7", "s/c1": "0-7"}
+
+
+@pytest.mark.parametrize(
+    ("while_down", "releases", "own", "found"),
+    [
+        # Up to 1.13 who was deleted is stopped and gives back.
+        (Delete("a"), between(9, 13), {"b/c1": "2,6"}, {"b/c1": "2,6", "s/c1": "0-1,3-5,7"}),
+        # Then a restart forgets and gives anew (issue 81324; seen on 1.15.12 and 1.16.15): who was
+        # deleted leaves its CPUs to the next.
+        (Delete("a"), between(14, 16), {"b/c1": "1,5"}, {"b/c1": "1,5", "s/c1": "0,2-4,6-7"}),
+        # Without the state file running containers share in 1.9, and take CPUs anew since 1.10
+        # (seen on 1.16.15).
+        (RemoveState(), ["1.9"], None, SHARED_BY_ALL),
+        (RemoveState(), between(10, 17), None,
+         {"a/c1": "1,5", "b/c1": "2,6", "s/c1": "0,3-4,7"}),
+    ],
+)  # fmt: skip
+def test_a_restart_after_a_deletion_or_without_the_state_file(
+    while_down: Step, releases: list[str], own: dict[str, str] | None, found: dict[str, str]
+) -> None:
+    for release in releases:
+        view = restarted(release, while_down)
+        assert cpusets(view) == found, release
+        assert own is None or held(view) == own, release
 
 
 @pytest.mark.parametrize("release", between(14, 16))
@@ -436,23 +455,6 @@ def _swapped(text: str) -> str:
     found = Checkpoint.loads(text, release="1.16")
     ((one, first), (two, second)) = found.entries[""].items()
     return replace(found, entries={"": {one: second, two: first}}).dumps(release="1.16")
-
-
-@pytest.mark.parametrize("release", between(9, 13))
-def test_up_to_1_13_who_was_deleted_while_down_is_stopped_and_gives_back(release: str) -> None:
-    view = restarted(release, Delete("a"))
-    assert held(view) == {"b/c1": "2,6"}
-    assert cpusets(view) == {"b/c1": "2,6", "s/c1": "0-1,3-5,7"}
-
-
-@pytest.mark.parametrize("release", between(9, 17))
-def test_a_lost_state_file(release: str) -> None:
-    """Running containers take CPUs anew since 1.10 (seen on 1.16.15); in 1.9 they share."""
-    view = restarted(release, RemoveState())
-    if release == "1.9":
-        assert set(cpusets(view).values()) == {"0-7"}
-    else:
-        assert cpusets(view) == {"a/c1": "1,5", "b/c1": "2,6", "s/c1": "0,3-4,7"}
 
 
 REBOOTED = (Start(), Apply(pod("a", "2")), Stop(), Reboot(), Start())

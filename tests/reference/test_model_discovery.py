@@ -7,14 +7,15 @@ Facts: cAdvisor (``utils/sysinfo``, ``utils/sysfs``, ``machine``) and kubelet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 
 import pytest
 
-from reference import Architecture, DiscoveryError, MachineInfo, NotModelled, discover
+from reference import Architecture, Cache, DiscoveryError, MachineInfo, NotModelled, discover
 from reference.behaviours import Area, Behaviour
 from reference.machine.topology import Place
-from reference.releases import ANNOUNCED, has
+from reference.releases import ANNOUNCED, NEWEST, has
 
 CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"
 PAGES = "hugepages/hugepages-2048kB/nr_hugepages"
@@ -65,40 +66,231 @@ def cores(info: MachineInfo) -> list[tuple[int, ...]]:
     return [core.thread_ids for node in info.nodes for core in node.cores]
 
 
-@pytest.mark.parametrize("release", BY_CPUINFO)
-def test_a_package_is_a_node_and_a_socket(release: str) -> None:
-    info = discover(machine(TWO_PACKAGES, {0: [0, 1], 1: [2, 3]}), release=release)
-    assert [(node.node_id, len(node.cores)) for node in info.nodes] == [(0, 2), (1, 2)]
-    topology = info.cpu_topology()
-    assert [topology.details[cpu].socket for cpu in range(4)] == [0, 1, 0, 1]
-    assert (topology.num_sockets, info.num_sockets, info.num_physical_cores) == (2, None, None)
+def nodes(info: MachineInfo) -> list[tuple[int, int]]:
+    """Each NUMA node, and how many cores it has."""
+    return [(node.node_id, len(node.cores)) for node in info.nodes]
+
+
+def places(info: MachineInfo) -> tuple[list[int], list[int], int]:
+    """The NUMA nodes and the sockets of CPUs 0 to 3, and how many sockets there are."""
+    found = [details(info)[cpu] for cpu in range(4)]
+    numa, sockets = [place.numa for place in found], [place.socket for place in found]
+    return numa, sockets, info.cpu_topology().num_sockets
+
+
+def cpus(info: MachineInfo) -> tuple[list[int], int]:
+    """Those that have a place, and how many were counted."""
+    return sorted(details(info)), info.num_cores
+
+
+def caches(info: MachineInfo) -> tuple[tuple[Cache, ...], tuple[Cache, ...]]:
+    """The first core's own, and its uncore caches."""
+    core = info.nodes[0].cores[0]
+    return core.caches, core.uncore_caches
+
+
+def uncores(info: MachineInfo) -> list[int]:
+    """The uncore cache of each CPU."""
+    return [place.uncore for _, place in sorted(details(info).items())]
+
+
+def with_cache(files: Files, cpu: int, **changed: str | None) -> Files:
+    """The files with an L3 of two CPUs beside ``cpu``."""
+    values = {"id": "3\n", "size": "1024K\n", "level": "3\n", "type": "Unified\n",
+              "shared_cpu_map": "00000000,00000005\n"} | changed  # fmt: skip
+    folder = f"{CPU}/cpu{cpu}/cache/index3"
+    return files | {f"{folder}/{name}": text for name, text in values.items() if text is not None}
+
+
+def with_caches(files: Files, **changed: str | None) -> Files:
+    for cpu in SMT:
+        files = with_cache(files, cpu, **changed)
+    return files
 
 
 SMT = {0: (0, 0), 1: (1, 0), 2: (0, 0), 3: (1, 0)}
 TWO_PACKAGES = {0: (0, 0), 1: (0, 1), 2: (1, 0), 3: (1, 1)}
+TWO_NODES = machine(TWO_PACKAGES, {0: [0, 1], 1: [2, 3]})
+
+S390 = "vendor_id       : IBM/S390\n# processors    : 4\nprocessor 0: version = 00\n"
+SAME_DRAWER = dict.fromkeys(range(4), ("0", "0"))
+
+
+def drawers(ids: Mapping[int, tuple[str, str]] = SAME_DRAWER) -> Files:
+    files = machine(dict.fromkeys(range(4), (0, 0)), cpuinfo=S390)
+    for cpu, (book, drawer) in ids.items():
+        files |= {f"{CPU}/cpu{cpu}/topology/book_id": f"{book}\n"}
+        files |= {f"{CPU}/cpu{cpu}/topology/drawer_id": f"{drawer}\n"}
+    return files
+
+
+# -- what some releases find of a machine ----------------------------------------------------------
+
+HALF = machine(SMT) | {f"{CPU}/online": "0-1\n"}
+ALL = ([0, 1, 2, 3], 4)
+PACKAGE = "topology/physical_package_id"
+DISTANCE = f"{NODE}/node0/distance"
+
+#: For each rule a machine, what is looked at, and what that is by release.
+RULES: dict[str, tuple[Files, Callable[[MachineInfo], object], dict[str, object]]] = {
+    # /proc/cpuinfo, up to 1.18
+    "a package is a node":
+        (TWO_NODES, lambda info: (nodes(info), info.num_sockets, info.num_physical_cores),
+         dict.fromkeys(BY_CPUINFO, ([(0, 2), (1, 2)], None, None))),
+    "NUMA nodes are known since 1.16 and were taken for sockets by early 1.19":
+        (TWO_NODES, places,
+         dict.fromkeys(["1.8", "1.13", "1.14", "1.15"], ([0, 0, 0, 0], [0, 1, 0, 1], 2))
+         | dict.fromkeys(["1.16", "1.17", "1.18"], ([0, 0, 1, 1], [0, 1, 0, 1], 2))
+         | dict.fromkeys(["1.19.0", "1.19.8"], ([0, 0, 1, 1], [0, 0, 1, 1], 2))
+         | dict.fromkeys(["1.19.9", "1.19"], ([0, 0, 1, 1], [0, 1, 0, 1], 2))),
+    "aarch64 takes the last node link, and the CPU where there is no core":
+        (machine({}, cpuinfo="processor\t: 4\nCPU architecture: 8\n")
+         | {f"{CPU}/cpu4/node{node}": "x" for node in (1, 10, 2)},
+         lambda info: [(node.node_id, node.cores[0].core_id) for node in info.nodes],
+         {"1.18": [(2, 4)]}),
+    # NUMA nodes
+    "possible nodes counted up to 1.16.1 (pull request 83196)":
+        (machine(SMT) | {f"{NODE}/possible": "0-1\n"}, lambda info: bool(info.refusal),
+         {"1.16.1": True, "1.16.2": False, "1.17": False}),
+    "the Topology Manager knows the nodes of its release":
+        (machine(SMT, {0: [0, 1, 2, 3], 1: [], 3: []}) | {f"{NODE}/online": "0,3\n"},
+         attrgetter("numa_node_ids"),
+         {"1.15": (), "1.18": (0, 3), "1.19.8": (0, 3), "1.36": (0, 1, 3)}),
+    "nodes come in the order of their names":
+        (machine({cpu: (cpu, 0) for cpu in range(3)}, {2: [1], 10: [2], 0: [0]}), nodes,
+         {NEWEST: [(0, 1), (10, 1), (2, 1)]}),
+    "without NUMA nodes packages take their place":
+        (machine({0: (0, 7), 1: (0, 3), 2: (1, 7)}, {}),
+         lambda info: (nodes(info), info.by_chance),
+         dict.fromkeys(BY_SYSFS, ([(3, 1), (7, 2)], ("the order of the nodes",)))),
+    "distances are read since 1.26":
+        (machine(SMT) | {DISTANCE: "10 21\n"}, lambda info: info.nodes[0].distances,
+         {"1.26": (10, 21)}),
+    "earlier, whatever the file says":
+        (machine(SMT) | {DISTANCE: "10 x\n"}, lambda info: info.nodes[0].distances, {"1.25": ()}),
+    "distances may be missing":
+        (without(machine(SMT), DISTANCE), lambda info: info.nodes[0].distances, {"1.26": ()}),
+    "memory and huge pages may be missing":
+        (without(machine(SMT), f"{NODE}/node0/meminfo"),
+         lambda info: (info.num_cores, info.nodes[0].memory), dict.fromkeys(BY_SYSFS, (4, 0))),
+    # Patch releases of 1.19 and 1.20
+    "sockets were counted as nodes (pull request 99464; issue 99457)":
+        (machine(TWO_PACKAGES),
+         lambda info: (info.cpu_topology().num_sockets, info.num_sockets),
+         dict.fromkeys(["1.19.8", "1.20.0", "1.20.4"], (1, 2))
+         | dict.fromkeys(["1.19.9", "1.20.5", "1.21"], (2, 2))),
+    # A merged core lies in the package of its last CPU.
+    "two packages in a node were merged (issue 98870, google/cadvisor 2798)":
+        (machine(TWO_PACKAGES),
+         lambda info: (cores(info), info.cpu_topology().cpus_per_core,
+                       [core.socket_id for core in info.nodes[0].cores]),
+         dict.fromkeys(["1.19.8", "1.20.4"], ([(0, 1), (2, 3)], 2, [1, 1]))
+         | dict.fromkeys(["1.19.9", "1.20.5", "1.20", "1.37"],
+                         ([(0,), (1,), (2,), (3,)], 1, [0, 1, 0, 1]))),
+    "a CPU without a package was kept":
+        (without(machine({**SMT, 3: (9, 0)}), f"{CPU}/cpu3/{PACKAGE}"),
+         lambda info: (info.num_cores, {core.socket_id for core in info.nodes[0].cores}),
+         {"1.19.8": (4, {0}), "1.20.4": (4, {0}), "1.20.5": (3, {0}), "1.37": (3, {0})}),
+    # What counts as online
+    "cpuinfo says nothing of offline CPUs that it lists":
+        (machine(SMT) | {f"{CPU}/cpu3/online": "0\n", f"{CPU}/online": "0-2\n"}, cpus,
+         {"1.18": ALL, "1.20": ([0, 1, 2], 3)}),
+    **{f"up to 1.20 the online file must say 1, not {text!r}":
+        (machine(SMT) | {f"{CPU}/cpu0/online": text}, cpus, {"1.20": ([1, 2, 3], 3), "1.21": ALL})
+       for text in ("0\n", "", "11\n", "1\0", "yes")},
+    "from 1.21 to 1.28 no list said who is offline":
+        (HALF, cpus, {"1.21": ALL, "1.28": ALL, "1.29": ([0, 1], 2), "1.37": ([0, 1], 2)}),
+    "a kernel takes the ids of an offline CPU away, which then leaves it out":
+        (without(HALF, *(f"{CPU}/cpu{cpu}/topology/core_id" for cpu in (2, 3))), cpus,
+         dict.fromkeys(["1.21", "1.28", "1.29", "1.37"], ([0, 1], 2))),
+    "a list beside the CPUs of a node counted where there was one":
+        (machine(SMT) | {f"{NODE}/node0/online": "2\n"}, cpus,
+         {"1.20": ALL, "1.21": ([2], 1), "1.28": ([2], 1), "1.29": ALL}),
+    "ids in the list are 16 bits wide":
+        (machine({0: (0, 0), 65537: (1, 0)}) | {f"{CPU}/online": "0-1\n"}, cpus,
+         {"1.36": ([0, 65537], 2)}),
+    # Even CPU 0 needed its online file: the first ``cpu`` of the path is the folder's.
+    "without NUMA nodes every folder is counted, without an online file, too":
+        (without(machine(SMT, {}), f"{CPU}/cpu0/online"), cpus, {"1.20": ([1, 2, 3], 4)}),
+    "without NUMA nodes every folder is counted, offline or not":
+        (machine(SMT, {}) | {f"{CPU}/online": "0,2\n"}, cpus,
+         dict.fromkeys(["1.21", "1.28", "1.29", "1.37"], ([0, 2], 4))),
+    "without NUMA nodes and packages CPUs are counted and not placed":
+        (without(machine(SMT, {}), *(f"{CPU}/cpu{cpu}/{PACKAGE}" for cpu in SMT)),
+         lambda info: (info.num_cores, info.nodes, info.fault,
+                       *attrgetter("num_cpus", "num_cores", "cpus_per_core")(info.cpu_topology())),
+         dict.fromkeys(BY_SYSFS, (4, (), "", 4, 0, 0))),
+    "a machine without CPUs is a fault":
+        ({"proc/cpuinfo": ""}, attrgetter("fault"),
+         dict.fromkeys(["1.19", "1.35"], f"Any CPU is not available, cpusPath: /{CPU}")
+         | {"1.36": f"no CPU is available, cpusPath: /{CPU}"}),
+    # How many sockets are counted
+    "lines of cpuinfo are counted first":
+        (machine(SMT, cpuinfo="physical id\t: 0\nphysical id : 0\nphysical id\t: 9\n"),
+         attrgetter("num_sockets"), dict.fromkeys(BY_SYSFS, 3)),
+    "an offline CPU counted as package 0":
+        (without(machine({0: (0, 1), 1: (0, 2), 2: (0, 1)}, cpuinfo=""), f"{CPU}/cpu2/{PACKAGE}")
+         | {f"{CPU}/online": "0-1\n", f"{CPU}/cpu2/online": "0\n"},
+         attrgetter("num_sockets"), {"1.20": 2, "1.21": 3, "1.28": 3, "1.29": 2, "1.37": 2}),
+    "a package missing made it 0 sockets":
+        (without(machine(TWO_PACKAGES, cpuinfo=""), f"{CPU}/cpu3/{PACKAGE}"),
+         attrgetter("num_sockets"), {"1.20": 0, "1.21": 2}),
+    "packages were counted by their untrimmed text":
+        (machine(SMT, cpuinfo="") | {f"{CPU}/cpu3/{PACKAGE}": "0"},
+         attrgetter("num_sockets"), {"1.20": 2, "1.21": 1}),
+    "without online files 0 sockets were counted (google/cadvisor 2743: Raspberry Pi)":
+        (without(machine(SMT, cpuinfo=""), *(f"{CPU}/cpu{cpu}/online" for cpu in SMT)),
+         lambda info: (info.num_sockets,
+                       *attrgetter("num_cpus", "cpus_per_socket")(info.cpu_topology())),
+         {"1.20": (0, 1, 0)}),
+    # Ids
+    "siblings, dies and clusters are not read, and negative ids are ids":
+        (machine({0: (-1, -1), 1: (1, -1), 2: (-1, -1), 3: (1, -1)})
+         | {f"{CPU}/cpu0/topology/{name}": "nonsense"
+            for name in ("thread_siblings_list", "core_cpus_list", "die_id", "cluster_id")},
+         lambda info: {(one.core_id, one.socket_id): one.thread_ids for one in info.nodes[0].cores},
+         {release: {(-1, -1): (0, 2), (1, -1): (1, 3)} for release in BY_SYSFS}),
+    "sparse ids are ids":
+        (machine({0: (0, 4), 8: (0, 4), 64: (9, 12)}, {2: [0, 8], 40: [64]}),
+         lambda info: (details(info),
+                       *attrgetter("num_sockets", "num_numa_nodes")(info.cpu_topology())),
+         {NEWEST: ({0: (2, 4, 0, 4), 8: (2, 4, 0, 4), 64: (40, 12, 64, 12)}, 2, 2)}),
+    "averages are wrong for uneven cores: 7 CPUs in 4 cores":
+        (machine({cpu: (cpu % 4, 0) for cpu in range(7)}),
+         lambda info: info.cpu_topology().cpus_per_core, {NEWEST: 1}),
+    # Caches
+    "an L3 of one core is its own up to 1.22, an uncore cache since 1.23, and used since 1.32":
+        (with_caches(machine(SMT)),
+         lambda info: (*map(len, caches(info)), set(uncores(info))),
+         dict.fromkeys(["1.18", "1.22"], (1, 0, {0}))
+         | dict.fromkeys(["1.23", "1.31"], (0, 1, {0})) | {"1.32": (0, 1, {3})}),
+    "without ids caches are lost since 1.23":
+        (with_caches(machine(SMT), id=None), lambda info: sum(map(len, caches(info))),
+         {"1.22": 1, "1.23": 0, "1.37": 0}),
+    # One core of two threads and two of one: no product of the two is 4.
+    "a hybrid processor makes its one L3 an uncore cache of every core":
+        (with_caches(machine({0: (0, 0), 1: (0, 0), 2: (1, 0), 3: (2, 0)}),
+                     shared_cpu_map="f\n", id="0\n"),
+         lambda info: [len(core.uncore_caches) for core in info.nodes[0].cores],
+         {NEWEST: [1, 1, 1]}),
+    "an L3 of two NUMA nodes, as with sub-NUMA clusters, is one uncore cache":
+        (with_caches(machine(SMT, {0: [0, 2], 1: [1, 3]}), shared_cpu_map="f\n", id="6\n"),
+         uncores, {NEWEST: [6, 6, 6, 6]}),
+    "cache ids are not read on s390x":
+        (with_caches(drawers(), id=None, shared_cpu_map="3\n"),
+         lambda info: [[one.id for one in core.uncore_caches] for core in info.nodes[0].cores],
+         {NEWEST: [[0]]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_a_release_finds_of_a_machine(rule: str) -> None:
+    files, look, by_release = RULES[rule]
+    for release, found in by_release.items():
+        assert look(discover(files, release=release)) == found, release
 
 
 # -- /proc/cpuinfo, up to 1.18 ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("releases", "numa", "sockets"),
-    [
-        (["1.15"], [0, 0, 0, 0], [0, 1, 0, 1]),
-        (["1.16", "1.18"], [0, 0, 1, 1], [0, 1, 0, 1]),
-        (["1.19.0", "1.19.8"], [0, 0, 1, 1], [0, 0, 1, 1]),
-        (["1.19.9", "1.19"], [0, 0, 1, 1], [0, 1, 0, 1]),
-    ],
-)
-def test_numa_nodes_are_known_since_1_16_and_were_taken_for_sockets_by_early_1_19(
-    releases: list[str], numa: list[int], sockets: list[int]
-) -> None:
-    for release in releases:
-        info = discover(machine(TWO_PACKAGES, {0: [0, 1], 1: [2, 3]}), release=release)
-        found = [details(info)[cpu] for cpu in range(4)]
-        assert [place.numa for place in found] == numa
-        assert [place.socket for place in found] == sockets
-        assert info.cpu_topology().num_sockets == 2
 
 
 @pytest.mark.parametrize("release", BY_CPUINFO)
@@ -180,13 +372,6 @@ def test_aarch64_has_its_ids_from_sysfs_since_1_14(release: str, nodes: list[int
     assert discover(files, release=release, architecture="x86_64").nodes[0].node_id == 0
 
 
-def test_aarch64_takes_the_last_node_link_and_the_cpu_where_there_is_no_core() -> None:
-    files = machine({}, cpuinfo="processor\t: 4\nCPU architecture: 8\n")
-    files |= {f"{CPU}/cpu4/node{node}": "x" for node in (1, 10, 2)}
-    (node,) = discover(files, release="1.18").nodes
-    assert (node.node_id, node.cores[0].core_id) == (2, 4)
-
-
 @pytest.mark.parametrize(
     ("release", "path", "fault"),
     [
@@ -238,135 +423,15 @@ def test_without_a_list_of_numa_nodes_all_cpus_lie_in_node_0(listing: str | None
     assert info.numa_node_ids == ()
 
 
-@pytest.mark.parametrize(
-    ("release", "refused"), [("1.16.1", True), ("1.16.2", False), ("1.17", False)]
-)
-def test_possible_nodes_counted_up_to_1_16_1(release: str, refused: bool) -> None:
-    """Pull request 83196."""
-    files = machine(SMT) | {f"{NODE}/possible": "0-1\n"}
-    assert bool(discover(files, release=release).refusal) == refused
-
-
 def test_cpus_that_two_nodes_claim_lie_in_one_by_chance() -> None:
     files = machine(SMT, {0: [0, 1, 2], 1: [2, 3]})
     info = discover(files, release="1.17.17")
     assert info.by_chance == ("the NUMA nodes of CPUs that several claim",)
-    assert [details(info)[cpu].numa for cpu in range(4)] == [0, 0, 1, 1]
+    assert places(info)[0] == [0, 0, 1, 1]
     assert not discover(files, release="1.20").by_chance
 
 
-@pytest.mark.parametrize(
-    ("release", "nodes"), [("1.15", ()), ("1.18", (0, 3)), ("1.19.8", (0, 3)), ("1.36", (0, 1, 3))]
-)
-def test_the_topology_manager_knows_the_nodes_of_its_release(
-    release: str, nodes: tuple[int, ...]
-) -> None:
-    files = machine(SMT, {0: [0, 1, 2, 3], 1: [], 3: []}) | {f"{NODE}/online": "0,3\n"}
-    assert discover(files, release=release).numa_node_ids == nodes
-
-
-# -- patch releases of 1.19 and 1.20 ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("release", "counted"),
-    [("1.19.8", 1), ("1.19.9", 2), ("1.20.0", 1), ("1.20.4", 1), ("1.20.5", 2), ("1.21", 2)],
-)
-def test_sockets_were_counted_as_nodes(release: str, counted: int) -> None:
-    """Pull request 99464; issue 99457."""
-    info = discover(machine(TWO_PACKAGES), release=release)
-    assert (info.cpu_topology().num_sockets, info.num_sockets) == (counted, 2)
-
-
-@pytest.mark.parametrize(
-    ("releases", "found"),
-    [
-        (["1.19.8", "1.20.4"], [(0, 1), (2, 3)]),
-        (["1.19.9", "1.20.5", "1.20", "1.37"], [(0,), (1,), (2,), (3,)]),
-    ],
-)
-def test_two_packages_in_a_node_were_merged(
-    releases: list[str], found: list[tuple[int, ...]]
-) -> None:
-    """Issue 98870, google/cadvisor 2798. A merged core lies in the package of its last CPU."""
-    for release in releases:
-        info = discover(machine(TWO_PACKAGES), release=release)
-        assert cores(info) == found
-        assert info.cpu_topology().cpus_per_core == len(found[0])
-        sockets = [core.socket_id for core in info.nodes[0].cores]
-        assert sockets == ([1, 1] if len(found) == 2 else [0, 1, 0, 1])
-
-
-@pytest.mark.parametrize(
-    ("release", "cpus"), [("1.19.8", 4), ("1.20.4", 4), ("1.20.5", 3), ("1.37", 3)]
-)
-def test_a_cpu_without_a_package_was_kept(release: str, cpus: int) -> None:
-    files = without(machine({**SMT, 3: (9, 0)}), f"{CPU}/cpu3/topology/physical_package_id")
-    info = discover(files, release=release)
-    assert info.num_cores == cpus
-    assert {core.socket_id for core in info.nodes[0].cores} == {0}
-
-
 # -- what counts as online -------------------------------------------------------------------------
-IDS_GONE = [f"{CPU}/cpu{cpu}/topology/core_id" for cpu in (2, 3)]
-HALF = machine(SMT) | {f"{CPU}/online": "0-1\n"}
-ALL = [0, 1, 2, 3]
-
-#: For each rule a machine, and the CPUs that some releases find.
-CPUS_FOUND: dict[str, tuple[Files, dict[str, list[int]]]] = {
-    "cpuinfo says nothing of offline CPUs that it lists": (
-        machine(SMT) | {f"{CPU}/cpu3/online": "0\n", f"{CPU}/online": "0-2\n"},
-        {"1.18": ALL, "1.20": [0, 1, 2]},
-    ),
-    **{
-        f"up to 1.20 the online file must say 1, not {text!r}": (
-            machine(SMT) | {f"{CPU}/cpu0/online": text},
-            {"1.20": [1, 2, 3], "1.21": ALL},
-        )
-        for text in ("0\n", "", "11\n", "1\0", "yes")
-    },
-    "from 1.21 to 1.28 no list said who is offline": (
-        HALF,
-        {"1.21": ALL, "1.28": ALL, "1.29": [0, 1], "1.37": [0, 1]},
-    ),
-    "a kernel takes the ids of an offline CPU away, which then leaves it out": (
-        without(HALF, *IDS_GONE),
-        {"1.21": [0, 1], "1.28": [0, 1], "1.29": [0, 1], "1.37": [0, 1]},
-    ),
-    "a list beside the CPUs of a node counted where there was one": (
-        machine(SMT) | {f"{NODE}/node0/online": "2\n"},
-        {"1.20": ALL, "1.21": [2], "1.28": [2], "1.29": ALL},
-    ),
-    "ids in the list are 16 bits wide": (
-        machine({0: (0, 0), 65537: (1, 0)}) | {f"{CPU}/online": "0-1\n"},
-        {"1.36": [0, 65537]},
-    ),
-}
-
-
-@pytest.mark.parametrize(("files", "found"), CPUS_FOUND.values(), ids=CPUS_FOUND)
-def test_which_cpus_a_release_finds(files: Files, found: dict[str, list[int]]) -> None:
-    for release, cpus in found.items():
-        info = discover(files, release=release)
-        assert (sorted(details(info)), info.num_cores) == (cpus, len(cpus)), release
-
-
-@pytest.mark.parametrize(
-    ("files", "releases", "cpus"),
-    [
-        # Even CPU 0 needed its online file: the first ``cpu`` of the path is the folder's.
-        (without(machine(SMT, {}), f"{CPU}/cpu0/online"), ["1.20"], [1, 2, 3]),
-        (machine(SMT, {}) | {f"{CPU}/online": "0,2\n"}, ["1.21", "1.28", "1.29", "1.37"], [0, 2]),
-    ],
-)
-def test_without_numa_nodes_every_folder_is_counted_offline_or_not(
-    files: Files, releases: list[str], cpus: list[int]
-) -> None:
-    for release in releases:
-        info = discover(files, release=release)
-        assert (sorted(details(info)), info.num_cores) == (cpus, 4)
-
-
 @pytest.mark.parametrize(
     ("online", "cpus"),
     [("0,2-3\n", [0, 2, 3]), ("0-1,x,3", [0, 1]), ("0-1-2,3", []), ("3-0", []), ("+0", []),
@@ -396,48 +461,6 @@ def test_a_loop_of_links_ends_discovery() -> None:
     assert "symbolic links" in info.fault
 
 
-# -- counting sockets ------------------------------------------------------------------------------
-
-
-PACKAGE = "topology/physical_package_id"
-
-#: For each rule a machine, and how many sockets some releases count.
-SOCKETS: dict[str, tuple[Files, dict[str, int]]] = {
-    "lines of cpuinfo are counted first": (
-        machine(SMT, cpuinfo="physical id\t: 0\nphysical id : 0\nphysical id\t: 9\n"),
-        dict.fromkeys(BY_SYSFS, 3),
-    ),
-    "an offline CPU counted as package 0": (
-        without(machine({0: (0, 1), 1: (0, 2), 2: (0, 1)}, cpuinfo=""), f"{CPU}/cpu2/{PACKAGE}")
-        | {f"{CPU}/online": "0-1\n", f"{CPU}/cpu2/online": "0\n"},
-        {"1.20": 2, "1.21": 3, "1.28": 3, "1.29": 2, "1.37": 2},
-    ),
-    "a package missing made it 0 sockets": (
-        without(machine(TWO_PACKAGES, cpuinfo=""), f"{CPU}/cpu3/{PACKAGE}"),
-        {"1.20": 0, "1.21": 2},
-    ),
-    "packages were counted by their untrimmed text": (
-        machine(SMT, cpuinfo="") | {f"{CPU}/cpu3/{PACKAGE}": "0"},
-        {"1.20": 2, "1.21": 1},
-    ),
-}
-
-
-@pytest.mark.parametrize(("files", "counted"), SOCKETS.values(), ids=SOCKETS)
-def test_how_many_sockets_a_release_counts(files: Files, counted: dict[str, int]) -> None:
-    for release, sockets in counted.items():
-        assert discover(files, release=release).num_sockets == sockets, release
-
-
-def test_without_online_files_0_sockets_were_counted() -> None:
-    """google/cadvisor 2743: Raspberry Pi."""
-    online_files = [f"{CPU}/cpu{cpu}/online" for cpu in SMT]
-    info = discover(without(machine(SMT, cpuinfo=""), *online_files), release="1.20")
-    assert info.num_sockets == 0
-    topology = info.cpu_topology()
-    assert (topology.num_cpus, topology.cpus_per_socket) == (1, 0)
-
-
 # -- the reader of sysfs ---------------------------------------------------------------------------
 
 
@@ -462,26 +485,19 @@ def test_lists_of_cpus_and_of_nodes_are_not_read(release: str) -> None:
     assert info.cpu_topology().num_numa_nodes == 1
 
 
-def test_nodes_come_in_the_order_of_their_names() -> None:
-    info = discover(machine({cpu: (cpu, 0) for cpu in range(3)}, {2: [1], 10: [2], 0: [0]}))
-    assert [node.node_id for node in info.nodes] == [0, 10, 2]
-
-
 def test_an_absurd_cpu_number_costs_no_memory() -> None:
     files = without(machine({0: (0, 0)}), f"{CPU}/online")
     with pytest.raises(NotModelled):
         discover(files | {f"{NODE}/node0/cpu{10**12}": "../../cpu/cpu0"})
 
 
-@pytest.mark.parametrize("release", BY_SYSFS)
-def test_siblings_dies_and_clusters_are_not_read_and_negative_ids_are_ids(release: str) -> None:
-    files = machine({0: (-1, -1), 1: (1, -1), 2: (-1, -1), 3: (1, -1)})
-    for name in ("thread_siblings_list", "core_cpus_list", "die_id", "cluster_id"):
-        files[f"{CPU}/cpu0/topology/{name}"] = "nonsense"
-    found = discover(files, release=release).nodes[0].cores
-    assert [(one.core_id, one.socket_id, one.thread_ids) for one in found] == [
-        (-1, -1, (0, 2)), (1, -1, (1, 3)),
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("release", "text", "value"),
+    [("1.26", "10  21\n", ""), ("1.37", "", ""), ("1.37", "10 -1", "-1")],
+)
+def test_distances_that_are_no_numbers(release: str, text: str, value: str) -> None:
+    info = discover(machine(SMT) | {DISTANCE: text}, release=release)
+    assert (info.fault, info.num_cores) == (f"cannot convert {value} to int", 0)
 
 
 @pytest.mark.parametrize("release", BY_SYSFS)
@@ -521,108 +537,14 @@ def test_a_huge_page_size_without_a_dash_makes_the_kubelet_panic(release: str) -
         info.cpu_topology()
 
 
-@pytest.mark.parametrize("release", BY_SYSFS)
-def test_memory_and_huge_pages_may_be_missing(release: str) -> None:
-    info = discover(without(machine(SMT), f"{NODE}/node0/meminfo"), release=release)
-    assert (info.num_cores, info.nodes[0].memory) == (4, 0)
-
-
-@pytest.mark.parametrize(
-    ("release", "text", "found"),
-    [
-        ("1.25", "10 x\n", ()),
-        ("1.26", "10 21\n", (10, 21)),
-        ("1.26", None, ()),
-        ("1.26", "10  21\n", "cannot convert  to int"),
-        ("1.37", "", "cannot convert  to int"),
-        ("1.37", "10 -1", "cannot convert -1 to int"),
-    ],
-)
-def test_distances_are_read_since_1_26(
-    release: str, text: str | None, found: tuple[int, ...] | str
-) -> None:
-    files = without(machine(SMT), f"{NODE}/node0/distance")
-    files |= {} if text is None else {f"{NODE}/node0/distance": text}
-    info = discover(files, release=release)
-    if isinstance(found, str):
-        assert (info.fault, info.num_cores) == (found, 0)
-    else:
-        assert info.nodes[0].distances == found
-
-
-@pytest.mark.parametrize(
-    ("release", "text"),
-    [("1.19", "Any CPU is not"), ("1.35", "Any CPU is not"), ("1.36", "no CPU is")],
-)
-def test_a_machine_without_cpus_is_a_fault(release: str, text: str) -> None:
-    info = discover({"proc/cpuinfo": ""}, release=release)
-    assert info.fault == f"{text} available, cpusPath: /sys/devices/system/cpu"
-
-
-@pytest.mark.parametrize("release", BY_SYSFS)
-def test_without_numa_nodes_packages_take_their_place(release: str) -> None:
-    info = discover(machine({0: (0, 7), 1: (0, 3), 2: (1, 7)}, {}), release=release)
-    assert [(node.node_id, len(node.cores)) for node in info.nodes] == [(3, 1), (7, 2)]
-    assert info.by_chance == ("the order of the nodes",)
-
-
-@pytest.mark.parametrize("release", BY_SYSFS)
-def test_without_numa_nodes_and_packages_cpus_are_counted_and_not_placed(release: str) -> None:
-    ids = (f"{CPU}/cpu{cpu}/topology/physical_package_id" for cpu in SMT)
-    info = discover(without(machine(SMT, {}), *ids), release=release)
-    assert (info.num_cores, info.nodes, info.fault) == (4, (), "")
-    topology = info.cpu_topology()
-    assert (topology.num_cpus, topology.num_cores, topology.cpus_per_core) == (4, 0, 0)
-
-
-def test_averages_are_wrong_for_uneven_cores() -> None:
-    """7 CPUs in 4 cores."""
-    files = machine({cpu: (cpu % 4, 0) for cpu in range(7)})
-    assert discover(files).cpu_topology().cpus_per_core == 1
-
-
-def test_sparse_ids_are_ids() -> None:
-    info = discover(machine({0: (0, 4), 8: (0, 4), 64: (9, 12)}, {2: [0, 8], 40: [64]}))
-    topology = info.cpu_topology()
-    assert dict(topology.details) == {
-        0: Place(2, 4, 0, 4), 8: Place(2, 4, 0, 4), 64: Place(40, 12, 64, 12),
-    }  # fmt: skip
-    assert (topology.num_sockets, topology.num_numa_nodes) == (2, 2)
-
-
 # -- caches ----------------------------------------------------------------------------------------
 
 
-def with_cache(files: Files, cpu: int, **changed: str | None) -> Files:
-    """The files with an L3 of two CPUs beside ``cpu``."""
-    values = {"id": "3\n", "size": "1024K\n", "level": "3\n", "type": "Unified\n",
-              "shared_cpu_map": "00000000,00000005\n"} | changed  # fmt: skip
-    folder = f"{CPU}/cpu{cpu}/cache/index3"
-    return files | {f"{folder}/{name}": text for name, text in values.items() if text is not None}
-
-
-def with_caches(files: Files, **changed: str | None) -> Files:
-    for cpu in SMT:
-        files = with_cache(files, cpu, **changed)
-    return files
-
-
-@pytest.mark.parametrize(
-    ("release", "own", "uncore", "id_used"),
-    [("1.18", 1, 0, 0), ("1.22", 1, 0, 0), ("1.23", 0, 1, 0), ("1.31", 0, 1, 0), ("1.32", 0, 1, 3)],
-)
-def test_an_l3_of_one_core(release: str, own: int, uncore: int, id_used: int) -> None:
-    """Up to 1.22 it is the core's own; since 1.23 an uncore cache; used since 1.32."""
-    info = discover(with_caches(machine(SMT)), release=release)
-    core = info.nodes[0].cores[0]
-    assert (len(core.caches), len(core.uncore_caches)) == (own, uncore)
-    assert {place.uncore for place in details(info).values()} == {id_used}
-
-
-@pytest.mark.parametrize(("release", "caches"), [("1.22", 1), ("1.23", 0), ("1.37", 0)])
-def test_without_ids_caches_are_lost_since_1_23(release: str, caches: int) -> None:
-    core = discover(with_caches(machine(SMT), id=None), release=release).nodes[0].cores[0]
-    assert len(core.caches + core.uncore_caches) == caches
+def test_cores_before_the_first_unreadable_cache_keep_theirs() -> None:
+    files = machine({cpu: (cpu % 3, 0) for cpu in range(6)})
+    for cpu in range(6):
+        files = with_cache(files, cpu, id=f"{7 + cpu % 3}", size="36M" if cpu == 2 else "8K")
+    assert uncores(discover(files)) == [7, 8, 0, 7, 8, 0]
 
 
 @pytest.mark.parametrize(
@@ -651,40 +573,7 @@ def test_numbers_of_a_cache_are_scanned_as_go_scans(
     assert bool(core.uncore_caches) == read
 
 
-def test_cores_before_the_first_unreadable_cache_keep_theirs() -> None:
-    files = machine({cpu: (cpu % 3, 0) for cpu in range(6)})
-    for cpu in range(6):
-        files = with_cache(files, cpu, id=f"{7 + cpu % 3}", size="36M" if cpu == 2 else "8K")
-    assert [details(discover(files))[cpu].uncore for cpu in range(6)] == [7, 8, 0, 7, 8, 0]
-
-
-def test_a_hybrid_processor_makes_its_one_l3_an_uncore_cache_of_every_core() -> None:
-    """One core of two threads and two of one: no product of the two is 4."""
-    files = with_caches(machine({0: (0, 0), 1: (0, 0), 2: (1, 0), 3: (2, 0)}),
-                        shared_cpu_map="f\n", id="0\n")  # fmt: skip
-    assert all(len(core.uncore_caches) == 1 for core in discover(files).nodes[0].cores)
-
-
-def test_an_l3_of_two_numa_nodes_is_one_uncore_cache() -> None:
-    """As with sub-NUMA clusters."""
-    files = with_caches(machine(SMT, {0: [0, 2], 1: [1, 3]}), shared_cpu_map="f\n", id="6\n")
-    assert {place.uncore for place in details(discover(files)).values()} == {6}
-
-
 # -- s390x -----------------------------------------------------------------------------------------
-
-S390 = "vendor_id       : IBM/S390\n# processors    : 4\nprocessor 0: version = 00\n"
-
-
-SAME_DRAWER = dict.fromkeys(range(4), ("0", "0"))
-
-
-def drawers(ids: Mapping[int, tuple[str, str]] = SAME_DRAWER) -> Files:
-    files = machine(dict.fromkeys(range(4), (0, 0)), cpuinfo=S390)
-    for cpu, (book, drawer) in ids.items():
-        files |= {f"{CPU}/cpu{cpu}/topology/book_id": f"{book}\n"}
-        files |= {f"{CPU}/cpu{cpu}/topology/drawer_id": f"{drawer}\n"}
-    return files
 
 
 @pytest.mark.parametrize("release", ["1.8", "1.18", "1.19", "1.28", "1.31"])
@@ -703,11 +592,6 @@ def test_books_and_drawers_tell_cores_of_s390x_apart() -> None:
     for missing in ("book_id", "drawer_id"):
         files = without(drawers(), f"{CPU}/cpu2/topology/{missing}")
         assert cores(discover(files, release="1.37")) == [(0, 1, 3)]
-
-
-def test_cache_ids_are_not_read_on_s390x() -> None:
-    (core,) = discover(with_caches(drawers(), id=None, shared_cpu_map="3\n")).nodes[0].cores
-    assert [cache.id for cache in core.uncore_caches] == [0]
 
 
 # -- which architecture ----------------------------------------------------------------------------
