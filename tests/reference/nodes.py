@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import topologies
-from reference import CPUTopology, Node
+from reference import Checkpoint, CPUSet, CPUTopology, Node
 from reference.releases import NEWEST, AnyRelease
 from reference.steps import KubeletConfig, Start, Step
 from reference.view import View
@@ -51,3 +51,9 @@ def booted(
 ) -> Node:
     """A node that has started and then taken these steps."""
     return node(Start(), *steps, config=config, machine=machine, release=release)
+
+
+def state_file(default: str, entries: Mapping[str, Mapping[str, str]]) -> str:
+    """Of policy static: the shared pool, and who holds what by pod and container."""
+    held = {uid: {n: CPUSet.parse(c) for n, c in named.items()} for uid, named in entries.items()}
+    return Checkpoint("static", CPUSet.parse(default), held).dumps()

@@ -212,26 +212,26 @@ def test_part_of_an_uncore_cache_with_uneven_cores_is_not_known() -> None:
         take(UNEVEN, UNEVEN.cpus, 3, strategy="uncore", release=TRUE_SIZES)
 
 
-def test_cpus_are_spread_over_cores_whatever_their_numbers() -> None:
+@pytest.mark.parametrize(
+    ("siblings", "busy", "order"),
+    [
+        (2, "", [0, 2, 4, 6, 1, 3, 5, 7]),
+        # Cores 1, 2 and 0 have two, three and four free CPUs: it starts at those with the fewest.
+        (4, "4-5,8", [6, 9, 0, 7, 10, 1, 11, 2, 3]),
+    ],
+)
+def test_cpus_are_spread_over_cores_whatever_their_numbers(
+    siblings: int, busy: str, order: list[int]
+) -> None:
     """kubernetes/kubernetes#140688 and the order that its fix #140766 states."""
-    near = CPUTopology.of({cpu: (0, 0, cpu // 2, 0) for cpu in range(8)})
-    fixed = "1.37+spread-over-cores"
-    expected = [0, 2, 4, 6, 1, 3, 5, 7]
-    for number in range(1, 8):
-        assert str(take(near, near.cpus, number, strategy="spread")) == str(CPUSet(range(number)))
-        taken = take(near, near.cpus, number, strategy="spread", release=fixed)
-        assert taken == CPUSet(expected[:number])
-
-
-def test_spreading_starts_at_the_cores_with_the_fewest_free_cpus() -> None:
-    near = CPUTopology.of({cpu: (0, 0, cpu // 4, 0) for cpu in range(12)})
-    free = near.cpus - CPUSet([4, 5, 8])
-    fixed = "1.37+spread-over-cores"
-    # Cores 1, 2 and 0 have two, three and four free CPUs.
-    order = [6, 9, 0, 7, 10, 1, 11, 2, 3]
-    for number in range(1, 9):
-        taken = take(near, free, number, strategy="spread", release=fixed)
-        assert taken == CPUSet(order[:number]), number
+    cpus = range(8 if siblings == 2 else 12)
+    near = CPUTopology.of({cpu: (0, 0, cpu // siblings, 0) for cpu in cpus})
+    free = near.cpus - CPUSet.parse(busy)
+    for number in range(1, len(order)):
+        plain = take(near, free, number, strategy="spread")
+        assert plain == CPUSet(sorted(free)[:number])
+        fixed = take(near, free, number, strategy="spread", release="1.37+spread-over-cores")
+        assert fixed == CPUSet(order[:number]), number
 
 
 def test_which_cpus_of_a_large_enough_uncore_cache_the_fix_takes_is_not_known() -> None:

@@ -22,20 +22,17 @@ from reference import (
     could_take,
     take_by_topology,
 )
+from tests.reference.nodes import even
 from tests.reference.recorded import machines, rows
 
 OLD = ("1.8", "1.13", "1.17", "1.20", "1.21")
+ONE = even(4, 1, 1)
 
 
-def machine(
-    sockets: int, cores: int, threads: int = 2, *, interleaved: bool = False
-) -> CPUTopology:
-    """``cores`` in all; thread t of core c is CPU ``c + t * cores``."""
+def interleaved(cores: int, threads: int, sockets: int) -> CPUTopology:
+    """As ``even`` with one NUMA node, but cores belong to the sockets by turns."""
     return CPUTopology.of(
-        {
-            cpu: (0, core % sockets if interleaved else core * sockets // cores, core, 0)
-            for cpu, core in ((cpu, cpu % cores) for cpu in range(threads * cores))
-        }
+        {cpu: (0, cpu % cores % sockets, cpu % cores, 0) for cpu in range(threads * cores)}
     )
 
 
@@ -61,11 +58,11 @@ def possible(topology: CPUTopology, free: CPUSet, number: int, release: str = "1
     ],
 )
 def test_one_socket(release: str, free: str, number: int, expected: set[str]) -> None:
-    assert possible(machine(1, 4), CPUSet.parse(free), number, release) == expected
+    assert possible(ONE, CPUSet.parse(free), number, release) == expected
 
 
 def test_whole_sockets_are_taken_by_id() -> None:
-    four = machine(4, 8)
+    four = even(8, 1, 4)
     assert possible(four, four.cpus, 4) == {"0-1,8-9"}
     free = four.cpus - CPUSet([0])
     assert could_take(four, free, 8, CPUSet.parse("2-5,10-13"), release="1.20")
@@ -73,7 +70,7 @@ def test_whole_sockets_are_taken_by_id() -> None:
 
 
 def test_cores_come_from_the_socket_with_the_fewest_or_the_lowest() -> None:
-    two = machine(2, 6)
+    two = even(6, 1, 2)
     # Socket 1 has two whole cores left and socket 0 three, but the lower number.
     free = two.cpus - CPUSet.parse("5")
     assert possible(two, free, 4) == {"0-1,6-7", "3-4,9-10"}
@@ -84,7 +81,7 @@ def test_cores_come_from_the_socket_with_the_fewest_or_the_lowest() -> None:
 
 
 def test_single_cpus_of_an_interleaved_machine_hang_on_the_sort() -> None:
-    two = machine(2, 12, interleaved=True)
+    two = interleaved(12, 2, 2)
     # Go before 1.19 takes the first, Go 1.19 and later the second: seen on real kubelets.
     for seen in ("0-2,12,14", "0,2,4,12,14"):
         assert could_take(two, two.cpus, 5, CPUSet.parse(seen), release="1.17")
@@ -96,10 +93,11 @@ def test_single_cpus_of_an_interleaved_machine_hang_on_the_sort() -> None:
 def test_the_answer_given_is_one_that_can_be(release: str) -> None:
     dice = random.Random(7)
     for _ in range(200):
-        topology = machine(
-            dice.choice([1, 2, 4]), 4 * dice.randint(1, 6), dice.choice([1, 2, 4]),
-            interleaved=dice.random() < 0.5,
-        )  # fmt: skip
+        sockets, cores = dice.choice([1, 2, 4]), 4 * dice.randint(1, 6)
+        threads = dice.choice([1, 2, 4])
+        topology = even(cores, 1, sockets, threads)
+        if dice.random() < 0.5:
+            topology = interleaved(cores, threads, sockets)
         free = CPUSet(dice.sample(list(topology.cpus), dice.randint(1, len(topology.cpus))))
         number = dice.randint(1, len(free))
         taken = take_by_topology(topology, free, number, release=release)
@@ -109,28 +107,25 @@ def test_the_answer_given_is_one_that_can_be(release: str) -> None:
 
 
 def test_a_set_of_another_size_or_with_a_busy_cpu_is_refused() -> None:
-    topology = machine(1, 4)
-    free = topology.cpus - CPUSet([0])
+    free = ONE.cpus - CPUSet([0])
     for taken in ("4-5", "", "0", "9", "1,4-5"):
-        assert not could_take(topology, free, 1, CPUSet.parse(taken), release="1.20")
-    assert could_take(topology, free, 0, CPUSet(), release="1.20")
-    assert not could_take(topology, free, 0, CPUSet([4]), release="1.20")
+        assert not could_take(ONE, free, 1, CPUSet.parse(taken), release="1.20")
+    assert could_take(ONE, free, 0, CPUSet(), release="1.20")
+    assert not could_take(ONE, free, 0, CPUSet([4]), release="1.20")
 
 
 @pytest.mark.parametrize("release", OLD)
 def test_too_many_cpus_are_refused_by_the_old_text(release: str) -> None:
-    topology = machine(1, 4)
     with pytest.raises(NotEnoughCPUs) as caught:
-        take_by_topology(topology, CPUSet([1, 2]), 3, release=release)
+        take_by_topology(ONE, CPUSet([1, 2]), 3, release=release)
     assert str(caught.value) == "not enough cpus available to satisfy request"
-    assert not could_take(topology, CPUSet([1, 2]), 3, CPUSet([1, 2, 3]), release=release)
+    assert not could_take(ONE, CPUSet([1, 2]), 3, CPUSet([1, 2, 3]), release=release)
 
 
 @pytest.mark.parametrize("strategy", ["spread", "uncore", "distributed"])
 def test_an_old_release_has_no_policy_options(strategy: str) -> None:
-    topology = machine(1, 4)
     with pytest.raises(NotModelled, match=r"not in release 1\.20"):
-        could_take(topology, topology.cpus, 1, CPUSet([0]), release="1.20", strategy=strategy)
+        could_take(ONE, ONE.cpus, 1, CPUSet([0]), release="1.20", strategy=strategy)
 
 
 def test_an_uneven_machine_gave_only_free_cpus_away() -> None:
@@ -143,7 +138,7 @@ def test_an_uneven_machine_gave_only_free_cpus_away() -> None:
 
 
 def test_from_122_on_only_the_answer_is_possible() -> None:
-    topology = machine(2, 6)
+    topology = even(6, 1, 2)
     free = topology.cpus - CPUSet([5])
     answer = take_by_topology(topology, free, 4, release="1.22")
     assert possible(topology, free, 4, "1.22") == {str(answer)}
@@ -151,9 +146,7 @@ def test_from_122_on_only_the_answer_is_possible() -> None:
 
 
 def test_a_kubelet_that_never_answers_takes_nothing() -> None:
-    topology = CPUTopology.of(
-        {cpu: (cpu % 16 // 4, cpu % 16 // 8, cpu % 16, 0) for cpu in range(32)}
-    )
+    topology = even(16, 4, 2)
     free = topology.cpus - CPUSet.parse("0,4,8,24,12,28,13,29")
     assert not could_take(
         topology, free, 22, CPUSet(list(free)[:22]), strategy="distributed", group_size=2

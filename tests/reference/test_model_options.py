@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from reference import (
-    Checkpoint,
     ConfigurationError,
     CPUSet,
     KubeletHangs,
@@ -32,7 +31,7 @@ from reference.steps import (
 )
 from reference.view import Phase, PodView
 from tests.reference import nodes
-from tests.reference.nodes import EIGHT, do, tree
+from tests.reference.nodes import EIGHT, do, state_file, tree
 from tests.support.pods import pod
 
 FULL, NUMA, SOCKET = "full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket"
@@ -65,11 +64,6 @@ def node(machine: str, settings: KubeletConfig, *steps: Step) -> Node:
 
 def topology() -> CPUTopology:
     return discover(tree(EIGHT)).cpu_topology()
-
-
-def state_file(default: str, entries: Mapping[str, Mapping[str, str]]) -> str:
-    held = {uid: {n: CPUSet.parse(c) for n, c in named.items()} for uid, named in entries.items()}
-    return Checkpoint("static", CPUSet.parse(default), held).dumps()
 
 
 def held(one: Node) -> dict[str, str]:

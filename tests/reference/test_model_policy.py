@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.pods import exclusive as container
 from reference import (
-    Checkpoint,
     ConfigurationError,
     CPUManager,
     CPUSet,
@@ -17,14 +17,11 @@ from reference import (
     make_policy,
 )
 from reference.cpumanager.cpu_manager import require_settings, reserved_milli_cpus
-from reference.steps import Container, Kind, KubeletConfig, Pod
+from reference.steps import Kind, KubeletConfig, Pod
+from tests.reference.nodes import even, state_file
 
 #: Four cores, siblings i and i + 4.
-SMT = CPUTopology.of({cpu: (0, 0, cpu % 4, 0) for cpu in range(8)})
-
-
-def container(name: str, cpus: str, kind: Kind = Kind.APP) -> Container:
-    return Container(name, cpus, cpus, "64Mi", "64Mi", kind)
+SMT = even(4, 1, 1)
 
 
 def started(state_file: str | None = None) -> CPUManager:
@@ -43,11 +40,6 @@ def admit(manager: CPUManager, *pods: Pod) -> None:
 
 def held(manager: CPUManager, pod: Pod) -> dict[str, str]:
     return {name: str(cpus) for name, cpus in manager.state.entries.get(pod.uid, {}).items()}
-
-
-def state_file(default: str, entries: dict[str, dict[str, str]]) -> str:
-    held = {uid: {n: CPUSet.parse(c) for n, c in named.items()} for uid, named in entries.items()}
-    return Checkpoint("static", CPUSet.parse(default), held).dumps()
 
 
 def reserved(config: KubeletConfig, release: str = "1.36") -> str:
@@ -87,17 +79,13 @@ def test_a_list_takes_the_place_of_the_amounts() -> None:
 @pytest.mark.parametrize(
     ("config", "error"),
     [
-        (
-            KubeletConfig("none", reserved_system_cpus=CPUSet([0, 8])),
-            "reserved-cpus: 0,8 is not a subset of online-cpus: 0-7",
-        ),
-        (
-            KubeletConfig("none", policy_options={"x": "y", "full-pcpus-only": "true"}),
-            "new none policy error: None policy: received unsupported "
-            "options=map[full-pcpus-only:true x:y]",
-        ),
+        (KubeletConfig("none", reserved_system_cpus=CPUSet([0, 8])),
+         "reserved-cpus: 0,8 is not a subset of online-cpus: 0-7"),
+        (KubeletConfig("none", policy_options={"x": "y", "full-pcpus-only": "true"}),
+         "new none policy error: None policy: received unsupported "
+         "options=map[full-pcpus-only:true x:y]"),
     ],
-)
+)  # fmt: skip
 def test_settings_that_are_refused(config: KubeletConfig, error: str) -> None:
     """Seen on a real 1.36.4, as were those of the scenarios config/*-is-refused."""
     assert refusal(config) == error
@@ -161,19 +149,24 @@ def test_the_policy_none_writes_an_empty_state_and_takes_any() -> None:
 
 
 @pytest.mark.parametrize(
-    ("default", "held", "error"),
+    ("default", "uid", "held", "error"),
     [
-        ("", "1", "default cpuset cannot be empty"),
-        ("0-6", "8",
+        ("", "p", "1", "default cpuset cannot be empty"),
+        ("0-6", "p", "8",
          'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-6,8"'),
         # Faults are looked for in the kubelet's order.
-        ("1-6", "6", 'not all reserved cpus: "0" are present in defaultCpuSet: "1-6"'),
-        ("0-5", "5", 'pod: p, container: c cpuset: "5" overlaps with default cpuset "0-5"'),
+        ("1-6", "p", "6", 'not all reserved cpus: "0" are present in defaultCpuSet: "1-6"'),
+        ("0-5", "p", "5", 'pod: p, container: c cpuset: "5" overlaps with default cpuset "0-5"'),
+        # An owner without uid is a pod all the same, as somebody may have written it; only up to
+        # 1.17 names are container ids.
+        ("0-6", "", "6", 'pod: , container: c cpuset: "6" overlaps with default cpuset "0-6"'),
     ],
 )  # fmt: skip
-def test_a_state_that_does_not_suit_the_machine(default: str, held: str, error: str) -> None:
+def test_a_state_that_does_not_suit_the_machine(
+    default: str, uid: str, held: str, error: str
+) -> None:
     with pytest.raises(StateError) as caught:
-        started(state_file(default, {"p": {"c": held}}))
+        started(state_file(default, {uid: {"c": held}}))
     assert str(caught.value) == error
 
 
@@ -181,13 +174,6 @@ def test_of_several_overlaps_any_may_be_named() -> None:
     with pytest.raises(StateError) as caught:
         started(state_file("0-7", {"p": {"c": "1", "d": "2"}}))
     assert len(caught.value.possible) == 2
-
-
-def test_an_owner_without_uid_is_a_pod_all_the_same() -> None:
-    """As somebody may have written it; only up to 1.17 names are container ids."""
-    with pytest.raises(StateError) as caught:
-        started(state_file("0-6", {"": {"c": "6"}}))
-    assert str(caught.value).startswith('pod: , container: c cpuset: "6" overlaps')
 
 
 def test_what_is_not_looked_at() -> None:
@@ -217,7 +203,7 @@ def test_nothing_is_stale_before_all_sources_were_heard() -> None:
 
 def test_only_the_pod_handled_last_may_reuse() -> None:
     manager = started()
-    first = Pod("p", (container("i", "6", Kind.INIT), container("a", "6")))
+    first = Pod("p", (container("i", "6", kind=Kind.INIT), container("a", "6")))
     other = Pod("q", (container("c", "1"),))
     manager.active_pods = lambda: [first, other]
     manager.allocate(first, first.containers[0])
@@ -241,7 +227,7 @@ def test_an_allocation_and_a_release_are_two_writes_each() -> None:
 
 def test_cpus_of_one_pod_come_back_once() -> None:
     manager = started()
-    pod = Pod("p", (container("i", "2", Kind.INIT), container("a", "2")))
+    pod = Pod("p", (container("i", "2", kind=Kind.INIT), container("a", "2")))
     admit(manager, pod)
     manager.remove_container(pod.uid, "i")
     assert str(manager.state.default) == "0,2-4,6-7"
@@ -272,7 +258,7 @@ def test_an_empty_pool_and_a_container_that_does_not_run_are_passed_over() -> No
 def test_a_copy_goes_its_own_way() -> None:
     manager = started()
     twin = manager.copy()
-    pod = Pod("p", (container("i", "2", Kind.INIT), container("a", "2")))
+    pod = Pod("p", (container("i", "2", kind=Kind.INIT), container("a", "2")))
     admit(twin, pod)
     assert manager.state.entries == {}
     assert manager.state_file() != twin.state_file()
