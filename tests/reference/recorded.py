@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ def golden(name: str) -> Any:
     return json.loads(gzip.decompress(content) if name.endswith(".gz") else content)
 
 
-def rows(name: str) -> Iterable[dict[str, Any]]:
+@cache
+def rows(name: str) -> Sequence[dict[str, Any]]:
     """Of a file of JSON lines."""
     with gzip.open(GOLDEN / name, "rt") as lines:
         return [json.loads(line) for line in lines]
 
 
+@cache
 def machines(name: str) -> dict[str, CPUTopology]:
     """The topologies that the rows name."""
     return {

@@ -130,7 +130,7 @@ def test_every_row_recorded_from_a_real_kubelet(release: str, strategy: str) -> 
 
 @pytest.mark.parametrize("release", ["1.36", "1.37"])
 def test_every_row_with_align_by_socket(release: str) -> None:
-    recorded = list(rows("align-by-socket-1.37.jsonl.gz"))
+    recorded = rows("align-by-socket-1.37.jsonl.gz")
     assert len(recorded) > 1500
     assert _wrong(recorded, machines("align-by-socket-topologies.json"), release) == []
 

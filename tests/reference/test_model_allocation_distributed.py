@@ -138,9 +138,10 @@ def test_sixteen_numa_nodes_are_searched_without_looking_at_every_combination() 
 
 
 @pytest.mark.parametrize("strategy", ["packed", "distributed"])
-@pytest.mark.parametrize("release", ["1.23", "1.36", "1.37", "1.37+combinations-kept"])
+@pytest.mark.parametrize("release", ["1.23", "1.37+combinations-kept"])
 def test_an_even_machine_gives_just_free_cpus(release: str, strategy: str) -> None:
-    """And the same ones whenever it is asked."""
+    """And the same ones whenever it is asked. ``test_model_allocation_naive`` says which for 1.33
+    to 1.37."""
     dice = random.Random(3)
     for _ in range(150):
         nodes, cores = dice.choice([2, 3, 4, 6]), dice.randint(1, 4)

@@ -57,19 +57,22 @@ class Walk(RuleBasedStateMachine):
     def begin_on(self, machine: str, reserved: str, release: str) -> None:
         config = KubeletConfig(system_reserved=reserved)
         self.node = Node(tree, machine, config, release=release)
+        self.view = self.node.view()
         self.release = release
         self.number = 0
         self.applied: dict[str, Pod] = {}
 
     def do(self, step: Step) -> bool:
         """Whether it could be taken; else nothing has changed."""
-        before = self.node.view()
+        before = self.view
+        taken = True
         try:
             self.node.do(step)
         except (IllegalStep, NotModelled):
-            assert self.node.view() == before
-            return False
-        return True
+            taken = False
+        self.view = self.node.view()
+        assert taken or self.view == before
+        return taken
 
     def apply_of(self, parts: list[Part]) -> None:
         self.number += 1
@@ -96,7 +99,7 @@ class Walk(RuleBasedStateMachine):
 
     @invariant()
     def the_file_is_what_the_release_reads_and_writes(self) -> None:
-        view = self.node.view()
+        view = self.view
         if view.running:
             read = Checkpoint.loads(view.state_file or "", release=self.release)
             assert read.default_cpuset == view.shared_pool
@@ -120,7 +123,7 @@ class NewestWalk(Walk):
 
     @invariant()
     def every_cpu_has_one_place(self) -> None:
-        view = self.node.view()
+        view = self.view
         if view.state_file is None:
             return
         total = view.shared_pool
@@ -137,13 +140,13 @@ class NewestWalk(Walk):
 
     @invariant()
     def reserved_cpus_stay_in_the_shared_pool(self) -> None:
-        view = self.node.view()
+        view = self.view
         if view.running:
             assert len(view.shared_pool) >= self.reserved
 
     @invariant()
     def running_pods_have_what_they_asked_for(self) -> None:
-        view = self.node.view()
+        view = self.view
         for name, seen in view.pods.items():
             pod = self.applied[name]
             if seen.phase is Phase.REJECTED:
@@ -171,17 +174,17 @@ class OldWalk(Walk):
     def apply(self, parts: list[Part]) -> None:
         self.apply_of(parts)
 
-    @precondition(lambda self: self.node.view().running)
+    @precondition(lambda self: self.view.running)
     @rule(data=st.data())
     def tamper(self, data: st.DataObject) -> None:
-        running = [(p, c) for p, named in self.node.view().cpusets.items() for c in named]
+        running = [(p, c) for p, named in self.view.cpusets.items() for c in named]
         if running:
             self.do(Tamper(*data.draw(st.sampled_from(running)), CPUSet([7])))
             self.do(AwaitReconcile())
 
     @invariant()
     def every_cpu_is_somebodys_and_nobody_elses(self) -> None:
-        view = self.node.view()
+        view = self.view
         if not view.running:
             return
         sets = [view.shared_pool, *(s for held in view.assignments.values() for s in held.values())]
@@ -191,7 +194,7 @@ class OldWalk(Walk):
 
     @invariant()
     def containers_hold_what_they_ask_for_and_run_on_it(self) -> None:
-        view = self.node.view()
+        view = self.view
         for name, boxes in view.cpusets.items():
             if not view.running or view.pods[name].phase is not Phase.RUNNING:
                 continue
