@@ -9,12 +9,14 @@ tests/conformance/test_before_1_17.py.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
 
 import pytest
 
+from conformance.pods import exclusive
 from reference import Checkpoint, CPUSet, Node, NotModelled
 from reference.kubelet.configuration import reserved_cpus, reserving
 from reference.kubelet.runtime import container_id
@@ -52,14 +54,17 @@ def between(first: int, last: int) -> list[str]:
 EVERY = between(OLDEST, 17)
 
 
+def flat(named: Mapping[str, Mapping[str, CPUSet]]) -> dict[str, str]:
+    """By ``pod/container``."""
+    return {f"{pod}/{one}": str(cpus) for pod, of in named.items() for one, cpus in of.items()}
+
+
 def held(view: View) -> dict[str, str]:
-    return {
-        f"{p}/{c}": str(cpus) for p, named in view.assignments.items() for c, cpus in named.items()
-    }
+    return flat(view.assignments)
 
 
 def cpusets(view: View) -> dict[str, str]:
-    return {f"{p}/{c}": str(cpus) for p, named in view.cpusets.items() for c, cpus in named.items()}
+    return flat(view.cpusets)
 
 
 @pytest.mark.parametrize("release", EVERY)
@@ -106,28 +111,27 @@ def test_an_unknown_policy_is_none_up_to_1_15(release: str) -> None:
     assert not view.shared_pool
 
 
+@pytest.mark.parametrize(
+    ("gate", "known"),
+    [("TopologyManager", between(16, 17)), ("CPUManager", between(8, 9))],
+)
 @pytest.mark.parametrize("release", EVERY)
-def test_the_gate_of_the_topology_manager_is_known_since_1_16(release: str) -> None:
-    config = replace(ONE, feature_gates={"TopologyManager": True})
-    if release in ("1.16", "1.17"):
+def test_gates_are_known_where_they_may_be_off(release: str, gate: str, known: list[str]) -> None:
+    """The CPU manager's in 1.8 and 1.9; nodes here have it on in any case."""
+    config = replace(ONE, feature_gates={gate: True})
+    if release in known:
         assert node(Start(), config=config, release=release).view().running
+        node(Configure(config), release=release)
     else:
-        with pytest.raises(NotModelled, match="TopologyManager"):
-            node(config=config, release=release)
+        for make in (partial(node, config=config), partial(node, Configure(config))):
+            with pytest.raises(NotModelled, match=gate):
+                make(release=release)
 
 
 @pytest.mark.parametrize("release", EVERY)
-def test_the_gate_of_the_cpu_manager_may_be_named_where_it_is_off(release: str) -> None:
-    """1.8 and 1.9; nodes here have it on in any case."""
-    config = replace(ONE, feature_gates={"CPUManager": True})
-    one = node(release=release)
-    if release in ("1.8", "1.9"):
-        one.do(Configure(config))
-    else:
-        with pytest.raises(NotModelled, match="CPUManager"):
-            one.do(Configure(config))
+def test_the_cpu_manager_cannot_be_off(release: str) -> None:
     with pytest.raises(NotModelled, match="CPUManager"):
-        one.do(Configure(replace(ONE, feature_gates={"CPUManager": False})))
+        node(Configure(replace(ONE, feature_gates={"CPUManager": False})), release=release)
 
 
 # -- giving up ------------------------------------------------------------------------------------
@@ -347,9 +351,8 @@ def test_a_container_that_cannot_have_its_cpus_is_not_modelled() -> None:
 @pytest.mark.parametrize("release", EVERY)
 def test_init_containers_decide_the_qos_class_since_1_16(release: str) -> None:
     """Seen on 1.15.12, and on 1.16.15: there such a pod is Burstable and shares."""
-    mixed = Pod(
-        "a", (Container("i", "1", None, "64Mi", None, Kind.INIT), *pod("a", "2").containers)
-    )
+    init = Container("i", "1", None, "64Mi", None, Kind.INIT)
+    mixed = Pod("a", (init, exclusive("c1", 2)))
     view = node(Start(), Apply(mixed), release=release).view()
     late = release in ("1.16", "1.17")
     assert view.pods["a"].qos == ("Burstable" if late else "Guaranteed")
@@ -460,22 +463,21 @@ def _swapped(text: str) -> str:
 REBOOTED = (Start(), Apply(pod("a", "2")), Stop(), Reboot(), Start())
 
 
-@pytest.mark.parametrize("release", between(9, 13))
-def test_up_to_1_13_a_reboot_leaks(release: str) -> None:
+@pytest.mark.parametrize("release", between(9, 17))
+def test_up_to_1_13_a_reboot_leaks_and_then_begins_anew(release: str) -> None:
     """Issue 76416: nobody stops a container that is gone, so what it held stays held, under an id
-    that is no container's any more."""
+    that is no container's any more. In 1.17 what the former containers held goes once every
+    container of every pod is known."""
     view = node(*REBOOTED, release=release).view()
-    assert view.assignments["a"] == {"c1": CPUSet([2, 6])}
-    assert list(view.assignments[""].values()) == [CPUSet([1, 5])]
-    assert str(view.shared_pool) == "0,3-4,7"
-
-
-@pytest.mark.parametrize("release", between(14, 17))
-def test_from_1_14_on_a_reboot_begins_anew(release: str) -> None:
-    """In 1.17 what the former containers held goes once every container of every pod is known."""
-    view = node(*REBOOTED, release=release).view()
-    assert held(view) == {"a/c1": "2,6" if release == "1.17" else "1,5"}
-    assert view.shared_pool == CPUSet(range(8)) - view.assignments["a"]["c1"]
+    leaks = release in between(9, 13)
+    own = "2,6" if leaks or release == "1.17" else "1,5"
+    former = {"": [CPUSet([1, 5])]} if leaks else {}
+    shown = {name: [*held.values()] for name, held in view.assignments.items()}
+    assert shown == {"a": [CPUSet.parse(own)], **former}
+    assert cpusets(view)["a/c1"] == own
+    assert view.shared_pool == CPUSet(range(8)) - CPUSet.parse(own) - CPUSet(
+        [1, 5] if leaks else []
+    )
 
 
 @pytest.mark.parametrize("release", ["1.10", "1.11", "1.12", "1.13", "1.15"])
@@ -495,14 +497,8 @@ def test_a_running_container_that_finds_no_cpus(release: str) -> None:
 
 
 ONE_INIT = pod("a", "2", init="2")
-TWO_INITS = Pod(
-    "a",
-    (
-        Container("i", "1", "1", "64Mi", "64Mi", Kind.INIT),
-        Container("j", "2", "2", "64Mi", "64Mi", Kind.INIT),
-        Container("c", "1", "1", "64Mi", "64Mi"),
-    ),
-)
+INITS = (exclusive("i", 1, kind=Kind.INIT), exclusive("j", 2, kind=Kind.INIT))
+TWO_INITS = Pod("a", (*INITS, exclusive("c", 1)))
 
 
 @pytest.mark.parametrize(

@@ -68,11 +68,6 @@ def test_reusable_devices_are_part_of_every_hint() -> None:
     assert made == [Hint(0b01, preferred=True), Hint(0b11, preferred=False)]
 
 
-def test_too_many_nodes_are_not_modelled() -> None:
-    with pytest.raises(NotModelled, match="device hints on 21 NUMA nodes"):
-        hints("d0", request=1, release="1.35", nodes=21)
-
-
 def container(name: str = "c", count: int = 1, *, kind: Kind = Kind.APP) -> Container:
     return Container(name, "1", "1", "64Mi", "64Mi", kind=kind, devices=((NIC, count),))
 
@@ -276,6 +271,8 @@ def test_steps_that_cannot_be_taken() -> None:
         large(Stop(), ON_NODE_1)
     with pytest.raises(NotModelled, match=r"RegisterDevices: devices of release 1\.19"):
         large(ON_NODE_1, release="1.19")
+    with pytest.raises(NotModelled, match="device hints on 21 NUMA nodes"):
+        hints("d0", request=1, release="1.35", nodes=21)
 
 
 def test_the_sentences_name_devices_and_numa_nodes() -> None:

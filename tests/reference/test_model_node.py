@@ -110,13 +110,14 @@ def test_a_uid_of_no_known_pod_stays_a_uid() -> None:
 # -- chance --------------------------------------------------------------------------------------
 
 
-def _two_pods_without_a_file() -> Node:
-    return node(Apply(pod("a", "4")), Apply(pod("b", "3")), Start())
+TWO_WITHOUT_A_FILE = (Apply(pod("a", "4")), Apply(pod("b", "3")), Start())
 
 
 def test_a_start_follows_the_order_in_which_the_kubelet_took_the_pods() -> None:
-    one = _two_pods_without_a_file()
-    assert one.outcomes == 2
+    one = node(*TWO_WITHOUT_A_FILE)
+    before = one.view()
+    assert not one.follow(replace(before, shared_pool=CPUSet([1])))  # no order gives it
+    assert (one.view(), one.outcomes) == (before, 2)
     assert assignments(one.view()) == {"a": {"c1": "1-2,5-6"}, "b": {"c1": "3-4,7"}}
     other = node(Start(), Apply(pod("b", "3")), Apply(pod("a", "4"))).view()
     assert assignments(other) != assignments(one.view())
@@ -124,13 +125,6 @@ def test_a_start_follows_the_order_in_which_the_kubelet_took_the_pods() -> None:
     assert one.view() == other
     one.do(Delete("b"))
     assert assignments(one.view())["a"] == assignments(other)["a"]
-
-
-def test_a_start_does_not_follow_what_no_order_gives() -> None:
-    one = _two_pods_without_a_file()
-    before = one.view()
-    assert not one.follow(replace(before, shared_pool=CPUSet([1])))
-    assert one.view() == before
 
 
 def test_where_order_does_not_matter_there_is_one_outcome() -> None:
@@ -281,32 +275,29 @@ def test_settings_outside_the_model_are_refused_at_once(gates: dict[str, bool]) 
     assert do(one, Start()).running
 
 
-def test_a_reservation_above_the_machine_is_not_modelled_without_the_static_policy() -> None:
+def test_what_lies_outside_of_the_model() -> None:
+    """A release, and a reservation above the machine without the static policy."""
+    with pytest.raises(NotModelled):
+        node(release="1.7")
     one = node(config=KubeletConfig("none", system_reserved="9"))
     with pytest.raises(NotModelled):
         one.do(Start())
     assert one.view() == View(running=False)
 
 
-def test_a_release_that_is_not_modelled() -> None:
-    with pytest.raises(NotModelled):
-        node(release="1.7")
-
-
-def test_a_uid_that_comes_back_for_another_pod_is_not_modelled() -> None:
-    one = node(Start(), Apply(pod("a", "2")), Delete("a"))
-    with pytest.raises(NotModelled, match="give the pod a new one"):
-        one.do(Apply(pod("a", "3")))
-    one.do(Apply(pod("a", "2")))
-    assert assignments(one.view()) == {"a": {"c1": "1,5"}}
-
-
-def test_a_refusal_under_a_uid_just_deleted_is_not_modelled() -> None:
-    one = node(Start(), Apply(pod("a", "4")), Delete("a"), Apply(pod("b", "4")))
+@pytest.mark.parametrize(
+    ("size", "beside"),
+    [("3", []), ("4", [Apply(pod("b", "4"))])],
+    ids=["for another pod", "that would be refused"],
+)
+def test_a_uid_just_deleted_that_comes_back_is_not_modelled(size: str, beside: list[Step]) -> None:
+    one = node(Start(), Apply(pod("a", "4" if beside else "2")), Delete("a"), *beside)
     before = one.view()
     with pytest.raises(NotModelled, match="give the pod a new one"):
-        one.do(Apply(pod("a", "4")))
+        one.do(Apply(pod("a", size)))
     assert one.view() == before
+    if not beside:
+        assert assignments(do(one, Apply(pod("a", "2")))) == {"a": {"c1": "1,5"}}
 
 
 # -- wrong variants ------------------------------------------------------------------------------

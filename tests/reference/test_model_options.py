@@ -38,6 +38,7 @@ FULL, NUMA, SOCKET = "full-pcpus-only", "distribute-cpus-across-numa", "align-by
 CORES, STRICT = "distribute-cpus-across-cores", "strict-cpu-reservation"
 UNCORE = "prefer-align-cpus-by-uncorecache"
 ALPHA = {"CPUManagerPolicyAlphaOptions": True}
+TRUE, FALSE = ["1", "t", "T", "TRUE", "true", "True"], ["0", "f", "F", "FALSE", "false", "False"]
 
 
 def config(
@@ -119,16 +120,17 @@ def test_any_of_several_faults_may_be_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "on"), [("1 t T TRUE true True", True), ("0 f F FALSE false False", False)]
+    ("given", "expected"),
+    [
+        # The six words for true and for false.
+        *(({FULL: word}, StaticOptions(full_pcpus_only=True)) for word in TRUE),
+        *(({FULL: word}, StaticOptions()) for word in FALSE),
+        # An option that is switched off excludes none.
+        ({FULL: "false", CORES: "true"}, StaticOptions(distribute_across_cores=True)),
+    ],
 )
-def test_the_six_words_for_true_and_for_false(words: str, on: bool) -> None:
-    for value in words.split():
-        assert StaticOptions.parse({FULL: value}, {}) == StaticOptions(full_pcpus_only=on)
-
-
-def test_an_option_that_is_switched_off_excludes_none() -> None:
-    options = StaticOptions.parse({FULL: "false", CORES: "true"}, ALPHA)
-    assert options == StaticOptions(distribute_across_cores=True)
+def test_options_that_are_taken(given: Mapping[str, str], expected: StaticOptions) -> None:
+    assert StaticOptions.parse(given, ALPHA) == expected
 
 
 def test_options_are_judged_before_the_reservation_and_after_its_amount() -> None:
@@ -149,28 +151,18 @@ def test_a_restart_may_refuse_a_holder_for_a_newcomers_sake() -> None:
     assert one.outcomes > 1
 
 
-def test_whole_cores_mean_nothing_without_smt() -> None:
-    pods = (Apply(pod("a", 1)), Apply(pod("b", 2)))
-    assert held(node(nodes.FOUR, config(FULL, amount="1"), Start(), *pods)) == {
-        "a": "1",
-        "b": "2-3",
-    }
-
-
 # -- the allocators ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("machine", "settings", "requests", "expected"),
     [
-        (
-            "2s-2n-32c-smt2-l3x4", config(CORES, amount="3"), (10, 31, 5),
-            {"a": "3-12", "b": "13-27,32-47", "c": "28-31,48"},
-        ),
-        (
-            "2s-2n-32c-smt2-l3x4", config(UNCORE, FULL, STRICT, reserved="0,32"), (6, 8, 14, 2),
-            {"a": "1-3,33-35", "b": "4-7,36-39", "c": "8-14,40-46", "d": "15,47"},
-        ),
+        # Whole cores mean nothing without SMT.
+        (nodes.FOUR, config(FULL, amount="1"), (1, 2), {"a": "1", "b": "2-3"}),
+        ("2s-2n-32c-smt2-l3x4", config(CORES, amount="3"), (10, 31, 5),
+         {"a": "3-12", "b": "13-27,32-47", "c": "28-31,48"}),
+        ("2s-2n-32c-smt2-l3x4", config(UNCORE, FULL, STRICT, reserved="0,32"), (6, 8, 14, 2),
+         {"a": "1-3,33-35", "b": "4-7,36-39", "c": "8-14,40-46", "d": "15,47"}),
     ],
 )  # fmt: skip
 def test_options_choose_the_cpus(

@@ -45,6 +45,7 @@ CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
 IN_CLUSTER = replace(CONFIG, api_server=True)
 FULL = {"full-pcpus-only": "true"}
 WHOLE_CORES = replace(CONFIG, policy_options=FULL)
+STRICT = replace(CONFIG, policy_options={"strict-cpu-reservation": "true"})
 RESIZES = {"InPlacePodVerticalScaling": True}
 
 
@@ -233,8 +234,7 @@ def test_a_kubelet_that_is_killed_at_a_write_leaves_the_memory_as_it_was_then() 
 
     parts = [("a", "1", "32Mi"), ("b", "15", "640Mi"), ("c", "15", "640Mi")]
     large = Pod("pod", tuple(container(*part) for part in parts))
-    late = Pod("late", (container("c", "1", "64Mi"),))
-    steps = (Apply(large), KillAtRename(1), Apply(late), Start())
+    steps = (Apply(large), KillAtRename(1), Apply(guaranteed("late", 1)), Start())
     pods = node(*steps, config=config, machine="2s-2n-8c-smt2-1024mib").view().pods
     assert pods["late"].phase is Phase.RUNNING
     assert "[memorymanager] preferred hint violates" in pods["pod"].message
@@ -271,10 +271,7 @@ def test_a_missing_device_of_an_init_container_weighed_up_to_1_30(
     assert pods["b"].phase is Phase.RUNNING
     both = node(app, init, config=config, release=release).view().pods
     assert both["a"].message.endswith(beside)
-
-
-def test_from_1_31_on_no_missing_device_weighs() -> None:
-    assert node(with_devices()[0], release="1.31").view().pods["a"].phase is Phase.RUNNING
+    assert node(init, config=config, release="1.31").view().pods["a"].phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -346,6 +343,9 @@ def test_a_pod_whose_sidecar_is_stopped_may_count_for_about_a_second() -> None:
     assert made.follow(replace(before, pods={**before.pods, "b": refused}, versions=versions))
 
 
+THREE = RegisterDevices("nic", (Device("d0"), Device("d1"), Device("d2")))
+
+
 def _beside_its_sidecar(*steps: Step, config: KubeletConfig = CONFIG) -> Node:
     """Pod a, which holds both devices, has ended but for its sidecar; then ``steps``."""
     app = Container("c", "250m", devices=(("nic", 2),))
@@ -372,31 +372,28 @@ def test_a_pod_whose_sidecar_is_stopped_may_hold_its_devices_for_about_a_second(
 
 def test_which_devices_a_pod_gets_beside_one_that_ends_is_not_known() -> None:
     """Any that are free by then."""
-    third = RegisterDevices("nic", (Device("d0"), Device("d1"), Device("d2")))
     with pytest.raises(NotModelled, match="devices of pod b beside pods that still end"):
-        _beside_its_sidecar(third, Apply(Pod("b", (Container("c", devices=(("nic", 1),)),))))
-    shared = _beside_its_sidecar(third, Apply(guaranteed("b", 1)))
+        _beside_its_sidecar(THREE, Apply(Pod("b", (Container("c", devices=(("nic", 1),)),))))
+    shared = _beside_its_sidecar(THREE, Apply(guaranteed("b", 1)))
     assert shared.view().pods["b"].phase is Phase.RUNNING
 
 
 def test_what_is_counted_beside_a_pod_that_ends_is_not_known() -> None:
     """Pod b is refused in one way, though one or three of its containers had devices before (seen
     on 1.36.4)."""
-    third = RegisterDevices("nic", (Device("d0"), Device("d1"), Device("d2")))
     one_each = tuple(Container(name, devices=(("nic", 1),)) for name in "cdef")
     aligned = replace(CONFIG, topology_manager_policy="single-numa-node")
-    steps = (third, Apply(Pod("b", one_each)), AskMetrics())
+    steps = (THREE, Apply(Pod("b", one_each)), AskMetrics())
     beside = _beside_its_sidecar(*steps, config=aligned).view()
     assert beside.pods["b"].phase is Phase.REJECTED
     assert ALIGNED_CONTAINERS not in (beside.metrics or {})
-    alone = node(third, Apply(Pod("b", one_each)), AskMetrics(), config=aligned).view()
+    alone = node(THREE, Apply(Pod("b", one_each)), AskMetrics(), config=aligned).view()
     assert ALIGNED_CONTAINERS in (alone.metrics or {})
 
 
 def test_a_round_may_come_before_the_last_cpus_of_the_pool_are_taken() -> None:
     """A shared container stays where that round put it, as no round has CPUs for it any more."""
-    config = replace(CONFIG, policy_options={"strict-cpu-reservation": "true"})
-    made = node(Apply(best_effort("shared")), Apply(guaranteed("all", 4, 2)), config=config)
+    made = node(Apply(best_effort("shared")), Apply(guaranteed("all", 4, 2)), config=STRICT)
     view = made.view()
     assert (view.shared_pool, str(view.cpusets["shared"]["c"])) == (CPUSet(), "1-3,5-7")
     left = view.cpusets["all"]["c2"]
@@ -410,12 +407,11 @@ def test_a_round_may_come_before_the_last_cpus_of_the_pool_are_taken() -> None:
 
 def test_a_round_on_the_way_leaves_each_shared_container_what_is_left_by_then() -> None:
     """In their order: a later one of the pod never has more than one before it (seen on 1.36.4)."""
-    config = replace(CONFIG, policy_options={"strict-cpu-reservation": "true"})
     shared = Pod("shared", (Container("one"), Container("two")))
     steps = (Apply(shared), Apply(guaranteed("all", 2, 2, 2)))
 
     def follows(one: str, two: str) -> bool:
-        made = node(*steps, config=config)
+        made = node(*steps, config=STRICT)
         view = made.view()
         seen = {"one": CPUSet.parse(one), "two": CPUSet.parse(two)}
         asked = {
@@ -435,9 +431,8 @@ def test_a_round_on_the_way_leaves_each_shared_container_what_is_left_by_then() 
 
 
 def test_of_many_shared_containers_a_round_leaves_some_on_the_same_cpus() -> None:
-    config = replace(CONFIG, policy_options={"strict-cpu-reservation": "true"})
     shared = Pod("shared", tuple(Container(f"c{number:02}") for number in range(12)))
-    made = node(Apply(shared), Apply(guaranteed("all", 1, 1, 1, 1, 1, 1)), config=config)
+    made = node(Apply(shared), Apply(guaranteed("all", 1, 1, 1, 1, 1, 1)), config=STRICT)
     view = made.view()
     left = view.cpusets["all"]["c6"]
     cpusets = {**view.cpusets["shared"], **dict.fromkeys(("c00", "c01"), left)}

@@ -31,6 +31,19 @@ from reference.steps import (
     WriteState,
 )
 
+RESERVING = KubeletConfig(
+    reserved_system_cpus=CPUSet([0]),
+    system_reserved="1",
+    kube_reserved="500m",
+    policy_options={"full-pcpus-only": "true"},
+    feature_gates={"X": False},
+)
+ALIGNING = KubeletConfig(
+    topology_manager_policy="restricted",
+    topology_manager_scope="pod",
+    topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
+)
+
 
 @pytest.mark.parametrize(
     ("step", "text"),
@@ -50,55 +63,27 @@ from reference.steps import (
         (OfflineCPUs(CPUSet([2, 3]), "m"), "take CPUs 2-3 offline"),
         (OnlineCPUs(CPUSet([2, 3]), "m"), "bring CPUs 2-3 online"),
         (AwaitReconcile(), "wait for a reconcile round"),
-        (
-            Tamper("a", "c", CPUSet([0, 1])),
-            "set the cpuset of a/c to 0-1 behind the kubelet's back",
-        ),
-        (
-            Configure(
-                KubeletConfig(
-                    reserved_system_cpus=CPUSet([0]),
-                    system_reserved="1",
-                    kube_reserved="500m",
-                    policy_options={"full-pcpus-only": "true"},
-                    feature_gates={"X": False},
-                )
-            ),
-            "configure the kubelet: policy static, reservedSystemCPUs 0, systemReserved cpu 1, "
-            "kubeReserved cpu 500m, option full-pcpus-only=true, gate X=False",
-        ),
-        (
-            Configure(
-                KubeletConfig(
-                    topology_manager_policy="restricted",
-                    topology_manager_scope="pod",
-                    topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
-                )
-            ),
-            "configure the kubelet: policy static, Topology Manager restricted, "
-            "Topology Manager scope pod, Topology Manager option prefer-closest-numa-nodes=true",
-        ),
+        (Tamper("a", "c", CPUSet([0, 1])),
+         "set the cpuset of a/c to 0-1 behind the kubelet's back"),
+        (Configure(RESERVING),
+         "configure the kubelet: policy static, reservedSystemCPUs 0, systemReserved cpu 1, "
+         "kubeReserved cpu 500m, option full-pcpus-only=true, gate X=False"),
+        (Configure(ALIGNING),
+         "configure the kubelet: policy static, Topology Manager restricted, "
+         "Topology Manager scope pod, Topology Manager option prefer-closest-numa-nodes=true"),
         (Apply(guaranteed("a", 1, "500m")), "apply Guaranteed pod a (c1: 1 CPU; c2: 500m CPU)"),
-        (
-            ApplyTogether((guaranteed("a", 1), best_effort("b"))),
-            "apply at once Guaranteed pod a (c: 1 CPU), BestEffort pod b (c: no cpu request)",
-        ),
+        (ApplyTogether((guaranteed("a", 1), best_effort("b"))),
+         "apply at once Guaranteed pod a (c: 1 CPU), BestEffort pod b (c: no cpu request)"),
         (Apply(best_effort("a")), "apply BestEffort pod a (c: no cpu request)"),
-        (
-            Apply(burstable("a", request="1", limit="2")),
-            "apply Burstable pod a (c: cpu request 1, limit 2)",
-        ),
+        (Apply(burstable("a", request="1", limit="2")),
+         "apply Burstable pod a (c: cpu request 1, limit 2)"),
         (Apply(burstable("a", request="1")), "apply Burstable pod a (c: cpu request 1)"),
-        (
-            Apply(Pod("a", (Container("c", cpu_limit="2", memory_limit="64Mi"),))),
-            "apply Guaranteed pod a (c: cpu limit 2)",
-        ),
-        (
-            Apply(guaranteed_of("a", [exclusive("i", 1, kind=Kind.INIT), exclusive("m", 1)])),
-            "apply Guaranteed pod a (init i: 1 CPU; m: 1 CPU)",
-        ),
+        (Apply(Pod("a", (Container("c", cpu_limit="2", memory_limit="64Mi"),))),
+         "apply Guaranteed pod a (c: cpu limit 2)"),
+        (Apply(guaranteed_of("a", [exclusive("i", 1, kind=Kind.INIT), exclusive("m", 1)])),
+         "apply Guaranteed pod a (init i: 1 CPU; m: 1 CPU)"),
     ],
-)
+)  # fmt: skip
 def test_a_step_says_its_sentence(step: Step, text: str) -> None:
     """One line each."""
     assert step.sentence == text

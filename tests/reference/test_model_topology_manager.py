@@ -135,16 +135,13 @@ def test_settings_refused_on_a_machine(
     [
         ("1.36", config("none", scope="x"), _wrapped(SCOPE_FAULT)),
         ("1.36", config("x", scope="x"), _wrapped(f"[{POLICY_FAULT}, {SCOPE_FAULT}]")),
-        (
-            "1.23",
-            config("x", scope="y"),
-            f"[{POLICY} non-allowable value: x, {SCOPE} non-allowable value: y]",
-        ),
+        ("1.23", config("x", scope="y"),
+         f"[{POLICY} non-allowable value: x, {SCOPE} non-allowable value: y]"),
         ("1.26", config(gates=OFF), _wrapped(f"{POLICY} restricted {GATED}")),
         ("1.20", config("none", scope="pod", gates=OFF), f"{SCOPE} pod {GATED}"),
         ("1.17", config(), f"invalid configuration: TopologyManager restricted {GATED}"),
     ],
-)
+)  # fmt: skip
 def test_settings_refused_by_themselves(release: str, given: KubeletConfig, expected: str) -> None:
     """``apis/config/validation``."""
     with pytest.raises(InvalidConfiguration) as caught:
