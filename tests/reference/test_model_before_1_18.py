@@ -54,7 +54,7 @@ def between(first: int, last: int) -> list[str]:
 EVERY = between(OLDEST, 17)
 
 
-def flat(named: Mapping[str, Mapping[str, CPUSet]]) -> dict[str, str]:
+def flat(named: Mapping[str, Mapping[str, CPUSet | None]]) -> dict[str, str]:
     """By ``pod/container``."""
     return {f"{pod}/{one}": str(cpus) for pod, of in named.items() for one, cpus in of.items()}
 

@@ -273,11 +273,3 @@ def test_steps_that_cannot_be_taken() -> None:
         large(ON_NODE_1, release="1.19")
     with pytest.raises(NotModelled, match="device hints on 21 NUMA nodes"):
         hints("d0", request=1, release="1.35", nodes=21)
-
-
-def test_the_sentences_name_devices_and_numa_nodes() -> None:
-    step = RegisterDevices(NIC, (Device("d0", (0, 1)), Device("d1", (1,)), Device("d2")))
-    assert step.sentence == (
-        f"register the devices d0 on NUMA nodes 0-1, d1 on NUMA node 1, d2 as {NIC}"
-    )
-    assert Apply(Pod("a", (container(count=2),))).sentence.endswith(f"c: 1 CPU, 2 {NIC})")

@@ -132,7 +132,7 @@ PACKAGE = "topology/physical_package_id"
 DISTANCE = f"{NODE}/node0/distance"
 
 #: For each rule a machine, what is looked at, and what that is by release.
-RULES: dict[str, tuple[Files, Callable[[MachineInfo], object], dict[str, object]]] = {
+RULES: dict[str, tuple[Files, Callable[[MachineInfo], object], Mapping[str, object]]] = {
     # /proc/cpuinfo, up to 1.18
     "a package is a node":
         (TWO_NODES, lambda info: (nodes(info), info.num_sockets, info.num_physical_cores),

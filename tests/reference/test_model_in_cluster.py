@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,8 @@ from tests.reference.nodes import do
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]), api_server=True)
 EXCLUSIVE = {"InPlacePodVerticalScalingExclusiveCPUs": True}
+MANIFESTS = replace(CONFIG, api_server=False)
+NEITHER = "the pods of this node are manifests"
 UNALIGNED = "Resources cannot be allocated with Topology locality"
 
 
@@ -133,29 +136,29 @@ def test_who_asks_the_topology_manager_about_a_resize(release: str, policy: str)
 
 
 @pytest.mark.parametrize(
-    ("steps", "error", "text"),
+    ("steps", "of", "error", "text"),
     [
-        ([Resize(guaranteed("x", 1))], IllegalStep, "Resize: no pod x"),
-        ([Resize(burstable("a", request="1"))], IllegalStep, "would be of another QoS class"),
-        ([Resize(guaranteed("a", 1, 1))], IllegalStep, "differs in more than its resources"),
-        ([AddEphemeral("a", "c")], IllegalStep, "pod a has a container c"),
-        ([AddEphemeral("a", "d"), AddEphemeral("a", "d")], IllegalStep, "has a container d"),
-        ([Stop(), AddEphemeral("a", "d")], IllegalStep, "the kubelet does not run"),
-        ([Stop(), Configure(KubeletConfig())], IllegalStep, "from its first boot on"),
-        ([AddEphemeral("a", "d"), Stop(), Reboot()], NotModelled, "ephemeral containers"),
+        ([Resize(guaranteed("x", 1))], {}, IllegalStep, "Resize: no pod x"),
+        ([Resize(burstable("a", request="1"))], {}, IllegalStep, "would be of another QoS class"),
+        ([Resize(guaranteed("a", 1, 1))], {}, IllegalStep, "differs in more than its resources"),
+        ([AddEphemeral("a", "c")], {}, IllegalStep, "pod a has a container c"),
+        ([AddEphemeral("a", "d"), AddEphemeral("a", "d")], {}, IllegalStep, "has a container d"),
+        ([Stop(), AddEphemeral("a", "d")], {}, IllegalStep, "the kubelet does not run"),
+        ([Stop(), Configure(KubeletConfig())], {}, IllegalStep, "from its first boot on"),
+        ([AddEphemeral("a", "d"), Stop(), Reboot()], {}, NotModelled, "ephemeral containers"),
+        ([Resize(guaranteed("a", 3))], {"release": "1.32"}, NotModelled,
+         "without feature gate InPlacePodVerticalScaling"),
+        # Manifests have neither.
+        ([Resize(guaranteed("a", 3))], {"config": MANIFESTS}, IllegalStep, NEITHER),
+        ([AddEphemeral("a", "debug")], {"config": MANIFESTS}, IllegalStep, NEITHER),
     ],
-)
-def test_what_cannot_be_asked_for(steps: list[Step], error: type[Exception], text: str) -> None:
-    made = node(Apply(guaranteed("a", 2)), *steps[:-1])
+)  # fmt: skip
+def test_what_cannot_be_asked_for(
+    steps: list[Step], of: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    made = node(Apply(guaranteed("a", 2)), *steps[:-1], **of)
     with pytest.raises(error, match=text):
         made.do(steps[-1])
-
-
-@pytest.mark.parametrize("step", [Resize(guaranteed("a", 3)), AddEphemeral("a", "debug")])
-def test_manifests_have_neither(step: Step) -> None:
-    made = node(Apply(guaranteed("a", 2)), config=replace(CONFIG, api_server=False))
-    with pytest.raises(IllegalStep, match="the pods of this node are manifests"):
-        made.do(step)
 
 
 def test_a_size_above_what_the_api_server_filled_in_as_a_whole_is_refused() -> None:
@@ -177,12 +180,6 @@ def test_what_the_api_server_filled_in_as_a_whole_outlives_a_resize_and_a_restar
     made.do(Stop())
     made.do(Start())
     assert made.view().pods["a"] == PodView(Phase.RUNNING, qos="Guaranteed")
-
-
-def test_a_release_without_the_gate_is_not_modelled() -> None:
-    made = node(Apply(guaranteed("a", 2)), release="1.32")
-    with pytest.raises(NotModelled, match="without feature gate InPlacePodVerticalScaling"):
-        made.do(Resize(guaranteed("a", 3)))
 
 
 def test_1_32_overlooks_at_a_start_what_a_container_was_granted() -> None:

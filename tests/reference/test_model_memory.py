@@ -261,13 +261,6 @@ def test_what_lies_outside_of_the_model(config: KubeletConfig, release: str, tex
         node(config=config, release=release)
 
 
-def test_the_configuration_names_the_memory() -> None:
-    assert str(CONFIG).endswith(
-        "memory manager Static, reservedMemory 1Mi in NUMA node 0, reservedMemory 1Mi in NUMA "
-        "node 1"
-    )
-
-
 def test_a_start_is_followed_by_where_memory_was_seen() -> None:
     """An init container's memory is taken once more, so it matters which pod comes first, though
     each has its CPUs either way."""

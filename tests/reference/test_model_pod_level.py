@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance import strategies
+from conformance.pods import exclusive
 from reference import CPUManager, CPUSet, IllegalStep, Node, NotModelled, discover, make_policy
 from reference.errors import EmptyPodSharedPoolError
 from reference.kubelet.admission import fault_of_whole
@@ -35,10 +36,6 @@ MACHINE = "2s-2n-16c-smt2"
 
 ON = {"PodLevelResourceManagers": True}
 MEMORY = "256Mi"
-
-
-def exclusive(name: str, cpu: str, kind: Kind = Kind.APP) -> Container:
-    return Container(name, cpu, cpu, "64Mi", "64Mi", kind)
 
 
 def pod(name: str, cpu: str, *containers: Container) -> Pod:
@@ -171,34 +168,28 @@ def test_without_the_managers_nobody_gets_any(release: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gates", "release"),
+    ("gates", "panics", "bears"),
     [
-        ({"PodLevelResourceManagers": True}, "1.35"), ({"PodLevelResources": True}, "1.31"),
-        ({"PodLevelResourceManagers": True, "PodLevelResources": False}, "1.36"),
-        ({"PodLevelResources": False}, "1.36"), ({"CPUManagerPolicyOptions": False}, "1.33"),
-        ({"TopologyManager": True}, "1.29"), ({"TopologyManager": False}, "1.27"),
-        ({"TopologyManagerPolicyOptions": False}, "1.36.4"),
-        ({"InPlacePodVerticalScalingExclusiveCPUs": True}, "1.31"),
+        ({"PodLevelResourceManagers": True}, "1.35", None),
+        ({"PodLevelResources": True}, "1.31", None),
+        ({"PodLevelResourceManagers": True, "PodLevelResources": False}, "1.36", None),
+        ({"PodLevelResources": False}, "1.36", "1.35"),
+        ({"CPUManagerPolicyOptions": False}, "1.33", "1.32"),
+        ({"TopologyManager": True}, "1.29", "1.28"),
+        ({"TopologyManager": False}, "1.27", "1.26"),
+        ({"TopologyManagerPolicyOptions": False}, "1.36.4", "1.35"),
+        ({"InPlacePodVerticalScalingExclusiveCPUs": True}, "1.31", None),
     ],
-)  # fmt: skip
-def test_gates_with_which_a_kubelet_panics(gates: Mapping[str, bool], release: str) -> None:
+)
+def test_gates_with_which_a_kubelet_panics(
+    gates: Mapping[str, bool], panics: str, bears: str | None
+) -> None:
     """One that it does not know or knows no more, that is locked, or that others depend on: outside
-    the model."""
+    the model. Some of them the minor before bears."""
     with pytest.raises(NotModelled):
-        nodes.node(config=config(gates=gates), machine=MACHINE, release=release)
-
-
-@pytest.mark.parametrize(
-    ("gates", "release"),
-    [
-        ({"PodLevelResources": False}, "1.35"), ({"CPUManagerPolicyOptions": False}, "1.32"),
-        ({"TopologyManager": True}, "1.28"), ({"TopologyManager": False}, "1.26"),
-        ({"TopologyManagerPolicyOptions": False}, "1.35"),
-    ],
-)  # fmt: skip
-def test_gates_that_a_kubelet_bears(gates: Mapping[str, bool], release: str) -> None:
-    """The minor before, or after."""
-    booted(config=config(gates=gates), release=release)
+        nodes.node(config=config(gates=gates), machine=MACHINE, release=panics)
+    if bears:
+        booted(config=config(gates=gates), release=bears)
 
 
 # -- laws ------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -41,55 +40,58 @@ def text_of(pod: Pod, config: KubeletConfig = CONFIG, release: str = "1.36") -> 
     return reason_for(pod, pod.containers[-1], config, release=release).text
 
 
+TWO: Final = Pod("p", (like("c", "2"),))
+WHOLE: Final = replace(TWO, resources=PodResources("4", "4", "1Gi", "1Gi"))
+AFTER_INIT: Final = Pod("p", (Container("i", kind=Kind.INIT), like("c", "2")))
+TWO_CPUS: Final = "the pod is Guaranteed and asks for 2 CPUs here"
+
+
+def of(*containers: Container) -> Pod:
+    return Pod("p", containers)
+
+
 @pytest.mark.parametrize(
-    ("containers", "rule", "text"),
+    ("pod", "config", "release", "rule", "text"),
     [
-        ([like("c", "2")], Rule.WHOLE_CPUS, "the pod is Guaranteed and asks for 2 CPUs here"),
-        ([like("c", "1.5")], Rule.WHOLE_CPUS, "1.5 CPUs is not a whole number"),
-        ([Container("c")], Rule.GUARANTEED_POD,
+        (TWO, CONFIG, "1.36", Rule.WHOLE_CPUS, TWO_CPUS),
+        (of(like("c", "1.5")), CONFIG, "1.36", Rule.WHOLE_CPUS, "1.5 CPUs is not a whole number"),
+        (of(Container("c")), CONFIG, "1.36", Rule.GUARANTEED_POD,
          "the pod is BestEffort: no container has a request or a limit"),
-        ([Container("c", "2", "2")], Rule.GUARANTEED_POD,
+        (of(Container("c", "2", "2")), CONFIG, "1.36", Rule.GUARANTEED_POD,
          "the pod is Burstable: container c has no memory limit"),
-        ([Container("c", "2", None, "1Mi", "1Mi")], Rule.GUARANTEED_POD,
+        (of(Container("c", "2", None, "1Mi", "1Mi")), CONFIG, "1.36", Rule.GUARANTEED_POD,
          "the pod is Burstable: container c has no cpu limit"),
-        ([Container("c", "1", "2", "1Mi", "1Mi")], Rule.GUARANTEED_POD,
+        (of(Container("c", "1", "2", "1Mi", "1Mi")), CONFIG, "1.36", Rule.GUARANTEED_POD,
          "the pod is Burstable: container c has cpu limit 2 and request 1"),
-        ([Container("i", "1", "1", kind=Kind.INIT), like("c", "2")], Rule.GUARANTEED_POD,
-         "the pod is Burstable: init container i has no memory limit"),
-        ([Container("a"), Container("c", "2", "2")], Rule.GUARANTEED_POD,
+        (of(Container("i", "1", "1", kind=Kind.INIT), like("c", "2")), CONFIG, "1.36",
+         Rule.GUARANTEED_POD, "the pod is Burstable: init container i has no memory limit"),
+        (of(Container("a"), Container("c", "2", "2")), CONFIG, "1.36", Rule.GUARANTEED_POD,
          "the pod is Burstable: container c has no memory limit"),
-    ],
-)  # fmt: skip
-def test_the_reason_in_words(containers: list[Container], rule: Rule, text: str) -> None:
-    pod = Pod("p", tuple(containers))
-    reason = reason_for(pod, pod.containers[-1], CONFIG)
-    assert (reason.rule, reason.text) == (rule, text)
-
-
-def test_policy_none_is_the_reason() -> None:
-    reason = reason_for(Pod("p", (like("c", "2"),)), like("c", "2"), KubeletConfig("none"))
-    assert (reason.rule, reason.cpus) == (Rule.POLICY_NONE, 0)
-    assert reason.text == "the CPU manager's policy is none"
-
-
-@pytest.mark.parametrize(
-    ("release", "gates", "rule", "text"),
-    [
-        ("1.31", {}, Rule.WHOLE_CPUS, "the pod is Guaranteed and asks for 2 CPUs here"),
-        ("1.34", {}, Rule.POD_LEVEL,
+        # Up to 1.15 init containers do not count.
+        (AFTER_INIT, CONFIG, "1.15", Rule.WHOLE_CPUS, TWO_CPUS),
+        (TWO, KubeletConfig("none"), "1.36", Rule.POLICY_NONE,
+         "the CPU manager's policy is none"),
+        # Pod-level resources
+        (WHOLE, CONFIG, "1.31", Rule.WHOLE_CPUS, TWO_CPUS),
+        (WHOLE, CONFIG, "1.34", Rule.POD_LEVEL,
          "the pod has pod-level resources, and 1.34 pins no such pod"),
-        ("1.36", {}, Rule.POD_LEVEL,
+        (WHOLE, CONFIG, "1.36", Rule.POD_LEVEL,
          "the pod has pod-level resources, and feature gate PodLevelResourceManagers is off"),
-        ("1.36", ON, Rule.WHOLE_CPUS, "the pod is Guaranteed and asks for 2 CPUs here"),
+        (WHOLE, replace(CONFIG, feature_gates=ON), "1.36", Rule.WHOLE_CPUS, TWO_CPUS),
     ],
 )  # fmt: skip
-def test_pod_level_resources_by_release(
-    release: str, gates: Mapping[str, bool], rule: Rule, text: str
+def test_the_reason_in_words(
+    pod: Pod, config: KubeletConfig, release: str, rule: Rule, text: str
 ) -> None:
-    pod = Pod("p", (like("c", "2"),), resources=PodResources("4", "4", "1Gi", "1Gi"))
-    reason = reason_for(pod, pod.containers[0], replace(CONFIG, feature_gates=gates),
-                        release=release)  # fmt: skip
+    reason = reason_for(pod, pod.containers[-1], config, release=release)
     assert (reason.rule, reason.text) == (rule, text)
+    if rule is Rule.POLICY_NONE:
+        assert reason.cpus == 0
+
+
+def test_since_1_16_init_containers_count() -> None:
+    for release, cpus in (("1.15", 2), ("1.16", 0)):
+        assert reason_for(AFTER_INIT, like("c", "2"), CONFIG, release=release).cpus == cpus
 
 
 def test_a_pool_of_the_pods_own() -> None:
@@ -106,12 +108,6 @@ def test_a_pool_of_the_pods_own() -> None:
     assert text_of(uneven, config) == "the pod-level cpu request 3.5 is not a whole number"
     loose = replace(pod, resources=replace(whole, memory_limit=None))
     assert text_of(loose, config) == "the pod is Burstable: as a whole it has no memory limit"
-
-
-def test_up_to_1_15_init_containers_do_not_count() -> None:
-    pod = Pod("p", (Container("i", kind=Kind.INIT), like("c", "2")))
-    for release, cpus in (("1.15", 2), ("1.16", 0)):
-        assert reason_for(pod, pod.containers[1], CONFIG, release=release).cpus == cpus
 
 
 # -- held against the model --------------------------------------------------------------------

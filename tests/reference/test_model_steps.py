@@ -15,6 +15,7 @@ from reference.steps import (
     Configure,
     Container,
     Delete,
+    Device,
     KillContainer,
     Kind,
     KubeletConfig,
@@ -22,6 +23,7 @@ from reference.steps import (
     OnlineCPUs,
     Pod,
     Reboot,
+    RegisterDevices,
     RemoveState,
     Start,
     Step,
@@ -42,6 +44,8 @@ ALIGNING = KubeletConfig(
     topology_manager_policy="restricted",
     topology_manager_scope="pod",
     topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
+    memory_manager_policy="Static",
+    reserved_memory={0: "1Mi", 1: "1Mi"},
 )
 
 
@@ -63,6 +67,10 @@ ALIGNING = KubeletConfig(
         (OfflineCPUs(CPUSet([2, 3]), "m"), "take CPUs 2-3 offline"),
         (OnlineCPUs(CPUSet([2, 3]), "m"), "bring CPUs 2-3 online"),
         (AwaitReconcile(), "wait for a reconcile round"),
+        (RegisterDevices("nic", (Device("d0", (0, 1)), Device("d1", (1,)), Device("d2"))),
+         "register the devices d0 on NUMA nodes 0-1, d1 on NUMA node 1, d2 as nic"),
+        (Apply(Pod("a", (Container("c", "1", "1", "1Mi", "1Mi", devices=(("nic", 2),)),))),
+         "apply Guaranteed pod a (c: 1 CPU, 2 nic)"),
         (Tamper("a", "c", CPUSet([0, 1])),
          "set the cpuset of a/c to 0-1 behind the kubelet's back"),
         (Configure(RESERVING),
@@ -70,7 +78,9 @@ ALIGNING = KubeletConfig(
          "kubeReserved cpu 500m, option full-pcpus-only=true, gate X=False"),
         (Configure(ALIGNING),
          "configure the kubelet: policy static, Topology Manager restricted, "
-         "Topology Manager scope pod, Topology Manager option prefer-closest-numa-nodes=true"),
+         "Topology Manager scope pod, Topology Manager option prefer-closest-numa-nodes=true, "
+         "memory manager Static, reservedMemory 1Mi in NUMA node 0, reservedMemory 1Mi in NUMA "
+         "node 1"),
         (Apply(guaranteed("a", 1, "500m")), "apply Guaranteed pod a (c1: 1 CPU; c2: 500m CPU)"),
         (ApplyTogether((guaranteed("a", 1), best_effort("b"))),
          "apply at once Guaranteed pod a (c: 1 CPU), BestEffort pod b (c: no cpu request)"),

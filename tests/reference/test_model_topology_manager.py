@@ -210,47 +210,38 @@ def merged(lists: list[str], *, nodes: int = 2, release: str = "1.36", **more: o
 
 
 @pytest.mark.parametrize(
-    ("lists", "expected"),
+    ("lists", "nodes", "release", "expected"),
     [
-        (["0 P, 1 P, 01"], "0 P"),
-        (["1 P, 01"], "1 P"),
-        (["01"], "01"),
-        (["any P"], "01 P"),
-        (["any"], "01"),
-        ([""], "01"),
-        ([], "01 P"),
-        (["0 P, 1 P, 01", "1 P, 01"], "1 P"),
-        (["0 P, 01", "1 P, 01"], "0"),  # no pair is equal; one node is enough for each
-        (["0 P", "1 P"], "01"),
-        (["any P", "1 P, 01"], "1 P"),
-        (["any", "1 P, 01"], "1"),
+        # ``HintMerger``, 1.24 to 1.37.
+        (["0 P, 1 P, 01"], 2, "1.36", "0 P"),
+        (["1 P, 01"], 2, "1.36", "1 P"),
+        (["01"], 2, "1.36", "01"),
+        (["any P"], 2, "1.36", "01 P"),
+        (["any"], 2, "1.36", "01"),
+        ([""], 2, "1.36", "01"),
+        ([], 2, "1.36", "01 P"),
+        (["0 P, 1 P, 01", "1 P, 01"], 2, "1.36", "1 P"),
+        (["0 P, 01", "1 P, 01"], 2, "1.36", "0"),  # no pair is equal; one node is enough for each
+        (["0 P", "1 P"], 2, "1.36", "01"),
+        (["any P", "1 P, 01"], 2, "1.36", "1 P"),
+        (["any", "1 P, 01"], 2, "1.36", "1"),
+        # 1.24 prefers equal masks alone, and goes for as many nodes as the neediest resource has.
+        (["0 P, 01 P", "01 P"], 4, "1.36", "01 P"),
+        (["0 P, 01 P", "01 P"], 4, "1.23", "0 P"),  # a container that needs both got one
+        (["01 P", "0 P, 1 P"], 4, "1.36", "0"),
+        (["01 P", "0 P, 1 P"], 4, "1.23", "0 P"),
+        (["012, 0123", "0, 1"], 4, "1.36", "0"),
+        (["012, 0123", "0, 1"], 4, "1.23", "0"),
+        (["01, 012", "0, 01, 012"], 4, "1.36", "01"),
+        (["01, 012", "0, 01, 012"], 4, "1.23", "0"),
+        # Not preferred, and no narrower: the default remains (``mergeFilteredHints``).
+        (["01"], 2, "1.23", "01"),
+        (["01 P"], 2, "1.23", "01 P"),
+        ([""], 2, "1.20", "01"),
     ],
 )
-def test_merging_since_1_24(lists: list[str], expected: str) -> None:
-    """``HintMerger``, 1.24 to 1.37."""
-    assert merged(lists) == expected
-
-
-@pytest.mark.parametrize(
-    ("lists", "since", "before"),
-    [
-        (["0 P, 01 P", "01 P"], "01 P", "0 P"),  # a container that needs both got one
-        (["01 P", "0 P, 1 P"], "0", "0 P"),
-        (["012, 0123", "0, 1"], "0", "0"),
-        (["01, 012", "0, 01, 012"], "01", "0"),
-    ],
-)
-def test_unequal_hints(lists: list[str], since: str, before: str) -> None:
-    """1.24 prefers equal masks alone, and goes for as many nodes as the neediest resource has."""
-    assert merged(lists, nodes=4) == since
-    assert merged(lists, nodes=4, release="1.23") == before
-
-
-def test_nothing_better_than_the_whole_machine_up_to_1_23() -> None:
-    """Not preferred, and no narrower: the default remains (``mergeFilteredHints``)."""
-    assert merged(["01"], release="1.23") == "01"
-    assert merged(["01 P"], release="1.23") == "01 P"
-    assert merged([""], release="1.20") == "01"
+def test_merging(lists: list[str], nodes: int, release: str, expected: str) -> None:
+    assert merged(lists, nodes=nodes, release=release) == expected
 
 
 #: Nodes 0 and 2 are neighbours, and so are 1 and 3.
