@@ -84,12 +84,23 @@ def refused(read: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-def deployment(name: str, kind: str = "Deployment") -> dict[str, Any]:
-    template = {"spec": {"containers": [{"name": "c"}]}}
-    spec: dict[str, Any] = {"template": template}
+def written(folder: Path, text: str) -> Path:
+    """A file of this text."""
+    path = folder / "given.yaml"
+    path.write_text(text)
+    return path
+
+
+def one_pod(name: str, node: str = "", **metadata: str) -> dict[str, Any]:
+    spec = {"nodeName": node, "containers": [{"name": "c"}]}
+    return {"kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def deployment(kind: str = "Deployment", **metadata: str) -> dict[str, Any]:
+    spec: dict[str, Any] = {"template": {"spec": {"containers": [{"name": "c"}]}}}
     if kind == "CronJob":
         spec = {"jobTemplate": {"spec": spec}}
-    return {"kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {"kind": kind, "metadata": {"name": "api", **metadata}, "spec": spec}
 
 
 def test_a_list_as_kubectl_prints_it() -> None:
@@ -111,7 +122,7 @@ def test_the_oldest_first() -> None:
     """By startTime, or else creationTimestamp; quoted or not."""
     assert [pod.name for pod in pods_in(PODS, oldest_first=True)] == ["static-web-node7", "db"]
     with pytest.raises(BadManifest, match="pod api: neither startTime nor creationTimestamp"):
-        pods_of([deployment("api")], oldest_first=True)
+        pods_of([deployment()], oldest_first=True)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +130,7 @@ def test_the_oldest_first() -> None:
 )
 def test_a_workload_counts_as_one_pod(kind: str) -> None:
     service = {"kind": "Service", "metadata": {"name": "api"}}
-    found = pods_of([deployment("api", kind), service])
+    found = pods_of([deployment(kind), service])
     assert [pod.name for pod in found.pods] == ["api"]
     assert found.notes == (
         f"counted as one pod each: {kind} api",
@@ -128,9 +139,7 @@ def test_a_workload_counts_as_one_pod(kind: str) -> None:
 
 
 def test_pods_of_one_name_in_two_namespaces() -> None:
-    one, other = deployment("api"), deployment("api")
-    other["metadata"]["namespace"] = "prod"
-    first, second = pods_of([one, other]).pods
+    first, second = pods_of([deployment(), deployment(namespace="prod")]).pods
     assert (first.name, second.name) == ("default:api", "prod:api")
     assert first.uid != second.uid
 
@@ -157,10 +166,7 @@ POD = "{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources:
         ("", "it contains no pod"),
         ("- 1", "document 1: not a mapping"),
         ("metadata: {}", "document 1: not a Kubernetes object: it has no kind"),
-        (
-            "kind: ConfigMap\nmetadata: {name: a}",
-            "it contains no pod; ignored, because they are not pods",
-        ),
+        ("kind: ConfigMap\nmetadata: {name: a}", "no pod; ignored, because they are not pods"),
         ("kind: Pod", "document 1: metadata: missing"),
         ("kind: Pod\nmetadata: {name: p}", "document 1: pod p: spec: missing"),
         ("kind: Pod\nmetadata: {name: p}\nspec: {}", "document 1: pod p: a pod needs an app cont"),
@@ -181,35 +187,29 @@ POD = "{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources:
     ],
 )
 def test_a_manifest_that_is_none_is_one_line(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "pods.yaml"
-    path.write_text(text)
+    path = written(tmp_path, text)
     line = refused(lambda: pods_given(str(path)))
     assert line.startswith(f"{path}: ")
     assert said in line
 
 
-def _twins() -> list[dict[str, Any]]:
-    return [
-        {"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "c"}]}}
-        for name in ("a", "b")
-    ]
-
-
-def test_a_pod_given_twice_is_refused() -> None:
-    with pytest.raises(BadManifest, match="two pods are called default/api"):
-        pods_of([deployment("api"), deployment("api")])
-    twins = _twins()
-    for one in twins:
-        one["metadata"]["uid"] = "uid-1"
-    with pytest.raises(BadManifest, match="pod b: another one has its uid uid-1"):
-        pods_of(twins)
-
-
-def test_pods_of_two_nodes_are_refused() -> None:
-    items = _twins()
-    for item in items:
-        item["spec"]["nodeName"] = f"of-{item['metadata']['name']}"
-    with pytest.raises(BadManifest, match=r"pods of 2 nodes .*--field-selector spec.nodeName=NAME"):
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [
+        ([deployment(), deployment()], "two pods are called default/api"),
+        (
+            [one_pod("a", uid="uid-1"), one_pod("b", uid="uid-1")],
+            "pod b: another one has its uid uid-1",
+        ),
+        (
+            [one_pod("a", "of-a"), one_pod("b", "of-b")],
+            r"pods of 2 nodes .*--field-selector spec.nodeName=NAME",
+        ),
+    ],
+    ids=["of one name", "of one uid", "of two nodes"],
+)
+def test_pods_that_no_node_has_together_are_refused(items: list[Any], said: str) -> None:
+    with pytest.raises(BadManifest, match=said):
         pods_of(items)
 
 
@@ -253,7 +253,7 @@ MERGES = "a0: &a0 {x: 1, y: 2}\n" + "".join(
     ("text", "said"),
     [
         (LAUGHS, "more than 400000 values, aliases counted"),
-        ("a: [" + "x, " * 1_300_000 + "]", "more than 400000 values, aliases counted"),
+        ("a: [" + "x, " * 450_000 + "]", "more than 400000 values, aliases counted"),
         (MERGES, "more than 400000 values, aliases counted"),
         ("a: &a [*a]", "an alias of a value that contains it"),
         ("[" * 100_000, "nested too deeply"),
@@ -270,16 +270,14 @@ MERGES = "a0: &a0 {x: 1, y: 2}\n" + "".join(
 )
 def test_small_files_that_grow_are_refused(tmp_path: Path, text: str, said: str) -> None:
     """In one line, and at once."""
-    path = tmp_path / "pods.yaml"
-    path.write_text(text)
+    path = written(tmp_path, text)
     begin = time.process_time()
     assert said in refused(lambda: documents(path))
     assert time.process_time() - begin < 10
 
 
 def test_large_files_are_refused_before_they_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "pods.yaml"
-    path.write_text("a: 1\n" * (10 << 20 >> 3) + "b: 1\n" * (10 << 20 >> 3))
+    path = written(tmp_path, "a: 1\n" * (1 << 20))
     with pytest.raises(SubjectUsageError, match=r"more than 4 MiB of YAML; as JSON \(-o json\)"):
         documents(path)
     with path.open("wb") as stream:
@@ -291,12 +289,10 @@ def test_large_files_are_refused_before_they_are_read(tmp_path: Path) -> None:
 def test_too_many_pods(tmp_path: Path) -> None:
     """An alias of a pod makes many of them."""
     pod = "&p {kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
-    path = tmp_path / "pods.yaml"
-    path.write_text(f"kind: List\nitems: [{pod}{', *p' * 500}]")
-    with pytest.raises(SubjectUsageError, match="more than 500 pods"):
-        pods_given(str(path))
-    with pytest.raises(SubjectUsageError, match="more than 500 pods"):
-        pods_given(",".join(["1"] * 501))
+    path = written(tmp_path, f"kind: List\nitems: [{pod}{', *p' * 500}]")
+    for text in (str(path), ",".join(["1"] * 501)):
+        with pytest.raises(SubjectUsageError, match="more than 500 pods"):
+            pods_given(text)
 
 
 def test_a_pipe_without_a_writer_does_not_block(tmp_path: Path) -> None:
@@ -307,8 +303,7 @@ def test_a_pipe_without_a_writer_does_not_block(tmp_path: Path) -> None:
 
 def test_a_time_stays_text(tmp_path: Path) -> None:
     """YAML 1.1 would make a date of it, and an error of one that cannot be."""
-    path = tmp_path / "a.yaml"
-    path.write_text("a: 2026-13-45\n---\n---\nb: 2026-01-01T00:00:00Z\n")
+    path = written(tmp_path, "a: 2026-13-45\n---\n---\nb: 2026-01-01T00:00:00Z\n")
     assert documents(path) == [{"a": "2026-13-45"}, {"b": "2026-01-01T00:00:00Z"}]
 
 
@@ -376,8 +371,7 @@ evictionHard: {memory.available: 100Mi}
 
 def test_options_override_the_file(tmp_path: Path) -> None:
     """Each by its name; what the model does not know is named, and passed over."""
-    path = tmp_path / "kubelet.yaml"
-    path.write_text(FILE)
+    path = written(tmp_path, FILE)
     given = Given(config=path, policy_option=["full-pcpus-only=false"], reserved="1")
     found = settings_of(given, TOPOLOGY, release="1.26")
     assert found.config == KubeletConfig(
@@ -395,8 +389,8 @@ def test_options_override_the_file(tmp_path: Path) -> None:
 
 def test_what_a_kubelet_says_of_its_configuration(tmp_path: Path) -> None:
     """``kubectl get --raw /api/v1/nodes/NAME/proxy/configz``: without a kind."""
-    path = tmp_path / "configz.json"
-    path.write_text('{"kubeletconfig": {"cpuManagerPolicy": "static", "kubeReserved": null}}')
+    text = '{"kubeletconfig": {"cpuManagerPolicy": "static", "kubeReserved": null}}'
+    path = written(tmp_path, text)
     assert settings(Given(config=path)) == KubeletConfig("static")
 
 
@@ -415,10 +409,7 @@ KIND = "kind: KubeletConfiguration\n"
         (f"{KIND}reservedSystemCPUs: 0-x", "reservedSystemCPUs: "),
         (f"{KIND}kubeReserved: [1]", "kubeReserved: not a mapping of names"),
         (f"{KIND}kubeReserved: {{cpu: 1}}", "kubeReserved: cpu: not a string; put it in quotes"),
-        (
-            f"{KIND}cpuManagerPolicyOptions: {{a: true}}",
-            "Options: a: not a string; put it in quotes",
-        ),
+        (f"{KIND}cpuManagerPolicyOptions: {{a: true}}", "Options: a: not a string; put it in quo"),
         (f"{KIND}featureGates: {{a: 'true'}}", "featureGates: a: it is true or false"),
         (f"{KIND}featureGates: {{1: true}}", "featureGates: not a mapping of names"),
         (
@@ -433,16 +424,14 @@ KIND = "kind: KubeletConfiguration\n"
     ],
 )
 def test_a_file_that_is_no_configuration_is_one_line(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "kubelet.yaml"
-    path.write_text(text)
+    path = written(tmp_path, text)
     line = refused(lambda: settings(Given(config=path)))
     assert line.startswith(f"{path}: ")
     assert said in line
 
 
 def test_a_field_that_no_release_has_yet_may_be_of_one_to_come(tmp_path: Path) -> None:
-    path = tmp_path / "kubelet.yaml"
-    path.write_text(f"{KIND}cpuManagerPolicy: static\nnew: 1\n")
+    path = written(tmp_path, f"{KIND}cpuManagerPolicy: static\nnew: 1\n")
     assert settings(Given(config=path), release="1.38").policy == "static"
 
 
@@ -465,10 +454,7 @@ def test_the_fields_are_those_of_the_kubelets_own_module() -> None:
     [
         (Given(reserved="x"), "--reserved 'x': "),
         (Given(policy_option=["full"]), "--policy-option 'full': it is NAME=VALUE"),
-        (
-            Given(topology_manager_policy_option=["=1"]),
-            "--topology-manager-policy-option '=1': it is NAME=VAL",
-        ),
+        (Given(topology_manager_policy_option=["=1"]), "--topology-manager-policy-option '=1': it"),
         (Given(feature_gate=["A=yes"]), "--feature-gate 'A=yes': it is true or false"),
         (Given(kube_reserved="500m"), "--kube-reserved '500m': it is NAME=VALUE"),
         (Given(system_reserved="memory=1Gi"), "--system-reserved 'memory=1Gi': it is cpu=AMOUNT"),
@@ -481,5 +467,6 @@ def test_an_option_that_is_none_is_one_line(given: Given, said: str) -> None:
 
 
 def test_a_list_of_reserved_cpus_is_too_new() -> None:
-    with pytest.raises(SubjectUsageError, match=r"--reserved 1: 1.16 takes no list"):
-        settings(Given(reserved="1"), release="1.16")
+    assert "--reserved 1: 1.16 takes no list" in refused(
+        lambda: settings(Given(reserved="1"), release="1.16")
+    )
