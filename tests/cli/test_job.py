@@ -30,6 +30,7 @@ from tests.support.until import until
 T = TypeVar("T")
 
 _SMALL: Final = ["--release", "1.37", "--machine", "1s-1n-2c-smt2", "--depth", "1"]
+_IMAGE: Final = ("--image", "example.com/pinproof:1")
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _PATIENCE: Final = 120.0
 
@@ -54,22 +55,23 @@ def job_controller(cluster: Cluster) -> None:
 
 def _job(command: str, *words: str) -> dict[str, Any]:
     """What ``pinproof job`` prints."""
-    shards = () if "--shards" in words else ("--shards", "2")
-    image = ("--image", "example.com/pinproof:1")
-    printed = here("job", command, *shards, *image, *words, status=0).stdout
+    shards = () if command == "certify" or "--shards" in words else ("--shards", "2")
+    printed = here("job", command, *shards, *_IMAGE, *words, status=0).stdout
     return dict(yaml.safe_load(printed))
+
+
+def _command(job: dict[str, Any]) -> list[str]:
+    """That of a Job's pods."""
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    return list(container["command"])
 
 
 @pytest.mark.parametrize("command", ["hunt", "run"])
 def test_a_real_api_server_takes_the_job(batch: Any, command: str) -> None:
     """Each field of it, with a volume claim and without: unknown ones are refused."""
     for words in ([], ["--claim", "kept", "--at-once", "2", "--namespace", "default"]):
-        made = batch.create_namespaced_job(
-            "default",
-            _job(command, "--shards", "50", *words),
-            field_validation="Strict",
-            dry_run="All",
-        )
+        job = _job(command, "--shards", "50", *words)
+        made = batch.create_namespaced_job("default", job, field_validation="Strict", dry_run="All")
         assert made.spec.completion_mode == "Indexed"
         assert made.spec.backoff_limit_per_index == 2
         assert made.spec.parallelism == (2 if words else 50)
@@ -102,9 +104,8 @@ def test_a_real_job_controller_has_each_shard_searched(
     batch.create_namespaced_job("default", _job("hunt", "--shards", "5", "--depth", "4"))
     _program(tmp_path, 'for last; do :; done; echo "$@" >$last/hunt.jsonl')
 
-    def pods(of: Callable[[Any], bool] = lambda pod: pod.status.phase == "Pending") -> list[Any]:
-        found = filter(of, cluster.admin.list_namespaced_pod("default").items)
-        return sorted(found, key=_index)
+    def pods() -> list[Any]:
+        return [pod for pod in _pods(cluster, "hunt-pinproof") if pod.status.phase == "Pending"]
 
     first = _awaited(pods, lambda found: len(found) == 5)
     assert [_index(pod) for pod in first] == [0, 1, 2, 3, 4]
@@ -113,9 +114,7 @@ def test_a_real_job_controller_has_each_shard_searched(
     ]
 
     _end(cluster, first[2], 3)
-    (second,) = _awaited(
-        lambda: pods(lambda pod: _index(pod) == 2 and pod.status.phase == "Pending"), bool
-    )
+    (second,) = _awaited(lambda: [pod for pod in pods() if _index(pod) == 2], bool)
     assert second.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] == "1"
     assert _run(second, tmp_path).stdout == "hunt --depth 4 --shard 3/5 --resume 3\n"
 
@@ -136,11 +135,7 @@ def test_a_real_job_controller_does_not_try_a_wrong_option_again(
     """Its index has failed, and the other one goes on."""
     batch.create_namespaced_job("default", _job("run", "--name", "wrong"))
 
-    def pods() -> list[Any]:
-        found = cluster.admin.list_namespaced_pod("default", label_selector="job-name=wrong").items
-        return sorted(found, key=_index)
-
-    first, second = _awaited(pods, lambda found: len(found) == 2)
+    first, second = _awaited(lambda: _pods(cluster, "wrong"), lambda found: len(found) == 2)
     _end(cluster, first, 2)
     _end(cluster, second, 0)
 
@@ -149,7 +144,7 @@ def test_a_real_job_controller_does_not_try_a_wrong_option_again(
 
     assert _awaited(state, lambda status: status.failed_indexes == "0").failed == 1
     _awaited(state, lambda status: status.completed_indexes == "1")
-    assert len(pods()) == 2
+    assert len(_pods(cluster, "wrong")) == 2
 
 
 NODES: Final = ("node-a", "node-b", "node-c", "node-d")
@@ -176,7 +171,7 @@ def test_a_real_scheduler_has_no_more_nodes_certified_than_may_be_unavailable(
 ) -> None:
     """Each pod is on its own node. A lane's next pod comes once the one before has ended."""
     words = [*NODES, "--max-unavailable", "2", "--namespace", "default"]
-    for one in _certify(*words)["items"]:
+    for one in _job("certify", *words)["items"]:
         batch.create_namespaced_job("default", one, field_validation="Strict")
 
     def pods() -> dict[str, Any]:
@@ -207,23 +202,18 @@ def test_a_real_scheduler_has_no_more_nodes_certified_than_may_be_unavailable(
     assert _awaited(on, lambda found: len(found) == 4) == names
 
 
-def _certify(*words: str) -> dict[str, Any]:
-    image = ("--image", "example.com/pinproof:1")
-    return dict(yaml.safe_load(here("job", "certify", *words, *image, status=0).stdout))
-
-
 def test_a_node_is_certified_by_its_own_pod(tmp_path: Path) -> None:
     """Through the host of its container; the log is the stream, or what went wrong."""
     body = """cat node-a.toml; echo "$@"; mkdir node-a; echo stream >node-a/result.jsonl"""
     words = ["node-a", "--allow", "static-pods", "--max-risk", "kubelet-restart"]
-    (item,) = _certify(*words, "--claim", "kept")["items"]
-    pod = item["spec"]["template"]["spec"]
-    assert pod["volumes"][0]["persistentVolumeClaim"] == {"claimName": "kept"}
+    (item,) = _job("certify", *words, "--claim", "kept")["items"]
+    (volume, *_) = item["spec"]["template"]["spec"]["volumes"]
+    assert volume["persistentVolumeClaim"] == {"claimName": "kept"}
     for status, said in ((0, "stream\n"), (1, "stream\n"), (4, "stream\n"), (3, None)):
         folder = tmp_path / str(status)
         folder.mkdir()
         _program(folder, f"{body}; exit {status}")
-        done = _shell(pod["containers"][0]["command"], "0", folder)
+        done = _shell(_command(item), "0", folder)
         assert done.returncode == (0 if said else status)
         log = (folder / "node-a.log").read_text()
         assert done.stdout == (said or log)
@@ -234,11 +224,10 @@ def test_a_node_is_certified_by_its_own_pod(tmp_path: Path) -> None:
 def test_a_pod_that_is_deleted_lets_pinproof_restore_its_node(tmp_path: Path) -> None:
     """The shell hands SIGTERM on, and waits."""
     _program(tmp_path, "trap 'echo restored; exit 3' TERM; touch there; sleep 60 & wait")
-    (item,) = _certify("node-a")["items"]
-    command = item["spec"]["template"]["spec"]["containers"][0]["command"]
+    (item,) = _job("certify", "node-a")["items"]
     environment = dict(os.environ) | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        _command(item), cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
     ) as pod:
         assert until((tmp_path / "there").exists)
         pod.terminate()
@@ -249,7 +238,7 @@ def test_a_pod_that_is_deleted_lets_pinproof_restore_its_node(tmp_path: Path) ->
 def test_a_pod_that_is_tried_again_goes_on_with_its_shard(tmp_path: Path) -> None:
     """With the folder of a volume claim, which outlives the first pod; its log is the stream."""
     _program(tmp_path, f'exec "{sys.executable}" -m pinproof "$@"')
-    command = _container(_job("hunt", *_SMALL))["command"]
+    command = _command(_job("hunt", *_SMALL))
     kept = tmp_path / "2" / campaign.FILE
     lines = []
     for _ in range(2):
@@ -268,15 +257,15 @@ def test_the_logs_of_a_runs_pods_are_one_report(tmp_path: Path) -> None:
     """Joined they have the verdicts of a run without shards, also of a pod that is run again."""
     _program(tmp_path, f'exec "{sys.executable}" -m pinproof "$@"')
     words = ["--machine", "1s-1n-2c-smt2", "-k", "pool/"]
-    command = _container(_job("run", "--shards", "3", *words))["command"]
-    for index in ("0", "1", "2", "1"):
+    command = _command(_job("run", *words))
+    for index in ("0", "1", "0"):
         done = _shell(command, index, tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
         (tmp_path / f"{index}.jsonl").write_text(done.stdout)
     here("run", *words, "--report", str(tmp_path / "whole"), status=0)
     whole = _verdicts(tmp_path / "whole" / "result.jsonl")
     assert whole
-    assert _verdicts(*(tmp_path / f"{index}.jsonl" for index in "012")) == whole
+    assert _verdicts(*(tmp_path / f"{index}.jsonl" for index in "01")) == whole
 
 
 def _verdicts(*streams: Path) -> dict[str, str]:
@@ -289,37 +278,41 @@ def _verdicts(*streams: Path) -> dict[str, str]:
     }
 
 
+_STREAM: Final = "echo said; echo stream | tee 1/hunt.jsonl >1/result.jsonl"
+
+
 @pytest.mark.parametrize(
-    ("status", "of_hunt", "of_run"),
-    [(0, 0, 0), (1, 0, 0), (2, 2, 2), (3, 3, 3), (4, 4, 0), (137, 137, 137)],
+    ("body", "of_hunt", "of_run"),
+    [
+        (f"{_STREAM}; exit 0", 0, 0),
+        (f"{_STREAM}; exit 1", 0, 0),
+        (f"{_STREAM}; exit 2", 2, 2),
+        (f"{_STREAM}; exit 3", 3, 3),
+        (f"{_STREAM}; exit 4", 4, 0),
+        (f"{_STREAM}; exit 137", 137, 137),
+        # Python ends with 1 where a library is missing, which is no broken promise.
+        ("echo said; exit 1", 3, 3),
+    ],
 )
 def test_a_pod_succeeds_where_its_shard_is_done(
-    tmp_path: Path, status: int, of_hunt: int, of_run: int
+    tmp_path: Path, body: str, of_hunt: int, of_run: int
 ) -> None:
-    """A find and a broken promise are results, and so is that no case of a shard applies."""
-    _program(tmp_path, f"echo said; echo stream | tee 1/hunt.jsonl >1/result.jsonl; exit {status}")
+    """A find and a broken promise are results, and so is that no case of a shard applies; without a
+    stream it fails."""
     for command, ends in (("hunt", of_hunt), ("run", of_run)):
-        done = _shell(_container(_job(command))["command"], "0", tmp_path)
-        assert done.returncode == ends
-        assert done.stdout.splitlines()[-1] == ("said" if ends else "stream")
-
-
-@pytest.mark.parametrize("command", ["hunt", "run"])
-def test_a_pod_without_a_stream_fails_whatever_its_exit_status(
-    tmp_path: Path, command: str
-) -> None:
-    """Python ends with 1 where a library is missing, which is no broken promise."""
-    _program(tmp_path, "echo ImportError; exit 1")
-    done = _shell(_container(_job(command))["command"], "0", tmp_path)
-    assert (done.returncode, done.stdout) == (3, "ImportError\n")
+        folder = tmp_path / command
+        folder.mkdir()
+        _program(folder, body)
+        done = _shell(_command(_job(command)), "0", folder)
+        assert (done.returncode, done.stdout) == (ends, "said\n" if ends else "stream\n")
 
 
 def test_an_option_reaches_the_run_as_it_was_written(tmp_path: Path) -> None:
     """The shell of the pod sees no pattern in it, and no second word."""
     (tmp_path / "2s-file").touch()
     _program(tmp_path, 'printf "%s\\n" "$@" >1/result.jsonl')
-    command = _container(_job("run", "--machine", "2s-*", "--subject", "kubelet:/a b"))["command"]
-    said = _shell(command, "0", tmp_path).stdout.splitlines()
+    job = _job("run", "--machine", "2s-*", "--subject", "kubelet:/a b")
+    said = _shell(_command(job), "0", tmp_path).stdout.splitlines()
     assert said[1:5] == ["--machine", "2s-*", "--subject", "kubelet:/a b"]
 
 
@@ -366,9 +359,10 @@ def test_what_no_cluster_could_run_is_not_printed(words: list[str], said: str) -
         assert done.stderr.count("\n") == 1
 
 
-def _container(manifest: dict[str, Any]) -> dict[str, Any]:
-    (container,) = manifest["spec"]["template"]["spec"]["containers"]
-    return dict(container)
+def _pods(cluster: Cluster, job: str) -> list[Any]:
+    """Those of a Job, by index."""
+    found = cluster.admin.list_namespaced_pod("default", label_selector=f"job-name={job}").items
+    return sorted(found, key=_index)
 
 
 def _index(pod: Any) -> int:
@@ -408,14 +402,9 @@ def _end(cluster: Cluster, pod: Any, status: int) -> None:
     index wait for 10 seconds after a failure."""
     phase = "Failed" if status else "Succeeded"
     terminated = {"exitCode": status, "finishedAt": "2026-01-01T00:00:00Z"}
-    container = {
-        "name": pod.spec.containers[0].name,
-        "image": pod.spec.containers[0].image,
-        "imageID": "",
-        "ready": False,
-        "restartCount": 0,
-        "state": {"terminated": terminated},
-    }
+    (one,) = pod.spec.containers
+    container = {"name": one.name, "image": one.image, "imageID": "", "ready": False}
+    container |= {"restartCount": 0, "state": {"terminated": terminated}}
     cluster.report("default", pod.metadata.name, {"phase": phase, "containerStatuses": [container]})
 
 

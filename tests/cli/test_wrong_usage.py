@@ -31,9 +31,10 @@ TEXTS: Final = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Files of which something is wrong."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of which something is wrong. No command changes them."""
+    tmp_path = tmp_path_factory.mktemp("wrong")
     for name, text in TEXTS.items():
         (tmp_path / name).write_text(f"{text}\n" if name == "cut.jsonl" else text)
     (tmp_path / "torn.tar.xz").write_bytes(b"\xfd7zXZ\x00 and no more")
