@@ -43,13 +43,21 @@ def _state(held: Mapping[str, Mapping[str, str]] = HELD, **more: Any) -> str:
     return Checkpoint(**{**given, **more}).dumps(release="1.36")
 
 
+def _compressed(data: bytes) -> bytes:
+    """In a tenth of the time that ``pinproof capture`` takes for a small file."""
+    return lzma.compress(data, preset=0)
+
+
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Writes ``node7.tar.xz``, with what differs from a node that fits together."""
 
     def write(**more: Any) -> None:
         usual = {"machine": MACHINE, "settings": SETTINGS, "state": _state(), "pods": PODS}
-        write_archive(tmp_path / "node7.tar.xz", **{**usual, **more})
+        plain = tmp_path / "node7.tar"
+        write_archive(plain, **{**usual, **more})
+        (tmp_path / "node7.tar.xz").write_bytes(_compressed(plain.read_bytes()))
+        plain.unlink()
 
     return write
 
@@ -108,11 +116,8 @@ def test_a_kubelet_that_begins_from_something_else_is_no_verdict(
     )
     facts = _facts(tmp_path, old=ELSEWHERE, status=3)
     assert facts["verdict"] == "unknown"
-    assert facts["unlike the state file"][0] == {
-        "what": "exclusive CPUs db/c",
-        "expected": "2-3,10-11",
-        "seen": "1-2,9-10",
-    }
+    first = {"what": "exclusive CPUs db/c", "expected": "2-3,10-11", "seen": "1-2,9-10"}
+    assert facts["unlike the state file"][0] == first
 
 
 def test_a_promise_that_is_broken_then_is_broken_all_the_same(write: Write, tmp_path: Path) -> None:
@@ -198,10 +203,7 @@ def test_another_configuration_has_its_own_memory_manager(write: Write, tmp_path
 
 
 TORN: Final = _state()[:-9]
-SMALLER: Final = {
-    "machine": "1s-1n-4c-smt2",
-    "settings": {**SETTINGS, "reservedSystemCPUs": "0,4"},
-}
+SMALLER: Final = {"machine": "1s-1n-4c-smt2", "settings": {**SETTINGS, "reservedSystemCPUs": "0,4"}}
 
 
 @pytest.mark.parametrize("command", ["upgrade 1.36 1.37 --model", "simulate"])
@@ -251,25 +253,25 @@ def _rewrite_settings(place: Path, name: str, *, linked: str = "", size: int = 2
                 if linked:
                     one.type, one.linkname, one.size = tarfile.SYMTYPE, linked, 0
             made.addfile(one, data)
-    place.write_bytes(lzma.compress(plain.getvalue()))
+    place.write_bytes(_compressed(plain.getvalue()))
 
 
 @pytest.mark.parametrize(
-    ("member", "said"),
+    ("name", "more", "said"),
     [
-        ({"name": "node7/pinproof/kubelet.json", "linked": "/etc/passwd"}, "no configuration"),
-        ({"name": "node7/pinproof/kubelet.json", "linked": "../../x"}, "no configuration"),
-        ({"name": "node7/pinproof/../../kubelet.json"}, "a path with `..`"),
-        ({"name": "/pinproof/kubelet.json"}, "an absolute path"),
-        ({"name": "node7/pinproof/kubelet.json", "size": 40 << 20}, "expands to more"),
-        ({"name": "node7/pinproof/kubelet.json", "size": 9 << 20}, "no kind"),
+        ("node7/pinproof/kubelet.json", {"linked": "/etc/passwd"}, "no configuration"),
+        ("node7/pinproof/kubelet.json", {"linked": "../../x"}, "no configuration"),
+        ("node7/pinproof/../../kubelet.json", {}, "a path with `..`"),
+        ("/pinproof/kubelet.json", {}, "an absolute path"),
+        ("node7/pinproof/kubelet.json", {"size": 40 << 20}, "expands to more"),
+        ("node7/pinproof/kubelet.json", {"size": 9 << 20}, "no kind"),
     ],
 )
 def test_a_hostile_archive_is_one_line(
-    write: Write, tmp_path: Path, member: Mapping[str, Any], said: str
+    write: Write, tmp_path: Path, name: str, more: Mapping[str, Any], said: str
 ) -> None:
     write()
-    _rewrite_settings(tmp_path / "node7.tar.xz", **member)
+    _rewrite_settings(tmp_path / "node7.tar.xz", name, **more)
     _assert_one_line(tmp_path, "upgrade 1.36 1.37 --model", said)
 
 
