@@ -180,10 +180,7 @@ def _require_no_markup(page: Tab) -> None:
         (_link({**NODE, "steps": [["apply", "[" * 90_000]]}), "manifest: nested too deeply"),
         (_link({**NODE, "config": "- " * 9_000}), "KubeletConfiguration: line 1, column 201: nes"),
         (_link({"machine": HOSTILE, "release": "1.36"}), f"there is no machine {HOSTILE!r}: "),
-        (
-            _link({**NODE, "steps": [["delete", HOSTILE]]}),
-            f"Delete: no pod {HOSTILE}",
-        ),
+        (_link({**NODE, "steps": [["delete", HOSTILE]]}), f"Delete: no pod {HOSTILE}"),
     ],
 )
 def test_a_wrong_link_is_one_line_of_text(link: str, why: str, page: Tab) -> None:

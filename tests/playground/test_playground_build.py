@@ -18,11 +18,7 @@ SERVICE = "kind: Service\nmetadata: {name: a}\n"
 STORY = {
     "machine": "2s-4n-128c-smt1-arm64-kunpeng920",
     "release": "1.36",
-    "steps": [
-        ["apply", pod("web", "3")],
-        ["restart", ""],
-        ["apply", SERVICE],
-    ],
+    "steps": [["apply", pod("web", "3")], ["restart", ""], ["apply", SERVICE]],
 }
 ASKING = """
 import sys
