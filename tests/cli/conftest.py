@@ -15,14 +15,7 @@ from tests.cli.running import Done
 from tests.support import lacking
 from tests.support.cluster import Cluster, NoCluster
 
-Command: TypeAlias = Callable[..., Done]
 Stream: TypeAlias = Callable[[Path], tuple[Header, list[Result], Footer]]
-
-
-@pytest.fixture
-def pinproof() -> Command:
-    """Runs ``pinproof``, for tests of other folders."""
-    return running.pinproof
 
 
 @pytest.fixture
