@@ -22,12 +22,13 @@ def _run(folder: Path, subject: str, *more: str) -> int:
     return here(*arguments, "--report", str(folder), *more).returncode
 
 
-@pytest.fixture
-def both(tmp_path: Path) -> tuple[str, str]:
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """Streams of a right model and a wrong one."""
-    assert _run(tmp_path / "right", "miniature:true-sizes") in (0, 1)
-    assert _run(tmp_path / "wrong", WRONG) == 1
-    return str(tmp_path / "right/result.jsonl"), str(tmp_path / "wrong/result.jsonl")
+    folder = tmp_path_factory.mktemp("both")
+    assert _run(folder / "right", "miniature:true-sizes") in (0, 1)
+    assert _run(folder / "wrong", WRONG) == 1
+    return str(folder / "right/result.jsonl"), str(folder / "wrong/result.jsonl")
 
 
 def test_every_output_of_a_run_is_made_again_from_its_stream(
@@ -35,7 +36,7 @@ def test_every_output_of_a_run_is_made_again_from_its_stream(
 ) -> None:
     _, wrong = both
     page = here("report", wrong, "--format", "html")
-    assert page.stdout == (tmp_path / "wrong/report.html").read_text()
+    assert page.stdout == Path(wrong).with_name("report.html").read_text()
     done = here("report", wrong, "--format", "junit", "-o", str(tmp_path / "x.xml"))
     assert (done.returncode, done.stdout) == (0, "")
     assert 'name="conformance.pool"' in (tmp_path / "x.xml").read_text()
