@@ -18,6 +18,13 @@ from tests.cli.running import here, lines, pinproof
 
 _MACHINE: Final = ("--machine", "1s-1n-4c-smt2")
 _MODELS: Final = ("1.36", "1.37", *_MACHINE, "--model")
+_OF_CORES: Final = """
+kind: KubeletConfiguration
+apiVersion: kubelet.config.k8s.io/v1beta1
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+reservedSystemCPUs: "0,4"
+"""
 _FULL: Final = ("--policy-option", "full-pcpus-only=true", "--pods", "4")
 
 
@@ -80,13 +87,9 @@ def test_the_command_that_replays_an_upgrade_says_how_the_kubelet_goes_as_it_was
 def test_a_nodes_own_pods_and_state_file_are_taken(tmp_path: Path) -> None:
     """A pod that the file knows by its uid runs when the old kubelet starts."""
     pod = guaranteed("pod1", 2)
-    (tmp_path / "state").write_text(
-        Checkpoint(
-            policy_name="static",
-            default_cpuset=CPUSet.parse("0-2,4-6"),
-            entries={pod.uid: {"c": CPUSet([3, 7])}},
-        ).dumps(release="1.36")
-    )
+    free, held = CPUSet.parse("0-2,4-6"), {pod.uid: {"c": CPUSet([3, 7])}}
+    checkpoint = Checkpoint(policy_name="static", default_cpuset=free, entries=held)
+    (tmp_path / "state").write_text(checkpoint.dumps(release="1.36"))
     words = (*_MODELS, "--state", "state")
     said = lines(here("upgrade", *words, "--pods", "2,1", cwd=tmp_path, status=0))
     assert "pod1/c: 2 3,7 3,7 3,7 3,7" in said
@@ -125,17 +128,10 @@ def test_a_real_kubelet_that_refuses_its_configuration_is_no_verdict(
     kubelet_path: str, tmp_path: Path
 ) -> None:
     """In one line after the progress."""
-    kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-    policy = 'cpuManagerPolicy: static\nreservedSystemCPUs: "0"\n'
-    (tmp_path / "c.yaml").write_text(
-        f"{kind}{policy}cpuManagerPolicyOptions: {{no-such: 'true'}}\n"
-    )
+    (tmp_path / "c.yaml").write_text(_OF_CORES.replace("full-pcpus-only", "no-such"))
     name = f"kubelet:{kubelet_path}"
-    done = pinproof(
-        *("upgrade", name, name, "--by", "stop", *_MACHINE, "--config", "c.yaml"),
-        cwd=tmp_path,
-        status=3,
-    )
+    words = ("upgrade", name, name, "--by", "stop", *_MACHINE, "--config", "c.yaml")
+    done = pinproof(*words, cwd=tmp_path, status=3)
     progress, line = done.stderr.splitlines()
     assert progress == f"pinproof: upgrade: {name} starts"
     assert line.startswith(f"pinproof: {name} has to run before it can be upgraded: it gave up")
@@ -163,13 +159,6 @@ def test_a_real_kubelet_is_upgraded(kubelet_path: str) -> None:
 
 _INCIDENT: Final = ("--machine", "1s-1n-4c-smt1", "--to-machine", "1s-1n-4c-smt2", "--pods", "2")
 _SAME: Final = ("1.36", "1.36", "--model")
-_OF_CORES: Final = """
-kind: KubeletConfiguration
-apiVersion: kubelet.config.k8s.io/v1beta1
-cpuManagerPolicy: static
-cpuManagerPolicyOptions: {full-pcpus-only: "true"}
-reservedSystemCPUs: "0,4"
-"""
 
 
 def test_new_settings_name_whom_they_end_and_why(tmp_path: Path) -> None:
