@@ -73,6 +73,7 @@ LINK: Final = "https://github.com/kubernetes/kubernetes/pull/140730"
 
 
 def test_a_kubelet_that_hangs_is_said_to_never_answer() -> None:
+    """To people and to programs."""
     said = printed(*HANGING, "1.36", "--why")
     (first,) = [line for line in said if line.endswith(LINK) and line != LINK]
     assert first.startswith("kubelet 1.36 hangs at pod2 and never answers: ")
@@ -80,15 +81,14 @@ def test_a_kubelet_that_hangs_is_said_to_never_answer() -> None:
     assert "pod2/c: 70 none no answer: the kubelet hangs at pod2" in said
     assert "pod3/c: 2 none no answer: the kubelet hangs at pod2" in said
     assert LINK in said
-
-
-def test_a_kubelet_that_hangs_is_said_to_programs() -> None:
-    found = json.loads(here(*HANGING, "1.36", "--json").stdout)
+    found, mended = (
+        json.loads(here(*HANGING, release, "--json").stdout)
+        for release in ("1.36", "1.36+distribution-ends")
+    )
     assert found["kubelet"]["hangs"].endswith(LINK)
     verdicts = {name: pod["containers"]["c"]["verdict"] for name, pod in found["pods"].items()}
     assert verdicts == {"pod1": "shared pool", "pod2": "no answer", "pod3": "no answer"}
-    fixed = here(*HANGING, "1.36+distribution-ends", "--json")
-    assert json.loads(fixed.stdout)["kubelet"]["hangs"] == ""
+    assert mended["kubelet"]["hangs"] == ""
 
 
 def test_the_options_reach_the_kubelet() -> None:
@@ -219,10 +219,8 @@ def test_numa_nodes_without_cpus_are_drawn(tmp_path: Path) -> None:
 def test_cpus_in_no_numa_node_are_drawn_and_counted(tmp_path: Path) -> None:
     whole = describe("2s-2n-4c-smt2").tree
     gone = ("node0/cpu1", "node0/cpu5")
-    pack(
-        Tree({path: text for path, text in whole.items() if not path.endswith(gone)}),
-        tmp_path / "mine.tar",
-    )
+    tree = Tree({path: text for path, text in whole.items() if not path.endswith(gone)})
+    pack(tree, tmp_path / "mine.tar")
     text = here("draw", "./mine.tar").stdout
     assert "in no NUMA node: CPUs 1,5" in " ".join(text.split())
     assert "\nCPUs in no NUMA node\n   1   5\n" in text
