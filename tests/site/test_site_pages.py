@@ -27,6 +27,10 @@ from tests.cli.running import here
 from tests.support.browser import Browser
 
 ROOT: Final = Path(__file__).parents[2]
+CAUGHT: Final = catching.known()
+DEFECTS: Final[list[defects.Defect]] = json.loads(
+    (ROOT / "docs/tables/defects.json").read_text(encoding="utf-8")
+)
 
 
 def _scenario(name: str) -> Scenario:
@@ -68,7 +72,7 @@ def test_the_atlas_has_a_row_for_each_scenario_and_names_what_was_not_recorded()
 
 def test_a_scenarios_page_has_its_promise_its_steps_and_its_drawing() -> None:
     one = _scenario("packing/whole-core")
-    files = dict(scenario_files(one, {"1.36": "kept on 3 machines"}, catching.known()))
+    files = dict(scenario_files(one, {"1.36": "kept on 3 machines"}, CAUGHT))
     page, picture = files[f"scenarios/{one.id}.md"], files[f"scenarios/{one.id}.svg"]
     assert one.promise in page
     assert "2. start the kubelet" in page
@@ -78,7 +82,7 @@ def test_a_scenarios_page_has_its_promise_its_steps_and_its_drawing() -> None:
 
 
 def _section(name: str) -> str:
-    return "\n".join(catching.section(name, catching.known()))
+    return "\n".join(catching.section(name, CAUGHT))
 
 
 def test_a_scenarios_page_has_the_miniatures_that_it_catches() -> None:
@@ -94,14 +98,12 @@ def test_a_scenarios_page_has_the_miniatures_that_it_catches() -> None:
 def test_a_scenarios_page_has_the_faults_in_a_kubelets_code_that_it_was_seen_to_catch() -> None:
     told = _section("restart/keeps-assignments-beside-a-gap")
     assert "named-faults.md#restart-allocates-again) | A kubelet that starts forgets" in told
-    assert re.search(
-        r"first to catch (one fault|\d+ faults) ", _section("state/overlap-is-refused")
-    )
+    told = _section("state/overlap-is-refused")
+    assert re.search(r"first to catch (one fault|\d+ faults) ", told)
 
 
 def test_every_scenario_says_what_it_catches_or_why_nothing_makes_it_fail() -> None:
-    known = catching.known()
-    told = {one.id: "\n".join(catching.section(one.id, known)) for one in catalogue()}
+    told = {one.id: _section(one.id) for one in catalogue()}
     silent = {name for name, text in told.items() if "makes it fail:" not in text}
     assert silent == set()
     assert [name for name, text in told.items() if "makes it fail: ." in text] == []
@@ -110,10 +112,9 @@ def test_every_scenario_says_what_it_catches_or_why_nothing_makes_it_fail() -> N
 
 
 def test_every_named_fault_is_on_the_page_of_a_scenario() -> None:
-    known = catching.known()
-    on_pages = {name for faults in known.faults.values() for name, _ in faults}
+    on_pages = {name for faults in CAUGHT.faults.values() for name, _ in faults}
     assert on_pages == {one.name for one in known_faults() if not one.allowed}
-    assert {name for name in known.faults if find(name) is None} == set()
+    assert {name for name in CAUGHT.faults if find(name) is None} == set()
 
 
 def test_a_machines_page_has_its_picture_its_source_and_its_digest() -> None:
@@ -203,18 +204,12 @@ def test_the_failure_of_the_readme_is_what_a_run_prints() -> None:
     assert "url(http" not in kept
 
 
-def _known() -> list[defects.Defect]:
-    known: list[defects.Defect]
-    known = json.loads((ROOT / "docs/tables/defects.json").read_text(encoding="utf-8"))
-    return known
-
-
 def test_every_known_defect_has_its_page_and_its_source() -> None:
     """The list leads to each, with the releases that have it."""
-    pages = defects.pages(_known())
-    assert len(pages) == len(_known()) + 1 > 30
+    pages = defects.pages(DEFECTS)
+    assert len(pages) == len(DEFECTS) + 1 > 30
     index = pages["defects/index.md"]
-    for one in _known():
+    for one in DEFECTS:
         page = pages[f"defects/{defects.name_of(one)}.md"]
         assert one["url"] in page
         assert one["avoid"] in page
@@ -223,16 +218,14 @@ def test_every_known_defect_has_its_page_and_its_source() -> None:
             assert f"\nReleases: {one['facts']['span']}. " in page
             assert f"| {one['facts']['span']} |" in index
         assert (f"](../scenarios/{one['scenario']}.md)" in page) is bool(one["scenario"])
-    assert (
-        " --subject kubelet:1.37 -k topology/init-container-pins-its-pod\n"
-        in (pages["defects/an-init-container-s-cpus-pin-its-pod-to-a-numa-node.md"])
-    )
+    page = pages["defects/an-init-container-s-cpus-pin-its-pod-to-a-numa-node.md"]
+    assert " --subject kubelet:1.37 -k topology/init-container-pins-its-pod\n" in page
     assert "kubelet:1.16" not in "".join(pages.values())  # none is built
 
 
 def test_every_defect_with_facts_is_asked_for_and_leads_to_its_page() -> None:
-    page = asking.page(_known())
-    for one in _known():
+    page = asking.page(DEFECTS)
+    for one in DEFECTS:
         assert (f'href="../defects/{defects.name_of(one)}/"' in page) is ("facts" in one)
 
 
@@ -255,7 +248,7 @@ document.title = JSON.stringify([
 @pytest.mark.needs("chromium")
 def test_the_page_names_129078_under_full_pcpus_only_alone(tmp_path: Path) -> None:
     """Of 1.36, and of 1.37 no more. A plain configuration has no known defect."""
-    document = f"<!doctype html><title></title><body>{asking.page(_known())}</body>"
+    document = f"<!doctype html><title></title><body>{asking.page(DEFECTS)}</body>"
     plain, before, after = json.loads(Browser(tmp_path).probed(document, asking.SCRIPT + _ASKED))
     assert plain == ["No known defect applies.", False]
     assert before[1] is True

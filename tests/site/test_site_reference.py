@@ -27,6 +27,9 @@ ROOT: Final = Path(__file__).parents[2]
 LEAVES: Final[dict[str, Any]] = dict(leaf for name in COMMANDS for leaf in commands.leaves(name))
 COMMAND_PAGES: Final = commands.pages()
 SCHEMAS: Final = schemas.shipped()
+SCHEMA_PAGES: Final = schemas.pages()
+MATRIX: Final = kill_matrix.read(kill_matrix.PAGE.read_text(encoding="utf-8"))
+BEHAVIOUR_PAGES: Final = behaviours.pages(MATRIX)
 
 
 def test_a_bar_in_a_cell_does_not_end_it() -> None:
@@ -90,7 +93,7 @@ def test_every_command_that_chooses_its_status_says_what_it_means() -> None:
 @pytest.mark.parametrize("path", SCHEMAS)
 def test_a_schema_is_on_its_page_with_every_field_and_a_meaning(path: str) -> None:
     name, schema = schemas.name_of(path), SCHEMAS[path]
-    page = schemas.pages()[f"reference/schemas/{name}.md"]
+    page = SCHEMA_PAGES[f"reference/schemas/{name}.md"]
     silent = []
     for kind, of in schemas.types(schema).items():
         section = page.partition(f"\n## {kind}\n")[2].partition("\n## ")[0]
@@ -98,7 +101,7 @@ def test_a_schema_is_on_its_page_with_every_field_and_a_meaning(path: str) -> No
         assert [one for one in fields if f"\n| `{one}` |" not in section] == []
         silent += [f"{kind}.{one}" for one in fields if not schemas.meaning(name, kind, one, of)]
     assert silent == []
-    assert f"]({name}.md)" in schemas.pages()["reference/schemas/index.md"]
+    assert f"]({name}.md)" in SCHEMA_PAGES["reference/schemas/index.md"]
 
 
 def test_every_written_meaning_is_of_a_field() -> None:
@@ -123,12 +126,8 @@ def test_the_schemas_are_all_that_the_packages_have() -> None:
     assert "conformance/schemas/result-stream-2.json" in SCHEMAS
 
 
-def _behaviours() -> dict[str, str]:
-    return behaviours.pages(kill_matrix.read(kill_matrix.PAGE.read_text(encoding="utf-8")))
-
-
 def test_every_behaviour_has_its_page_with_its_releases_and_its_source() -> None:
-    pages = _behaviours()
+    pages = BEHAVIOUR_PAGES
     for one in Behaviour:
         page = pages[f"{behaviours.FOLDER}/{one.title}.md"]
         assert one.value.says in page
@@ -139,10 +138,9 @@ def test_every_behaviour_has_its_page_with_its_releases_and_its_source() -> None
 
 
 def test_a_behaviour_names_the_scenarios_that_show_it() -> None:
-    found = kill_matrix.read(kill_matrix.PAGE.read_text(encoding="utf-8"))
-    shown = behaviours.shown_by(Behaviour.HELD_CPUS_KEPT_FIRST, found)
+    shown = behaviours.shown_by(Behaviour.HELD_CPUS_KEPT_FIRST, MATRIX)
     assert "options/full-pcpus-restart-refuses-what-runs" in shown
-    page = _behaviours()[f"{behaviours.FOLDER}/held-cpus-kept-first.md"]
+    page = BEHAVIOUR_PAGES[f"{behaviours.FOLDER}/held-cpus-kept-first.md"]
     assert f"[{shown[0]}](../../scenarios/{shown[0]}.md)" in page
 
 
@@ -165,11 +163,7 @@ def test_an_option_is_not_known_before_the_first_release_of_its_row() -> None:
 
 def test_every_page_of_the_code_is_in_the_menu_and_on_the_first_page() -> None:
     menu, first = repr(hook.nav(ROOT / "docs")), "\n".join(hook.home(has_playground=False))
-    for place in (
-        statuses.PATH,
-        options.PATH,
-        f"{behaviours.FOLDER}/index.md",
-        "reference/commands/index.md",
-    ):
+    made = (f"{behaviours.FOLDER}/index.md", "reference/commands/index.md")
+    for place in (statuses.PATH, options.PATH, *made):
         assert place in menu
         assert f"({place})" in first
