@@ -64,17 +64,32 @@ OF_NO_MATRIX: Final = (
     "--system-reserved cpu=1", "--to-config pods.yaml", "--to-machine 1s-1n-4c-smt2",
     "--by kill", "--by stop", "--reboot", "--killed", "--node mine.tar",
 )  # fmt: skip
+#: The last word is what is wrong, and is named.
+NAMED: Final = (
+    "run --machine no-such-machine", "run --machine 1s-1n-4c-smt3x", "run --machine torn.tar.xz",
+    "run --subject miniature:true-sizes --release 1.5", "run --release 1.5",
+    "run --release nonsense", "run --machine 1s-1n-4c-smt2 --behaviour nonsense",
+    "run --no-such-option", "run -k 'not @'", "run -p no_such_plugin", "machines 'no such thing'",
+    "simulate --pods 1 --release nonsense", "simulate --pods 1 --release 1.5",
+    "simulate --pods 1 --release 1.8", "simulate --pods 1 --release 1.99",
+    "upgrade 1.36 1.37 --model --node absent.tar.xz",
+    "upgrade 1.36 1.37 --model --node torn.tar.xz", "upgrade 1.36 1.37 --model --node pods.yaml",
+    "upgrade 1.36 1.37 --model --machine no-such", "upgrade 1.36 1.36 --model --to-machine no-such",
+    "upgrade 1.36 1.36 --model --to-config no-such.yaml", "upgrade --model 1.36 1.99",
+    "upgrade --model 1.36 latest", "upgrade --model 1.36 1.8", "advise --release 1.99",
+    "advise --machine nowhere", "hunt --machine no-such", "hunt --resume nowhere",
+    "hunt merge nowhere", "hunt --crash-points nothing", "explore reference --release 1.99",
+    "explore reference --release soon", "fleet up 1s-1n-4c-smt2 --release 1.5",
+    "capture --node nothing.toml",
+)  # fmt: skip
 USAGE: Final = {
+    **{words: shlex.split(words)[-1] for words in NAMED},
     # Machines, scenarios and subjects.
-    "run --machine no-such-machine": "no-such-machine",
-    "run --machine 1s-1n-4c-smt3x": "1s-1n-4c-smt3x",
     "run --machine ''": "a machine's name is empty",
     "draw ''": "a machine's name is empty",
     "export '' out": "a machine's name is empty",
     "machines ''": "a machine's name is empty",
-    "machines 'no such thing'": "no such thing",
     "run 2s-2n-8c-smt2": "a machine is named with --machine",
-    "run --machine torn.tar.xz": "torn.tar.xz",
     "run --machine ./tree": "cpu/online",  # without which the kubelet would find no CPUs
     "draw ./mine.tar": "pinproof: mine: the kubelet would not start: ",
     "simulate --machine ./mine.tar --pods 1": "pinproof: mine: the kubelet would not start: ",
@@ -84,13 +99,9 @@ USAGE: Final = {
     "run --subject reference:x": "takes nothing after it",
     "run --subject miniature:none": "unknown miniature 'none'",
     "run --subject miniature:uncore-best-fit=off": "every release is so",
-    "run --subject miniature:true-sizes --release 1.5": "1.5",
     "run --subject miniature:ordered-allocation=off --release 1.21": "release 1.21 is so anyway",
     "run --subject kubelet:/no/such/file": "/no/such/file",
     "run --subject kubelet:/bin/true": "/bin/true",
-    "run --release 1.5": "1.5",
-    "run --release nonsense": "nonsense",
-    "run --machine 1s-1n-4c-smt2 --behaviour nonsense": "nonsense",
     "run --machine 1s-1n-4c-smt2 --behaviour true-sizes=perhaps": "true-sizes",
     "run --behaviours /no/such.toml": "/no/such.toml: No such file",
     "explore reference --behaviours /no/such.toml": "/no/such.toml: No such file",
@@ -104,10 +115,7 @@ USAGE: Final = {
     # What pytest refuses.
     "run --machin x": "no such option: --machin; did you mean --machine?",
     "run --lff": "no such option: --lff; did you mean --lf?",
-    "run --no-such-option": "--no-such-option",
-    "run -k 'not @'": "not @",
     "run -n two": "invalid parse_numprocesses value: 'two'",
-    "run -p no_such_plugin": "no_such_plugin",
     # Parts of a run.
     "run --resume": "--resume goes on in --report DIR, which is not given",
     **{
@@ -159,7 +167,6 @@ USAGE: Final = {
     "simulate --pods 1 --feature-gate X=true": (
         "pinproof: the feature gate X: the model of 1.36 has none"
     ),
-    **{f"simulate --pods 1 --release {one}": one for one in ("nonsense", "1.5", "1.8", "1.99")},
     "simulate --pods 1 --policy best": (
         'pinproof: the kubelet would not start: failed to run Kubelet: unknown policy: "best"'
     ),
@@ -172,24 +179,15 @@ USAGE: Final = {
     # Rehearsed.
     "upgrade 1.36 exec:driver": "exec:driver: upgrade takes a release such as 1.36",
     "upgrade 1.36 kubelet:1.37 --model": "kubelet:1.37: with --model it is a release",
-    "upgrade 1.36 1.99 --model": "1.99",
-    "upgrade 1.36 latest --model": "latest",
-    "upgrade 1.36 1.8 --model": "1.8",
     "upgrade kubelet:/no/such 1.37": "/no/such",
     "upgrade kubelet:/bin/true 1.37": "/bin/true is not a kubelet",
     "upgrade 1.37 kubelet:/bin/true": "/bin/true is not a kubelet",
     "upgrade 1.36 kubelet:/no/such": "/no/such",  # before 1.36 would be built
     "upgrade 1.36 1.37 --model --node mine.tar": "mine.tar: it has no configuration of a kubelet",
     "upgrade 1.36 1.37 --model --node 1s-1n-4c-smt2": "it has no configuration of a kubelet",
-    "upgrade 1.36 1.37 --model --node absent.tar.xz": "absent.tar.xz",
-    "upgrade 1.36 1.37 --model --node torn.tar.xz": "torn.tar.xz",
-    "upgrade 1.36 1.37 --model --node pods.yaml": "pods.yaml",
-    "upgrade 1.36 1.37 --model --machine no-such": "no-such",
     "upgrade 1.36 1.37 --model --pods x": "--pods 'x'",
     "upgrade 1.36 1.37 --model --reserved x": "--reserved 'x'",
     "upgrade 1.36 1.36 --model": "FROM and TO are one kubelet (1.36): name another one, what",
-    "upgrade 1.36 1.36 --model --to-machine no-such": "no-such",
-    "upgrade 1.36 1.36 --model --to-config no-such.yaml": "no-such.yaml",
     "upgrade 1.36 1.37 1.32 --model": "FROM and TO are all",
     "upgrade 1.36 1.37 --model --resume": "FROM and TO are all",
     "upgrade 1.36 1.37 --model --matrix --resume": "--report DIR, which is not given",
@@ -200,8 +198,6 @@ USAGE: Final = {
         for words in OF_NO_MATRIX
     },
     # Advised.
-    "advise --release 1.99": "1.99",
-    "advise --machine nowhere": "nowhere",
     "advise --policy-option full-pcpu-only=true": (
         "pinproof: the kubelet would not start: failed to run Kubelet: new static policy error: "
         'unknown CPU Manager Policy option: "full-pcpu-only"'
@@ -213,16 +209,10 @@ USAGE: Final = {
     "hunt --shard 3/2": "--shard 3/2",
     "hunt --release 1.99": "--release 1.99",
     "hunt --ignore nothing": "the promises are",
-    "hunt --machine no-such": "no-such",
     "hunt --shapes round": "--shapes round: it is regular, uneven or all",
-    "hunt --resume nowhere": "nowhere",
-    "hunt merge nowhere": "nowhere",
-    "hunt --crash-points nothing": "nothing",
     # Explored.
     "explore reference --machine nowhere": "there is no machine 'nowhere'",
     "explore reference --shard 3/2": "--shard 3/2",
-    "explore reference --release 1.99": "1.99",
-    "explore reference --release soon": "soon",
     "explore miniature:nothing": "nothing",
     "explore reference --report /proc/nowhere": "--report /proc/nowhere: ",
     "explore reference --keep-plan /nowhere/plan": "--keep-plan /nowhere/plan: ",
@@ -236,7 +226,6 @@ USAGE: Final = {
     },
     "fleet up 1s-1n-4c-smt2 --name a/b": "--name 'a/b': it is at most 20 of a-z, 0-9 and -",
     "fleet up 1s-1n-4c-smt2 --release soon": "--release 'soon': it is a release such as 1.36",
-    "fleet up 1s-1n-4c-smt2 --release 1.5": "1.5",
     "fleet up 1s-1n-4c-smt2 --reserved x": "--reserved 'x'",
     "fleet up 1s-1n-4c-smt2 --devices gpu=2": "--devices 'gpu=2': it is DOMAIN/NAME=N",
     "fleet up 1s-1n-4c-smt2 --devices example.com/gpu=0": "it is DOMAIN/NAME=N with N from 1",
@@ -255,7 +244,6 @@ USAGE: Final = {
     "capture local: --node --why x": "--why is not taken with --node",
     "capture local: --node --complete": "--complete is not taken with --node",
     "capture qemu:2s-2n-4c-smt2 --node": "qemu:2s-2n-4c-smt2",
-    "capture nothing.toml --node": "nothing.toml",
     "capture qemu:7z -o x.tar.xz": "7z",
     "capture nothing.tar -o out.tar": "there is no such file or folder",
     "capture empty.tar -o out.tar": (
