@@ -69,34 +69,34 @@ def test_long_says_the_rest() -> None:
     assert "Linux 6.1" in row["source"]
     text = here("machines", "qemu-1s-1n-4c-smt4-near", "--long").stdout
     for part in (
-        "  kernel:  Core 0 is CPUs 0-3.",
-        "  source:  captured in QEMU",
-        "  digest:  sha256:",
-        "  totals:  16 CPUs (0-15), 4 physical cores, 1 NUMA node, 1 socket",
-    ):
-        assert part in text
+        "kernel:  Core 0 is CPUs 0-3.", "source:  captured in QEMU", "digest:  sha256:",
+        "totals:  16 CPUs (0-15), 4 physical cores, 1 NUMA node, 1 socket",
+    ):  # fmt: skip
+        assert f"  {part}" in text
 
 
 def test_a_broken_archive_does_not_take_the_list_away(tmp_path: Path) -> None:
-    pack(describe("1s-1n-2c-smt1").tree, tmp_path / "mine.tar.xz")
-    (tmp_path / "broken.tar.xz").write_bytes(b"no archive")
-    (tmp_path / "noted.toml").write_text("why = 3")
-    pack(describe("1s-1n-2c-smt1").tree, tmp_path / "noted.tar.xz")
+    for name in ("mine", "noted"):
+        pack(describe("1s-1n-2c-smt1").tree, tmp_path / f"my-{name}.tar.xz")
+    (tmp_path / "my-broken.tar.xz").write_bytes(b"no archive")
+    (tmp_path / "my-noted.toml").write_text("why = 3")
     done, listed, _, named = (
         here("machines", *words, status=status, PINPROOF_MACHINES=str(tmp_path))
-        for words, status in (((), 0), (("--json",), 0), (("--lint",), 0), (("broken",), 2))
-    )
+        for words, status in (
+            ([], 0), (["my-*", "--json"], 0), (["my-*", "--lint"], 0), (["my-broken"], 2),
+        )
+    )  # fmt: skip
     lines = {line.split()[0]: line for line in done.stdout.splitlines()[1:]}
-    assert set(lines) == {*names(), "mine", "broken", "noted"}
-    assert "not a tar archive" in lines["broken"]
-    assert lines["mine"].split()[1:6] == ["2", "2", "1", "1", "archive"]
+    assert set(lines) == {*names(), "my-mine", "my-broken", "my-noted"}
+    assert "not a tar archive" in lines["my-broken"]
+    assert lines["my-mine"].split()[1:6] == ["2", "2", "1", "1", "archive"]
     (said,) = done.stderr.splitlines()
     assert said.startswith("pinproof: cannot use 2 machines, the first of them: ")
-    assert "broken.tar.xz: not a tar archive" in said
+    assert "my-broken.tar.xz: not a tar archive" in said
     rows = {row["name"]: row for row in json.loads(listed.stdout)}
-    assert "not a tar archive" in rows["broken"]["error"]
-    assert rows["mine"]["digest"].startswith("sha256:")
-    assert "broken.tar.xz: not a tar archive" in named.stderr
+    assert "not a tar archive" in rows["my-broken"]["error"]
+    assert rows["my-mine"]["digest"].startswith("sha256:")
+    assert "my-broken.tar.xz: not a tar archive" in named.stderr
 
 
 # -- export, pairs, lint, and capture --------------------------------------------------------------
