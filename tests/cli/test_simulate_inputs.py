@@ -235,8 +235,7 @@ def test_manifests_on_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PODS.encode())))
     assert [pod.name for pod in pods_given("-").pods] == ["db", "static-web-node7"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
-    with pytest.raises(SubjectUsageError, match=r"^stdin: not UTF-8: byte 0"):
-        pods_given("-")
+    assert refused(lambda: pods_given("-")).startswith("stdin: not UTF-8: byte 0")
 
 
 # -- bounds ------------------------------------------------------------------------------------
@@ -266,6 +265,7 @@ MERGES = "a0: &a0 {x: 1, y: 2}\n" + "".join(
         ("a: " + "9" * 5000, "Exceeds the limit"),
         ("a: !!python/object/apply:os.system [true]", "could not determine a constructor"),
         ("a: \x07", "control characters are not allowed"),
+        ("a: 1\n" * (1 << 20), "more than 4 MiB of YAML; as JSON (-o json)"),
     ],
 )
 def test_small_files_that_grow_are_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -277,13 +277,9 @@ def test_small_files_that_grow_are_refused(tmp_path: Path, text: str, said: str)
 
 
 def test_large_files_are_refused_before_they_are_read(tmp_path: Path) -> None:
-    path = written(tmp_path, "a: 1\n" * (1 << 20))
-    with pytest.raises(SubjectUsageError, match=r"more than 4 MiB of YAML; as JSON \(-o json\)"):
-        documents(path)
-    with path.open("wb") as stream:
-        stream.truncate(5 << 30)
-    with pytest.raises(SubjectUsageError, match="larger than 32 MiB"):
-        documents(path)
+    path = written(tmp_path, "")
+    os.truncate(path, 5 << 30)
+    assert "larger than 32 MiB" in refused(lambda: documents(path))
 
 
 def test_too_many_pods(tmp_path: Path) -> None:
@@ -297,8 +293,7 @@ def test_too_many_pods(tmp_path: Path) -> None:
 
 def test_a_pipe_without_a_writer_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SubjectUsageError, match="it contains no pod"):
-        pods_given(str(tmp_path / "pipe"))
+    assert "it contains no pod" in refused(lambda: pods_given(str(tmp_path / "pipe")))
 
 
 def test_a_time_stays_text(tmp_path: Path) -> None:
