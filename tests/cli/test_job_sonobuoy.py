@@ -129,34 +129,34 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+def handed_over(folder: Path) -> tuple[set[str], list[str]]:
+    """The names of the files that a pod hands to Sonobuoy, and the lines of its log."""
+    with tarfile.open((folder / "done").read_text().strip()) as archive:
+        log = archive.extractfile("./log")
+        assert log is not None
+        return {*archive.getnames()}, log.read().decode().splitlines()
+
+
 def test_a_pod_certifies_its_node_and_hands_over_what_came_out(folder: Path) -> None:
+    """Its options, and those of pytest, go on to ``pinproof certify``."""
     options = ("--allow", "static-pods", "--workload-image", "busybox", "--level", "extended")
-    assert started(folder, _CERTIFIES, *options).wait(30) == 0
+    assert started(folder, _CERTIFIES, *options, "-k", "static").wait(30) == 0
     assert (folder / "words").read_text() == (
-        "certify out/node.toml --image busybox --level extended --report out\n"
+        "certify out/node.toml --image busybox --level extended -k static --report out\n"
     )
     (address,) = nodes(str(folder / "inventory.toml"))
     assert (address.name, address.url) == ("node7.example", HOST)
     assert [one.value for one in address.allow] == ["static-pods"]
-    tarball = Path((folder / "done").read_text().strip())
-    with tarfile.open(tarball) as archive:
-        names = archive.getnames()
-        log = archive.extractfile("./log")
-        assert log is not None
-        assert log.read() == b"pinproof ended with exit status 1\n"
-    assert {"./node7/junit.xml", "./node.toml"} <= set(names)
+    names, log = handed_over(folder)
+    assert log == ["pinproof ended with exit status 1"]
+    assert {"./node7/junit.xml", "./node.toml"} <= names
 
 
 def test_a_node_that_is_not_judged_hands_over_why(folder: Path) -> None:
     assert started(folder, "echo pinproof: node7: no kubelet >&2; exit 3").wait(30) == 0
-    with tarfile.open((folder / "done").read_text().strip()) as archive:
-        assert not [name for name in archive.getnames() if name.endswith(".xml")]
-        log = archive.extractfile("./log")
-        assert log is not None
-        assert log.read().decode().splitlines() == [
-            "pinproof: node7: no kubelet",
-            "pinproof ended with exit status 3",
-        ]
+    names, log = handed_over(folder)
+    assert not [name for name in names if name.endswith(".xml")]
+    assert log == ["pinproof: node7: no kubelet", "pinproof ended with exit status 3"]
 
 
 def test_a_container_that_is_started_again_certifies_no_second_time(folder: Path) -> None:
@@ -188,8 +188,3 @@ def test_an_option_that_certify_refuses_prints_no_plugin() -> None:
     done = here("job", "sonobuoy", *_IMAGE, "--valid", "0", status=ExitStatus.USAGE)
     assert done.stdout == ""
     assert "--valid" in done.stderr
-
-
-def test_options_of_pytest_go_on(folder: Path) -> None:
-    started(folder, _CERTIFIES, "-k", "static").wait(30)
-    assert (folder / "words").read_text() == "certify out/node.toml -k static --report out\n"
