@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 import pytest
@@ -40,17 +41,21 @@ class _Terminal(io.StringIO):
         return True
 
 
-def _following(line: io.StringIO, clock: list[float]) -> tuple[Following, io.StringIO]:
+def _following(
+    line: io.StringIO, total: int, clock: Sequence[float] = (0.0,)
+) -> tuple[Following, io.StringIO]:
+    """What follows a run of so many cases, and what it writes beside the line."""
     out = io.StringIO()
-    return Following(Console(file=out, width=80), line, clock=lambda: clock[0]), out
+    following = Following(Console(file=out, width=80), line, clock=lambda: clock[0])
+    following.pytest_pinproof_begin(total)
+    return following, out
 
 
 @pytest.mark.parametrize("total", [1, 10, 72, 100, 28_458])
 def test_a_pipe_gets_one_line_of_dots(total: int) -> None:
     """One case alone gets none."""
     line = io.StringIO()
-    following, out = _following(line, [0.0])
-    following.pytest_pinproof_begin(total)
+    following, out = _following(line, total)
     for number in range(total):
         following.pytest_pinproof_result(_result("skip" if number % 2 else "pass"), Standing.PASS)
     following.pytest_sessionfinish()
@@ -60,8 +65,7 @@ def test_a_pipe_gets_one_line_of_dots(total: int) -> None:
 
 def test_a_dot_says_that_something_failed_since_the_one_before() -> None:
     line = io.StringIO()
-    following, _ = _following(line, [0.0])
-    following.pytest_pinproof_begin(2 * DOTS)
+    following, _ = _following(line, 2 * DOTS)
     for number in range(2 * DOTS):
         standing = Standing.UNKNOWN if number == 0 else Standing.PASS
         following.pytest_pinproof_result(_result("unknown"), standing)
@@ -70,8 +74,7 @@ def test_a_dot_says_that_something_failed_since_the_one_before() -> None:
 
 def test_a_terminal_gets_rate_and_time_left_in_one_line() -> None:
     line, clock = _Terminal(), [0.0]
-    following, _ = _following(line, clock)
-    following.pytest_pinproof_begin(1000)
+    following, _ = _following(line, 1000, clock)
     for second in range(1, 101):
         clock[0] = second
         following.pytest_pinproof_result(_result("pass"), Standing.PASS)
@@ -83,8 +86,7 @@ def test_a_terminal_gets_rate_and_time_left_in_one_line() -> None:
 
 
 def test_failures_come_at_once_and_each_cause_has_its_story_once() -> None:
-    following, out = _following(io.StringIO(), [0.0])
-    following.pytest_pinproof_begin(10)
+    following, out = _following(io.StringIO(), 10)
     following.pytest_pinproof_result(_result("fail"), Standing.FAIL)
     first = out.getvalue()
     assert "FAIL  qos/whole [1s-1n-4c-smt2]\n" in first
@@ -106,13 +108,10 @@ _RUN: Final = ("run", "--machine", "1s-1n-4c-smt2", "-k", "pool/", "-n", "0")
 @pytest.mark.needs("ptys")
 def test_on_a_terminal_the_line_is_gone_before_the_summary() -> None:
     master, slave = pty.openpty()
+    words = [sys.executable, "-m", "pinproof", *_RUN]
+    settings = {**os.environ, "COLUMNS": "80"}
     done = subprocess.run(
-        [sys.executable, "-m", "pinproof", *_RUN],
-        stdout=subprocess.PIPE,
-        stderr=slave,
-        env={**os.environ, "COLUMNS": "80"},
-        timeout=300,
-        check=False,
+        words, stdout=subprocess.PIPE, stderr=slave, env=settings, timeout=300, check=False
     )
     os.close(slave)
     shown = os.read(master, 65536).decode()
