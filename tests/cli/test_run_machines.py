@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 import topologies
-from tests.cli.conftest import Judges, Stream
+from tests.cli.conftest import Judges
 from tests.cli.running import here
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
@@ -46,20 +46,21 @@ def test_a_machine_on_which_nothing_applied_is_not_green(
         assert "no scenario applied on dead" in page
 
 
-def test_one_of_several_machines_is_named(results: Stream, dead: Path, tmp_path: Path) -> None:
-    """Its neighbour's passes are not its own."""
-    chosen = ("--machine", str(dead), "--machine", "1s-1n-4c-smt2")
-    done = here("run", *chosen, "-k", USUAL, "--report", str(tmp_path / "out"), status=4)
-    assert "1 promise kept, 1 skipped, no scenario applied on dead." in done.stdout
-    _, _, footer = results(tmp_path / "out")
-    assert footer.idle == ["dead"]
-
-
-def test_a_broken_promise_elsewhere_stays_broken(dead: Path) -> None:
-    """And the machine is named beside it."""
+@pytest.mark.parametrize(
+    ("subject", "status", "said"),
+    [
+        ("reference", 4, "1 promise kept, 1 skipped, no scenario applied on dead."),
+        ("miniature:forgets-to-give-back", 1, "no scenario applied on dead. Exit status 1."),
+    ],
+    ids=["its neighbour's passes are not its own", "a broken promise elsewhere stays broken"],
+)
+def test_one_of_several_machines_is_named(
+    judged: Judges, dead: Path, subject: str, status: int, said: str
+) -> None:
     chosen = ("--machine", str(dead), "--machine", "1s-1n-4c-smt2", "-k", USUAL)
-    done = here("run", "--subject", "miniature:forgets-to-give-back", *chosen, status=1)
-    assert "no scenario applied on dead. Exit status 1." in done.stdout
+    run = judged("--subject", subject, *chosen, folder="out", status=status)
+    assert said in run.done.stdout
+    assert run.footer.idle == ["dead"]
 
 
 @pytest.mark.parametrize(
