@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -53,6 +54,7 @@ def job_controller(cluster: Cluster) -> None:
     cluster.control(program, "job-controller")
 
 
+@cache
 def _job(command: str, *words: str) -> dict[str, Any]:
     """What ``pinproof job`` prints."""
     shards = () if command == "certify" or "--shards" in words else ("--shards", "2")
