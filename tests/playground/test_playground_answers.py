@@ -115,10 +115,8 @@ def test_settings_releases_and_machines_change_on_a_node(ask: Ask) -> None:
 def test_a_state_file_that_the_kubelet_refuses_is_shown_with_its_words(ask: Ask) -> None:
     shown = ask(state='{"policyName":"none","defaultCpuSet":"","checksum":0}')
     assert "it gave up with exit status 1" in shown["kubelet"]
-    assert (
-        'configured policy "static" differs from state checkpoint policy "none"'
-        in (shown["kubelet"])
-    )
+    differs = 'configured policy "static" differs from state checkpoint policy "none"'
+    assert differs in shown["kubelet"]
     assert ask(("remove-state", ""), ("start", ""), state="junk")["kubelet"] == "it runs"
 
 
