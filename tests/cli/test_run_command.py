@@ -21,20 +21,15 @@ from conformance.recording import recorded_releases
 from conformance.results import Result
 from conformance.subject import SubjectUsageError
 from pinproof import pytest_arguments
+from reference import NEWEST
 from tests.cli.conftest import Judges, Stream
 from tests.cli.running import Done, here, python
 from tests.support.until import content, until
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
+RECORDED: Final = recorded_releases()
 TRUSTING: Final = ("--subject", "miniature:trusts-its-state")
 FORGETFUL: Final = ("--subject", "miniature:forgets-to-give-back")
-
-
-def test_the_reference_is_judged_by_recordings(judged: Judges) -> None:
-    """Of a real kubelet: never by itself."""
-    found = judged("--machine", "1s-1n-4c-smt2", "-k", "restart/").found
-    (witness,) = {one.witness for one in found if one.verdict == "pass"}
-    assert witness.startswith("a recording of a real kubelet v1.36")
 
 
 def test_a_miniature_is_caught_and_its_replay_command_reproduces_it(
@@ -51,42 +46,41 @@ def test_a_miniature_is_caught_and_its_replay_command_reproduces_it(
     assert INCIDENT in here(*words, cwd=tmp_path, status=1).stdout
 
 
-@pytest.fixture
-def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host of two CPUs."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-
-
-@pytest.mark.usefixtures("two_cpus")
 @pytest.mark.parametrize(
-    ("subject", "machines", "more", "expected"),
+    ("subject", "machines", "more", "pays"),
     [
-        ("reference", 53, [], ["-n", "2"]),
-        ("reference", 1, [], []),
-        ("kubelet:1.36", 1, [], ["-n", "2"]),
-        ("kubelet:1.36", 1, ["-k", "pool/one"], []),
-        ("node:lab.toml", 53, [], []),
-        ("of-somebody-else:x", 53, [], []),
-        ("reference", 53, ["-k", "pool/one"], []),
-        ("reference", 53, ["-k", "not pool/one"], ["-n", "2"]),
-        ("reference", 53, ["-n", "0"], []),
-        ("reference", 53, ["-n3"], []),
-        ("reference", 53, ["-x"], []),
-        ("reference", 53, ["--lf"], []),
-        ("reference", 53, ["--ff"], ["-n", "2"]),
-        ("reference", 53, ["--pdb"], []),
-        ("reference", 53, ["--collect-only"], []),
-        ("reference", 53, ["-s"], []),
+        ("reference", 53, "", True),
+        ("reference", 1, "", False),
+        ("kubelet:1.36", 1, "", True),
+        ("kubelet:1.36", 1, "-k pool/one", False),
+        ("node:lab.toml", 53, "", False),
+        ("of-somebody-else:x", 53, "", False),
+        ("reference", 53, "-k 'not pool/one'", True),
+        ("reference", 53, "--ff", True),
+        *(
+            ("reference", 53, more, False)
+            for more in (
+                "-k pool/one",
+                "-n 0",
+                "-n3",
+                "-x",
+                "--lf",
+                "--pdb",
+                "--collect-only",
+                "-s",
+            )
+        ),
     ],
 )
 def test_both_cpus_are_used_where_that_pays(
-    subject: str, machines: int, more: list[str], expected: list[str]
+    subject: str, machines: int, more: str, pays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And where the user has not said anything else."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     scenarios = ["pool/one", *(f"qos/{number}" for number in range(1, 140))]
     cases = [f"{one}@m{machine}" for one in scenarios for machine in range(machines)]
-    config = pytest_arguments.parsed(more) if more else None
-    assert pytest_arguments.workers(subject, cases, config) == expected
+    config = pytest_arguments.parsed(shlex.split(more)) if more else None
+    assert pytest_arguments.workers(subject, cases, config) == (["-n", "2"] if pays else [])
 
 
 @pytest.mark.parametrize("strictly", [[], ["--strict-markers"]])
@@ -127,7 +121,7 @@ main()
 
 def test_processes_that_nobody_asked_for_find_the_same(results: Stream, tmp_path: Path) -> None:
     """The streams differ in order, worker and times alone."""
-    which = ("run", "--subject", "miniature:trusts-its-state", "--machine", "1s-1n-4c-smt?")
+    which = ("run", *FORGETFUL, "--machine", "1s-1n-4c-smt?", "-k", "pool/ or qos/ or restart/")
     alone = here(*which, "-n", "0", "--report", str(tmp_path / "one"))
     spread = python("-c", _SPREAD, *which, "--report", str(tmp_path / "two"))
     assert spread.returncode == alone.returncode == 1, spread.stderr
@@ -137,18 +131,14 @@ def test_processes_that_nobody_asked_for_find_the_same(results: Stream, tmp_path
     assert header.environment == same_header.environment
     assert (header.machines, footer.counts) == (same_header.machines, same_footer.counts)
 
-    def plain(found: list[Result]) -> list[Result]:
+    def plain(x: Result) -> Result:
         # The first pass of a scenario has its steps, and which is the first is a matter of time.
-        same = {"worker": "", "seconds": 0.0}
-        bare = [
-            msgspec.structs.replace(
-                x, **same, **({"steps": [], "replay": ""} if x.verdict == "pass" else {})
-            )
-            for x in found
-        ]
-        return sorted(bare, key=lambda x: (x.scenario, x.machine.name))
+        steps = {"steps": [], "replay": ""} if x.verdict == "pass" else {}
+        return msgspec.structs.replace(x, worker="", seconds=0.0, **steps)
 
-    assert plain(one) == plain(two)
+    both = [sorted(map(plain, found), key=lambda x: (x.scenario, x.machine.name))
+            for found in (one, two)]  # fmt: skip
+    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -168,7 +158,7 @@ def test_an_interrupt_ends_all_processes(
     """Ctrl-C reaches the whole process group, ``kill`` only the first process."""
     environment = {**os.environ, "PINPROOF_TEST_MARK": str(tmp_path)}
     running = subprocess.Popen(
-        [sys.executable, "-c", _SPREAD, "run", "--report", str(tmp_path / "out")],
+        [sys.executable, "-c", _SPREAD, "run", "--machine", "2s-*", "--report", tmp_path / "out"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -308,13 +298,8 @@ def test_an_interrupted_run_that_leaves_a_node_changed_is_status_5(tmp_path: Pat
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ("", True),
-        ("-n 2 -rs", True),
-        ("-n auto", True),
-        ("-k pool", False),
-        ("-x", False),
-        ("--lf -n 2", False),
-        ("--deselect 2", False),
+        *((more, True) for more in ("", "-n 2 -rs", "-n auto")),
+        *((more, False) for more in ("-k pool", "-x", "--lf -n 2", "--deselect 2")),
     ],
 )
 def test_a_number_of_processes_leaves_all_scenarios_asked(more: str, expected: bool) -> None:
@@ -322,22 +307,25 @@ def test_a_number_of_processes_leaves_all_scenarios_asked(more: str, expected: b
     assert pytest_arguments.asks_all(more.split()) == expected
 
 
+#: A plugin of pytest that ends the worker of one scenario.
+_KILLER: Final = """
+import os
+from conformance.session import judging
+judge_item = judging.judge_item
+def dying(case, subject, item):
+    if case.scenario.id == "qos/fraction-shares":
+        os._exit(9)
+    return judge_item(case, subject, item)
+judging.judge_item = dying
+"""
+
+
 def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: Path) -> None:
     """The other scenarios go on, and the stream is whole."""
-    (tmp_path / "killer.py").write_text(
-        "import os\n"
-        "from conformance.session import judging\n"
-        "judge_item = judging.judge_item\n"
-        "def dying(case, subject, item):\n"
-        "    if case.scenario.id == 'qos/fraction-shares':\n"
-        "        os._exit(9)\n"
-        "    return judge_item(case, subject, item)\n"
-        "judging.judge_item = dying\n"
-    )
-    arguments = ("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path / "out"))
-    python(
-        "-m", "pinproof", *arguments, "-n", "2", "-p", "killer", PYTHONPATH=str(tmp_path), status=3
-    )
+    (tmp_path / "killer.py").write_text(_KILLER)
+    which = ("--machine", "1s-1n-4c-smt2", "-n", "2", "-p", "killer")
+    words = ("-m", "pinproof", "run", *which, "--report", str(tmp_path / "out"))
+    python(*words, PYTHONPATH=str(tmp_path), status=3)
     _, found, footer = results(tmp_path / "out")
     unknown = [one for one in found if one.verdict == "unknown"]
     assert [one.scenario for one in unknown] == ["qos/fraction-shares"]
@@ -354,16 +342,19 @@ def test_a_fork_is_judged_by_what_it_has(judged: Judges) -> None:
     assert "+distribution-ends" in run.failed[0].replay
 
 
-@pytest.mark.parametrize("release", recorded_releases())
+@pytest.mark.parametrize(
+    ("words", "release"),
+    [((), NEWEST), *((("--release", one), one) for one in (RECORDED[0], RECORDED[-1]))],
+)
 def test_a_release_is_judged_by_the_recording_of_its_own_kubelet(
-    release: str, judged: Judges, tmp_path: Path
+    words: tuple[str, ...], release: str, judged: Judges, tmp_path: Path
 ) -> None:
-    """The model of the release that was asked for, beside a kubelet of that release; the report
-    says so."""
+    """The model of the release that was asked for, beside a kubelet of that release, never by
+    itself; the report says so."""
     which = ("--machine", "1s-1n-4c-smt2", "-k", "packing/whole-core")
-    run = judged("--release", release, *which, status=0)
+    run = judged(*words, *which, status=0)
     (one,) = run.found
-    assert run.header.subject.release == release
+    assert (run.header.subject.release, one.verdict) == (release, "pass")
     assert one.witness.startswith(f"a recording of a real kubelet v{release}.")
     assert f"Judged by {one.witness} (1)" in run.done.stdout
     assert f"{one.witness} (1 scenario)" in (tmp_path / "report.html").read_text()
@@ -377,7 +368,7 @@ def test_without_a_recording_the_report_says_who_judges() -> None:
 def test_witnesses_are_listed() -> None:
     """By release, and by machine of one."""
     rows = json.loads(here("witnesses", "--json").stdout)
-    assert [one["release"] for one in rows] == recorded_releases()
+    assert [one["release"] for one in rows] == RECORDED
     assert all(one["recorded"] > 50 and one["machines"] > 0 for one in rows)
     (newest,) = (one for one in rows if one["release"] == "1.36")
     machines = json.loads(here("witnesses", "1.36", "--json").stdout)
