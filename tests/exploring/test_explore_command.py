@@ -24,7 +24,7 @@ from hunting.exploring.telling import write_history
 from hunting.scope import Task
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Resize, Start, Step, Stop
-from tests.cli.running import pinproof
+from tests.cli.running import here, pinproof
 from tests.conformance.judging import judged
 from tests.support import lacking
 from tests.support.until import content, until
@@ -72,7 +72,7 @@ def test_the_stream_is_one_that_every_command_reads(found: Path, results: Stream
     header, every, footer = results(found)
     assert header.subject.name == FAULT
     assert footer.counts["fail"] == 1 == [one.verdict for one in every].count("fail")
-    said = pinproof("report", str(found / "result.jsonl"), "--gate", status=1)
+    said = here("report", str(found / "result.jsonl"), "--gate", status=1)
     assert "explored/3-" in said.stdout
     assert all((found / name).stat().st_size for name in ("junit.xml", "report.html"))
 
@@ -87,10 +87,10 @@ def test_what_was_covered_is_in_a_file(found: Path) -> None:
 def test_a_cause_is_replayed(found: Path) -> None:
     """It differs on the faulty subject, and not on the model."""
     words = ("--replay", str(found / "causes/1/history.json"))
-    again = pinproof("explore", FAULT, *words, status=1)
+    again = here("explore", FAULT, *words, status=1)
     assert "shared pool" in again.stdout
     assert f"pinproof explore {FAULT} --replay " in again.stdout
-    right = pinproof("explore", "reference", *words, status=0)
+    right = here("explore", "reference", *words, status=0)
     assert re.fullmatch(r"pass: \d steps as the model of 1.36 has them\n", right.stdout)
 
 
@@ -101,7 +101,7 @@ def test_another_history_of_a_cause_is_below_its_story(tmp_path: Path) -> None:
     plan = [History.of(task, (Start(), *steps)) for steps in shown]
     write_plan(plan, "1.36", tmp_path / "plan.json")
     words = ("--plan", str(tmp_path / "plan.json"), "--report", str(tmp_path / "out"))
-    assert pinproof("explore", FAULT, *words).returncode == 1
+    assert here("explore", FAULT, *words).returncode == 1
     (folder,) = (tmp_path / "out/causes").iterdir()
     (other,) = (folder / "others").iterdir()
     _, _, below = (folder / "story.txt").read_text().partition(f"{other}:\n")
@@ -109,7 +109,7 @@ def test_another_history_of_a_cause_is_below_its_story(tmp_path: Path) -> None:
         "start the kubelet",
         "apply Guaranteed pod a (c1: 2 CPU; c2: 6 CPU)",
     ]
-    assert pinproof("explore", FAULT, "--replay", str(other)).returncode == 1
+    assert here("explore", FAULT, "--replay", str(other)).returncode == 1
 
 
 def test_the_scenario_fails_for_the_fault(found: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,10 +131,10 @@ def test_the_scenario_fails_for_the_fault(found: Path, monkeypatch: pytest.Monke
 def test_an_exploration_goes_on(results: Stream, tmp_path: Path) -> None:
     """Where it was; no history is walked twice, and a cause keeps its number and its folder."""
     words = ("explore", FAULT, *SMALL, "--report", str(tmp_path / "out"))
-    assert pinproof(*words, "--time", "1", "-x").returncode == 1
+    assert here(*words, "--time", "1", "-x").returncode == 1
     first = results(tmp_path / "out")[1]
     story = (tmp_path / "out/causes/1/story.txt").read_text()
-    assert pinproof(*words, "--time", "0.05", "--resume").returncode == 1
+    assert here(*words, "--time", "0.05", "--resume").returncode == 1
     header, every, _ = results(tmp_path / "out")
     names = [one.scenario for one in every]
     assert len(set(names)) == len(names) > len(first)
@@ -157,7 +157,7 @@ def test_another_exploration_is_not_gone_on_with(
 ) -> None:
     """In one line, and the folder stays as it is."""
     before = (found / "result.jsonl").read_bytes()
-    done = pinproof("explore", *words, "--resume", "--report", str(found), status=2)
+    done = here("explore", *words, "--resume", "--report", str(found), status=2)
     assert done.stderr == f"pinproof: --resume: {found}/result.jsonl is of another {what}\n"
     assert (found / "result.jsonl").read_bytes() == before
 
@@ -165,9 +165,9 @@ def test_another_exploration_is_not_gone_on_with(
 def test_an_exploration_leaves_nothing_of_an_earlier_one(tmp_path: Path) -> None:
     """Its causes are none of this one's."""
     words = ("explore", *SMALL, "--report", str(tmp_path))
-    assert pinproof(*words, FAULT, "--time", "1", "-x").returncode == 1
+    assert here(*words, FAULT, "--time", "1", "-x").returncode == 1
     assert (tmp_path / "causes/1").exists()
-    assert pinproof(*words, "reference", "--time", "0.02").returncode == 0
+    assert here(*words, "reference", "--time", "0.02").returncode == 0
     assert not (tmp_path / "causes").exists()
 
 
@@ -177,7 +177,7 @@ def test_an_exploration_leaves_nothing_of_an_earlier_one(tmp_path: Path) -> None
 def test_a_plan_is_kept_and_walked(results: Stream, tmp_path: Path) -> None:
     """Its shards walk each of its histories once."""
     plan, words = tmp_path / "plan.json", ("--report", str(tmp_path / "out"))
-    done = pinproof("explore", "reference", *SMALL, "--time", "0.05", "--keep-plan", str(plan),
+    done = here("explore", "reference", *SMALL, "--time", "0.2", "--keep-plan", str(plan),
                     *words)  # fmt: skip
     assert done.returncode == 0, done.stderr
     count = len(json.loads(plan.read_text())["histories"])
@@ -185,7 +185,7 @@ def test_a_plan_is_kept_and_walked(results: Stream, tmp_path: Path) -> None:
     names: list[str] = []
     for number in (1, 2):
         walk = ("--plan", str(plan), "--shard", f"{number}/2", *words)
-        assert pinproof("explore", "reference", *walk).returncode == 0
+        assert here("explore", "reference", *walk).returncode == 0
         names += [one.scenario for one in results(tmp_path / "out")[1]]
     assert sorted(names) == sorted(f"explored/plan-{n}" for n in range(1, count + 1))
 
@@ -215,7 +215,7 @@ def test_a_replay_that_ends_early_says_so(tmp_path: Path, why: str, step: Step) 
     config = KubeletConfig(reserved_system_cpus=CPUSet([0]), api_server=True)
     steps = (Start(), Apply(_TOO_LARGE), step, Stop())
     write_history(History.of(Task("1.36", "1s-1n-4c-smt2", config), steps), path)
-    done = pinproof("explore", "reference", "--replay", str(path), status=0)
+    done = here("explore", "reference", "--replay", str(path), status=0)
     first, second = done.stdout.splitlines()
     assert first == "pass: 3 steps as the model of 1.36 has them"
     assert second.startswith(f"it ended before step 4 ({step.sentence}): {why}")
@@ -251,7 +251,7 @@ def test_a_file_that_cannot_be_walked_is_one_line(
     path = tmp_path / "file.json"
     if text is not None:
         path.write_text(text)
-    done = pinproof("explore", "reference", option, str(path), cwd=tmp_path)
+    done = here("explore", "reference", option, str(path), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"pinproof: {path}: "), line
@@ -262,7 +262,7 @@ def test_a_file_that_cannot_be_walked_is_one_line(
 def test_the_model_is_of_the_release_that_judges(tmp_path: Path) -> None:
     """1.26 and the newest release differ in most histories."""
     words = ("explore", "reference", "--release", "1.26", *SMALL, "--time", "0.1", "--report")
-    done = pinproof(*words, str(tmp_path / "out"), cwd=tmp_path, status=0)
+    done = here(*words, str(tmp_path / "out"), cwd=tmp_path, status=0)
     assert "reference  release 1.26" in done.stdout
 
 
@@ -276,9 +276,7 @@ def test_a_kubelet_that_dies_is_not_explored(tmp_path: Path) -> None:
     says = 'if [ "$1" = --version ]; then echo Kubernetes v1.36.4; exit 0; fi\nexit 7\n'
     kubelet.write_text(f"#!/bin/sh\n{says}")
     kubelet.chmod(0o755)
-    done = pinproof(
-        "explore", f"kubelet:{kubelet}", *SMALL, "--time", "0.1", cwd=tmp_path, status=3
-    )
+    done = here("explore", f"kubelet:{kubelet}", *SMALL, "--time", "0.1", cwd=tmp_path, status=3)
     assert "does not start on the simplest machine" in done.stderr
     assert not (tmp_path / "explored").exists()
 
@@ -303,7 +301,7 @@ def test_an_interrupted_exploration_keeps_what_it_found(results: Stream, tmp_pat
     assert "Traceback" not in said
     walked = json.loads((tmp_path / "coverage.json").read_text())["histories"]
     assert walked > 1
-    assert pinproof(*words, "--time", "0.05", "--resume").returncode == 0
+    assert here(*words, "--time", "0.05", "--resume").returncode == 0
     assert len(results(tmp_path)[1]) > walked
 
 
@@ -314,7 +312,7 @@ def test_a_run_explores_at_its_end(results: Stream, tmp_path: Path) -> None:
     """The same subject and machines; the worse of both decides the exit status. This fault is one
     that the chosen scenarios do not show."""
     run = ("run", "-k", "packing/", "-n", "0", *SMALL, "--report", str(tmp_path))
-    pinproof(*run, "--subject", FAULT, "--explore", "0.2", status=1)
+    here(*run, "--subject", FAULT, "--explore", "0.2", status=1)
     assert results(tmp_path)[2].exit_status == 0
     header, _, footer = results(tmp_path / "explored")
     assert footer.exit_status == 1
