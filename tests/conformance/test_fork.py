@@ -14,7 +14,7 @@ from conformance.known import KnownFailures, KnownFailuresError, Standing
 from conformance.records import KnownFailure
 from conformance.results import Difference, Failure
 from reference.behaviours import Behaviour
-from tests.cli.running import pinproof
+from tests.cli.running import here
 from tests.conformance.test_known import TODAY
 from tests.conformance.test_known import _result as result_of
 
@@ -138,7 +138,7 @@ def run_with(tmp_path: Path, text: str, subject: str, status: int) -> str:
     path = tmp_path / "behaviours.toml"
     path.write_text(text)
     words = ("--subject", subject, "--behaviours", str(path), "-k", "labels/")
-    done = pinproof("run", *words, "--machine", "1s-1n-4c-smt2", "-n", "0", status=status)
+    done = here("run", *words, "--machine", "1s-1n-4c-smt2", "-n", "0", status=status)
     return " ".join((done.stdout + done.stderr).split())
 
 

@@ -10,7 +10,7 @@ import pytest
 from conformance.catalogue import catalogue
 from conformance.results import Result, read
 from conformance.session.marks import marks_of
-from tests.cli.running import pinproof, python
+from tests.cli.running import here, python
 
 
 def test_every_scenario_has_its_level_and_what_importers_ask_for() -> None:
@@ -36,8 +36,8 @@ def test_a_run_has_the_scenarios_of_the_expression(
 ) -> None:
     """Of one area, so that the run is short."""
     assert callable(is_left)
-    pinproof("run", "--machine", "1s-1n-4c-smt2", "-n", "0", "--report", str(tmp_path), "-m",
-             f"{expression} and pinproof(area='pool')", status=0)  # fmt: skip
+    here("run", "--machine", "1s-1n-4c-smt2", "-n", "0", "--report", str(tmp_path), "-m",
+         f"{expression} and pinproof(area='pool')", status=0)  # fmt: skip
     found = {one.scenario for one in read(tmp_path / "result.jsonl") if isinstance(one, Result)}
     assert found == {one.id for one in catalogue() if one.area == "pool" and is_left(one)}
     assert found
