@@ -72,6 +72,12 @@ def _lockstep(subject: Doctored | ReferenceSubject) -> LockstepNode:
     return LockstepNode(subject, MACHINE, oracle=_oracle, release=NEWEST)
 
 
+def _booted(subject: Doctored) -> LockstepNode:
+    node = _lockstep(subject)
+    node.boot()
+    return node
+
+
 def _scenario(body: Callable[[LockstepNode], None], **changes: object) -> Scenario:
     facts: dict[str, object] = {
         "id": "test/one",
@@ -89,6 +95,11 @@ def _failure(do: Callable[[], object]) -> Failure:
     return caught.value.failure
 
 
+def _stolen(view: View, node: LockstepNode) -> View:
+    """As if the reserved CPUs had left the pool for good."""
+    return replace(view, shared_pool=view.shared_pool - node.reserved)
+
+
 def _restarted(order: tuple[str, ...]) -> View:
     """A fresh node that has admitted two pods of one CPU in this order."""
     config = LockstepNode(ReferenceSubject(), MACHINE, oracle=_oracle, release=NEWEST).config
@@ -101,10 +112,7 @@ def _restarted(order: tuple[str, ...]) -> View:
 
 def test_a_view_that_differs_from_the_oracles_is_a_divergence() -> None:
     """With the pictures of both sides."""
-    node = _lockstep(
-        Doctored(lambda _, view: replace(view, state_file=None) if view.pods else view)
-    )
-    node.boot()
+    node = _booted(Doctored(lambda _, view: replace(view, state_file=None) if view.pods else view))
     failure = _failure(lambda: node.apply(guaranteed("a", 2)))
     assert [one.what for one in failure.differences] == ["state file"]
     assert [(one.owner, one.cpus) for one in failure.seen_holdings] == [
@@ -116,8 +124,7 @@ def test_a_view_that_differs_from_the_oracles_is_a_divergence() -> None:
 
 
 def test_who_held_which_cpus_is_told_after_every_step_that_changed_it() -> None:
-    node = _lockstep(Doctored())
-    node.boot()
+    node = _booted(Doctored())
     node.apply(guaranteed("a", 2))
     node.stop()
     [started, applied] = _failure(lambda: node.promise(False, "never kept")).moments
@@ -139,15 +146,14 @@ def test_a_kubelet_that_runs_and_should_refuse_is_the_cause_named_first() -> Non
         return replace(view, running=True, error="", exit_status=None, shared_pool=CPUSet())
 
     subject = Doctored()
-    node = _lockstep(subject)
-    node.boot()
+    node = _booted(subject)
     node.stop()
     node.write_state('{"policyName":"static","defaultCpuSet":"0-9","checksum":1}')
     subject._change = runs
     failure = _failure(node.start)
     assert failure.rule == "The kubelet refuses to start"
-    assert failure.differences[0].what == "kubelet"
-    assert failure.differences[0].seen == "runs"
+    first = failure.differences[0]
+    assert (first.what, first.seen) == ("kubelet", "runs")
     assert "reserved CPUs in the pool" in [one.what for one in failure.differences]
     assert (failure.seen_holdings, failure.expected_holdings, failure.moments) == ([], [], [])
 
@@ -164,11 +170,7 @@ def test_a_kubelet_that_gives_up_and_should_run_is_the_cause_named_first() -> No
 
 def test_a_broken_invariant_is_named_before_what_the_oracle_says() -> None:
     """It is the plainer story."""
-
-    def steal(_: Node, view: View) -> View:
-        return replace(view, shared_pool=view.shared_pool - node.reserved)
-
-    node = _lockstep(Doctored(steal))
+    node = _lockstep(Doctored(lambda _, view: _stolen(view, node)))
     rule = _failure(node.boot).rule
     assert "Reserved CPUs stay in the shared pool" in rule
     assert "Every CPU is either exclusive or in the shared pool" in rule
@@ -178,15 +180,13 @@ def test_an_order_of_admission_that_chance_decides_is_no_divergence() -> None:
     """After the state file is gone, pods are admitted in any order. The oracle goes on from what
     was seen: the later deletion returns the CPUs that the pod really had."""
     subject = Doctored()
-    node = _lockstep(subject)
-    node.boot()
+    node = _booted(subject)
     for name in ("a", "b"):
         node.apply(guaranteed(name, 1))
     node.stop()
     node.remove_state()
-    by_name = _restarted(("a", "b"))
     other = _restarted(("b", "a"))
-    assert by_name != other
+    assert other != _restarted(("a", "b"))
     subject.after_start = lambda: subject.drive(other)
     node.start()
     assert node.view == other
@@ -270,11 +270,14 @@ def test_a_hang_of_the_release_breaks_a_promise_of_an_answer() -> None:
     assert "the model of 1.36 hangs here as well: 2 CPUs are to be dealt out" in result.explanation
 
 
-@pytest.mark.parametrize("release", [NEWEST, f"{NEWEST}+distribution-ends"])
+FIXED = f"{NEWEST}+distribution-ends"
+
+
+@pytest.mark.parametrize("release", [NEWEST, FIXED])
 def test_a_kubelet_with_the_fix_is_not_accused_of_answering(release: str) -> None:
     """Whether the user says that it carries the fix or not. Where not, the model says nothing more
     and the promise judges."""
-    subject = ReferenceSubject(release=f"{NEWEST}+distribution-ends")
+    subject = ReferenceSubject(release=FIXED)
     result = judged(ENDLESS, WHERE_IT_HANGS, subject, release=release)
     assert result.verdict == "pass", result.explanation
     assert result.witness.endswith("after that the promise alone") is (release == NEWEST)
@@ -282,8 +285,7 @@ def test_a_kubelet_with_the_fix_is_not_accused_of_answering(release: str) -> Non
 
 def test_a_kubelet_that_is_said_to_have_the_fix_may_not_hang() -> None:
     """Although the scenario allows for a hang."""
-    release = f"{NEWEST}+distribution-ends"
-    result = judged(ENDLESS, WHERE_IT_HANGS, ReferenceSubject(), release=release)
+    result = judged(ENDLESS, WHERE_IT_HANGS, ReferenceSubject(), release=FIXED)
     assert result.verdict == "fail"
     assert result.reason.startswith("hang: ")
 
@@ -292,13 +294,25 @@ def test_a_scenario_without_a_step_is_never_a_pass() -> None:
     assert judged(_scenario(lambda node: None), MACHINE).verdict == "unknown"
 
 
-def test_a_capability_that_is_missing_skips_with_its_name() -> None:
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"capabilities": frozenset({Capability.REBOOT})},
+            "the subject cannot boot the machine again with other CPUs",
+        ),
+        ({"since": "1.37"}, "promised from 1.37 on, this is 1.36"),
+        ({"since": "1.8", "until": "1.35"}, "promised up to 1.35, this is 1.36"),
+    ],
+)
+def test_a_scenario_that_does_not_apply_skips_with_its_reason(
+    changes: dict[str, object], reason: str
+) -> None:
+    """A capability that the subject lacks; a release before the promise, or after its end."""
     subject = Doctored()
     subject.capabilities = frozenset({Capability.PODS, Capability.STATE_FILE})
-    scenario = _scenario(lambda node: None, capabilities=frozenset({Capability.REBOOT}))
-    result = judged(scenario, MACHINE, subject)
-    assert result.verdict == "skip"
-    assert result.reason == "the subject cannot boot the machine again with other CPUs"
+    result = judged(_scenario(lambda node: None, **changes), MACHINE, subject)
+    assert (result.verdict, result.reason) == ("skip", reason)
 
 
 def test_the_replay_command_judges_by_the_same_release() -> None:
@@ -310,31 +324,13 @@ def test_the_replay_command_judges_by_the_same_release() -> None:
     assert f"--release {NEWEST} " in result.replay
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"since": "1.37"}, "promised from 1.37 on, this is 1.36"),
-        ({"since": "1.8", "until": "1.35"}, "promised up to 1.35, this is 1.36"),
-    ],
-)
-def test_a_release_before_the_promise_or_after_its_end_skips(
-    changes: dict[str, str], reason: str
-) -> None:
-    result = judged(_scenario(lambda node: None, **changes), MACHINE)
-    assert (result.verdict, result.reason) == ("skip", reason)
-
-
-def _stolen(view: View, node: LockstepNode) -> View:
-    """As if the reserved CPUs had left the pool for good."""
-    return replace(view, shared_pool=view.shared_pool - node.reserved)
-
-
 def test_a_known_defect_is_not_held_against_the_subject() -> None:
     """Only the rules named; the oracle still objects."""
-    node = _lockstep(Doctored(lambda _, view: _stolen(view, node)))
+    subject = Doctored(lambda _, view: _stolen(view, node))
+    node = _lockstep(subject)
     node.expect_broken(RESERVED_STAY)
     assert _failure(node.boot).rule == "Every CPU is either exclusive or in the shared pool"
-    node = _lockstep(Doctored(lambda _, view: _stolen(view, node)))
+    node = _lockstep(subject)
     node.expect_broken(RESERVED_STAY, EXCLUSIVE_TO_ONE)
     node.expect_lost(node.reserved)
     assert _failure(node.boot).rule.startswith("After the step")
@@ -355,8 +351,7 @@ def test_an_update_to_the_wrong_cpus_is_accused() -> None:
         return replace(view, cpusets={"a": {"c": node.cpus - node.reserved}})
 
     subject = Doctored()
-    node = _lockstep(subject)
-    node.boot()
+    node = _booted(subject)
     node.apply(guaranteed("a", 1))
     subject._change = moved
     with pytest.raises(Divergence, match="After the step"):
