@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
@@ -30,7 +31,7 @@ RESERVED = (
 PLAIN = (
     HEAD + "container_manager_linux.go:272] Creating Container Manager object based on Node "
     "Config: {RuntimeCgroupsName: ContainerRuntime:remote ExperimentalCPUManagerPolicy:static "
-    "ExperimentalTopologyManagerScope:container ExperimentalCPUManagerReconcilePeriod:10s "
+    "ExperimentalTopologyManagerScope:container ExperimentalCPUManagerReconcilePeriod:1m0.5s "
     "ExperimentalTopologyManagerPolicy:none}",
     HEAD + "policy_static.go:109] [cpumanager] reserved 1 CPUs (\"0\") not available for exclusive "
     "assignment",
@@ -43,22 +44,29 @@ GIVEN_TO_STRUCTURED = (
 )
 
 
-def test_settings_are_told_as_a_configuration_is() -> None:
-    assert in_effect([STRUCTURED, RESERVED]) == (
-        "policy static, reservedSystemCPUs 0,16, option full-pcpus-only=on, "
-        "option strict-cpu-reservation=true, Topology Manager restricted, "
-        "Topology Manager scope pod, memory manager None, cpuManagerReconcilePeriod 0.1 s, "
-        "Topology Manager options none"
-    )
-
-
-def test_an_older_log_is_read_too() -> None:
-    """Its period is as Go writes one."""
-    settings, reserved = PLAIN
-    assert in_effect([settings.replace("Period:10s", "Period:1m0.5s"), reserved]) == (
-        "policy static, reservedSystemCPUs 0, Topology Manager none, "
-        "Topology Manager scope container, cpuManagerReconcilePeriod 60.5 s"
-    )
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (
+            [STRUCTURED, RESERVED],
+            "policy static, reservedSystemCPUs 0,16, option full-pcpus-only=on, "
+            "option strict-cpu-reservation=true, Topology Manager restricted, "
+            "Topology Manager scope pod, memory manager None, cpuManagerReconcilePeriod 0.1 s, "
+            "Topology Manager options none",
+        ),
+        (
+            PLAIN,
+            "policy static, reservedSystemCPUs 0, Topology Manager none, "
+            "Topology Manager scope container, cpuManagerReconcilePeriod 60.5 s",
+        ),
+        ([], ""),
+        ([RESERVED, "anything"], ""),
+    ],
+    ids=["of 1.36", "of 1.20", "none", "no settings"],
+)
+def test_settings_are_told_as_a_configuration_is(log: Sequence[str], told: str) -> None:
+    """The period of an older log is as Go writes one."""
+    assert in_effect(log) == told
 
 
 def test_the_last_start_counts() -> None:
@@ -68,11 +76,7 @@ def test_the_last_start_counts() -> None:
     assert "Topology Manager none" in in_effect([STRUCTURED, RESERVED, again])
 
 
-def test_without_such_a_line_nothing_is_said() -> None:
-    assert in_effect([]) == ""
-    assert in_effect([RESERVED, "anything"]) == ""
-
-
+STARTED = "start the kubelet"
 GIVEN = "on m, with policy static, reservedSystemCPUs 0,16, option full-pcpus-only=true"
 SAME = f"{LABEL}policy static, reservedSystemCPUs 0,16, option full-pcpus-only=true, " + (
     "Topology Manager none, Topology Manager scope container, memory manager None"
@@ -82,14 +86,9 @@ SAME = f"{LABEL}policy static, reservedSystemCPUs 0,16, option full-pcpus-only=t
 @pytest.mark.parametrize(
     ("steps", "evidence"),
     [
-        ([GIVEN, "start the kubelet"], SAME),
+        ([GIVEN, STARTED], SAME),
         (
-            [
-                GIVEN,
-                "start the kubelet",
-                "configure the kubelet: policy static",
-                "start the kubelet",
-            ],
+            [GIVEN, STARTED, "configure the kubelet: policy static", STARTED],
             f"{LABEL}policy static",
         ),
         (
@@ -121,37 +120,36 @@ def test_another_setting_is_found(old: str, new: str, found: tuple[str, str, str
     assert differing([GIVEN], f"first\n{SAME.replace(old, new)}\nlast") == (found,)
 
 
+def _differing(settings: str, *given: str) -> tuple[tuple[str, str, str], ...]:
+    """Between what the log has and what is given to it, and more."""
+    step = ", ".join((f"on m, with {GIVEN_TO_STRUCTURED}", *given))
+    return differing([step], f"{LABEL}{in_effect([settings])}")
+
+
 def test_the_reconcile_period_is_the_harness_own() -> None:
     """No step tells it. A kubelet that updates containers an hour later breaks many promises."""
     assert f"cpuManagerReconcilePeriod {RECONCILE_PERIOD:g} s" in in_effect([STRUCTURED])
-    slow = in_effect([STRUCTURED.replace(":100000000,", ":3600000000000,")])
-    found = differing([f"on m, with {GIVEN_TO_STRUCTURED}"], f"{LABEL}{slow}")
-    assert found == (("cpuManagerReconcilePeriod", "0.1 s", "3600 s"),)
-    same = in_effect([STRUCTURED])
-    assert differing([f"on m, with {GIVEN_TO_STRUCTURED}"], f"{LABEL}{same}") == ()
+    slow = STRUCTURED.replace(":100000000,", ":3600000000000,")
+    assert _differing(slow) == (("cpuManagerReconcilePeriod", "0.1 s", "3600 s"),)
+    assert _differing(STRUCTURED) == ()
 
 
 def test_a_period_that_a_scenario_asks_for_is_the_one_given() -> None:
     """As one does whose admission no reconcile round precedes."""
     *_, period = str(KubeletConfig(reconcile_period=10_000)).split(", ")
-    given = f"on m, with {GIVEN_TO_STRUCTURED}, {period}"
-    slow = in_effect([STRUCTURED.replace(":100000000,", ":10000000000,")])
-    assert differing([given], f"{LABEL}{slow}") == ()
-    found = differing([given], f"{LABEL}{in_effect([STRUCTURED])}")
-    assert found == (("cpuManagerReconcilePeriod", "10 s", "0.1 s"),)
+    slow = STRUCTURED.replace(":100000000,", ":10000000000,")
+    assert _differing(slow, period) == ()
+    assert _differing(STRUCTURED, period) == (("cpuManagerReconcilePeriod", "10 s", "0.1 s"),)
 
 
 def test_options_of_the_topology_manager_are_settings_too() -> None:
     """Where the log has a place for them: a release before 1.26 has none."""
-    given = f"on m, with {GIVEN_TO_STRUCTURED}, Topology Manager option closest=true"
-    lost = f"{LABEL}{in_effect([STRUCTURED])}"
-    assert differing([given], lost) == (("Topology Manager option closest", "true", ""),)
-    kept = STRUCTURED.replace(
-        '"TopologyManagerPolicyOptions":null', '"TopologyManagerPolicyOptions":{"closest":"true"}'
-    )
-    assert differing([given], f"{LABEL}{in_effect([kept])}") == ()
+    given = "Topology Manager option closest=true"
+    assert _differing(STRUCTURED, given) == (("Topology Manager option closest", "true", ""),)
+    kept = STRUCTURED.replace('PolicyOptions":null', 'PolicyOptions":{"closest":"true"}')
+    assert _differing(kept, given) == ()
     before = STRUCTURED.replace('"TopologyManagerPolicyOptions":null,', "")
-    assert differing([given], f"{LABEL}{in_effect([before])}") == ()
+    assert _differing(before, given) == ()
 
 
 @pytest.mark.parametrize(
