@@ -20,8 +20,9 @@ from hunting.scope import Task
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Start, Step
 
-#: A subject of another package. Each of its steps takes 0.4 s, and it forgets to give back.
-#: Those of ``several`` may be taken away, as those of a kubelet in a sandbox.
+#: A subject of another package, which forgets to give back. From its fourth node on, which is the
+#: first of those that shrinking takes, each step takes 0.4 s. The nodes of ``several`` may be taken
+#: away, as those of a kubelet in a sandbox.
 _SLOW: Final = """
 import threading
 from conformance.subject import SubjectLostError
@@ -29,14 +30,14 @@ from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ModelNode, ReferenceSubject
 
 class SlowNode(ModelNode):
-    def __init__(self, node, gone):
-        self._within, self._gone = node, gone
+    def __init__(self, node, gone, takes):
+        self._within, self._gone, self._takes = node, gone, takes
 
     def __getattr__(self, name):
         return getattr(self._within, name)
 
     def do(self, step):
-        if self._gone.wait(0.4):
+        if self._gone.wait(self._takes):
             raise SubjectLostError("the node was taken away")
         self._within.do(step)
 
@@ -51,7 +52,8 @@ class Slow(ReferenceSubject):
     def node(self, machine, config, *, machines):
         with open("nodes", "a") as file:
             file.write(".")
-        return SlowNode(self._inner.node(machine, config, machines=machines), self._gone)
+            takes = 0.4 if file.tell() > 3 else 0.0
+        return SlowNode(self._inner.node(machine, config, machines=machines), self._gone, takes)
 
 class Several(Slow):
     at_a_time = 2
@@ -124,4 +126,4 @@ def _wait_for_shrinking(nodes: Path, running: subprocess.Popen[str]) -> None:
         assert running.poll() is None, running.communicate()
         assert time.monotonic() < end
         time.sleep(0.1)
-    time.sleep(2)
+    time.sleep(0.5)
