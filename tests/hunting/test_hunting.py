@@ -215,41 +215,31 @@ def test_shards_have_every_task_once() -> None:
     assert total == len(every)
 
 
-def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
-    """What was searched is not searched again, and finds are kept; a line cut off is dropped."""
-    first = Campaign(header(_SMALL), Shard(), tmp_path)
-    running = first.run(stop=lambda: len(first.done) >= 3)
-    assert next(running).issue == 112228
-    list(running)
-    with (tmp_path / FILE).open("ab") as file:
-        file.write(b'{"kind": "done", "ta')
-    _, done, finds = read(tmp_path / FILE)
-    assert len(done) == 3
-    assert len(finds) == 1
-    second = Campaign(header(_SMALL), Shard(), tmp_path)
-    assert len(second.done) == 3
-    list(second.run())
-    assert second.is_done
-    assert second.tally.states > first.tally.states
-    assert Campaign(header(_SMALL), Shard(), tmp_path).is_done
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_campaign_that_goes_on_counts_as_one_that_was_not_stopped(
     tmp_path: Path, jobs: int
 ) -> None:
-    """How often each find was met, also in shards that are joined."""
+    """How often each find was met, also in shards that are joined. What was searched is not
+    searched again, and finds are kept; a line cut off is dropped."""
     whole = Campaign(header(_SMALL), Shard(), tmp_path / "whole")
     list(whole.run())
     met = {find.key: find.met for find in whole.finds}
     assert max(met.values()) > 1
     first = Campaign(header(_SMALL), Shard(), tmp_path / "parts")
-    list(first.run(jobs=jobs, stop=lambda: len(first.done) >= 5))
+    (find,) = first.run(jobs=jobs, stop=lambda: len(first.done) >= 5)
+    assert find.issue == 112228
     assert not first.is_done
+    with (tmp_path / "parts" / FILE).open("ab") as file:
+        file.write(b'{"kind": "done", "ta')
+    _, done, kept = read(tmp_path / "parts" / FILE)
+    assert (len(done), len(kept)) == (len(first.done), 1)
     second = Campaign(header(_SMALL), Shard(), tmp_path / "parts")
     assert second.done == first.done
     list(second.run(jobs=jobs))
+    assert second.tally.states == whole.tally.states > first.tally.states
     third = Campaign(header(_SMALL), Shard(), tmp_path / "parts")
+    assert second.is_done
+    assert third.is_done
     joined = merged([tmp_path / "parts"], tmp_path / "joined")
     again = read(tmp_path / "joined" / FILE)[2]
     for finds in (second.finds, third.finds, joined, again):
