@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -62,10 +63,8 @@ def test_a_cpu_difference_tells_both_sides_and_what_is_between_them() -> None:
     [
         ({"running": False, "error": "no"}, "kubelet", "runs", "gave up: no"),
         (
-            {"pods": {"s": GOOD.pods["s"], "a": PodView(Phase.REJECTED, "R", "M", "Guaranteed")}},
-            "pod a",
-            "running, Guaranteed",
-            "rejected, Guaranteed: R: M",
+            {"pods": {**GOOD.pods, "a": PodView(Phase.REJECTED, "R", "M", "Guaranteed")}},
+            "pod a", "running, Guaranteed", "rejected, Guaranteed: R: M",
         ),
         ({"pods": {"s": GOOD.pods["s"]}}, "pod a", "running, Guaranteed", "(not there)"),
         ({"assignments": {"a": {"c": cpus("2-3")}}}, "exclusive CPUs a/c", "1-2", "2-3"),
@@ -74,18 +73,14 @@ def test_a_cpu_difference_tells_both_sides_and_what_is_between_them() -> None:
         ({"state_file": None}, "state file", "{}", "(no file)"),
         (
             {"cpusets": {"a": {"c": None}, "s": {"c": cpus("0,3")}}},
-            "cpuset of the running container a/c",
-            "1-2",
-            "(no cpuset)",
+            "cpuset of the running container a/c", "1-2", "(no cpuset)",
         ),
         (
             {"cpusets": {"a": {"c": cpus("1-2")}}},
-            "cpuset of the running container s/c",
-            "0,3",
-            "(no entry)",
+            "cpuset of the running container s/c", "0,3", "(no entry)",
         ),
     ],
-)
+)  # fmt: skip
 def test_each_difference_is_named(
     changes: dict[str, object], what: str, expected: str, seen: str
 ) -> None:
@@ -178,26 +173,18 @@ def test_each_invariant_can_fail(changes: dict[str, object], rule: str) -> None:
     assert rule in {one.rule for one in broken}
 
 
-STRICT = replace(
-    SITUATION,
-    config=KubeletConfig(
-        reserved_system_cpus=cpus("0"), policy_options={"strict-cpu-reservation": "t"}
-    ),
-)
-STRICT_GOOD = replace(
-    GOOD, shared_pool=cpus("3"), cpusets={"a": {"c": cpus("1-2")}, "s": {"c": cpus("3")}}
-)
-BY_AMOUNT = replace(
-    STRICT,
-    config=replace(STRICT.config, reserved_system_cpus=None, system_reserved="700m"),
-    reserved=None,
-)
+def _strictly(option: str = "t", **config: Any) -> KubeletConfig:
+    """The option ``strict-cpu-reservation`` beside CPU 0, unless another reservation is named."""
+    reserved = {"reserved_system_cpus": cpus("0"), **config}
+    return KubeletConfig(**reserved, policy_options={"strict-cpu-reservation": option})
+
+
+STRICT = replace(SITUATION, config=_strictly())
+STRICT_GOOD = replace(GOOD, shared_pool=cpus("3"), cpusets={**GOOD.cpusets, "s": {"c": cpus("3")}})
+_AMOUNT = _strictly(reserved_system_cpus=None, system_reserved="700m")
+BY_AMOUNT = replace(SITUATION, config=_AMOUNT, reserved=None)
+OFF = replace(SITUATION, config=_strictly("false"))
 _STRICT_RULE = "Every CPU but the strictly reserved ones is either exclusive or in the shared pool"
-
-
-OFF = replace(
-    STRICT, config=replace(STRICT.config, policy_options={"strict-cpu-reservation": "false"})
-)
 
 
 @pytest.mark.parametrize("situation", [STRICT, BY_AMOUNT], ids=["by list", "by amount"])
