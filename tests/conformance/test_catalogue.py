@@ -21,7 +21,10 @@ INCIDENT: Final = "machine/cpu-upgrade-incident"
 
 @pytest.mark.parametrize("one", SCENARIOS, ids=lambda one: one.id)
 def test_a_scenario_is_complete(one: Scenario) -> None:
-    """Id, title, source with link, releases, promise in words."""
+    """Id, title, source with link, releases, promise in words. Its function has its name; an
+    underscore precedes a digit."""
+    name = one.id.partition("/")[2].replace("-", "_")
+    assert one.body.__name__ == (f"_{name}" if name[0].isdigit() else name)
     assert re.fullmatch(r"https://\S+", one.source.url)
     assert one.source.text
     assert one.promise
@@ -31,13 +34,6 @@ def test_a_scenario_is_complete(one: Scenario) -> None:
     assert one.title[0].isupper()
     assert not one.title.endswith(".")
     assert len(one.title) <= 110
-
-
-@pytest.mark.parametrize("one", SCENARIOS, ids=lambda one: one.id)
-def test_a_function_has_the_name_of_its_scenario(one: Scenario) -> None:
-    """An underscore precedes a digit."""
-    name = one.id.partition("/")[2].replace("-", "_")
-    assert one.body.__name__ == (f"_{name}" if name[0].isdigit() else name)
 
 
 def test_titles_and_ids_are_unique() -> None:
@@ -76,13 +72,11 @@ def _topology(name: str) -> CPUTopology:
         (Needs(caches_in_nodes=True), "2s-4n-64c-smt2-l3s", ""),
         (Needs(caches_in_nodes=True), "2s-2n-32c-smt2-l3x4", ""),
         (
-            Needs(caches_in_nodes=True),
-            "qemu-4s-16n-32c-smt2-near-dies",
+            Needs(caches_in_nodes=True), "qemu-4s-16n-32c-smt2-near-dies",
             "needs uncore caches within one NUMA node or as large as a socket",
         ),
         (
-            Needs(even=True),
-            "2s-8n-8c-smt1-xeon-e5472-buggynuma",
+            Needs(even=True), "2s-8n-8c-smt1-xeon-e5472-buggynuma",
             "needs each CPU counted once, a kubelet counts 64 here for 8",
         ),
         (Needs(free=4), "1s-1n-4c-smt1", "needs 4 CPUs beside its first core, the machine has 3"),
@@ -95,24 +89,21 @@ def _topology(name: str) -> CPUTopology:
         (Needs(sockets=2, numa_nodes=4, smt=2, even=True), "2s-4n-64c-smt2", ""),
         (Needs(numa_cores=3), "1s-2n-8c-smt4-near", ""),
         (
-            Needs(numa_cores=5),
-            "1s-2n-8c-smt4-near",
+            Needs(numa_cores=5), "1s-2n-8c-smt4-near",
             "needs 5 physical cores in every NUMA node, the machine has 4",
         ),
         (Needs(uncore_caches=8), "2s-2n-32c-smt2-l3x4", ""),
         (Needs(uncore_caches=2), "1s-1n-4c-smt2", "needs 2 uncore caches, the machine has 1"),
         (Needs(far_siblings=True), "2s-2n-12c-smt2-interleaved", ""),
         (
-            Needs(far_siblings=True),
-            "1s-1n-4c-smt2-near",
+            Needs(far_siblings=True), "1s-1n-4c-smt2-near",
             "needs CPUs numbered core by core before thread by thread",
         ),
         (
-            Needs(even=True),
-            "1s-1n-4c-smt2-off5",
+            Needs(even=True), "1s-1n-4c-smt2-off5",
             "needs cores, NUMA nodes and sockets of one size, the machine's differ",
         ),
     ],
-)
+)  # fmt: skip
 def test_needs(needs: Needs, name: str, missing: str) -> None:
     assert needs.missing(_topology(name)) == missing
