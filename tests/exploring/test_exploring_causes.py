@@ -184,16 +184,22 @@ def test_pods_that_come_at_once_come_one_after_the_other_where_that_differs_too(
     assert list(simpler((Start(), ApplyTogether((a, b))))) == [(Start(), Apply(a), Apply(b))]
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_what_differs_once_is_no_cause(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """It is walked again; how it differed is kept. What differs twice is one."""
+def _differs_at_first(monkeypatch: pytest.MonkeyPatch, times: int) -> Iterator[int]:
+    """So many walks are those of a wrong subject. The next number is how many there were."""
     wrong = open_subject("miniature:forgets-to-give-back")
     calls = itertools.count()
 
     def at_first(walk: Walk, subject: Subject, release: str) -> Result:
         return walked(walk, wrong if next(calls) < times else subject, release)
 
-    monkeypatch.setattr("hunting.exploring.campaign.walked", at_first)
+    monkeypatch.setattr(campaign_module, "walked", at_first)
+    return calls
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_differs_once_is_no_cause(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """It is walked again; how it differed is kept. What differs twice is one."""
+    _differs_at_first(monkeypatch, times)
     config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
     steps = (Start(), Apply(guaranteed("a", 1)), Delete("a"))
     plan = [History.of(Task(RELEASE, MACHINE, config), steps)]
@@ -209,13 +215,7 @@ def test_what_differs_once_is_no_cause(monkeypatch: pytest.MonkeyPatch, times: i
 
 def test_what_chance_decides_is_not_shrunk_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """It differs twice; then no simpler history does, nor itself."""
-    wrong = open_subject("miniature:forgets-to-give-back")
-    calls = itertools.count()
-
-    def at_first(walk: Walk, subject: Subject, release: str) -> Result:
-        return walked(walk, wrong if next(calls) < 2 else subject, release)
-
-    monkeypatch.setattr("hunting.exploring.campaign.walked", at_first)
+    calls = _differs_at_first(monkeypatch, 2)
     steps = (Start(), Apply(guaranteed("a", 2, *["10m"] * 60)), Delete("a"))
     config = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
     plan = [History.of(Task(RELEASE, MACHINE, config), steps)]

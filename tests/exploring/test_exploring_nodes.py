@@ -15,7 +15,7 @@ from hil.safety import Risk
 from hil.session.node_session import Patience
 from hil.subject import NodeSubject, Options, _Reached
 from hil.transport import NodeAddress
-from hunting.exploring.campaign import Exploration, Outcome, Scope
+from hunting.exploring.campaign import MOST_CAUSES, Exploration, Outcome, Scope
 from hunting.exploring.factors import offered
 from hunting.exploring.settings import keep_machine
 from pinproof.cli import app
@@ -24,11 +24,11 @@ from tests.hil.test_subject_scenarios import RELEASE, FakeSubject, ModelMember
 from tests.support.fakenode import FakeNode
 
 
-def explored(session: ModelMember, seed: int, count: int) -> list[Outcome]:
-    """What comes of so many histories on the node."""
+def explored(session: ModelMember, seed: int, count: int, most: int = MOST_CAUSES) -> list[Outcome]:
+    """What comes of so many histories on the node, or of those up to so many causes."""
     session.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
     keep_machine(session.machine)
-    scope = Scope((session.machine.name,), RELEASE, seed=seed, count=count)
+    scope = Scope((session.machine.name,), RELEASE, seed=seed, count=count, most=most)
     exploration = Exploration(FakeSubject(session), scope, at_a_time=1)
     try:
         return list(exploration.explore(until=time.monotonic() + 600))
@@ -49,9 +49,8 @@ def test_a_node_like_the_model_differs_nowhere(seed: int) -> None:
 
 def test_a_node_that_loses_its_assignments_is_found() -> None:
     """At the second start of a kubelet; nothing else is needed to show it."""
-    found = explored(ModelMember(lose_at_start=True), 1, 40)
-    causes = [one for one in found if one.first]
-    assert causes
+    found = explored(ModelMember(lose_at_start=True), 1, 40, most=1)
+    assert [one for one in found if one.first]
 
 
 def test_no_history_boots_a_real_node_as_another_machine() -> None:
