@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from reference.branching import BranchingNode
 from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.releases import minor_of
 from reference.steps import Apply, Delete, KubeletConfig, Start, Step, Stop, TakeOver
-from tests.cli.running import pinproof
+from tests.cli.running import here
 from tests.conformance.doctored import Doctored
 from tests.reference.nodes import EIGHT, do, tree
 
@@ -56,9 +56,10 @@ def _replacing(release: str) -> tuple[Step, ...]:
     return Stop(), TakeOver(release), Start()
 
 
-def _find(release: str = "1.37", config: KubeletConfig = _AMOUNT, to: str = "1.36") -> Find:
-    """The one whose last step is the start of another release."""
-    finds = _finds(Task(release, _TINY, config, (to,)))
+@cache
+def _find(*, full: bool = False) -> Find:
+    """The one whose last step is the start of another release; searched once."""
+    finds = _finds(Task("1.37", _TINY, _FULL if full else _AMOUNT, ("1.36",)))
     return next(one for one in finds if len(one.cast) > 1)
 
 
@@ -75,7 +76,7 @@ def test_a_kubelet_that_reserves_more_than_the_one_before_it_does_not_start() ->
 
 def test_issue_129078_is_found_on_the_way_back() -> None:
     """And is a find of one release where the first one has the defect too."""
-    find = _find(config=_FULL)
+    find = _find(full=True)
     assert (find.promise, find.issue) == ("goes-on", 129078)
     assert find.placed == "1.36 after 1.23 to 1.35, 1.37"
     assert "1.36 does so by itself too, when it is started again." in telling.story(find)
@@ -236,7 +237,7 @@ def test_a_scenario_of_a_find_is_run_where_a_kubelet_can_be_replaced(
     """By the model, and not by a subject that is one kubelet."""
     registered: dict[str, Scenario] = {}
     monkeypatch.setattr("conformance.scenario._REGISTRY", registered)
-    find = _find(config=_FULL)
+    find = _find(full=True)
     exec(compile(telling.scenario(find), "found.py", "exec"), {"__name__": "found"})
     (made,) = registered.values()
     subject = Doctored(lambda node, *_: _OfOne(node._node) if alone else node, release="1.37")
@@ -291,14 +292,14 @@ def test_the_command_searches_the_neighbours_or_the_releases_that_are_named(
     tmp_path: Path,
 ) -> None:
     small = ("hunt", "--release", "1.37", "--machine", "1s-1n-2c-smt1", "--depth", "1")
-    pinproof(*small, "--moves", "upgrades", "--report", "near", cwd=tmp_path)
+    here(*small, "--moves", "upgrades", "--report", "near", cwd=tmp_path)
     assert read(tmp_path / "near" / FILE)[0].others == ["1.36"]
     far = (*small, "--upgrade-to", "1.26")
-    pinproof(*far, "--report", "far", cwd=tmp_path)
+    here(*far, "--report", "far", cwd=tmp_path)
     header, _, _ = read(tmp_path / "far" / FILE)
     assert (header.others, header.moves) == (["1.26"], ["upgrades"])
-    pinproof(*far, "--resume", "far", cwd=tmp_path)
-    done = pinproof(*small, "--moves", "upgrades", "--resume", "far", cwd=tmp_path, status=2)
+    here(*far, "--resume", "far", cwd=tmp_path)
+    done = here(*small, "--moves", "upgrades", "--resume", "far", cwd=tmp_path, status=2)
     assert "other options" in done.stderr
 
 
@@ -313,6 +314,6 @@ def test_the_command_searches_the_neighbours_or_the_releases_that_are_named(
 def test_a_release_that_cannot_take_over_is_refused(
     release: str, said: str, tmp_path: Path
 ) -> None:
-    done = pinproof("hunt", "--release", "1.36", "--upgrade-to", release, cwd=tmp_path, status=2)
+    done = here("hunt", "--release", "1.36", "--upgrade-to", release, cwd=tmp_path, status=2)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
