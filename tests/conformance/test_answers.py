@@ -35,10 +35,13 @@ ALL: Final = frozenset(Capability)
 MACHINE: Final = machine("1s-1n-4c-smt2")
 LIST, GET, MISSED = AskPodResources(), AskPodResources("a"), AskPodResources("absent")
 ALLOCATABLE: Final = AskAllocatable()
+METRICS: Final = AskMetrics()
 ABSENT: Final = "pod absent in namespace default not found"
 REPORTED: Final = "CPUs that the kubelet reports"
+OF_POD: Final = f"{REPORTED} for container c of the pod"
 DEVICES: Final = "devices that the kubelet reports"
 MEMORY: Final = "memory that the kubelet reports"
+BOUND: Final = "104857600 bytes of NUMA nodes 0"
 SOCKET: Final = "the kubelet's answer at its pod-resources socket"
 Wrong: TypeAlias = Callable[[View], View]
 
@@ -80,14 +83,8 @@ def _difference(do: Callable[[], object]) -> Difference:
             _showing(pod_resources=lambda held: {**held, "s": {"c": CPUSet([2])}}),
             LIST, f"{REPORTED} for s/c", "(none)", "2",
         ),
-        (
-            _showing(got_pod=lambda _: {"c": CPUSet([1])}),
-            GET, f"{REPORTED} for container c of the pod", "1,5", "1",
-        ),
-        (
-            _showing(got_pod=lambda _: {}),
-            GET, f"{REPORTED} for container c of the pod", "1,5", "(no entry)",
-        ),
+        (_showing(got_pod=lambda _: {"c": CPUSet([1])}), GET, OF_POD, "1,5", "1"),
+        (_showing(got_pod=lambda _: {}), GET, OF_POD, "1,5", "(no entry)"),
         (_silent, MISSED, SOCKET, ABSENT, "answers"),
         (
             _showing(pod_resources_error=lambda error: error and "permission denied"),
@@ -99,15 +96,15 @@ def _difference(do: Callable[[], object]) -> Difference:
         ),
         (
             _showing(metrics=lambda shown: {**shown, REQUESTS: shown.get(REQUESTS, 0) + 1}),
-            AskMetrics(), f"metric {REQUESTS}", "1", "2",
+            METRICS, f"metric {REQUESTS}", "1", "2",
         ),
         (
             _showing(metrics=lambda shown: {one: shown[one] for one in shown if one != REQUESTS}),
-            AskMetrics(), f"metric {REQUESTS}", "1", "(no such metric)",
+            METRICS, f"metric {REQUESTS}", "1", "(no such metric)",
         ),
         (
             _showing(metrics=lambda shown: {**shown, of_numa_node(0): 3}),
-            AskMetrics(), f"metric {of_numa_node(0)}", "2", "3",
+            METRICS, f"metric {of_numa_node(0)}", "2", "3",
         ),
         (
             _showing(devices=lambda _: {"a": {"c": {HeldDevice("example.com/d", "d1", (0,))}}}),
@@ -119,12 +116,9 @@ def _difference(do: Callable[[], object]) -> Difference:
         ),
         (
             _showing(memory=lambda _: {"a": {"c": {HeldMemory((1,), 7)}}}),
-            LIST, f"{MEMORY} for a/c", "104857600 bytes of NUMA nodes 0", "7 bytes of NUMA nodes 1",
+            LIST, f"{MEMORY} for a/c", BOUND, "7 bytes of NUMA nodes 1",
         ),
-        (
-            _showing(memory=lambda _: {}),
-            LIST, f"{MEMORY} for a/c", "104857600 bytes of NUMA nodes 0", "(none)",
-        ),
+        (_showing(memory=lambda _: {}), LIST, f"{MEMORY} for a/c", BOUND, "(none)"),
         (
             _showing(allocatable_memory=lambda _: frozenset()),
             ALLOCATABLE, f"{MEMORY} as allocatable", "133169152 bytes of NUMA nodes 0", "(none)",
