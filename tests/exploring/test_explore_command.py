@@ -175,7 +175,7 @@ def test_an_exploration_leaves_nothing_of_an_earlier_one(found: Path, tmp_path: 
 def test_a_plan_is_kept_and_walked(results: Stream, tmp_path: Path) -> None:
     """Its shards walk each of its histories once."""
     plan, words = tmp_path / "plan.json", ("--report", str(tmp_path / "out"))
-    drawn = (*SMALL, "--time", "0.2", "--keep-plan", str(plan))
+    drawn = (*SMALL, "--time", "0.05", "--keep-plan", str(plan))
     here("explore", "reference", *drawn, *words, status=0)
     count = len(json.loads(plan.read_text())["histories"])
     assert count > 5
@@ -258,7 +258,7 @@ def test_a_file_that_cannot_be_walked_is_one_line(
 
 def test_the_model_is_of_the_release_that_judges(tmp_path: Path) -> None:
     """1.26 and the newest release differ in most histories."""
-    words = ("explore", "reference", "--release", "1.26", *SMALL, "--time", "0.1", "--report")
+    words = ("explore", "reference", "--release", "1.26", *SMALL, "--time", "0.03", "--report")
     done = here(*words, str(tmp_path / "out"), cwd=tmp_path, status=0)
     assert "reference  release 1.26" in done.stdout
 
@@ -306,7 +306,7 @@ def test_a_run_explores_at_its_end(results: Stream, tmp_path: Path) -> None:
     """The same subject and machines; the worse of both decides the exit status. This fault is one
     that the chosen scenarios do not show."""
     run = ("run", "-k", "packing/", "-n", "0", *SMALL, "--report", str(tmp_path))
-    here(*run, "--subject", FAULT, "--explore", "0.2", status=1)
+    here(*run, "--subject", FAULT, "--explore", "0.1", status=1)
     assert results(tmp_path)[2].exit_status == 0
     header, _, footer = results(tmp_path / "explored")
     assert footer.exit_status == 1
