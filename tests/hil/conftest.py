@@ -31,6 +31,12 @@ def facts(fake: FakeNode) -> NodeFacts:
     return fake.facts()
 
 
+@pytest.fixture(scope="session")
+def described(tmp_path_factory: pytest.TempPathFactory) -> NodeFacts:
+    """Of a node made of files, for tests that do not need the node itself."""
+    return FakeNode(tmp_path_factory.mktemp("described") / "root").facts()
+
+
 @pytest.fixture
 def reachable(fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     """The node made of files, which is behind every address."""

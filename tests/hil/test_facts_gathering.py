@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,18 @@ from conformance.kubelets.configuration import merged
 from conformance.kubelets.settings import deciding
 from hil.distributions import distribution_of
 from hil.distributions.settings import DROP_IN, patch, rewritten
-from hil.inspection import NodeFacts, Survival, gather, kubelet_answer, kubelet_of, released, script
+from hil.inspection import (
+    NodeFacts,
+    Survival,
+    Workload,
+    gather,
+    kubelet_answer,
+    kubelet_of,
+    released,
+    script,
+)
 from hil.inspection.kubelet import document, environment_of, expanded, flags_of, with_flags
+from hil.inspection.node import Firmware, RuntimeFacts
 from hil.inspection.paths import KubeletPaths
 from hil.inspection.script import NoRecords, first_question, second_question
 from hil.safety import WriteFile
@@ -25,6 +36,7 @@ from reference.steps import KubeletConfig
 from tests.support.fakenode import CONFIG, PINNED, FakeNode
 
 CONFIG_PATH = "/var/lib/kubelet/config.yaml"
+SOCKET = "unix:///run/containerd/containerd.sock"
 
 
 def test_a_node_is_known_after_two_round_trips(fake: FakeNode) -> None:
@@ -36,14 +48,10 @@ def test_a_node_is_known_after_two_round_trips(fake: FakeNode) -> None:
     assert (facts.hostname, facts.kernel, facts.systemd) == ("fake", "6.12.1-fake", 252)
     assert (facts.online, facts.command_line) == (CPUSet(range(32)), "quiet isolcpus=31")
     assert (facts.cgroup.version, facts.cgroup.driver, facts.cgroup.cpuset) == (2, "systemd", True)
-    assert facts.runtime.name == "containerd"
-    assert facts.runtime.version == "v1.7.2"
-    assert facts.runtime.endpoint == "unix:///run/containerd/containerd.sock"
+    assert facts.runtime == RuntimeFacts("containerd", "v1.7.2", SOCKET)
     assert len([path for path in facts.machine.tree if path.endswith("/topology/core_id")]) == 32
     assert {"base64", "flock", "setsid", "sha256sum"} <= facts.tools
-    (pod,) = facts.workloads
-    assert (pod.uid, pod.namespace, pod.name) == (PINNED, "kube-system", "pinned")
-    assert pod.pinned == CPUSet([2, 3])
+    assert facts.workloads == (Workload(PINNED, "kube-system", "pinned", CPUSet([2, 3])),)
     kubelet = kubelet_of(facts)
     assert (kubelet.version, kubelet.release) == ("v1.36.4", "1.36")
     assert (kubelet.unit, kubelet.binary) == ("kubelet.service", "/usr/bin/kubelet")
@@ -51,8 +59,7 @@ def test_a_node_is_known_after_two_round_trips(fake: FakeNode) -> None:
     assert kubelet.digest == f"sha256:{hashlib.sha256(program).hexdigest()}"
     assert kubelet.flags == {"config": CONFIG_PATH, "v": "2"}
     assert kubelet.config_text == CONFIG
-    assert kubelet.config.policy == "static"
-    assert kubelet.config.reserved_system_cpus == CPUSet([0, 16])
+    assert kubelet.config == KubeletConfig(reserved_system_cpus=CPUSet([0, 16]))
     assert kubelet.manifests == "/etc/kubernetes/manifests"
     assert json.loads(kubelet.state_file or "")["policyName"] == "static"
     assert facts.oddities == ()
@@ -66,10 +73,9 @@ def test_a_running_kubelets_own_command_line_counts(fake: FakeNode) -> None:
     )
     _process(fake, 4242, command, "kubelet.service")
     folder = "/etc/kubernetes/kubelet.conf.d"
+    restricted = "topologyManagerPolicy: restricted\n"
     fake.file(f"{folder}/20-b.conf", "cpuManagerPolicy: none\n")
-    fake.file(
-        f"{folder}/10-a.conf", "cpuManagerPolicy: static\ntopologyManagerPolicy: restricted\n"
-    )
+    fake.file(f"{folder}/10-a.conf", f"cpuManagerPolicy: static\n{restricted}")
     fake.file(f"{folder}/ignored.txt", "cpuManagerPolicy: wrong\n")
     facts = fake.facts()
     kubelet = kubelet_of(facts)
@@ -82,22 +88,18 @@ def test_a_running_kubelets_own_command_line_counts(fake: FakeNode) -> None:
     assert kubelet.config.feature_gates == {"A": True}
 
 
-@pytest.mark.parametrize(
-    ("command", "unit"),
-    [
+def test_another_process_of_that_program_is_not_the_kubelet(fake: FakeNode) -> None:
+    """Whichever of them are listed first."""
+    others = [
         ("/usr/bin/kubelet\0--version\0", "ssh.service"),  # another run asks it, at the same time
         ("/usr/bin/kubelet\0--help\0", "ssh.service"),
         ("", "kubelet.service"),  # it has just been started, or just ended
         (f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0--v=9\0", "docker.service"),
-    ],
-)
-@pytest.mark.parametrize("pid", [999, 5151])
-def test_another_process_of_that_program_is_not_the_kubelet(
-    fake: FakeNode, command: str, unit: str, pid: int
-) -> None:
-    """Whichever of the two is listed first."""
+    ]
     _process(fake, 4242, f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0--v=7\0", "kubelet.service")
-    _process(fake, pid, command, unit)
+    for number, (command, unit) in enumerate(others):
+        _process(fake, 990 + number, command, unit)
+        _process(fake, 5150 + number, command, unit)
     kubelet = kubelet_of(fake.facts())
     assert kubelet.process is not None
     assert kubelet.process.pid == 4242
@@ -117,23 +119,15 @@ def _process(fake: FakeNode, pid: int, command: str, unit: str) -> None:
     fake.process(command, f"/system.slice/{unit}", pid=pid, program="/usr/bin/kubelet")
 
 
-@pytest.mark.parametrize(
-    ("age", "up", "restart", "reboot"),
-    [
-        (1000, 5000, Survival.UNKNOWN, Survival.UNKNOWN),
-        (10_000, 5000, Survival.UNKNOWN, Survival.YES),
-    ],
-)
-def test_whether_the_state_survived_is_seen(
-    fake: FakeNode, age: int, up: int, restart: Survival, reboot: Survival
-) -> None:
-    """A file that is older than what runs outlived its start."""
+@pytest.mark.parametrize(("age", "reboot"), [(1000, Survival.UNKNOWN), (10_000, Survival.YES)])
+def test_whether_the_state_survived_is_seen(fake: FakeNode, age: int, reboot: Survival) -> None:
+    """A file that is older than what runs outlived its start. No kubelet runs here."""
     state = fake.root / "var/lib/kubelet/cpu_manager_state"
     then = state.stat().st_mtime - age
     os.utime(state, (then, then))
-    fake.file("/proc/uptime", f"{up}.00 1.0\n")
+    fake.file("/proc/uptime", "5000.00 1.0\n")
     facts = fake.facts()
-    assert (facts.survives_restart, facts.survives_reboot) == (restart, reboot)
+    assert (facts.survives_restart, facts.survives_reboot) == (Survival.UNKNOWN, reboot)
 
 
 def test_a_unit_that_deletes_the_state_is_seen(fake: FakeNode) -> None:
@@ -176,9 +170,8 @@ def test_garbage_is_one_clear_line(answer: bytes) -> None:
         def run(self, script: str, **_: object) -> Done:
             return Done(0, answer, b"noise")
 
-    with pytest.raises(
-        NodeUnfit, match=r"node1: its answer cannot be read: it does not start with"
-    ) as caught:
+    message = "node1: its answer cannot be read: it does not start with"
+    with pytest.raises(NodeUnfit, match=message) as caught:
         gather(Garbled("node1"))
     assert str(caught.value).isprintable()
 
@@ -229,8 +222,8 @@ def test_settings_come_together_as_in_the_kubelet() -> None:
         document("- a")
 
 
-def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFacts) -> None:
-    assert distribution_of(facts).name == "kubeadm"
+def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, described: NodeFacts) -> None:
+    assert distribution_of(described).name == "kubeadm"
     drop_in = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf"
     fake.service("kubelet.service", DropInPaths="")
     fake.lacks(drop_in, "/var/lib/kubelet/kubeadm-flags.env")
@@ -273,12 +266,11 @@ def test_k3s_takes_flags_from_its_own_files(fake: FakeNode) -> None:
     assert b"cpu-manager-policy=none" in change.content
 
 
-def test_a_configuration_is_changed_where_the_kubelet_reads_it(facts: NodeFacts) -> None:
+def test_a_configuration_is_changed_where_the_kubelet_reads_it(described: NodeFacts) -> None:
     """All else in the file stays."""
-    config = KubeletConfig(
-        policy="none", policy_options={"full-pcpus-only": "true"}, feature_gates={"B": False}
-    )
-    (change,) = distribution_of(facts).configure(facts, config)
+    options = {"full-pcpus-only": "true"}
+    config = KubeletConfig(policy="none", policy_options=options, feature_gates={"B": False})
+    (change,) = distribution_of(described).configure(described, config)
     assert isinstance(change, WriteFile)
     assert change.path == CONFIG_PATH
     settings = document(change.content.decode())
@@ -307,54 +299,56 @@ def test_a_kubelet_that_is_started_again_is_another(fake: FakeNode, facts: NodeF
     assert first != shell.run(distribution.identity(facts)).text != ""
 
 
-def firmware(fake: FakeNode, **texts: str) -> None:
-    for name, text in texts.items():
-        fake.file(f"/sys/class/dmi/id/{name}", f"{text}\n")
+FIRMWARE = Firmware(
+    sys_vendor="Dell Inc.",
+    product_name="PowerEdge R760",
+    bios_version="2.3.5",
+    bios_date="09/10/2024",
+)
 
 
 def test_firmware_and_distribution_are_known(fake: FakeNode) -> None:
     """As a certificate names them; serial numbers are not asked for."""
-    firmware(
-        fake,
-        product_name="PowerEdge R760",
-        bios_version="2.3.5",
-        bios_date="09/10/2024",
-        product_serial="SECRET7",
-    )
+    for name, text in (*asdict(FIRMWARE).items(), ("product_serial", "SECRET7")):
+        fake.file(f"/sys/class/dmi/id/{name}", f"{text}\n")
     fake.file("/etc/os-release", 'NAME=x\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
     facts = fake.facts()
     assert facts.os_release == "Debian GNU/Linux 12 (bookworm)"
-    assert facts.firmware.product_name == "PowerEdge R760"
-    assert (facts.firmware.bios_version, facts.firmware.bios_date) == ("2.3.5", "09/10/2024")
+    assert facts.firmware == FIRMWARE
     assert (facts.virtual, facts.emulated) == ("", "")
     assert "SECRET7" not in repr(facts)
 
 
-def test_a_node_without_firmware_still_has_facts(fake: FakeNode) -> None:
-    (fake.root / "fake/bin/systemd-detect-virt").write_text("#!/bin/sh\nexit 9\n")
+@pytest.mark.parametrize(
+    ("detected", "virtual"), [("exit 9", ""), ("echo kvm", "kvm")], ids=["nothing", "kvm"]
+)
+def test_a_node_without_firmware_still_has_facts(
+    fake: FakeNode, detected: str, virtual: str
+) -> None:
+    """And systemd says whether it is emulated."""
+    (fake.root / "fake/bin/systemd-detect-virt").write_text(f"#!/bin/sh\n{detected}\n")
     fake.file("/proc/device-tree/model", "A board\0")
     facts = fake.facts()
-    assert (facts.os_release, facts.emulated) == ("", "")
+    assert (facts.os_release, facts.virtual, facts.emulated) == ("", virtual, virtual)
     assert facts.firmware.product_name == "A board"
 
 
 @pytest.mark.parametrize(
-    ("vendor", "product", "said", "emulated"),
+    ("vendor", "product", "virtual", "emulated"),
     [
-        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "none", "QEMU"),
+        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "", "QEMU"),
         ("Dell Inc.", "PowerEdge R760", "kvm", "kvm"),
         ("VMware, Inc.", "VMware7,1", "vmware", "VMware"),
         ("Microsoft Corporation", "Virtual Machine", "microsoft", "Hyper-V"),
-        ("Amazon EC2", "m7i.metal-24xl", "none", ""),
+        ("Amazon EC2", "m7i.metal-24xl", "", ""),
     ],
 )
 def test_an_emulated_node_is_known_as_such(
-    fake: FakeNode, vendor: str, product: str, said: str, emulated: str
+    described: NodeFacts, vendor: str, product: str, virtual: str, emulated: str
 ) -> None:
     """By firmware, or by systemd where the firmware shows nothing."""
-    firmware(fake, sys_vendor=vendor, product_name=product)
-    (fake.root / "fake/bin/systemd-detect-virt").write_text(f"#!/bin/sh\necho {said}\n")
-    assert fake.facts().emulated == emulated
+    firmware = Firmware(sys_vendor=vendor, product_name=product)
+    assert replace(described, firmware=firmware, virtual=virtual).emulated == emulated
 
 
 def test_two_looks_at_one_machine_find_one_machine(fake: FakeNode) -> None:
@@ -372,7 +366,9 @@ def test_two_looks_at_one_machine_find_one_machine(fake: FakeNode) -> None:
         ("trap : TERM; sleep 100 & wait; wait", "did not say which release it is within 1 s"),
         ("echo v1.x", "does not say which release it is: /usr/bin/kubelet --version says v1.x"),
         ("exit 3", "does not say which release it is: /usr/bin/kubelet --version says nothing"),
+        ("", "does not say which release it is: /usr/bin/kubelet is not a program there"),
     ],
+    ids=["slow", "slow to end", "another text", "nothing", "not there"],
 )
 def test_a_slow_kubelet_is_told_from_one_that_says_no_release(
     fake: FakeNode, program: str, said: str, monkeypatch: pytest.MonkeyPatch
@@ -380,12 +376,8 @@ def test_a_slow_kubelet_is_told_from_one_that_says_no_release(
     monkeypatch.setattr(script, "PATIENCE", 1)
     monkeypatch.setattr(kubelet_answer, "PATIENCE", 1)
     fake.file("/usr/bin/kubelet", f"#!/bin/sh\n{program}\n", 0o755)
+    if not program:
+        fake.lacks("/usr/bin/kubelet")
     with pytest.raises(NodeUnfit) as raised:
         released(fake.facts())
     assert str(raised.value).startswith(f"fake: its kubelet {said}")
-
-
-def test_a_kubelet_that_is_not_there_says_no_release(fake: FakeNode) -> None:
-    fake.lacks("/usr/bin/kubelet")
-    with pytest.raises(NodeUnfit, match=r": /usr/bin/kubelet is not a program there$"):
-        released(fake.facts())
