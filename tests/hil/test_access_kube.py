@@ -7,7 +7,6 @@ import contextlib
 import os
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from hil.transport.kube import KubeShell
 from hil.transport.kube.executing import Frames
 from hil.transport.kube.pod import TransportPod
 from hil.transport.kube.relay import END
-from tests.hil.test_access_shells import alive, gone
+from tests.hil.test_access_shells import gone, when_alive
 from tests.support.cluster import kubeconfig
 from tests.support.exec_server import ExecServer
 from tests.support.until import until
@@ -57,6 +56,9 @@ def api(server: ExecServer, tmp_path: Path) -> Server:
     return Server.of(kubeconfig(path, server.url, authority, (authority, authority)))
 
 
+by_relay = pytest.mark.parametrize("shell", ["relay", "relay of the node"], indirect=True)
+
+
 @pytest.fixture(params=["exec", "relay", "relay of the node"])
 def shell(request: pytest.FixtureRequest, server: ExecServer, api: Server) -> Iterator[KubeShell]:
     if request.param == "relay of the node":
@@ -84,9 +86,9 @@ def test_large_input_and_output_do_not_wait_for_each_other(shell: KubeShell) -> 
 
 
 def test_a_deadline_ends_the_command_and_its_children(shell: KubeShell) -> None:
+    """So does output without end."""
     with pytest.raises(NodeTimeout, match="took longer"):
         shell.run("export MARK=pinproof-late-kube; (sleep 60 & sleep 60) & sleep 60", deadline=1)
-    assert gone("MARK=pinproof-late-kube", within=30)
     with pytest.raises(NodeTimeout, match="wrote more than 1000 bytes"):
         shell.run("export MARK=pinproof-late-kube; yes", limit=1000)
     assert gone("MARK=pinproof-late-kube", within=30)
@@ -94,31 +96,30 @@ def test_a_deadline_ends_the_command_and_its_children(shell: KubeShell) -> None:
 
 def test_a_connection_that_is_cut_ends_what_ran(server: ExecServer, shell: KubeShell) -> None:
     """And the next script makes a new one."""
-
-    def cut() -> None:
-        assert until(lambda: alive("MARK=pinproof-cut-kube"))
-        server.cut()
-
-    cutter = threading.Thread(target=cut)
-    cutter.start()
-    with pytest.raises(NodeUnreachable, match="connection broke"):
+    with (
+        when_alive("MARK=pinproof-cut-kube", server.cut),
+        pytest.raises(NodeUnreachable, match="connection broke"),
+    ):
         shell.run("export MARK=pinproof-cut-kube; sleep 60; sleep 61")
-    cutter.join()
     assert gone("MARK=pinproof-cut-kube", within=30)
     assert shell.run("echo again").text == "again\n"
 
 
-def test_without_a_kubelet_only_the_relay_reaches_the_node(
-    server: ExecServer, shell: KubeShell, request: pytest.FixtureRequest
+@pytest.mark.parametrize("shell", ["exec"], indirect=True)
+def test_without_a_kubelet_exec_does_not_reach_the_node(
+    server: ExecServer, shell: KubeShell
 ) -> None:
     server.kubelet = False
-    if request.node.callspec.params["shell"] != "exec":
-        assert shell.run("echo in").text == "in\n"
-        server.kubelet = True
-        return
     with pytest.raises(NodeUnreachable, match="error dialing backend") as caught:
         shell.run("echo in")
     assert "\n" not in str(caught.value)
+
+
+@by_relay
+def test_without_a_kubelet_the_relay_reaches_the_node(server: ExecServer, shell: KubeShell) -> None:
+    server.kubelet = False
+    assert shell.run("echo in").text == "in\n"
+    server.kubelet = True
 
 
 def test_a_boot_ends_a_relay_and_the_agent_starts_it_again(
@@ -142,10 +143,9 @@ def test_a_boot_ends_a_relay_and_the_agent_starts_it_again(
     assert until(lambda: subprocess.run(relays, capture_output=True, check=False).returncode == 1)
 
 
+@by_relay
 def test_a_relay_runs_nothing_without_its_key(shell: KubeShell) -> None:
     relay: Any = shell._relay
-    if relay is None:
-        return
     right, relay._key = relay._key, "0" * 64
     with pytest.raises(NodeUnreachable):
         shell.run("touch /tmp/pinproof-never")
@@ -153,11 +153,10 @@ def test_a_relay_runs_nothing_without_its_key(shell: KubeShell) -> None:
     relay._key = right
 
 
+@by_relay
 def test_strangers_that_connect_do_not_shut_the_run_out(shell: KubeShell) -> None:
     """They have no key: each is let go of after 30 s, or when it says something wrong."""
-    relay = shell._relay
-    if relay is None:
-        return
+    relay: Any = shell._relay
     port = int(relay._path.rpartition(":")[2].partition("/")[0])
     with contextlib.ExitStack() as stack:
         for _ in range(40):
@@ -172,9 +171,8 @@ def _frame(code: int, payload: bytes) -> bytes:
 
 def test_a_message_may_come_in_pieces_with_pings_between() -> None:
     frames = Frames("node1")
-    whole = (
-        _frame(0x02, b"\x01on") + _frame(0x89, b"p") + _frame(0x80, b"e") + _frame(0x82, b"\x02x")
-    )
+    sent = [(0x02, b"\x01on"), (0x89, b"p"), (0x80, b"e"), (0x82, b"\x02x")]
+    whole = b"".join(_frame(*one) for one in sent)
     read = [each for at in range(len(whole)) for each in frames.read(whole[at : at + 1])]
     streams = {stream: b"".join(data for s, data in read if s == stream) for stream in (1, 2)}
     assert streams == {1: b"one", 2: b"x"}
@@ -182,14 +180,12 @@ def test_a_message_may_come_in_pieces_with_pings_between() -> None:
     assert frames.replies() == b""
 
 
+BAD_LENGTH = b"\x82\xff" + b"\xff" * 8
+FROM_NOTHING = _frame(0x80, b"goes on from nothing")
+
+
 @pytest.mark.parametrize(
-    "data",
-    [
-        b"HTTP/1.1 400 Bad Request\r\n",
-        b"\x82\xff" + b"\xff" * 8,
-        b"\xf2\x00",
-        _frame(0x80, b"goes on from nothing"),
-    ],
+    "data", [b"HTTP/1.1 400 Bad Request\r\n", BAD_LENGTH, b"\xf2\x00", FROM_NOTHING]
 )
 def test_what_is_not_a_websocket_is_told_in_one_line(data: bytes) -> None:
     with pytest.raises(NodeUnreachable, match="node1: an answer is not a websocket: ") as caught:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pytest
 from paramiko.buffered_pipe import BufferedPipe
 from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EOF
 
-from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
+from hil.shell import Done, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
 from hil.transport import NodeAddress, connect, connected, ssh
 from hil.transport.local import LocalShell
 from hil.transport.route import route
@@ -42,7 +42,7 @@ def address_of(server: OwnSshd) -> NodeAddress:
     return NodeAddress("node1", server.url, identity=(server.key,), known_hosts=server.known_hosts)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def address(server: OwnSshd) -> NodeAddress:
     return address_of(server)
 
@@ -68,17 +68,29 @@ def alive(mark: str) -> list[str]:
     """Processes with this in their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
+        with contextlib.suppress(OSError):
             if mark.encode() in (folder / "environ").read_bytes():
                 found.append((folder / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
     return found
 
 
 def gone(mark: str, within: float = 8.0) -> bool:
     """Whether they all end in time."""
     return until(lambda: not alive(mark), within)
+
+
+@contextlib.contextmanager
+def when_alive(mark: str, then: Callable[[], None]) -> Iterator[None]:
+    """While the block runs, this is done once a process has that in its environment."""
+
+    def wait() -> None:
+        assert until(lambda: alive(mark))
+        then()
+
+    doing = threading.Thread(target=wait)
+    doing.start()
+    yield
+    doing.join()
 
 
 def test_status_streams_and_stdin(shell: Shell) -> None:
@@ -101,47 +113,34 @@ def test_login_shells_of_all_kinds_hand_it_on(login: str) -> None:
     """Each reads quotes, backslashes and exclamation marks in its own way."""
     program, *words = login.split()
     lacking.program(program)
-    run = Supervised.of(
-        "printf '%s|' \"a'b\" '!!' '\\n' 'é\t' \"$PWD\"\ncat; exit 3", 20, root=os.geteuid() == 0
-    )
-    ended = subprocess.run(
-        [program, *words, "-c", run.command()],
-        input=b"in",
-        capture_output=True,
-        timeout=60,
-        check=False,
-        cwd="/",
-    )
-    done = run.done(ended.returncode, ended.stdout, ended.stderr, node="node1")
+    script = "printf '%s|' \"a'b\" '!!' '\\n' 'é\t' \"$PWD\"\ncat; exit 3"
+    run = Supervised.of(script, 20, root=os.geteuid() == 0)
+    done = ended(run, program, *words, "-c", run.command(), input=b"in", cwd="/")
     assert (done.status, done.text) == (3, "a'b|!!|\\n|é\t|/|in")
 
 
+def ended(run: Supervised, *words: str, **how: Any) -> Done:
+    """What a supervised script came to that these words ran."""
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False, **how)
+    return run.done(done.returncode, done.stdout, done.stderr, node="node1")
+
+
 def test_large_input_and_output_do_not_wait_for_each_other(shell: Shell) -> None:
+    """And input that nobody reads is no error."""
     data = os.urandom(1 << 20)
     assert shell.run("cat", stdin=data).stdout == data
-
-
-def test_input_that_nobody_reads_is_no_error(shell: Shell) -> None:
     assert shell.run("exec <&-; echo done", stdin=b"x" * (4 << 20)).text == "done\n"
 
 
 def test_a_deadline_ends_the_command_and_its_children(shell: Shell) -> None:
+    """So does output without end, and what a script leaves running ends with it."""
     with pytest.raises(NodeTimeout, match=r"took longer than 0\.3 s"):
         shell.run("export MARK=pinproof-late; (sleep 60 & sleep 60) & nohup sleep 60", deadline=0.3)
+    for stream in (1, 2):
+        with pytest.raises(NodeTimeout, match="wrote more than 1000 bytes"):
+            shell.run(f"export MARK=pinproof-late; yes >&{stream}", limit=1000)
+    assert shell.run("export MARK=pinproof-late; sleep 60 & echo x").text == "x\n"
     assert gone("MARK=pinproof-late")
-
-
-def test_endless_output_is_cut_off(shell: Shell) -> None:
-    with pytest.raises(NodeTimeout, match="wrote more than 1000 bytes"):
-        shell.run("export MARK=pinproof-endless; yes", limit=1000)
-    assert gone("MARK=pinproof-endless")
-    with pytest.raises(NodeTimeout, match="wrote more"):
-        shell.run("yes >&2", limit=1000)
-
-
-def test_what_a_script_leaves_running_ends_with_it(shell: Shell) -> None:
-    assert shell.run("export MARK=pinproof-left; sleep 60 & echo x").text == "x\n"
-    assert gone("MARK=pinproof-left")
 
 
 def test_a_script_that_is_too_long_is_a_mistake_of_ours(shell: Shell) -> None:
@@ -207,21 +206,16 @@ def test_what_comes_while_a_channel_closes_goes_to_no_file(
 def test_a_connection_that_is_cut_ends_what_ran(server: OwnSshd, address: NodeAddress) -> None:
     """And the next script makes a new one."""
     with connected(address) as shell:
-        cutter = threading.Thread(target=_cut_when_running, args=(server, "MARK=pinproof-cut"))
-        cutter.start()
-        with pytest.raises(NodeUnreachable, match="connection broke"):
+        with (
+            when_alive("MARK=pinproof-cut", server.cut),
+            pytest.raises(NodeUnreachable, match="connection broke"),
+        ):
             shell.run("export MARK=pinproof-cut; sleep 60; sleep 61")
-        cutter.join()
         assert gone("MARK=pinproof-cut")
         assert shell.run("echo again").text == "again\n"
 
 
-def _cut_when_running(server: OwnSshd, mark: str) -> None:
-    assert until(lambda: alive(mark))
-    server.cut()
-
-
-def test_a_runner_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+def test_a_runner_that_is_killed_leaves_nothing() -> None:
     """SIGKILL gives it no chance to clean up; what it started sees that it is gone."""
     code = (
         "from hil.transport.local import LocalShell\n"
@@ -245,14 +239,14 @@ def refusal(address: NodeAddress) -> str:
 
 def test_a_host_that_is_not_known_is_refused(address: NodeAddress, tmp_path: Path) -> None:
     new = tmp_path / "hosts"
-    message = refusal(dataclasses.replace(address, known_hosts=new))
+    strict = replace(address, known_hosts=new)
+    message = refusal(strict)
     assert "SHA256:" in message
     assert "is not in" in message
     assert not new.exists()
-    trusting = dataclasses.replace(address, known_hosts=new, accept_new=True)
-    with connected(trusting) as shell:
+    with connected(replace(strict, accept_new=True)) as shell:
         assert shell.run("echo in").text == "in\n"
-    with connected(dataclasses.replace(trusting, accept_new=False)):
+    with connected(strict):
         pass
 
 
@@ -261,24 +255,23 @@ def test_a_changed_host_key_is_refused(
 ) -> None:
     """However trusting one is."""
     wrong = tmp_path / "hosts"
-    key = server.key.with_suffix(".pub").read_text().split()
-    wrong.write_text(f"[127.0.0.1]:{server.port} {key[0]} {key[1]}\n")
-    message = refusal(dataclasses.replace(address, known_hosts=wrong, accept_new=True))
+    kind, key, *_ = server.key.with_suffix(".pub").read_text().split()
+    wrong.write_text(f"[127.0.0.1]:{server.port} {kind} {key}\n")
+    message = refusal(replace(address, known_hosts=wrong, accept_new=True))
     assert "is another than the one in" in message
 
 
 def test_a_key_that_is_not_there_is_wrong_usage(address: NodeAddress, tmp_path: Path) -> None:
     with pytest.raises(NodeUsageError, match="identity: there is no file"):
-        connect(dataclasses.replace(address, identity=(tmp_path / "absent",)))
+        connect(replace(address, identity=(tmp_path / "absent",)))
 
 
 def test_a_host_in_between(server: OwnSshd, address: NodeAddress) -> None:
     """Both hosts' keys are checked."""
-    with connected(dataclasses.replace(address, jump=(server.url,))) as shell:
+    jumping = replace(address, jump=(server.url,))
+    with connected(jumping) as shell:
         assert shell.run("echo beyond").text == "beyond\n"
-    message = refusal(
-        dataclasses.replace(address, url="ssh://root@127.0.0.1:1", jump=(server.url,))
-    )
+    message = refusal(replace(jumping, url="ssh://root@127.0.0.1:1"))
     assert "it opens no connection to ssh://root@127.0.0.1:1: Connect" in message
 
 
@@ -314,13 +307,9 @@ def test_whoever_is_not_root_is_refused(tmp_path: Path) -> None:
     """Before anything of the script runs."""
     tmp_path.chmod(0o777)
     run = Supervised.of(f"touch {tmp_path}/never", 5, root=True)
-    done = subprocess.run(
-        run.arguments(os.getpid()), capture_output=True, user=65534, group=65534, check=False
-    )
-    with pytest.raises(
-        NodeUnfit, match=r"^node1: the login user is nobody, not root: give --sudo, or set"
-    ):
-        run.done(done.returncode, done.stdout, done.stderr, node="node1")
+    message = r"^node1: the login user is nobody, not root: give --sudo, or set"
+    with pytest.raises(NodeUnfit, match=message):
+        ended(run, *run.arguments(os.getpid()), user=65534, group=65534)
     assert not (tmp_path / "never").exists()
 
 
@@ -358,16 +347,16 @@ def test_a_testinfra_host(shell: Shell) -> None:
 
 
 class LateChannel:
-    """A channel whose exit status is there at once. Its only output comes ``delay`` seconds later,
-    or, with ``eof``, between a look at what was received and a look at its end."""
+    """A channel whose exit status is there at once. Its only output comes 0.2 s later, or, with
+    ``eof``, between a look at what was received and a look at its end."""
 
-    def __init__(self, delay: float, *, eof: bool) -> None:
+    def __init__(self, *, eof: bool) -> None:
         self.exit_status, self.closed = 0, False
         self.status_event = threading.Event()
         self.status_event.set()
         self._eof = eof
         self._data = b"" if eof else b"the last words"
-        self._from = time.monotonic() + delay
+        self._from = time.monotonic() + (0 if eof else 0.2)
         self.in_buffer, self.in_stderr_buffer = BufferedPipe(), BufferedPipe()
 
     @property
@@ -398,7 +387,7 @@ class LateChannel:
 @pytest.mark.parametrize("eof", [False, True])
 def test_the_last_of_the_output_may_come_after_the_exit_status(eof: bool) -> None:
     """Of a script that was silent before, on a node under load."""
-    channel: Any = LateChannel(0.0 if eof else 0.2, eof=eof)
+    channel: Any = LateChannel(eof=eof)
     talk = ssh._Talk("node1", channel, b"", 100)
     talk._heard -= 60.0
     assert talk.until(time.monotonic() + 10)
