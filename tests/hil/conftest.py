@@ -106,3 +106,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A real API server before a real etcd, for the tests of one file."""
     with running_cluster(tmp_path_factory.mktemp("cluster")) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The same for files whose tests leave nothing but nodes on it: each under names of its own,
+    and never ``node9``."""
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
