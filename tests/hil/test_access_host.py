@@ -14,7 +14,6 @@ from typing import Final
 import pytest
 
 from hil.shell import NodeUsageError
-from hil.transport import nodes
 from hil.transport.host import HostShell
 from tests.support import lacking
 from tests.support.until import content, until
@@ -109,12 +108,3 @@ def test_outside_of_a_container_it_is_refused() -> None:
     with pytest.raises(NodeUsageError, match="outside of a container use local:") as caught:
         HostShell("node7", os.getpid())
     assert "\n" not in str(caught.value)
-
-
-def test_an_address_and_an_inventory_name_it(tmp_path: Path) -> None:
-    (alone,) = nodes("host:")
-    assert (alone.name, alone.url) == ("this-host", "host:")
-    place = tmp_path / "node.toml"
-    place.write_text('[[node]]\nname = "node7"\nurl = "host:"\n')
-    (named,) = nodes(str(place))
-    assert (named.name, named.url) == ("node7", "host:")

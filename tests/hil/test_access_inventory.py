@@ -53,13 +53,10 @@ def refused(text: str) -> str:
 def test_all_keys_are_read(tmp_path: Path) -> None:
     """Relative paths are taken from the inventory's folder."""
     first, second = nodes(write(tmp_path, FULL))
-    assert first.name == "node7"
-    assert first.url == "ssh://root@10.0.0.7:2222"
+    assert (first.name, first.url) == ("node7", "ssh://root@10.0.0.7:2222")
     assert first.identity == (tmp_path / "keys/one", Path("/keys/two"))
-    assert first.known_hosts == tmp_path / "hosts"
-    assert first.jump == ("ssh://me@bastion",)
-    assert first.sudo
-    assert first.accept_new
+    assert (first.known_hosts, first.jump) == (tmp_path / "hosts", ("ssh://me@bastion",))
+    assert (first.sudo, first.accept_new) == (True, True)
     assert first.kubeconfig == tmp_path / "admin.conf"
     assert (first.context, first.namespace) == ("Lab x", "pinproof-a")
     assert (first.node, first.lab) == ("node7.example", "2s-2n-8c-smt2")
@@ -68,11 +65,16 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
     assert (second.name, second.sudo, second.known_hosts) == ("10.0.0.8", False, None)
 
 
-def test_an_address_alone_is_a_node() -> None:
-    (one,) = nodes("ssh://admin@node7:2200")
-    assert (one.name, one.url) == ("node7", "ssh://admin@node7:2200")
-    (here,) = nodes("local:")
-    assert here.name == "this-host"
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [("ssh://admin@node7:2200", "node7"), ("local:", "this-host"), ("host:", "this-host")],
+)
+def test_an_address_alone_is_a_node(url: str, name: str, tmp_path: Path) -> None:
+    """An inventory names it otherwise."""
+    (alone,) = nodes(url)
+    assert (alone.name, alone.url) == (name, url)
+    (named,) = nodes(write(tmp_path, f'[[node]]\nname = "other"\nurl = "{url}"\n'))
+    assert (named.name, named.url) == ("other", url)
 
 
 NODE = '[[node]]\nurl = "ssh://a"\n'
@@ -119,8 +121,12 @@ def test_a_mistake_is_told_with_key_and_line(tmp_path: Path, text: str, expected
 def test_what_is_no_node_is_refused(tmp_path: Path) -> None:
     assert "a node is ssh://" in refused("node7")
     assert "No such file" in refused(str(tmp_path / "absent.toml"))
-    assert "must not contain a password" in refused("ssh://root:secret@node7")
-    assert "secret" not in refused("ssh://root:secret@node7")
+    message = refused("ssh://root:secret@node7")
+    assert "must not contain a password" in message
+    assert "secret" not in message
+    path = tmp_path / "lab.toml"
+    path.write_bytes(b'[[node]]\nurl = "\xff"\n')
+    assert refused(str(path)).endswith("lab.toml: byte 16 is not UTF-8 text")
 
 
 def test_the_users_ssh_configuration_is_honoured(tmp_path: Path) -> None:
@@ -165,10 +171,3 @@ def test_defaults_are_of_every_node_that_does_not_say_otherwise(
     monkeypatch.delenv("KUBECONFIG")
     with pytest.raises(NodeUsageError, match=r"there is no environment variable \$KUBECONFIG"):
         nodes(path)
-
-
-def test_an_inventory_that_is_no_text_is_refused_in_plain_words(tmp_path: Path) -> None:
-    path = tmp_path / "lab.toml"
-    path.write_bytes(b'[[node]]\nurl = "\xff"\n')
-    with pytest.raises(NodeUsageError, match=r"lab\.toml: byte 16 is not UTF-8 text$"):
-        nodes(str(path))
