@@ -51,16 +51,15 @@ def bridged(listener: socket.socket, port: int) -> Iterator[None]:
             yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def subject(kubelet_path: str) -> Iterator[KubeletSubject]:
-    opened = KubeletSubject.open(kubelet_path)
-    yield opened
-    opened.close()
+    with contextlib.closing(KubeletSubject.open(kubelet_path)) as opened:
+        yield opened
 
 
 @pytest.fixture
 def node(
-    cluster: Cluster, subject: KubeletSubject, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, subject: KubeletSubject, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubeletNode]:
     """A kubelet that has joined; its pods come from the server alone."""
     own = kubelet_config.arguments
@@ -72,10 +71,10 @@ def node(
     monkeypatch.setattr(kubelet_config, "arguments", joined)
     made = subject.node(topologies.machine(MACHINE), CONFIG)
     with (
-        bridged(made.sandbox.socket(), urlsplit(cluster.url).port or 0),
+        bridged(made.sandbox.socket(), urlsplit(shared_cluster.url).port or 0),
         contextlib.closing(made),
     ):
-        _put(cluster, made)
+        _put(shared_cluster, made)
         made.do(Start())
         yield made
 
@@ -108,6 +107,10 @@ class Both:
         text = self.node.view().state_file
         return ServerPods(self.pods, self.release).as_stated(text, CONFIG)
 
+    def comes_to(self, view: View) -> None:
+        """Its state file, in time."""
+        assert until(lambda: self.state() == view.state_file, 60), self.state()
+
     def create(self, pod: Pod) -> tuple[Pod, View]:
         there = self.pods.create(pod)
         assert self.pods.await_settled(there, seconds=60)
@@ -115,16 +118,16 @@ class Both:
 
 
 @pytest.fixture
-def both(cluster: Cluster, subject: KubeletSubject, node: KubeletNode) -> Iterator[Both]:
-    server = Server.of(cluster.admin_kubeconfig)
-    assert until(lambda: "pinproof" in _nodes(cluster), 60), node.evidence()
-    with ClusterPods.on(server, "pinproof", patience=30) as pods:
+def both(shared_cluster: Cluster, subject: KubeletSubject, node: KubeletNode) -> Iterator[Both]:
+    def registered() -> bool:
+        return "pinproof" in {one.metadata.name for one in shared_cluster.admin.list_node().items}
+
+    assert until(registered, 60), node.evidence()
+    with (
+        contextlib.closing(Server.of(shared_cluster.admin_kubeconfig)) as server,
+        ClusterPods.on(server, "pinproof", patience=30) as pods,
+    ):
         yield Both(node, pods, subject.info.release)
-    server.close()
-
-
-def _nodes(cluster: Cluster) -> set[str]:
-    return {one.metadata.name for one in cluster.admin.list_node().items}
 
 
 def test_pods_through_the_server_are_pinned_as_the_model_says(both: Both) -> None:
@@ -151,21 +154,17 @@ def test_pods_through_the_server_are_pinned_as_the_model_says(both: Both) -> Non
 
     both.pods.delete(one)
     assert both.pods.await_gone(one, seconds=60)
-    view = both.expected(Delete("a"))
-    assert until(lambda: both.state() == view.state_file, 30), both.state()
+    both.comes_to(both.expected(Delete("a")))
 
     both.pods.delete(two, force=True)
     assert both.pods.await_gone(two, seconds=0)
-    view = both.expected(Delete("b", force=True))
-    assert until(lambda: both.state() == view.state_file, 30), both.state()
+    both.comes_to(both.expected(Delete("b", force=True)))
 
 
 def test_a_deletion_while_the_kubelet_is_down(both: Both) -> None:
     """By force it is gone for everybody, and the kubelet that starts forgets it. An ordinary one
     waits for the kubelet, which then confirms it."""
-    one, _ = both.create(guaranteed("a", 2))
-    two, _ = both.create(guaranteed("b", 2))
-    three, _ = both.create(guaranteed("c", 2))
+    one, two, three = (both.create(guaranteed(name, 2))[0] for name in "abc")
     both.node.do(Stop())
     both.expected(Stop())
     both.pods.delete(one, force=True)
@@ -177,5 +176,5 @@ def test_a_deletion_while_the_kubelet_is_down(both: Both) -> None:
         both.expected(Delete(name))
     view = both.expected(Start())
     assert both.pods.await_gone(one, two, seconds=60)
-    assert until(lambda: both.state() == view.state_file, 60), both.state()
+    both.comes_to(view)
     assert both.pods.statuses()[three.uid].phase == "Running"
