@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +16,14 @@ from typer.testing import CliRunner
 
 import topologies
 from conformance.subject import SubjectInfo, SubjectUsageError
-from hil.inspection import NodeFacts
+from hil.inspection import NodeFacts, kubelet_of
+from hil.inspection.node import Firmware
 from hil.shell import NodeUnfit
 from pinproof import certifiable, certify, parallel
 from pinproof.certify import _targets
 from pinproof.cli import app
 from pinproof.parallel import Job, run_each
 from reports.certificate import Findings, encode, html, read
-from tests.cli.running import pinproof
 from tests.support.certificates import certificate, result, run
 from tests.support.fakenode import FakeNode
 from tests.support.until import until
@@ -61,11 +62,10 @@ def test_each_node_of_an_inventory_is_certified_by_itself(inventory: str) -> Non
 
 def test_each_machine_of_a_kubelet_is_certified_by_itself() -> None:
     found = _targets(["kubelet:/private/kubelet"], ["1s-1n-4c-smt1", "2s-2n-16c-smt2"], "")
-    assert [one.folder for one in found] == [
-        "kubelet-kubelet-1s-1n-4c-smt1",
-        "kubelet-kubelet-2s-2n-16c-smt2",
+    assert [(one.folder, one.words) for one in found] == [
+        ("kubelet-kubelet-1s-1n-4c-smt1", ["--machine=1s-1n-4c-smt1"]),
+        ("kubelet-kubelet-2s-2n-16c-smt2", ["--machine=2s-2n-16c-smt2"]),
     ]
-    assert found[0].words == ["--machine=1s-1n-4c-smt1"]
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,11 @@ def certified(fake: FakeNode) -> Findings:
     return certifiable.of_node(fake.facts())
 
 
-def test_a_certificate_names_the_node(fake: FakeNode) -> None:
+def test_a_certificate_names_the_node(described: NodeFacts) -> None:
     """Processor, firmware, system, kubelet and configuration, as they were found."""
-    for name, text in (("sys_vendor", "QEMU"), ("bios_vendor", "SeaBIOS"), ("bios_date", "2014")):
-        fake.file(f"/sys/class/dmi/id/{name}", text)
-    fake.file("/etc/os-release", 'PRETTY_NAME="Debian GNU/Linux 12"\n')
-    found = certified(fake)
+    firmware = Firmware(sys_vendor="QEMU", bios_vendor="SeaBIOS", bios_date="2014")
+    facts = replace(described, firmware=firmware, os_release="Debian GNU/Linux 12")
+    found = certifiable.of_node(facts)
     machine = found.machine
     assert machine.processor == "Described x86-64 processor"
     assert (machine.sockets, machine.numa_nodes, machine.cores, machine.cpus) == (2, 2, 16, 32)
@@ -116,10 +115,9 @@ def test_a_certificate_names_the_node(fake: FakeNode) -> None:
     assert "staticPodPath" not in found.configuration.settings
 
 
-def test_a_kubelet_that_does_not_say_its_release_is_not_certified(facts: NodeFacts) -> None:
+def test_a_kubelet_that_does_not_say_its_release_is_not_certified(described: NodeFacts) -> None:
     """A busy node may not have had the time."""
-    assert facts.kubelet is not None
-    mute = replace(facts, kubelet=replace(facts.kubelet, release="", version=""))
+    mute = replace(described, kubelet=replace(kubelet_of(described), release="", version=""))
     with pytest.raises(NodeUnfit, match="its kubelet does not say which release it is"):
         certifiable.of_node(mute)
 
@@ -134,10 +132,7 @@ def test_what_nobody_gave_of_a_described_machine_is_not_certified(described: boo
     found = certifiable.of_machine(machine, info).machine
     assert found.described == described
     known = (found.processor, found.microcode, found.memory, found.memory_by_node)
-    if described:
-        assert known == ("", "", 0, {})
-    else:
-        assert all(known)
+    assert known == ("", "", 0, {}) if described else all(known)
 
 
 def test_what_a_node_says_need_not_be_text(fake: FakeNode, tmp_path: Path) -> None:
@@ -149,26 +144,20 @@ def test_what_a_node_says_need_not_be_text(fake: FakeNode, tmp_path: Path) -> No
     cpuinfo = fake.root / "proc/cpuinfo"
     cpuinfo.write_bytes(cpuinfo.read_bytes().replace(b"Described", evil))
     found = certified(fake)
-    statement = certificate(
-        run(result("pass")),
-        tmp_path,
-        machine=found.machine,
-        firmware=found.firmware,
-        system=found.system,
-        configuration=found.configuration,
-    )
+    parts = ("machine", "firmware", "system", "configuration")
+    whole = {part: getattr(found, part) for part in parts}
+    statement = certificate(run(result("pass")), tmp_path, **whole)
     written = encode(statement).decode()
     assert read(written.encode()) == statement
-    assert "\x1b" not in written
-    assert "\u202e" not in written
+    assert not {"\x1b", "\u202e"} & {*written}
     assert "\x1b" not in html(statement)
 
 
-def test_a_certificate_lists_what_could_be_required(fake: FakeNode) -> None:
+def test_a_certificate_lists_what_could_be_required(described: NodeFacts) -> None:
     """Every scenario of the catalogue that is not about another machine; those that do not apply
     with the reason. No container of a real node's pods ends: what runs there sleeps until it is
     killed."""
-    found = certified(fake)
+    found = certifiable.of_node(described)
     against = {one.id: one.against for one in found.promises}
     assert against["qos/fraction-shares"] == against["qos/whole-cpus-are-exclusive"] == ""
     assert "exit with a code of its own" in against["containers/ended-pod-returns-its-cpus"]
@@ -206,27 +195,24 @@ def test_two_certificates_of_one_node_have_equal_hardware_digests(fake: FakeNode
 
 
 def script(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Jobs are this shell script instead of pinproof; ``$1`` is the job's only argument."""
+    """Jobs are this shell script instead of pinproof, in their folder; ``$1`` is a job's name."""
 
     def started(job: Job) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(["/bin/sh", "-c", text, "sh", *job.arguments])
+        return subprocess.Popen(["/bin/sh", "-c", text, "sh", job.name], cwd=job.log.parent)
 
     monkeypatch.setattr(parallel, "_started", started)
 
 
-def jobs(folder: Path, *arguments: str) -> list[Job]:
-    return [Job(name, [str(folder / name)], folder / "log") for name in arguments]
+def jobs(folder: Path, names: str) -> list[Job]:
+    return [Job(name, [], folder / "log") for name in names]
 
 
 def test_jobs_run_side_by_side(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each waits for the other, so one after the other would never end."""
-    script(
-        monkeypatch,
-        'touch "$1"; until [ -e "${1%?}a" ] && [ -e "${1%?}b" ]; do sleep .05; done; '
-        "case $1 in *b) exit 4 ;; esac",
-    )
+    waits = 'touch "$1"; until [ -e a ] && [ -e b ]; do sleep .05; done'
+    script(monkeypatch, f"{waits}; [ $1 = a ] || exit 4")
     ended: list[str] = []
-    statuses = run_each(jobs(tmp_path, "a", "b"), 2, lambda job, status: ended.append(job.name))
+    statuses = run_each(jobs(tmp_path, "ab"), 2, lambda job, status: ended.append(job.name))
     assert statuses == [0, 4]
     assert sorted(ended) == ["a", "b"]
 
@@ -234,19 +220,16 @@ def test_jobs_run_side_by_side(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_no_more_jobs_run_than_were_allowed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    script(monkeypatch, 'mkdir "${1%?}lock" || exit 1; sleep .2; rmdir "${1%?}lock"')
-    assert run_each(jobs(tmp_path, "a", "b", "c"), 1, lambda job, status: None) == [0, 0, 0]
+    script(monkeypatch, "mkdir lock || exit 1; sleep .2; rmdir lock")
+    assert run_each(jobs(tmp_path, "abc"), 1, lambda job, status: None) == [0, 0, 0]
 
 
 def test_an_interrupt_waits_for_all_to_restore(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A signal to end goes on to every job, and each ends in its own time."""
-    script(
-        monkeypatch,
-        'trap \'sleep .3; touch "$1.restored"; exit 3\' INT; touch "$1"; '
-        "while :; do sleep .05; done",
-    )
+    trap = 'trap \'sleep .3; touch "$1.restored"; exit 3\' INT; touch "$1"'
+    script(monkeypatch, f"{trap}; while :; do sleep .05; done")
 
     def end() -> None:
         assert until(lambda: all((tmp_path / name).exists() for name in "ab"))
@@ -254,7 +237,7 @@ def test_an_interrupt_waits_for_all_to_restore(
 
     threading.Thread(target=end).start()
     with pytest.raises(KeyboardInterrupt):
-        run_each(jobs(tmp_path, "a", "b"), 2, lambda job, status: None)
+        run_each(jobs(tmp_path, "ab"), 2, lambda job, status: None)
     assert (tmp_path / "a.restored").exists()
     assert (tmp_path / "b.restored").exists()
 
@@ -272,7 +255,7 @@ def test_an_interrupt_while_a_job_is_started_ends_that_job(
     monkeypatch.setattr(parallel, "_started", started)
     try:
         with pytest.raises(KeyboardInterrupt):
-            run_each(jobs(tmp_path, "a", "b"), 2, lambda job, status: None)
+            run_each(jobs(tmp_path, "ab"), 2, lambda job, status: None)
         (only,) = begun
         assert only.poll() == -signal.SIGINT
     finally:
@@ -301,14 +284,15 @@ def test_a_line_for_each_that_ended(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_several_nodes_that_are_not_there_end_with_the_gravest_status(
-    inventory: str, tmp_path: Path
+    inventory: str, tmp_path: Path, says: Callable[..., tuple[int, str, str]]
 ) -> None:
     """Each is tried, and each has a line."""
     path = Path(inventory)
     path.write_text(re.sub(r"10\.0\.0\.\d", "127.0.0.1:1", path.read_text()))
     report = tmp_path / "out"
-    done = pinproof("certify", inventory, "--report", str(report), status=3)
-    first, *rest = done.stderr.splitlines()
+    status, _, error = says("certify", inventory, "--report", str(report))
+    assert status == 3
+    first, *rest = error.splitlines()
     assert first == f"pinproof: 2 certificates; what is done goes to {report}/*/certify.log"
     assert sorted(line.partition(":")[0] for line in rest) == ["node1", "node2"]
     assert all("no certificate" in line for line in rest)
