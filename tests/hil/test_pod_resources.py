@@ -104,10 +104,9 @@ def only(folder: Path, *programs: str) -> str:
 
 def said(*words: str, script: str = "", **how: Any) -> str:
     """What a shell with these words writes that is given this script."""
-    done = subprocess.run(
-        words, input=script.encode(), stdout=subprocess.PIPE, timeout=120, check=True, **how
-    )
-    return done.stdout.decode()
+    how |= {"input": script.encode(), "stdout": subprocess.PIPE}
+    done = subprocess.run(words, timeout=120, check=True, **how)
+    return bytes(done.stdout).decode()
 
 
 def reported(root: Path, path: str, *, seconds: int = 30) -> PodResources:
