@@ -37,6 +37,7 @@ from tests.support.fakenode import CONFIG, PINNED, FakeNode
 
 CONFIG_PATH = "/var/lib/kubelet/config.yaml"
 SOCKET = "unix:///run/containerd/containerd.sock"
+SMALL_NODE = True
 
 
 def test_a_node_is_known_after_two_round_trips(fake: FakeNode) -> None:
@@ -46,10 +47,10 @@ def test_a_node_is_known_after_two_round_trips(fake: FakeNode) -> None:
     assert shell.trips == 2
     assert fake.content() == before
     assert (facts.hostname, facts.kernel, facts.systemd) == ("fake", "6.12.1-fake", 252)
-    assert (facts.online, facts.command_line) == (CPUSet(range(32)), "quiet isolcpus=31")
+    assert (facts.online, facts.command_line) == (CPUSet(range(8)), "quiet isolcpus=31")
     assert (facts.cgroup.version, facts.cgroup.driver, facts.cgroup.cpuset) == (2, "systemd", True)
     assert facts.runtime == RuntimeFacts("containerd", "v1.7.2", SOCKET)
-    assert len([path for path in facts.machine.tree if path.endswith("/topology/core_id")]) == 32
+    assert len([path for path in facts.machine.tree if path.endswith("/topology/core_id")]) == 8
     assert {"base64", "flock", "setsid", "sha256sum"} <= facts.tools
     assert facts.workloads == (Workload(PINNED, "kube-system", "pinned", CPUSet([2, 3])),)
     kubelet = kubelet_of(facts)
@@ -302,6 +303,7 @@ def test_a_kubelet_that_is_started_again_is_another(fake: FakeNode, facts: NodeF
 FIRMWARE = Firmware(
     sys_vendor="Dell Inc.",
     product_name="PowerEdge R760",
+    bios_vendor="Dell",
     bios_version="2.3.5",
     bios_date="09/10/2024",
 )
