@@ -57,57 +57,51 @@ def judged(session: ModelMember) -> Result:
     return run("qos/whole-cpus-are-exclusive", session)
 
 
+def exited(status: int) -> dict[str, object]:
+    return {"pid": 0, "exit_status": status, "exit_code": "exited"}
+
+
+def killed(signal: int) -> dict[str, object]:
+    return {"pid": 0, "exit_status": signal, "exit_code": "killed"}
+
+
 @pytest.mark.parametrize(
     ("shown", "said"),
     [
         (
-            {
-                "active": "inactive",
-                "sub": "dead",
-                "pid": 0,
-                "exit_status": 0,
-                "exit_code": "exited",
-            },
-            "the kubelet was stopped by another hand: its unit is inactive, "
-            "it exited with status 0",
+            {"active": "inactive", "sub": "dead", **exited(0)},
+            "stopped by another hand: its unit is inactive, it exited with status 0",
         ),
         (
             {"active": "deactivating", "sub": "stop-sigterm"},
-            "the kubelet was stopped by another hand: its unit is deactivating",
+            "stopped by another hand: its unit is deactivating",
         ),
         (
-            {"active": "inactive", "pid": 0, "exit_status": 15, "exit_code": "killed"},
-            "the kubelet was stopped by another hand: its unit is inactive, "
-            "it was killed by SIGTERM",
+            {"active": "inactive", **killed(15)},
+            "stopped by another hand: its unit is inactive, it was killed by SIGTERM",
         ),
         (
             {"invocation": "of somebody else"},
-            "the kubelet was restarted by another hand: its unit has a new invocation, and its "
-            "service manager did not restart it",
+            "restarted by another hand: its unit has a new invocation, and its service manager "
+            "did not restart it",
         ),
     ],
 )
 def test_a_kubelet_that_somebody_else_stops_is_unknown(shown: dict[str, Any], said: str) -> None:
     result = judged(Meddled(**shown))
     assert result.verdict == "unknown", result.explanation
-    assert said in result.reason
+    assert f"the kubelet was {said}" in result.reason
     assert "imagefs" not in result.reason
 
 
 @pytest.mark.parametrize(
     ("shown", "said"),
     [
-        (
-            {"active": "failed", "pid": 0, "exit_status": 9, "exit_code": "killed"},
-            'ended: it was killed by SIGKILL; its last error line: "no imagefs label',
-        ),
-        (
-            {"active": "activating", "pid": 0, "exit_status": 2, "exit_code": "exited"},
-            'gave up with exit status 2: its last error line: "no imagefs label',
-        ),
+        ({"active": "failed", **killed(9)}, "ended: it was killed by SIGKILL;"),
+        ({"active": "activating", **exited(2)}, "gave up with exit status 2:"),
         (
             {"invocation": "next", "restarts": 1, "exit_status": 255, "exit_code": "exited"},
-            'gave up with exit status 255: its last error line: "no imagefs label',
+            "gave up with exit status 255:",
         ),
     ],
 )
@@ -115,7 +109,7 @@ def test_a_kubelet_that_ends_by_itself_fails(shown: dict[str, Any], said: str) -
     """How it ended comes before what it wrote last."""
     result = judged(Meddled(**shown))
     assert result.verdict == "fail", result.explanation
-    assert said in result.explanation
+    assert f'{said} its last error line: "no imagefs label' in result.explanation
 
 
 def test_a_long_wait_is_said_with_its_step() -> None:
@@ -188,14 +182,19 @@ def test_a_connection_that_broke_may_be_a_boot(
     assert len(asked) == once
 
 
+def waiting(reason: str) -> list[dict[str, object]]:
+    """The statuses of a pod's containers when its only one waits for this reason."""
+    return [{"name": "c", "state": {"waiting": {"reason": reason}}}]
+
+
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"])
 def test_a_pod_without_its_image_accuses_nobody(reason: str) -> None:
     """Only pods of ours count, and a container that waits for anything else may still run."""
     pod = guaranteed("a", 2)
 
     def look(uid: str, why: str) -> Observation:
-        waits = {"name": "c", "state": {"waiting": {"reason": why}}}
-        item = {"metadata": {"uid": uid, "name": "a"}, "status": {"containerStatuses": [waits]}}
+        status = {"containerStatuses": waiting(why)}
+        item = {"metadata": {"uid": uid, "name": "a"}, "status": status}
         return Observation(CPUSet(), ServiceState(), None, pods=json.dumps({"items": [item]}))
 
     assert without_image(look(pod.uid, reason), [pod]) == (
@@ -212,9 +211,8 @@ def test_a_scenario_whose_pod_has_no_image_has_no_verdict() -> None:
         def _look(self, *, spin: bool) -> Observation:
             seen = super()._look(spin=spin)
             listed = json.loads(seen.pods or '{"items": []}')
-            waits = {"name": "c", "state": {"waiting": {"reason": "ErrImagePull"}}}
             for item in listed["items"]:
-                item.setdefault("status", {})["containerStatuses"] = [waits]
+                item.setdefault("status", {})["containerStatuses"] = waiting("ErrImagePull")
             return replace(seen, pods=json.dumps(listed), containers=())
 
     result = judged(Imageless())
@@ -235,6 +233,10 @@ UP: Final = Observation(
 )
 STATE_GONE: Final = replace(UP, state_file=None)
 OFFLINE: Final = replace(UP, online=CPUSet.parse("0-2"))
+MORE_ONLINE: Final = replace(UP, online=CPUSet.parse("0-5"))
+BOOTED: Final = replace(UP, boot="an0ther")
+RUNTIME: Final = "the container runtime was"
+RUNTIME_STOPPED: Final = replace(UP, files={CONFIG: UP.files[CONFIG]})
 RUNTIME_RESTARTED: Final = replace(UP, files={**UP.files, SOCKET: "24 0 1100"})
 CONFIG_CHANGED: Final = replace(UP, files={**UP.files, CONFIG: "17 421 1100"})
 CONFIG_GONE: Final = replace(UP, files={SOCKET: UP.files[SOCKET]})
@@ -256,16 +258,10 @@ def others() -> Others:
             "kubelet does not remove it",
         ),
         (OFFLINE, "CPU 3 was taken offline by another hand: 0-2 are online"),
-        (replace(UP, online=CPUSet.parse("0-5")), "CPUs 4-5 were brought online by another hand"),
-        (replace(UP, boot="an0ther"), "the node was booted by another hand: it has a new boot id"),
-        (
-            RUNTIME_RESTARTED,
-            f"the container runtime was restarted by another hand: {SOCKET} is another one",
-        ),
-        (
-            replace(UP, files={CONFIG: UP.files[CONFIG]}),
-            f"the container runtime was stopped by another hand: {SOCKET} is gone",
-        ),
+        (MORE_ONLINE, "CPUs 4-5 were brought online by another hand"),
+        (BOOTED, "the node was booted by another hand: it has a new boot id"),
+        (RUNTIME_RESTARTED, f"{RUNTIME} restarted by another hand: {SOCKET} is another one"),
+        (RUNTIME_STOPPED, f"{RUNTIME} stopped by another hand: {SOCKET} is gone"),
         (CONFIG_CHANGED, f"{CONFIG} was changed by another hand"),
         (CONFIG_GONE, f"{CONFIG} was removed by another hand"),
     ],
@@ -280,11 +276,8 @@ def test_a_deed_of_another_hand_is_named(seen: Observation, said: str) -> None:
         (lambda one: one.will([SetOnline(3, False)]), OFFLINE),
         (lambda one: one.will([WriteFile(CONFIG, b"")]), CONFIG_CHANGED),
         (lambda one: one.will([RemoveFile(CONFIG)]), CONFIG_GONE),
-        (lambda one: one.restarts_runtime(), RUNTIME_RESTARTED),
-        (
-            lambda one: one.boots(),
-            replace(UP, boot="next", online=CPUSet.parse("0-7"), files={SOCKET: "1 0 1"}),
-        ),
+        (Others.restarts_runtime, RUNTIME_RESTARTED),
+        (Others.boots, replace(BOOTED, online=CPUSet.parse("0-7"), files={SOCKET: "1 0 1"})),
     ],
 )
 def test_what_this_run_does_is_no_deed_of_another(
