@@ -7,14 +7,13 @@ The node is one made of files, laid over the root of this host, read-only, for w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from conformance.kept_files import FILES
-from tests.cli.running import pinproof
 from tests.support import lacking
 from tests.support.fakenode import PINNED, FakeNode
 from tests.support.sshd import OwnSshd, own_sshd
@@ -60,17 +59,22 @@ def server(fake: FakeNode, tmp_path: Path) -> Iterator[OwnSshd]:
 
 
 def test_a_node_is_captured_over_ssh_and_rehearsed(
-    server: OwnSshd, fake: FakeNode, tmp_path: Path
+    server: OwnSshd,
+    fake: FakeNode,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    says: Callable[..., tuple[int, str, str]],
 ) -> None:
-    before = fake.content()
+    monkeypatch.chdir(tmp_path)
     login = ("--key", str(server.key), "--known-hosts", str(server.known_hosts))
-    words = ("capture", server.url, "--node", "-o", "node7.tar.xz", *login)
-    done = pinproof(*words, cwd=tmp_path)
-    if "(status 99)" in done.stderr:
-        lacking.skip("overlay", done.stderr)
-    assert (done.returncode, done.stdout) == (0, "node7.tar.xz\n"), done.stderr
-    assert fake.content() == before
+    with fake.unchanged():
+        status, out, error = says("capture", server.url, "--node", "-o", "node7.tar.xz", *login)
+    if "(status 99)" in error:
+        lacking.skip("overlay", error)
+    assert (status, out) == (0, "node7.tar.xz\n"), error
     model = ("--model", "--node", "node7.tar.xz", "--json")
-    facts = json.loads(pinproof("upgrade", "1.36", "1.37", *model, cwd=tmp_path, status=0).stdout)
+    status, out, error = says("upgrade", "1.36", "1.37", *model)
+    assert status == 0, error
+    facts = json.loads(out)
     assert facts["settings"] == "policy static, reservedSystemCPUs 0,16"
     assert [one["exclusive"]["web"] for one in facts["stages"]] == [{"main": "2-3"}] * 4
