@@ -7,7 +7,7 @@ import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -60,56 +60,52 @@ def _collected(says: Says, *words: str) -> str:
     return err
 
 
-def _members(archive: str) -> dict[str, str]:
-    with tarfile.open(archive) as found:
+def _members() -> dict[str, str]:
+    """What is in the archive beside the machine, by the last part of each name."""
+    with tarfile.open("node7.tar.xz") as found:
         return {
-            one.name: stream.read().decode()
+            PurePosixPath(one.name).name: stream.read().decode()
             for one in found
             if "/pinproof/" in one.name and (stream := found.extractfile(one))
         }
 
 
+def _simulated(says: Says, *words: str) -> dict[str, Any]:
+    status, out, err = says("simulate", "--machine", "node7.tar.xz", "--json", *words)
+    assert status == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
 def test_it_writes_nothing_on_the_node_and_stands_for_its_machine(
     says: Says, fake: FakeNode
 ) -> None:
-    before = fake.content()
-    _collected(says)
-    assert fake.content() == before
+    """For draw and upgrade, too."""
+    with fake.unchanged():
+        _collected(says)
     assert len(topologies.machine("node7.tar.xz").tree) > 100
-
-
-def test_simulate_takes_settings_state_pods_and_release_from_it(says: Says, tmp_path: Path) -> None:
-    (tmp_path / "pods.yaml").write_text(WEB)
-    err = _collected(says, "--pods", "pods.yaml")
-    assert "no manifest" not in err
-    status, out, err = says("simulate", "--machine", "node7.tar.xz", "--json")
-    assert status == 0, err
-    found = json.loads(out)
-    assert found["kubelet"]["settings"] == "policy static, reservedSystemCPUs 0,16"
-    assert found["kubelet"]["release"] == "1.36"
-    assert found["pods"]["web"]["exclusive"] == {"main": "2-3"}
-
-
-def test_an_option_wins_over_what_is_in_it(says: Says) -> None:
-    _collected(says)
-    status, out, err = says(
-        "simulate", "--machine", "node7.tar.xz", "--json", "--pods", "4", "--release", "1.35"
-    )
-    assert status == 0, err
-    found = json.loads(out)
-    assert found["kubelet"]["release"] == "1.35"
-    assert found["pods"]["pod1"]["phase"] == "running"
-    assert found["pods"][PINNED]["exclusive"] == {"main": "2-3"}
-
-
-def test_draw_and_upgrade_take_it(says: Says) -> None:
-    _collected(says)
     status, out, _ = says("draw", "node7.tar.xz")
     assert status == 0
     assert f"{PINNED}/main: 2-3" in out
     status, out, err = says("upgrade", "1.35", "1.36", "--model", "--machine", "node7.tar.xz")
     assert status == 0, err
     assert "Kept" in out
+
+
+def test_simulate_takes_settings_state_pods_and_release_from_it(says: Says, tmp_path: Path) -> None:
+    """An option wins over what is in it; a member that is not there is one line."""
+    (tmp_path / "pods.yaml").write_text(WEB)
+    assert "no manifest" not in _collected(says, "--pods", "pods.yaml")
+    found = _simulated(says)
+    assert found["kubelet"]["settings"] == "policy static, reservedSystemCPUs 0,16"
+    assert found["kubelet"]["release"] == "1.36"
+    assert found["pods"]["web"]["exclusive"] == {"main": "2-3"}
+    found = _simulated(says, "--pods", "4", "--release", "1.35")
+    assert found["kubelet"]["release"] == "1.35"
+    assert found["pods"]["pod1"]["phase"] == "running"
+    assert found["pods"][PINNED]["exclusive"] == {"main": "2-3"}
+    status, _, err = says("simulate", "--pods", "2", "--state", "node7.tar.xz/pinproof/absent")
+    assert (status, err) == (2, "pinproof: node7.tar.xz/pinproof/absent: Not a directory\n")
 
 
 def test_what_leaves_the_node_are_settings_files_of_managers_and_what_decides_cpus(
@@ -119,14 +115,9 @@ def test_what_leaves_the_node_are_settings_files_of_managers_and_what_decides_cp
         fake.file(f"/var/lib/kubelet/{name}", f"of {name}", 0o600)
     (tmp_path / "pods.yaml").write_text(WEB)
     _collected(says, "--pods", "pods.yaml")
-    members = _members("node7.tar.xz")
-    assert {name.rpartition("/")[2] for name in members} == {
-        "cpu_manager_state",
-        "kubelet.json",
-        "node.json",
-        "pods.json",
-        *(PurePosixPath(name).name for name in FILES),
-    }
+    members = _members()
+    own = {"cpu_manager_state", "kubelet.json", "node.json", "pods.json"}
+    assert {*members} == {*own, *(PurePosixPath(name).name for name in FILES)}
     checkpoint = "device-plugins/kubelet_internal_checkpoint"
     assert collected("node7.tar.xz").files[checkpoint] == f"of {checkpoint}"
     whole = "\n".join(members.values())
@@ -134,21 +125,20 @@ def test_what_leaves_the_node_are_settings_files_of_managers_and_what_decides_cp
     assert not [word for word in HIDDEN if word in whole]
 
 
-def _be_static(fake: FakeNode, node: str) -> None:
-    """The pod that is pinned on it is a static one, of the node that the kubelet calls so."""
+@pytest.mark.parametrize("node", ["fake", "node7.example"])
+def test_static_pods_keep_the_uid_that_the_kubelet_gave_them(
+    says: Says, fake: FakeNode, node: str
+) -> None:
+    """Whose manifests have none. They go by the name that the kubelet has for its node, which is
+    not always the host's."""
+    flags = f'KUBELET_KUBEADM_ARGS="--hostname-override={node}"\n' if node != "fake" else ""
+    fake.file("/var/lib/kubelet/kubeadm-flags.env", flags)
     logs = fake.root / "var/log/pods"
     (logs / f"kube-system_pinned_{PINNED}").rename(logs / f"prod_web-{node}_{PINNED}")
     item = WEB.partition("items:\n- ")[2].replace("\n  ", "\n").replace(f"uid: {PINNED}", "uid: ''")
     fake.file("/etc/kubernetes/manifests/own.yaml", item)
-
-
-def test_static_pods_keep_the_uid_that_the_kubelet_gave_them(says: Says, fake: FakeNode) -> None:
-    """Whose manifests have none."""
-    _be_static(fake, "fake")
-    err = _collected(says)
-    assert "no manifest" not in err
-    members = _members("node7.tar.xz")
-    (pod,) = json.loads(next(members[name] for name in members if "pods" in name))["items"]
+    assert "no manifest" not in _collected(says)
+    (pod,) = json.loads(_members()["pods.json"])["items"]
     assert (pod["metadata"]["name"], pod["metadata"]["uid"]) == ("web", PINNED)
     assert _static() == {PINNED}
 
@@ -156,16 +146,6 @@ def test_static_pods_keep_the_uid_that_the_kubelet_gave_them(says: Says, fake: F
 def _static() -> set[str]:
     """The uids of the static pods that have none in their manifest."""
     return static_pods(collected("node7.tar.xz"))
-
-
-def test_static_pods_go_by_the_name_that_the_kubelet_has_for_its_node(
-    says: Says, fake: FakeNode
-) -> None:
-    """Which is not always the host's."""
-    flags = 'KUBELET_KUBEADM_ARGS="--hostname-override=node7.example"\n'
-    fake.file("/var/lib/kubelet/kubeadm-flags.env", flags)
-    _be_static(fake, "node7.example")
-    assert "no manifest" not in _collected(says)
 
 
 def test_settings_are_those_of_file_drop_ins_and_flags_together(says: Says, fake: FakeNode) -> None:
@@ -179,7 +159,9 @@ def test_settings_are_those_of_file_drop_ins_and_flags_together(says: Says, fake
     place = collected("node7.tar.xz").config
     assert place is not None
     (found,) = documents(place)
-    assert {name: value for name, value in found.items() if name not in ("apiVersion", "kind")} == {
+    assert found == {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
         "cpuManagerPolicy": "static",
         "reservedSystemCPUs": "0-1,16-17",
         "topologyManagerPolicy": "restricted",
@@ -207,7 +189,7 @@ def test_the_api_server_is_asked_from_the_node(says: Says, fake: FakeNode) -> No
     """With the kubelet's own credentials, for the pods of this node."""
     _serve(fake, _pod("from-the-server"))
     _collected(says)
-    assert "from-the-server" in "".join(_members("node7.tar.xz").values())
+    assert "from-the-server" in _members()["pods.json"]
     assert "--field-selector spec.nodeName=fake " in (fake.root / "fake/asked").read_text()
 
 
@@ -226,13 +208,11 @@ def test_a_static_pod_whose_manifest_has_its_uid_is_one_that_keeps_it(
 
 def _serve(fake: FakeNode, *pods: object) -> None:
     """An API server that the node can ask has these pods."""
+    folder = fake.root / "fake"
     fake.file("/etc/kubernetes/kubelet.conf", "")
     fake.file("/fake/pods.json", json.dumps({"kind": "List", "items": pods}))
-    fake.file(
-        "/fake/bin/kubectl",
-        f'#!/bin/sh\necho "$@" >{fake.root}/fake/asked\ncat {fake.root}/fake/pods.json\n',
-        0o755,
-    )
+    answer = f'#!/bin/sh\necho "$@" >{folder}/asked\ncat {folder}/pods.json\n'
+    fake.file("/fake/bin/kubectl", answer, 0o755)
 
 
 def _pod(name: str, uid: str = "uid-1", **metadata: object) -> dict[str, object]:
@@ -262,9 +242,3 @@ def test_a_mistake_is_one_line_before_the_node_is_asked(
     (tmp_path / "there.tar.xz").touch()
     status, out, err = says("capture", "ssh://root@node7", "--node", *words)
     assert (status, out, err) == (2, "", f"pinproof: {said}\n")
-
-
-def test_a_member_that_is_not_there_is_one_line(says: Says) -> None:
-    _collected(says)
-    status, _, err = says("simulate", "--pods", "2", "--state", "node7.tar.xz/pinproof/absent")
-    assert (status, err) == (2, "pinproof: node7.tar.xz/pinproof/absent: Not a directory\n")
