@@ -249,14 +249,14 @@ def test_a_node_that_is_another_machine_or_not_there(server: Server, cluster: Cl
     assert namespaces(cluster) == before
 
 
-def test_the_inventory_decides_how_pods_come(cluster: Cluster, facts: NodeFacts) -> None:
+def test_the_inventory_decides_how_pods_come(cluster: Cluster, described: NodeFacts) -> None:
     """With a kubeconfig through its server, under other uids; without, as files."""
     image = Image("busybox")
     address = NodeAddress("fake", "local:")
-    assert isinstance(pod_source_for(address, facts, image), StaticPods)
+    assert isinstance(pod_source_for(address, described, image), StaticPods)
     named = replace(address, kubeconfig=cluster.admin_kubeconfig, node="node8", namespace="own")
     lines: list[str] = []
-    pod_source = pod_source_for(named, replace(facts, boot_id=""), image, say=lines.append)
+    pod_source = pod_source_for(named, replace(described, boot_id=""), image, say=lines.append)
     pod = guaranteed("a", 1)
     there, brought = pod_source.create(pod)
     assert not pod_source.static
@@ -277,14 +277,14 @@ def test_the_inventory_decides_how_pods_come(cluster: Cluster, facts: NodeFacts)
 
 
 def test_what_is_left_can_be_swept_without_a_run(
-    cluster: Cluster, server: Server, facts: NodeFacts
+    cluster: Cluster, server: Server, described: NodeFacts
 ) -> None:
     """As restoring a node does; nothing of another node's, and nothing without a kubeconfig."""
     left = ClusterPods.on(server, "node8", patience=1.0)
     address = NodeAddress("fake", "local:", kubeconfig=cluster.admin_kubeconfig, node="node7")
-    assert swept(address, facts) == []
-    assert swept(NodeAddress("fake", "local:", node="node8"), facts) == []
-    assert swept(replace(address, node="node8"), facts) == [left.namespace]
+    assert swept(address, described) == []
+    assert swept(NodeAddress("fake", "local:", node="node8"), described) == []
+    assert swept(replace(address, node="node8"), described) == [left.namespace]
     assert space.await_removed(server, left.namespace, seconds=10)
 
 
