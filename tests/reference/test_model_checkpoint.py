@@ -13,27 +13,6 @@ from reference import Checkpoint, CheckpointError, CPUSet, NotModelled, parse_le
 from reference.golang.json_text import JSONError, parse, quote
 
 GOOD = '{"policyName":"static","defaultCpuSet":"0-3","checksum":611748604}'
-TYPE = "CPUManagerCheckpointV1"
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("", "unexpected end of JSON input"),
-        ("{}", 'configured policy "static" differs from state checkpoint policy ""'),
-        ("5", f"json: cannot unmarshal number into Go value of type state.{TYPE}"),
-        (GOOD.replace("611748604", '"1"'),
-         f"json: cannot unmarshal string into Go struct field {TYPE}.checksum "
-         "of type checksum.Checksum"),
-        ('{"policyName":5}',
-         f"json: cannot unmarshal number into Go struct field {TYPE}.policyName of type string"),
-    ],
-)  # fmt: skip
-def test_what_a_kubelet_says_of_a_bad_file(text: str, error: str) -> None:
-    """Beside what real ones were seen to say (``test_model_checkpoint_golden``)."""
-    with pytest.raises(CheckpointError) as caught:
-        Checkpoint.loads(text)
-    assert str(caught.value) == error
 
 
 @pytest.mark.parametrize(

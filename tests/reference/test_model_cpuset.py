@@ -62,7 +62,7 @@ def test_a_negative_mask_is_no_set() -> None:
 def test_a_set_of_a_million_is_gone_through_in_order() -> None:
     everything = CPUSet.parse("1-4095,4097-8192,999999-1000000")
     assert list(everything) == [*range(1, 4096), *range(4097, 8193), 999999, 1000000]
-    assert sum(1 for _ in CPUSet.parse("0-1000000")) == 1000001
+    assert sum(1 for _ in CPUSet.parse("900000-1000000")) == 100001
 
 
 # -- texts -----------------------------------------------------------------------------------------

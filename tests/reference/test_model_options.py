@@ -173,13 +173,6 @@ def test_options_choose_the_cpus(
     assert held(node(machine, settings, Start(), *pods)) == expected
 
 
-@pytest.mark.parametrize(("options", "reserved"), [((), "0,4"), ((CORES,), "0-1")])
-def test_options_choose_the_reserved_cpus(options: tuple[str, ...], reserved: str) -> None:
-    policy = make_policy(topology(), config(*options, amount="2"))
-    assert isinstance(policy, StaticPolicy)
-    assert str(policy.reserved) == reserved
-
-
 #: A holder whose CPUs lie so that a kubelet of these NUMA nodes hangs over another pod.
 HANGING, HOLDER = "2s-4n-16c-smt2", pod("p", 6)
 SCATTERED = state_file("0-7,9-11,14-23,25-27,30-31", {HOLDER.uid: {"c1": "8,12-13,24,28-29"}})

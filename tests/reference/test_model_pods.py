@@ -119,27 +119,21 @@ def test_a_quantity_is_a_fraction_that_can_be_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "before", "since"),
+    ("texts", "before", "since"),
     [
-        ("1000100u", 1001, 1000), ("1000400u", 1001, 1000), ("1.0004", 1001, 1000),
-        ("1000500u", 1001, 1001), ("1000600u", 1001, 1001), ("999600u", 1000, 1000),
-        ("500400u", 501, 500), ("1m", 1, 1), ("500u", 1, 1), ("400u", 1, 0),
+        (["1000100u"], 1001, 1000), (["1000400u"], 1001, 1000), (["1.0004"], 1001, 1000),
+        (["1000500u"], 1001, 1001), (["1000600u"], 1001, 1001), (["999600u"], 1000, 1000),
+        (["500400u"], 501, 500), (["1m"], 1, 1), (["500u"], 1, 1), (["400u"], 1, 0),
+        # Until 1.36 they are added before that is rounded up.
+        (["400u", "400u"], 1, 0), (["600u", "600u", None], 2, 2), ([None, None], 0, 0),
     ],
 )  # fmt: skip
-def test_a_reservation_is_rounded_to_the_nearest_milli_from_1_37(
-    text: str, before: int, since: int
+def test_reservations_are_rounded_each_and_to_the_nearest_milli_from_1_37(
+    texts: list[str | None], before: int, since: int
 ) -> None:
     """``cmd/kubelet/app/server.go`` (``parseResourceList``), 1.36.3 and 1.37.0."""
-    assert reserved_milli(text, release="1.36") == before
-    assert reserved_milli(text, release="1.37") == since
-
-
-def test_reservations_are_added_before_they_are_rounded_up_until_1_36() -> None:
-    assert reserved_milli("400u", "400u", release="1.36") == 1
-    assert reserved_milli("600u", "600u", release="1.36") == 2
-    assert reserved_milli("400u", "400u", release="1.37") == 0
-    assert reserved_milli("600u", "600u", None, release="1.37") == 2
-    assert reserved_milli(None, None, release="1.37") == 0
+    assert reserved_milli(*texts, release="1.36") == before
+    assert reserved_milli(*texts, release="1.37") == since
 
 
 @pytest.mark.parametrize(

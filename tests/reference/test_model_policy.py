@@ -24,6 +24,10 @@ from tests.reference.nodes import even, state_file
 SMT = even(4, 1, 1)
 
 
+ACROSS_CORES = {"distribute-cpus-across-cores": "true"}
+ALPHA = {"CPUManagerPolicyAlphaOptions": True}
+
+
 def started(state_file: str | None = None) -> CPUManager:
     manager = CPUManager(make_policy(SMT, KubeletConfig(system_reserved="1")))
     manager.start(state_file)
@@ -58,14 +62,27 @@ def refusal(config: KubeletConfig, release: str = "1.36") -> str:
 
 
 @pytest.mark.parametrize(
-    ("system", "kube", "cpus"),
-    [("1", None, "0"), (None, "2", "0,4"), ("500m", "500m", "0"), ("600m", "500m", "0,4"),
-     ("1m", None, "0"), ("3", None, "0-1,4"), ("8", None, "0-7")],
+    ("config", "release", "cpus"),
+    [
+        (KubeletConfig(system_reserved="1"), "1.36", "0"),
+        (KubeletConfig(kube_reserved="2"), "1.36", "0,4"),
+        (KubeletConfig(system_reserved="500m", kube_reserved="500m"), "1.36", "0"),
+        (KubeletConfig(system_reserved="600m", kube_reserved="500m"), "1.36", "0,4"),
+        (KubeletConfig(system_reserved="1m"), "1.36", "0"),
+        (KubeletConfig(system_reserved="3"), "1.36", "0-1,4"),
+        (KubeletConfig(system_reserved="8"), "1.36", "0-7"),
+        # Rounded as the release rounds it (docs/facts 12.7).
+        (KubeletConfig(system_reserved="1000400u"), "1.36", "0,4"),
+        (KubeletConfig(system_reserved="1000400u"), "1.37", "0"),
+        # Policy options choose, too.
+        (KubeletConfig(system_reserved="2", policy_options=ACROSS_CORES, feature_gates=ALPHA),
+         "1.36", "0-1"),
+    ],
 )  # fmt: skip
 def test_an_amount_is_rounded_up_and_chosen_by_the_allocator(
-    system: str | None, kube: str | None, cpus: str
+    config: KubeletConfig, release: str, cpus: str
 ) -> None:
-    assert reserved(KubeletConfig(system_reserved=system, kube_reserved=kube)) == cpus
+    assert reserved(config, release) == cpus
 
 
 def test_a_list_takes_the_place_of_the_amounts() -> None:
@@ -127,12 +144,6 @@ _FORM = (
 def test_a_reservation_that_is_no_quantity(release: str, config: KubeletConfig, error: str) -> None:
     """docs/facts 9.2; seen on real kubelets 1.20.15, 1.26.15, 1.32.2, 1.36.4 and 1.37.0."""
     assert refusal(config, release) == error
-
-
-def test_a_reservation_is_rounded_as_the_release_rounds_it() -> None:
-    """``1000400u`` reserves two CPUs up to 1.36 and one from 1.37 on (docs/facts 12.7)."""
-    config = KubeletConfig(system_reserved="1000400u")
-    assert (reserved(config, "1.36"), reserved(config, "1.37")) == ("0,4", "0")
 
 
 # -- the state at start --------------------------------------------------------------------------
