@@ -35,9 +35,9 @@ from conformance.subjects.kubelet import subject as subject_module
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
 from conformance.subjects.processor import ProcessorTime, processor_time
-from pinproof.cli import main
 from reference.steps import KubeletConfig, Start, Stop
 from reference.view import View
+from tests.cli.running import here
 from tests.conformance.judging import judged
 from tests.kubelet.conftest import Open, Script, do
 from tests.support import lacking
@@ -413,16 +413,10 @@ def test_a_kubelet_that_others_keep_from_its_work_is_waited_for_longer(
         assert next(times, None) is None
 
 
-def test_what_a_kubelet_says_reaches_a_terminal_without_its_commands(
-    posed: Open, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_kubelet_says_reaches_a_terminal_without_its_commands(posed: Open) -> None:
     """Set-up errors quote its log."""
     opened = posed(r"sys.exit('\x1b]0;owned\x07\x1b[31mno way\x1b[0m')")
-    monkeypatch.setattr(sys, "argv", ["pinproof", "run", "--subject", opened.info.name])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    said = capsys.readouterr().err
-    assert caught.value.code == 3
+    said = here("run", "--subject", opened.info.name, status=3).stderr
     assert "no way" in said
     assert "\x1b" not in said
     assert "owned" not in said

@@ -32,7 +32,7 @@ from reference import CPUSet
 from reference.cpumanager.policy_options import FULL_PCPUS
 from reference.cpumanager.state.checkpoint import Layout
 from reference.steps import KubeletConfig, Start
-from tests.kubelet.conftest import Open, Script
+from tests.kubelet.conftest import NodeMaker, Open, Script
 from tests.support import lacking
 
 MACHINE = topologies.machine("1s-1n-4c-smt2")
@@ -156,29 +156,22 @@ def test_containers_that_are_started_again_are_seen(
     assert [row.what for row in found.broken[0].differences] == ["container a/c", "container b/c"]
 
 
-def test_a_kubelet_that_runs_is_not_replaced(subject: KubeletSubject) -> None:
-    node = subject.node(MACHINE, CONFIG)
-    try:
-        node.do(Start())
-        with pytest.raises(SubjectLostError, match="while the kubelet runs"):
-            subject.take_over(node)
-    finally:
-        node.close()
+def test_a_kubelet_that_runs_is_not_replaced(subject: KubeletSubject, make_node: NodeMaker) -> None:
+    node = make_node()
+    node.do(Start())
+    with pytest.raises(SubjectLostError, match="while the kubelet runs"):
+        subject.take_over(node)
 
 
-def test_kubelets_and_models_do_not_take_over_from_one_another(subject: KubeletSubject) -> None:
+def test_kubelets_and_models_do_not_take_over_from_one_another(
+    subject: KubeletSubject, make_node: NodeMaker
+) -> None:
     model = ReferenceSubject()
     of_model = model.node(MACHINE, CONFIG, machines=topologies.machine)
     with pytest.raises(SubjectUsageError, match="only on nodes of a kubelet"):
         subject.take_over(of_model)
-    node = subject.node(MACHINE, CONFIG)
-    try:
-        with pytest.raises(
-            SubjectUsageError, match="reference continues only on nodes of the model"
-        ):
-            model.take_over(node)
-    finally:
-        node.close()
+    with pytest.raises(SubjectUsageError, match="reference continues only on nodes of the model"):
+        model.take_over(make_node())
 
 
 def test_a_change_does_not_hide_a_kubelet_that_moves_pods(

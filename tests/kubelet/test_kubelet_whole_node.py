@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -75,8 +76,7 @@ def written(subject: KubeletSubject, tmp_path: Path) -> Written:
         before: Sequence[Step] = (),
         static: Collection[str] = (),
     ) -> Mapping[str, str]:
-        node = subject.node(topologies.machine(MACHINE), config)
-        try:
+        with closing(subject.node(topologies.machine(MACHINE), config)) as node:
             for step in (Start(), *before):
                 node.do(step)
                 node.settle(lambda view: view.running)
@@ -86,8 +86,6 @@ def written(subject: KubeletSubject, tmp_path: Path) -> Written:
             node.settle(lambda view: "gone" not in view.assignments)
             node.do(Stop())
             files = subject.kept_files(node)
-        finally:
-            node.close()
         write_archive(
             tmp_path / "node7.tar.xz",
             machine=MACHINE,
