@@ -46,6 +46,14 @@ CACHED = [pytest.param(str(one.path), id=one.version) for one in cached()] or [
 ]
 
 
+def cached_kubelet(release: str) -> str:
+    """The path of one of this release; where there is none, the test skips."""
+    found = [str(one.path) for one in cached() if one.version.startswith(f"{release}.")]
+    if not found:
+        lacking.skip("kubelet 1.37" if release == "1.37" else "kubelet", f"one of {release}")
+    return found[0]
+
+
 def do(node: KubeletNode, *steps: Step) -> None:
     """One step after the other."""
     for step in steps:
@@ -70,10 +78,7 @@ def subject(kubelet_path: str) -> Iterator[KubeletSubject]:
 @pytest.fixture(scope="session")
 def newer() -> Iterator[KubeletSubject]:
     """The kubelet of 1.37."""
-    found = [str(one.path) for one in cached() if one.version.startswith("1.37.")]
-    if not found:
-        lacking.skip("kubelet 1.37")
-    with closing(KubeletSubject.open(found[0])) as opened:
+    with closing(KubeletSubject.open(cached_kubelet("1.37"))) as opened:
         yield opened
 
 
@@ -135,8 +140,7 @@ def impatient() -> Patience:
 def fleet_cache(needs_api_server: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """See :func:`tests.kubelet.fleets.cache_without_fleets`."""
     lacking.need("sandbox")
-    if not any(one.version.startswith(f"{RELEASE}.") for one in cached()):
-        lacking.skip("kubelet")
+    cached_kubelet(RELEASE)
     return cache_without_fleets(tmp_path_factory.mktemp("cache"))
 
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from conformance.kubelets import cached
 from conformance.kubelets.control_plane import CONTROLLER_MANAGERS, find
 from conformance.subject import SubjectLostError
 from pinproof import fleet_control
 from reference.cpumanager.state.state_checkpoint import parse_leniently
+from tests.kubelet.conftest import cached_kubelet
 from tests.kubelet.fleets import RELEASE, Running, Up, create, names
 from tests.support import lacking
 from tests.support.until import until
@@ -76,8 +76,7 @@ def test_a_kubelet_is_stopped_and_started(fleet: Running, api: Any) -> None:
 
 def test_another_kubelet_takes_over(fleet: Running, api: Any) -> None:
     """State file and containers stay; the node says the new version."""
-    if not any(one.version.startswith("1.37.") for one in cached()):
-        lacking.skip("kubelet 1.37")
+    cached_kubelet("1.37")
     before = _held(fleet, "node1")
     said = fleet.call("upgrade", "node1", "1.37").stdout.splitlines()
     assert said[0].startswith("node1: the kubelet v1.37.")

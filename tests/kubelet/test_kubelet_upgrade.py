@@ -3,8 +3,6 @@ what their models do, known faults of upgrades too (docs/how-to/upgrading.md).""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,7 +10,6 @@ import pytest
 
 import topologies
 from conformance.kept_files import STATE, layout_of
-from conformance.kubelets import cached
 from conformance.pods import best_effort, guaranteed, later_pods, pooled
 from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
 from conformance.subject import Subject, SubjectLostError, SubjectUsageError
@@ -32,8 +29,7 @@ from reference import CPUSet
 from reference.cpumanager.policy_options import FULL_PCPUS
 from reference.cpumanager.state.checkpoint import Layout
 from reference.steps import KubeletConfig, Start
-from tests.kubelet.conftest import NodeMaker, Open, Script
-from tests.support import lacking
+from tests.kubelet.conftest import NodeMaker, Open, Script, cached_kubelet
 
 MACHINE = topologies.machine("1s-1n-4c-smt2")
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
@@ -225,19 +221,6 @@ REHEARSED: Final[dict[str, tuple[str, str, Plan, list[Leg], list[Leg] | None]]] 
 }
 
 
-@contextmanager
-def _kubelets(*releases: str) -> Iterator[list[Subject]]:
-    with ExitStack() as open_ones:
-        opened: list[Subject] = []
-        for release in releases:
-            found = [str(one.path) for one in cached() if one.version.startswith(f"{release}.")]
-            if not found:
-                lacking.skip("kubelet", f"one of {release}")
-            opened.append(KubeletSubject.open(found[0]))
-            open_ones.callback(opened[-1].close)
-        yield opened
-
-
 def _with_drained(row: str, old: Subject, new: Subject) -> Rehearsed:
     """What comes of it; also with every pod deleted first, where the row asks for that."""
     *_, plan, _, drained = REHEARSED[row]
@@ -275,14 +258,13 @@ def _summary(found: Rehearsed) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", REHEARSED)
-def test_a_rehearsal_comes_to_what_the_models_say(row: str) -> None:
+def test_a_rehearsal_comes_to_what_the_models_say(row: str, open_kubelet: Open) -> None:
     """Who is ended, why, what helps, and who holds which CPUs after each start."""
-    old, new, _, harmed, drained = REHEARSED[row]
+    *releases, _, harmed, drained = REHEARSED[row]
     expected = _models(row)
     assert list(expected.harmed_legs) == harmed
     assert expected.drained is None or list(expected.drained) == drained
-    with _kubelets(old, new) as kubelets:
-        found = _with_drained(row, *kubelets)
+    found = _with_drained(row, *(open_kubelet(cached_kubelet(one)) for one in releases))
     assert not found.silent
     assert _summary(found) == _summary(expected)
 
