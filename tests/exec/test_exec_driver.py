@@ -213,5 +213,6 @@ def test_an_ended_pod_keeps_the_class_of_its_limits_as_a_whole(driver: ExecSubje
     limits = PodResources(cpu_limit="2", memory_limit="64Mi")
     made = replace(guaranteed("a", 2), resources=limits, restart_policy=RestartPolicy.NEVER)
     steps = (Start(), Apply(made), KillContainer("a", "c", exit_code=0))
-    view = _node(driver, *steps, config=config).view()
-    assert view.pods["a"] == PodView(Phase.ENDED, qos="Guaranteed")
+    node = _node(driver, *steps, config=config)
+    assert node.view().pods["a"] == PodView(Phase.ENDED, qos="Guaranteed")
+    node.close()
