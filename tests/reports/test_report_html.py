@@ -9,6 +9,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
@@ -45,9 +46,6 @@ class Parsed(HTMLParser):
         if tag not in VOID:
             self._open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, {key: value or "" for key, value in attrs}))
-
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag
 
@@ -72,43 +70,41 @@ def between(document: str, first: str, last: str) -> str:
     return begun[: begun.index(last)]
 
 
-def runs() -> list[Run]:
-    return [
-        fakes.one_of_each(), fakes.hostile(), fakes.large(12, 5), fakes.large(12, 20), fakes.run(),
-    ]  # fmt: skip
+RUNS: dict[str, Callable[[], Run]] = {
+    "one of each": fakes.one_of_each,
+    "hostile": fakes.hostile,
+    "few machines": lambda: fakes.large(12, 5),
+    "many machines": lambda: fakes.large(12, 20),
+    "empty": fakes.run,
+}
 
 
-def test_the_page_is_well_formed_and_every_link_has_its_target() -> None:
-    for run in runs():
-        page = parsed(run)
-        ids = page.all("id")
-        assert [name for name, count in Counter(ids).items() if count > 1] == []
-        inner = [href for href in page.all("href") if not href.startswith("http")]
-        assert inner
-        assert {href.removeprefix("#") for href in inner} <= set(ids)
-
-
-def test_nothing_is_loaded_and_nothing_runs_but_its_own_script() -> None:
-    for run in runs():
-        page = parsed(run)
-        tags = {tag for tag, _ in page.tags}
-        assert not tags & {"link", "iframe", "object", "embed", "base", "form", "img"}
-        assert page.all("src") == []
-        assert all(re.match(r"#|https?://", href) for href in page.all("href"))
-        assert not [key for _, attrs in page.tags for key in attrs if key.startswith("on")]
-        [policy] = [
-            attrs["content"] for tag, attrs in page.tags if tag == "meta" and "http-equiv" in attrs
-        ]
-        document = html.document(run)
-        [script] = re.findall(r"<script>(.*?)</script>", document, re.S)
-        assert script == Path("reports/templates/report.js").read_text(encoding="utf-8")
-        digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        assert policy == (
-            f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-            "img-src data:; base-uri 'none'; form-action 'none'"
-        )
-        assert document.count("<script") == 1
-        assert not re.search(r"url\(|@import|expression\(", document)
+@pytest.mark.parametrize("name", RUNS)
+def test_a_page_is_well_formed_has_its_targets_and_loads_and_runs_nothing_else(name: str) -> None:
+    document = html.document(RUNS[name]())
+    page = Parsed(document)
+    ids = page.all("id")
+    assert [name for name, count in Counter(ids).items() if count > 1] == []
+    inner = [href for href in page.all("href") if not href.startswith("http")]
+    assert inner
+    assert {href.removeprefix("#") for href in inner} <= set(ids)
+    tags = {tag for tag, _ in page.tags}
+    assert not tags & {"link", "iframe", "object", "embed", "base", "form", "img"}
+    assert page.all("src") == []
+    assert all(re.match(r"#|https?://", href) for href in page.all("href"))
+    assert not [key for _, attrs in page.tags for key in attrs if key.startswith("on")]
+    [policy] = [
+        attrs["content"] for tag, attrs in page.tags if tag == "meta" and "http-equiv" in attrs
+    ]
+    [script] = re.findall(r"<script>(.*?)</script>", document, re.S)
+    assert script == Path("reports/templates/report.js").read_text(encoding="utf-8")
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy == (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    assert document.count("<script") == 1
+    assert not re.search(r"url\(|@import|expression\(", document)
 
 
 def test_the_head_of_the_page_says_what_was_run_and_what_came_of_it() -> None:
@@ -125,10 +121,9 @@ def test_the_head_of_the_page_says_what_was_run_and_what_came_of_it() -> None:
 
 
 def test_the_matrix_marks_and_links_to_causes() -> None:
-    page = parsed(fakes.one_of_each())
-    cells = Counter(attrs.get("class") for tag, attrs in page.tags if tag == "td")
-    assert {cell: cells[cell] for cell in "pfusn"} == {"p": 2, "f": 1, "u": 1, "s": 1, "n": 1}
     document = html.document(fakes.one_of_each())
+    cells = Counter(attrs.get("class") for tag, attrs in Parsed(document).tags if tag == "td")
+    assert {cell: cells[cell] for cell in "pfusn"} == {"p": 2, "f": 1, "u": 1, "s": 1, "n": 1}
     assert '<td class="f"><a href="#fail-pinning.whole-cores-2s-2n-8c-smt2">✗</a></td>' in document
     assert '<td class="u"><a href="#unknown-restart.keeps-2s-2n-8c-smt2">?</a></td>' in document
     assert '<td class="p">✓</td>' in document
@@ -157,7 +152,6 @@ def test_a_story_has_everything_in_it() -> None:
 def test_pictures_of_hostile_owners_are_drawn_as_text() -> None:
     document = html.document(fakes.hostile())
     assert document.count("<svg") == 1  # who holds what does not differ: no picture of that
-    assert document.count("<script") == 1
     assert "&lt;script&gt;" in document
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202e\u2066]", document)
     assert "{{ 7*7 }}" in document
@@ -232,7 +226,8 @@ def test_a_row_of_many_machines_is_a_sign_for_each() -> None:
         '+<a href="#cause-1">xx</a>-<a href="#cause-2">?</a>+++++++.',
     ]
     assert "<noscript>" in document
-    assert "+ kept, x failed, ? could not tell, - skipped, . did not run" in parsed(run).text
+    told = "+ kept, x failed, ? could not tell, - skipped, . did not run"
+    assert told in Parsed(document).text
     assert "<noscript>" not in html.document(fakes.large(12, 12))
 
 
@@ -250,11 +245,12 @@ def test_a_machine_with_cpu_511_is_drawn() -> None:
     failure = fakes.failure(
         expected_holdings=held({"a/b": "511"}), seen_holdings=held({"a/b": "0"})
     )
-    run = fakes.run(fakes.result("fail", machine=machine, failure=failure))
-    figures = html.document(run).split("<figure>")[1:]
+    document = html.document(fakes.run(fakes.result("fail", machine=machine, failure=failure)))
+    figures = document.split("<figure>")[1:]
     assert len(figures) == 2
     assert all("511" in figure for figure in figures)
-    assert "1 NUMA node, 1 socket, 2 physical cores, 1 uncore cache, 2 CPUs" in parsed(run).text
+    text = Parsed(document).text
+    assert "1 NUMA node, 1 socket, 2 physical cores, 1 uncore cache, 2 CPUs" in text
 
 
 @pytest.mark.parametrize("cpus", [0, 5000])
@@ -274,11 +270,11 @@ def test_long_messages_are_shown_whole_and_long_evidence_is_cut() -> None:
     assert "yyyEND" in document
 
 
-def test_the_report_of_500_nodes_is_under_15_megabytes() -> None:
+def test_the_report_of_500_nodes_is_under_4_megabytes() -> None:
     """Even if no node is like another."""
-    document = html.document(fakes.nodes(500, 230, alike=False))
+    document = html.document(fakes.nodes(500, 60, alike=False))
     assert document.count('class="machine"') == 500
-    assert len(document.encode()) < 15_000_000
+    assert len(document.encode()) < 4_000_000
 
 
 def test_each_cause_is_told_once_with_all_that_it_hits() -> None:
@@ -286,7 +282,7 @@ def test_each_cause_is_told_once_with_all_that_it_hits() -> None:
     run = fakes.run(*(fakes.result("fail", scenario=name, machine=one) for one, name in cases))
     document = html.document(run)
     assert document.count('<details class="cause') == 1
-    assert "6 results: 2 scenarios on m0, m1, m2" in parsed(run).text
+    assert "6 results: 2 scenarios on m0, m1, m2" in Parsed(document).text
     assert document.index('<details class="cause') < document.index('<section id="matrix"')
 
 
@@ -361,24 +357,29 @@ def moments_and_list(text: str) -> Run:
     return fakes.known(fakes.run(broken, mended), *listed)
 
 
+@cache
+def tags_of_plain_text(run: Callable[[str], Run]) -> Counter[str]:
+    return Counter(tag for tag, _ in parsed(run("x")).tags)
+
+
 @pytest.mark.parametrize("run", [fakes.filled, moments_and_list])
 @example(HOSTILE)
 @given(st.text(max_size=300))
 def test_no_text_whatever_becomes_markup(run: Callable[[str], Run], text: str) -> None:
     """Everywhere at once: names, titles, reasons, steps, replay commands, owners, log lines."""
-    plain, page = parsed(run("x")), parsed(run(text))
-    assert Counter(tag for tag, _ in page.tags) <= Counter(tag for tag, _ in plain.tags) + Counter(
-        {"span": 3 * len(text.split(" ")) + 3, "b": 9, "a": 3, "code": 3, "br": 3}
-    )
-    assert {tag for tag, _ in page.tags} <= {tag for tag, _ in plain.tags} | {"span"}
+    plain, page = tags_of_plain_text(run), parsed(run(text))
+    tags = Counter(tag for tag, _ in page.tags)
+    words = len(text.split(" "))
+    assert tags <= plain + Counter({"span": 3 * words + 3, "b": 9, "a": 3, "code": 3, "br": 3})
+    assert tags.keys() <= plain.keys() | {"span"}
     assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202e]", " ".join(page.words))
 
 
 def test_moments_and_known_failures_are_on_that_page() -> None:
-    found = parsed(moments_and_list("x")).tags
-    for attrs in ({"class": "strip"}, {"id": "known"}):
-        assert any(attrs.items() <= one.items() for _, one in found)
+    document = html.document(moments_and_list("x"))
+    for part in ('class="strip"', 'id="known"'):
+        assert part in document
 
 
 def test_beyond_the_budget_pictures_and_evidence_are_left_out_and_said_to_be(
@@ -408,12 +409,13 @@ def test_small_machines_are_drawn_before_large_ones(monkeypatch: pytest.MonkeyPa
     run = fakes.run(*(fakes.result(machine=one) for one in machines))
     pictures = re.findall(r"<svg.*?</svg>\n", html.document(run), re.S)
     monkeypatch.setattr(pages, "PICTURES", sum(map(len, pictures[1:])))
-    text = parsed(run).text
+    document = html.document(run)
+    text = Parsed(document).text
     machines_told = text[text.rindex("Machines") :]
     assert machines_told.count("The picture was left out") == 1
     assert machines_told.index("m64") < machines_told.index("The picture was left out")
     assert machines_told.index("The picture was left out") < machines_told.index("m8")
-    assert html.document(run).count("<svg") == 2
+    assert document.count("<svg") == 2
 
 
 def test_replay_commands_of_further_scenarios_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
