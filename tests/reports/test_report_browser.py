@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from html import escape
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,16 +20,16 @@ from tests.support.browser import DESKTOP, PHONE, Browser
 pytestmark = pytest.mark.needs("chromium")
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Browser:
-    return Browser(tmp_path)
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
+    return Browser(tmp_path_factory.mktemp("browser"))
 
 
 def test_nothing_in_a_hostile_stream_runs(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     html.write(fakes.hostile(), page)
-    assert browser.title(page) != "owned"
     dom = browser.open(page, "--dump-dom")
+    assert b"<title>owned" not in dom
     assert b"What failed" in dom
     assert dom.count(b"<script") == 1
     assert b"<img" not in dom
@@ -48,57 +50,78 @@ def test_the_browser_would_have_run_it_and_the_policy_alone_would_stop_it(
     assert (browser.title(bare), browser.title(walled)) == ("owned", "safe")
 
 
-def test_pictures_are_in_the_page(browser: Browser, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    html.write(fakes.one_of_each(), page)
-    dom = browser.open(page, "--dump-dom").decode()
-    figures = re.findall(r"<figure><figcaption>(\w+)</figcaption>.*?<svg.*?</svg>", dom, re.S)
-    assert figures == ["expected", "seen"]
-    assert dom.count("<svg") == 3  # both sides of a failure, and the machine
-
-
-#: The colour of the page, and how many colours the elements of its pictures and texts have.
-PAINTED = """
+#: The colour of a page, and how many colours the elements of its pictures and texts have; its
+#: pictures; how many rows each filter leaves; what searching and copying do.
+PROBE = """
 const styles = [...document.querySelectorAll("body, body *")].map((one) => getComputedStyle(one));
 const colours = styles.flatMap((one) => [one.fill, one.color, one.backgroundColor]);
-document.title = `${styles[0].backgroundColor}; ${new Set(colours).size}`;
+const shown = () => (
+  [...document.querySelectorAll("tr.row")].filter((row) => row.getClientRects().length)
+);
+const left = (show) => {
+  document.getElementById(`show-${show}`).checked = true;
+  return [show, shown().length];
+};
+const found = {
+  page: styles[0].backgroundColor, colours: new Set(colours).size,
+  figures: [...document.querySelectorAll("figure:has(svg) figcaption")].map((one) => one.innerText),
+  pictures: document.querySelectorAll("svg").length,
+  left: Object.fromEntries(["fail", "unknown", "pass", "all"].map(left)),
+};
+const box = document.getElementById("search");
+box.value = "REFUSED state"; box.dispatchEvent(new Event("input"));
+document.dispatchEvent(new KeyboardEvent("keydown", {key: "/"}));
+found.searched = [
+  shown().length, shown()[0].cells[0].textContent, document.getElementById("found").textContent,
+  document.activeElement.id, document.querySelector("button.copy").hidden,
+];
+document.title = JSON.stringify(found);
 """
 
 
-@pytest.mark.parametrize(("scheme", "page"), [(1, "rgb(255, 255, 255)"), (0, "rgb(15, 20, 26)")])
-def test_the_page_is_painted_light_and_dark(scheme: int, page: str, browser: Browser) -> None:
-    prefers = f"--blink-settings=preferredColorScheme={scheme}"
-    said = browser.probed(html.document(fakes.one_of_each()), PAINTED, prefers)
-    background, _, count = said.partition("; ")
-    assert background == page
-    assert int(count) > 12
+@pytest.fixture(scope="module", params=["dark", "light"])
+def probed(request: pytest.FixtureRequest, browser: Browser) -> dict[str, Any]:
+    """What ``PROBE`` finds in a page from a file, and the scheme that the reader prefers."""
+    prefers = f"--blink-settings=preferredColorScheme={['dark', 'light'].index(request.param)}"
+    found = json.loads(browser.probed(html.document(fakes.one_of_each()), PROBE, prefers))
+    return {"scheme": request.param, **found}
 
 
-@pytest.mark.parametrize(("show", "shown"), [("all", 3), ("fail", 1), ("unknown", 1), ("pass", 2)])
-def test_the_filter_works_without_a_script(show: str, shown: int, browser: Browser) -> None:
-    """A probe counts the rows shown."""
-    probe = (
-        f"document.getElementById('show-{show}').checked = true;"
-        "document.title = [...document.querySelectorAll('tr.row')]"
-        ".filter(row => row.getClientRects().length).length"
-    )
-    assert browser.probed(html.document(fakes.one_of_each()), probe) == str(shown)
+def test_the_page_is_painted_light_and_dark(probed: dict[str, Any]) -> None:
+    pages = {"light": "rgb(255, 255, 255)", "dark": "rgb(15, 20, 26)"}
+    assert probed["page"] == pages[probed["scheme"]]
+    assert probed["colours"] > 12
 
 
-#: What of the first cause is seen without scrolling: its headline and its replay command.
+def test_pictures_are_in_the_page(probed: dict[str, Any]) -> None:
+    assert probed["figures"] == ["expected", "seen"]
+    assert probed["pictures"] == 3  # both sides of a failure, and the machine
+
+
+def test_the_filter_works_without_a_script(probed: dict[str, Any]) -> None:
+    assert probed["left"] == {"all": 3, "fail": 1, "unknown": 1, "pass": 2}
+
+
+def test_search_and_copying_work_from_a_file(probed: dict[str, Any]) -> None:
+    assert probed["searched"] == [1, "state.refused", "3 of 10 entries", "search", False]
+
+
+#: What of the first cause is seen without scrolling in each frame: headline and replay command.
 FIRST_SCREEN = """<script>onload = () => {
-const page = document.querySelector("iframe").contentDocument;
-const seen = (what) => {
-  const [box] = [...page.querySelectorAll(what)].map((one) => one.getBoundingClientRect());
-  const {innerWidth: width, innerHeight: height} = page.defaultView;
-  return box.top >= 0 && box.bottom <= height && box.left >= 0 && box.right <= width;
+const first = ({contentDocument: page}) => {
+  const seen = (what) => {
+    const box = page.querySelector(what).getBoundingClientRect();
+    const {innerWidth: width, innerHeight: height} = page.defaultView;
+    return box.top >= 0 && box.bottom <= height && box.left >= 0 && box.right <= width;
+  };
+  const {scrollWidth, clientWidth} = page.documentElement;
+  return {
+    headline: seen(".cause h3") && page.querySelector(".cause h3").textContent,
+    replay: seen(".cause .replay code") && page.querySelector(".replay code").textContent,
+    verdict: seen(".verdict .words"), aside: scrollWidth > clientWidth,
+  };
 };
-const {scrollWidth, clientWidth} = page.documentElement;
-document.title = JSON.stringify({
-  headline: seen(".cause h3") && page.querySelector(".cause h3").textContent,
-  replay: seen(".cause .replay code") && page.querySelector(".replay code").textContent,
-  verdict: seen(".verdict .words"), aside: scrollWidth > clientWidth,
-});
+document.title = JSON.stringify([...document.querySelectorAll("iframe")].map(first));
 }</script>"""
 
 
@@ -116,21 +139,25 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, reports.Run]:
     return {one.name: reports.load(one / "result.jsonl") for one in folder.iterdir()}
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_the_first_screen_names_cause_and_replay_command(
-    size: tuple[int, int], browser: Browser, planted: dict[str, reports.Run], tmp_path: Path
+    browser: Browser, planted: dict[str, reports.Run], tmp_path: Path
 ) -> None:
+    """On a desk and on a phone."""
     headlines = {
         "trusts-its-state": "The kubelet runs, but should have refused to start",
         "splits-cores": (
             "The node differs from the model of 1.36: exclusive CPUs: not the CPUs expected"
         ),
     }
-    for bug, run in planted.items():
-        page = tmp_path / "framed.html"
-        frame = f'<iframe width={size[0]} height={size[1]} srcdoc="{escape(html.document(run))}">'
-        page.write_text(f"<!DOCTYPE html><title>-</title>{frame}</iframe>{FIRST_SCREEN}")
-        seen = json.loads(browser.title(page))
+    pages = {bug: escape(html.document(planted[bug])) for bug in headlines}
+    cases = [*product(headlines, (DESKTOP, PHONE))]
+    frames = [
+        f'<iframe width={width} height={height} srcdoc="{pages[bug]}"></iframe>'
+        for bug, (width, height) in cases
+    ]
+    framed = tmp_path / "framed.html"
+    framed.write_text(f"<!DOCTYPE html><title>-</title>{''.join(frames)}{FIRST_SCREEN}")
+    for (bug, _), seen in zip(cases, json.loads(browser.title(framed)), strict=True):
         assert seen["headline"] == headlines[bug]
         assert seen["replay"].startswith(f"pinproof run --subject miniature:{bug} --machine ")
         assert seen["verdict"]
@@ -153,22 +180,6 @@ def test_print_goes_on_over_pages_where_a_cause_is_longer_than_one(
     steps = [f"apply Guaranteed pod web-{n} (app: 2 CPUs)" for n in range(200)]
     html.write(fakes.run(fakes.result("fail", steps=steps)), page)
     assert browser.pages(page, tmp_path / "report.pdf") > 1 + 3
-
-
-def test_search_and_copying_work_from_a_file(browser: Browser) -> None:
-    """A probe uses both."""
-    probe = """
-const box = document.getElementById("search");
-box.value = "REFUSED state"; box.dispatchEvent(new Event("input"));
-const rows = [...document.querySelectorAll("tr.row")].filter((row) => row.getClientRects().length);
-document.dispatchEvent(new KeyboardEvent("keydown", {key: "/"}));
-document.title = [
-  rows.length, rows[0].cells[0].textContent, document.getElementById("found").textContent,
-  document.activeElement.id, document.querySelector("button.copy").hidden,
-].join("; ");
-"""
-    said = browser.probed(html.document(fakes.one_of_each()), probe)
-    assert said == "1; state.refused; 3 of 10 entries; search; false"
 
 
 #: Every cell of the matrix: what a reader, a style sheet and a link have of it; and what cards say.
@@ -251,15 +262,15 @@ def test_of_a_matrix_of_many_columns_only_the_rows_near_the_screen_are_laid_out(
     browser: Browser,
 ) -> None:
     """It stays a table: columns under their heads, names in sight, filter and roles."""
-    document = html.document(fakes.nodes(70, 230, alike=False))
+    document = html.document(fakes.nodes(40, 130, alike=False))
     blink = "--enable-blink-features=ComputedAccessibilityInfo"
     found = browser.probed(document, MATRIX, "--virtual-time-budget=5000", blink)
     assert json.loads(found) == {
-        "all": 230,
+        "all": 130,
         "skewed": 0,
         "name": 0,
         "roles": ["table", "row", "rowheader", "cell", "columnheader"],
-        "differs": 70,
+        "differs": 36,
         "drawn": [True, False],
     }
 
