@@ -11,6 +11,8 @@ from topologies.paths import CPU, NODE
 
 CAPTURES = Path(__file__).parents[1] / "golden" / "captures"
 TIDY = dict(describe("2s-2n-4c-smt2-off7").tree)
+CPU0 = f"{CPU}/cpu0/topology"
+L3 = f"{CPU}/cpu0/cache/index3"
 
 
 @pytest.mark.parametrize(
@@ -20,25 +22,25 @@ TIDY = dict(describe("2s-2n-4c-smt2-off7").tree)
         (f"{CPU}/online", "0-8\n", "cpu/online: 8 not present"),
         (f"{CPU}/online", "0-8\n", "cpu/online: 8 not possible"),
         (f"{CPU}/offline", "3,7\n", "cpu/online: 3 also offline"),
-        (f"{CPU}/cpu0/topology/core_id", None, "core_id: missing for an online CPU"),
-        (f"{CPU}/cpu0/topology/core_id", "9\n", "thread_siblings: 0,4 differ in core_id"),
+        (f"{CPU0}/core_id", None, "core_id: missing for an online CPU"),
+        (f"{CPU0}/core_id", "9\n", "thread_siblings: 0,4 differ in core_id"),
         (
-            f"{CPU}/cpu0/topology/physical_package_id",
+            f"{CPU0}/physical_package_id",
             "1\n",
             "core_siblings: 0-1,4-5 differ in physical_package_id",
         ),
-        (f"{CPU}/cpu0/topology/core_cpus", "01\n", "core_cpus: 0, but its list says 0,4"),
-        (f"{CPU}/cpu0/topology/thread_siblings", "20\n", "thread_siblings: lacks CPU 0 itself"),
-        (f"{CPU}/cpu0/topology/thread_siblings", "81\n", "thread_siblings: holds 7, not online"),
+        (f"{CPU0}/core_cpus", "01\n", "core_cpus: 0, but its list says 0,4"),
+        (f"{CPU0}/thread_siblings", "20\n", "thread_siblings: lacks CPU 0 itself"),
+        (f"{CPU0}/thread_siblings", "81\n", "thread_siblings: holds 7, not online"),
         (
-            f"{CPU}/cpu0/topology/thread_siblings",
-            "03\n",
+            f"{CPU0}/thread_siblings",
+            "3\n",
             "thread_siblings: holds CPU 1, whose own set is another",
         ),
-        (f"{CPU}/cpu0/cache/index3/shared_cpu_list", "1\n", "lacks CPU 0 itself"),
-        (f"{CPU}/cpu0/cache/index3/shared_cpu_list", "0,7\n", "holds 7, not online"),
-        (f"{CPU}/cpu0/cache/index3/shared_cpu_map", "01\n", "its map says 0"),
-        (f"{CPU}/cpu0/cache/index3/id", "1\n", "level 3 Unified id 1 is also another cache's"),
+        (f"{L3}/shared_cpu_list", "1\n", "lacks CPU 0 itself"),
+        (f"{L3}/shared_cpu_list", "0,7\n", "holds 7, not online"),
+        (f"{L3}/shared_cpu_map", "01\n", "its map says 0"),
+        (f"{L3}/id", "1\n", "level 3 Unified id 1 is also another cache's"),
         (f"{NODE}/node0/cpulist", "0-1\n", "cpulist: says 0-1, the links say 0-1,4-5"),
         (f"{NODE}/node0/cpulist", "1e999-7\n", "node0/cpulist: is not a list of numbers"),
         (f"{NODE}/node0/cpumap", "xyz\n", "node0/cpumap: is not a mask of numbers"),
@@ -50,11 +52,7 @@ TIDY = dict(describe("2s-2n-4c-smt2-off7").tree)
         (f"{CPU}/present", "0-8\n", "cpu/present: 8 not possible"),
         (f"{CPU}/cpu7/online", "1\n", "cpu7/online: is 1, cpu/online says otherwise"),
         (f"{CPU}/cpu1/online", "0\n", "cpu1/online: is 0, cpu/online says otherwise"),
-        (
-            f"{CPU}/cpu0/topology/core_siblings",
-            "01\n",
-            "thread_siblings: holds 4, which core_siblings lacks",
-        ),
+        (f"{CPU0}/core_siblings", "01\n", "thread_siblings: holds 4, which core_siblings lacks"),
         (f"{NODE}/has_cpu", "0\n", "node/has_cpu: says 0, the links say 0-1"),
         (f"{NODE}/node1/distance", "10 21 21\n", "has 3 distances, there are 2 nodes"),
         (f"{NODE}/node1/distance", "10 21\n", "another node is nearer than the node itself"),
@@ -73,7 +71,7 @@ def test_a_core_in_two_nodes_is_found_and_nothing_in_an_empty_tree() -> None:
     entries = {**TIDY, f"{NODE}/node1/cpu4": Link("../../cpu/cpu4")}
     del entries[f"{NODE}/node0/cpu4"]
     said = [str(finding) for finding in lint(Tree(entries))]
-    assert f"{CPU}/cpu0/topology/thread_siblings: 0,4 are one core in several NUMA nodes" in said
+    assert f"{CPU0}/thread_siblings: 0,4 are one core in several NUMA nodes" in said
     assert [finding.path for finding in lint(Tree({}))] == [f"{CPU}/online"]
 
 
