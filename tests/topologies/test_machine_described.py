@@ -41,12 +41,14 @@ GOLDEN = {
 
 def places(tree: Tree) -> dict[int, tuple[int, int, int, int]]:
     """cpu: (NUMA node, package, lowest CPU of the core, L3 id), read from the files."""
+    links = [link for path in tree if (link := re.fullmatch(rf"{CPU}/cpu(\d+)/node(\d+)", path))]
+    nodes = {int(link[1]): int(link[2]) for link in links}
+    assert len(nodes) == len(links)
     found = {}
     for cpu in ids(parse_list(tree[f"{CPU}/online"])):
         base = f"{CPU}/cpu{cpu}"
-        (node,) = re.findall(rf"{base}/node(\d+)\n", "\n".join(tree) + "\n")
         found[cpu] = (
-            int(node),
+            nodes[cpu],
             int(tree[f"{base}/topology/physical_package_id"]),
             next(ids(parse_list(tree[f"{base}/topology/thread_siblings_list"]))),
             int(tree[f"{base}/cache/index3/id"]),

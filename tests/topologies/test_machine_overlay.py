@@ -6,6 +6,7 @@ No test runs the driver. What the form says of a machine is held against what a 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Mapping
 
@@ -56,10 +57,13 @@ def groups(named: Mapping[int, Hashable]) -> set[frozenset[int]]:
     return {frozenset(cpus) for cpus in found.values()}
 
 
-def node_names(overlay: Mapping[str, str], cpu: int) -> list[str]:
-    """As the driver looks for them: the entries of the CPU's folder that begin with ``node``."""
-    start = f"{CPU}/cpu{cpu}/node"
-    return [path[len(start) - 4 :] for path in overlay if path.startswith(start)]
+def node_names(overlay: Mapping[str, str]) -> dict[int, list[str]]:
+    """As the driver looks for them: the entries of each CPU's folder that begin with ``node``."""
+    found: dict[int, list[str]] = defaultdict(list)
+    for path in overlay:
+        if match := re.fullmatch(rf"{CPU}/cpu(\d+)/(node.*)", path):
+            found[int(match[1])].append(match[2])
+    return found
 
 
 @pytest.mark.parametrize("name", topologies.names())
@@ -75,16 +79,16 @@ def test_the_overlay_says_of_a_machine_what_a_kubelet_finds(name: str) -> None:
     found = [
         groups(dict(zip(cpus, said["physical_package_id"], strict=True))),
         groups(dict(zip(cpus, zip(*said.values(), strict=True), strict=True))),
-        {cpu: node_names(overlay, cpu) for cpu in cpus} if name not in WITHOUT_NUMA_NODES else {},
     ]
     right = [
         groups({cpu: place.socket for cpu, place in details.items()}),
         groups({cpu: place.core for cpu, place in details.items()}),
-        {cpu: [f"node{place.numa}"] for cpu, place in details.items()}
-        if name not in WITHOUT_NUMA_NODES
-        else {},
     ]
-    assert (found == right) == (name not in OTHERWISE)
+    nodes = node_names(overlay)
+    same_nodes = name in WITHOUT_NUMA_NODES or {cpu: nodes[cpu] for cpu in cpus} == {
+        cpu: [f"node{place.numa}"] for cpu, place in details.items()
+    }
+    assert (found == right and same_nodes) == (name not in OTHERWISE)
 
 
 @pytest.mark.parametrize("name", topologies.names())
@@ -106,9 +110,7 @@ def test_every_path_is_a_clean_one_of_sysfs_and_none_is_a_file_and_a_folder() ->
 
 def test_a_cpu_has_one_numa_node_an_empty_file() -> None:
     overlay = sysfs_overlay(WHOLE)
-    assert [node_names(overlay, cpu) for cpu in range(4)] == [
-        ["node0"], ["node0"], ["node1"], ["node1"]
-    ]  # fmt: skip
+    assert node_names(overlay) == {cpu: [f"node{cpu % 4 // 2}"] for cpu in range(8)}
     assert overlay[f"{CPU}/cpu2/node1"] == ""
 
 
