@@ -189,6 +189,11 @@ def upgraded(**changes: Any) -> Upgrade:
     return upgrade_of("1.37", **(facts | changes))
 
 
+LOST = "a promise is broken on the way back: A running pod keeps running."
+KEPT = (
+    "to kubelet v1.37.0, the way back and the second upgrade: 1 container kept exclusive CPUs, "
+    "and ran on."
+)
 SILENT = upgrade_of("1.37", reason="the node fell silent")
 UNPINNED = upgraded(stages=[msgspec.structs.replace(STAGES[0], exclusive={})])
 
@@ -196,24 +201,13 @@ UNPINNED = upgraded(stages=[msgspec.structs.replace(STAGES[0], exclusive={})])
 @pytest.mark.parametrize(
     ("upgrade", "status", "verdict", "words"),
     [
-        (
-            upgraded(),
-            0,
-            "success 0",
-            "to kubelet v1.37.0, the way back and the second upgrade: 1 container kept exclusive "
-            "CPUs, and ran on.",
-        ),
-        (
-            upgraded(broken=[BROKEN]),
-            0,
-            "failure 1",
-            "a promise is broken on the way back: A running pod keeps running.",
-        ),
+        (upgraded(), 0, "success 0", KEPT),
+        (upgraded(broken=[BROKEN]), 0, "failure 1", LOST),
         (SILENT, 0, "partial 3", "to kubelet 1.37 has no verdict: the node fell silent."),
         (UNPINNED, 0, "partial 3", "has no verdict: no container had exclusive CPUs before it."),
         (upgraded(restored=False), 0, "not-restored 5", "was not left as it was found"),
-        (upgraded(broken=[BROKEN], restored=False), 0, "failure 5", "a promise is broken on"),
-        (upgraded(broken=[BROKEN]), 5, "failure 5", "a promise is broken on"),
+        (upgraded(broken=[BROKEN], restored=False), 0, "failure 5", LOST),
+        (upgraded(broken=[BROKEN]), 5, "failure 5", LOST),
     ],
 )
 def test_an_upgrade_decides_as_a_scenario_does(

@@ -15,21 +15,12 @@ from topologies.cpulist import ids, parse_list
 from topologies.paths import CPU, NODE
 
 SPECS = [
-    "1s-1n-1c-smt1",
-    "1s-1n-2c-smt2",
-    "1s-1n-2c-smt2-near",
-    "2s-2n-6c-smt2",
-    "2s-4n-12c-smt2-interleaved",
-    "2s-4n-8c-smt2-l3s",
-    "1s-2n-8c-smt4-near-l3x2",
-    "4s-2n-8c-smt2",
-    "4s-1n-4c-smt1",
-    "2s-2n-4c-smt2-pkgstep3",
-    "2s-2n-4c-smt2-cpustep2",
-    "2s-2n-4c-smt2-interleaved-cpustep3-pkgstep2",
-    "2s-2n-4c-smt1-mem2-off0,3",
+    "1s-1n-1c-smt1", "1s-1n-2c-smt2", "1s-1n-2c-smt2-near", "2s-2n-6c-smt2",
+    "2s-4n-12c-smt2-interleaved", "2s-4n-8c-smt2-l3s", "1s-2n-8c-smt4-near-l3x2", "4s-2n-8c-smt2",
+    "4s-1n-4c-smt1", "2s-2n-4c-smt2-pkgstep3", "2s-2n-4c-smt2-cpustep2",
+    "2s-2n-4c-smt2-interleaved-cpustep3-pkgstep2", "2s-2n-4c-smt1-mem2-off0,3",
     "1s-4n-32c-smt2-l3x2",
-]
+]  # fmt: skip
 
 
 def values(made: Layout, option: str) -> list[str]:

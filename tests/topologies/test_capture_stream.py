@@ -65,18 +65,11 @@ def test_files_without_text_and_those_named_unreadable_are_left_out() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "etc/shadow",
-        "/etc/shadow",
-        "../../etc/cron.d/x",
-        f"{CPU}/../../../../etc/x",
-        f"{CPU}/cpu0/topology/ppin",
-        f"{CPU}/cpu0/crash_notes",
-        f"{CPU}/cpu0x/topology/core_id",
-        f"{CPU}/vulnerabilities/../../x",
-        "proc/cpuinfo/x",
-        "proc/self/environ",
+        "etc/shadow", "/etc/shadow", "../../etc/cron.d/x", f"{CPU}/../../../../etc/x",
+        f"{CPU}/cpu0/topology/ppin", f"{CPU}/cpu0/crash_notes", f"{CPU}/cpu0x/topology/core_id",
+        f"{CPU}/vulnerabilities/../../x", "proc/cpuinfo/x", "proc/self/environ",
     ],
-)
+)  # fmt: skip
 def test_what_no_capture_holds_is_passed_over(path: str) -> None:
     received = read_stream(stream(f"F {path}", " secret", f"F {CPU}/online", " 0"))
     assert received.entries == {f"{CPU}/online": "0\n"}
