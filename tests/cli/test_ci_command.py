@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from conformance.subject import SubjectUsageError
 from pinproof import ci
-from tests.cli.running import here
+from tests.cli.running import Done, here
 from tests.installing.built import ROOT, loaded, published
 from tests.support import lacking
 from tests.support.fork import committed, git, program, shell
@@ -49,8 +49,8 @@ _PROWJOB = Path(__file__).with_name("prowjob-schema.json")
 
 
 def _init(folder: Path, forge: str, *more: str) -> Any:
-    done = here("ci", "init", forge, "--directory", str(folder), "--machine", MACHINE, *PACKAGE,
-                    *more, status=0)  # fmt: skip
+    words = ("--directory", str(folder), "--machine", MACHINE, *PACKAGE, *more)
+    done = here("ci", "init", forge, *words, status=0)
     assert done.stdout.splitlines() == [str(folder / PLACES[forge])]
     return yaml.safe_load((folder / PLACES[forge]).read_text())
 
@@ -155,37 +155,38 @@ def test_the_cached_kubelet_is_built_again_for_other_sources_only(fork: Path) ->
     assert not (fork / "_output/bin/kubelet.stamp").exists()
 
 
+def _gated(fork: Path, subject: str, **variables: str) -> Done:
+    """The gate after a run."""
+    return shell(fork, "./pinproof-gate.sh run", PINPROOF_SUBJECT=subject, **variables)
+
+
 def test_a_job_that_explores_fails_by_what_it_finds(fork: Path) -> None:
     """Though the main branch breaks the same promises of the catalogue."""
     _init(fork, "gitlab", "--explore", "0.05")
-    run = "./pinproof-gate.sh run"
-    assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
+    assert _gated(fork, WRONG).returncode == 1
     shutil.copytree(fork / "pinproof-out", fork / "pinproof-base")
     assert (fork / "pinproof-out/explored/causes/1/story.txt").exists()
-    assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
-    plain = shell(fork, run, PINPROOF_SUBJECT=WRONG, PINPROOF_EXPLORE="0")
-    assert plain.returncode == 0
+    assert _gated(fork, WRONG).returncode == 1
+    assert _gated(fork, WRONG, PINPROOF_EXPLORE="0").returncode == 0
     assert not (fork / "pinproof-out/explored").exists()
 
 
 def test_a_fork_that_starts_red_is_gated_by_news(fork: Path) -> None:
     """First by comparison with the main branch; with a list of known failures, by that."""
     _init(fork, "gitlab")
-    run = "./pinproof-gate.sh run"
-    assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
+    assert _gated(fork, WRONG).returncode == 1
     shutil.copytree(fork / "pinproof-out", fork / "pinproof-base")
-    same = shell(fork, run, PINPROOF_SUBJECT=WRONG)
+    same = _gated(fork, WRONG)
     assert same.returncode == 0
     assert "No regression" in same.stdout
     assert (fork / "pinproof-out/compared.md").read_text().startswith("## No regression")
-    unknown = shell(fork, run, PINPROOF_SUBJECT="nothing")
+    unknown = _gated(fork, "nothing")
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    worse = shell(fork, run, PINPROOF_SUBJECT="miniature:never-updates")
-    assert worse.returncode == 1, worse.stdout
+    assert _gated(fork, "miniature:never-updates").returncode == 1
     stream = str(fork / "pinproof-base/result.jsonl")
     here("known", "--from", stream, "-o", str(fork / "known-failures.toml"), status=0)
-    assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 0
-    assert shell(fork, run, PINPROOF_SUBJECT="reference").returncode == 1
+    assert _gated(fork, WRONG).returncode == 0
+    assert _gated(fork, "reference").returncode == 1
 
 
 @pytest.mark.parametrize("status", ["0", "22"])
@@ -225,26 +226,24 @@ class _Installed:
 
 
 @pytest.mark.parametrize(
-    ("origin", "package"),
+    ("origin", "source"),
     [
-        (None, "pinproof[sandbox]==1.2.3"),
+        (None, "==1.2.3"),
         (
             {"url": "https://example.org/p", "vcs_info": {"vcs": "git", "commit_id": "0123abc"}},
-            "pinproof[sandbox] @ git+https://example.org/p@0123abc",
+            " @ git+https://example.org/p@0123abc",
         ),
-        (
-            {"url": "https://example.org/p.whl", "archive_info": {}},
-            "pinproof[sandbox] @ https://example.org/p.whl",
-        ),
+        ({"url": "https://example.org/p.whl", "archive_info": {}}, " @ https://example.org/p.whl"),
     ],
 )
 def test_a_job_installs_what_is_installed_here(
-    origin: object, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    origin: object, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The forms are those of PEP 610."""
     monkeypatch.setattr(ci, "distribution", lambda _: _Installed(origin))
     done = CliRunner().invoke(ci.app, ["init", "github", "--directory", str(tmp_path)])
     assert done.exit_code == 0, done.output
+    package = f"pinproof[sandbox]{source}"
     assert f"the job installs pinproof from {package}" in done.stderr
     assert f"pip install --quiet '{package}'" in (tmp_path / PLACES["github"]).read_text()
 
