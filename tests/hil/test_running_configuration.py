@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hil.inspection import gather
+from hil.inspection import NodeFacts
 from hil.inspection.running import Compared, compare
 from hil.shell import NodeUnreachable
 from tests.support.fakenode import FakeNode
 
 Says = Callable[..., tuple[int, str, str]]
 CONFIG_PATH = "/var/lib/kubelet/config.yaml"
+OPTIONS = "cpuManagerPolicyOptions"
 WRITTEN = """\
 cpuManagerPolicy: static
 cpuManagerPolicyOptions: {full-pcpus-only: "true"}
@@ -48,15 +51,24 @@ LOG = (
 )
 
 
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory: pytest.TempPathFactory) -> FakeNode:
+    """A node with a kubelet that runs."""
+    made = FakeNode(tmp_path_factory.mktemp("node") / "root")
+    command, unit = f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0", "kubelet.service"
+    made.process(command, f"/system.slice/{unit}", program="/usr/bin/kubelet")
+    made.file(CONFIG_PATH, WRITTEN)
+    return made
+
+
+@pytest.fixture(scope="module")
+def facts(fake: FakeNode) -> NodeFacts:
+    return fake.facts()
+
+
 @pytest.fixture
 def up(fake: FakeNode) -> FakeNode:
-    """With a kubelet that runs, and no program to ask it with but a journal without lines."""
-    fake.process(
-        f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0",
-        "/system.slice/kubelet.service",
-        program="/usr/bin/kubelet",
-    )
-    fake.file(CONFIG_PATH, WRITTEN)
+    """With no program to ask its kubelet with but a journal without lines."""
     fake.file("/fake/bin/curl", "#!/bin/sh\nexit 22\n", 0o755)
     journal(fake, "")
     return fake
@@ -75,21 +87,24 @@ def journal(fake: FakeNode, text: str) -> None:
     fake.file("/fake/bin/journalctl", f"#!/bin/sh\n{asked}\n", 0o755)
 
 
-def found(fake: FakeNode, **how: Any) -> Compared:
-    shell = fake.shell()
-    return compare(shell, gather(shell, root=str(fake.root)), **how)
+Found = Callable[..., Compared]
 
 
-def differing(fake: FakeNode, **how: Any) -> list[tuple[str, str, str]]:
-    compared = found(fake, **how)
+@pytest.fixture
+def found(up: FakeNode, facts: NodeFacts) -> Found:
+    """What runs on the node, beside what is written there."""
+    return partial(compare, up.shell(), facts)
+
+
+def differing(compared: Compared) -> list[tuple[str, str, str]]:
     assert not compared.unread
     return [(one.name, one.written, one.runs) for one in compared.differing]
 
 
-def test_a_kubelet_that_runs_as_written_differs_in_nothing(up: FakeNode) -> None:
+def test_a_kubelet_that_runs_as_written_differs_in_nothing(up: FakeNode, found: Found) -> None:
     """Whatever the form that each side writes a value in; memory decides no CPUs."""
     configz(up, RUNS)
-    compared = found(up)
+    compared = found()
     assert compared.differing == ()
     assert compared.source == "/configz, on the node"
     assert {one.name: one.runs for one in compared.settings} == {
@@ -109,14 +124,8 @@ def test_a_kubelet_that_runs_as_written_differs_in_nothing(up: FakeNode) -> None
     [
         ({"cpuManagerPolicy": "none"}, ("cpuManagerPolicy", "static", "none")),
         ({"cpuManagerPolicy": None}, ("cpuManagerPolicy", "static", "none")),
-        (
-            {"cpuManagerPolicyOptions": None},
-            ("cpuManagerPolicyOptions full-pcpus-only", "true", ""),
-        ),
-        (
-            {"cpuManagerPolicyOptions": {"full-pcpus-only": "false"}},
-            ("cpuManagerPolicyOptions full-pcpus-only", "true", "false"),
-        ),
+        ({OPTIONS: None}, (f"{OPTIONS} full-pcpus-only", "true", "")),
+        ({OPTIONS: {"full-pcpus-only": "false"}}, (f"{OPTIONS} full-pcpus-only", "true", "false")),
         ({"reservedSystemCPUs": "0"}, ("reservedSystemCPUs", "0,16", "0")),
         ({"cpuManagerReconcilePeriod": "10s"}, ("cpuManagerReconcilePeriod", "5s", "10s")),
         ({"topologyManagerPolicy": "none"}, ("topologyManagerPolicy", "restricted", "none")),
@@ -130,18 +139,18 @@ def test_a_kubelet_that_runs_as_written_differs_in_nothing(up: FakeNode) -> None
     ],
 )
 def test_each_setting_that_runs_otherwise_is_one_line(
-    up: FakeNode, change: dict[str, Any], expected: tuple[str, str, str]
+    found: Found, change: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
-    configz(up, {name: value for name, value in (RUNS | change).items() if value is not None})
-    assert differing(up) == [expected]
+    runs = {name: value for name, value in (RUNS | change).items() if value is not None}
+    assert differing(found(ask=lambda: {"kubeletconfig": runs})) == [expected]
 
 
-def test_what_only_an_owner_of_a_certificate_is_told_is_read(up: FakeNode) -> None:
+def test_what_only_an_owner_of_a_certificate_is_told_is_read(up: FakeNode, found: Found) -> None:
     """Of the node's own files; the key is named to curl, and read by nobody else."""
     for end in ("crt", "key"):
         up.file(f"/etc/kubernetes/pki/apiserver-kubelet-client.{end}", "")
     configz(up, RUNS, only="apiserver-kubelet-client.crt*apiserver-kubelet-client.key")
-    assert found(up).source == "/configz, on the node"
+    assert found().source == "/configz, on the node"
 
 
 @pytest.mark.parametrize(
@@ -149,8 +158,7 @@ def test_what_only_an_owner_of_a_certificate_is_told_is_read(up: FakeNode) -> No
     [
         ('"CPUManagerPolicy":"static"', '"CPUManagerPolicy":"none"',
          ("cpuManagerPolicy", "static", "none")),
-        ('{"full-pcpus-only":"true"}', "null",
-         ("cpuManagerPolicyOptions full-pcpus-only", "true", "")),
+        ('{"full-pcpus-only":"true"}', "null", (f"{OPTIONS} full-pcpus-only", "true", "")),
         ('reserved="0,16"', 'reserved="0"', ("reservedSystemCPUs", "0,16", "0")),
         (":5000000000,", ":10000000000,", ("cpuManagerReconcilePeriod", "5s", "10s")),
         ('Scope":"pod"', 'Scope":"container"', ("topologyManagerScope", "pod", "container")),
@@ -159,54 +167,63 @@ def test_what_only_an_owner_of_a_certificate_is_told_is_read(up: FakeNode) -> No
     ],
 )  # fmt: skip
 def test_without_configz_the_journal_tells(
-    up: FakeNode, old: str, new: str, expected: tuple[str, str, str]
+    up: FakeNode, found: Found, old: str, new: str, expected: tuple[str, str, str]
 ) -> None:
-    """It tells no reservations by quantity, so these are no difference."""
-    journal(up, LOG)
-    assert (found(up).source, differing(up)) == ("the kubelet's journal", [])
     journal(up, LOG.replace(old, new))
-    assert differing(up) == [expected]
+    compared = found()
+    assert compared.source == "the kubelet's journal"
+    assert differing(compared) == [expected]
 
 
-def test_a_journal_of_policy_none_says_nothing_of_reserved_cpus(up: FakeNode) -> None:
+def test_a_journal_tells_no_reservations_by_quantity(up: FakeNode, found: Found) -> None:
+    """So these are no difference; and of policy none it says nothing of reserved CPUs."""
+    journal(up, LOG)
+    assert differing(found()) == []
     journal(up, LOG.splitlines(keepends=True)[0])
-    assert "reservedSystemCPUs" not in [one.name for one in found(up).settings]
-    assert differing(up) == []
+    assert "reservedSystemCPUs" not in [one.name for one in found().settings]
+    assert differing(found()) == []
 
 
 def test_a_file_that_was_changed_after_the_start_differs(up: FakeNode) -> None:
     configz(up, RUNS)
     up.file(CONFIG_PATH, WRITTEN.replace("restricted", "single-numa-node"))
-    assert differing(up) == [("topologyManagerPolicy", "single-numa-node", "restricted")]
+    compared = compare(up.shell(), up.facts())
+    up.file(CONFIG_PATH, WRITTEN)
+    assert differing(compared) == [("topologyManagerPolicy", "single-numa-node", "restricted")]
 
 
-@pytest.mark.parametrize("answer", ["{}", "{", '{"kubeletconfig": 1}'])
-def test_an_answer_that_is_no_configuration_is_no_verdict(up: FakeNode, answer: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "unread"),
+    [
+        ("{}", "/configz has no configuration: "),
+        ("{", "/configz has no configuration: "),
+        ('{"kubeletconfig": 1}', "/configz has no configuration: "),
+        ("", ".*; and its journal has no line of its start"),
+    ],
+)
+def test_a_node_that_tells_no_configuration_is_no_verdict(
+    up: FakeNode, found: Found, answer: str, unread: str
+) -> None:
     configz(up, RUNS)
     up.file("/fake/answer", answer)
-    compared = found(up)
-    assert compared.settings == ()
-    assert compared.unread.startswith("/configz has no configuration: ")
-
-
-def test_a_node_that_tells_nothing_is_no_verdict(up: FakeNode) -> None:
-    compared = found(up)
+    compared = found()
     assert (compared.settings, compared.differing) == ((), ())
-    assert "its journal has no line of its start" in compared.unread
+    assert re.match(unread, compared.unread)
 
 
-def test_the_api_server_is_asked_first(up: FakeNode) -> None:
+def test_the_api_server_is_asked_first(up: FakeNode, found: Found) -> None:
     """Where it declines, the node is asked; where that fails too, both are said."""
     configz(up, RUNS | {"topologyManagerScope": "container"})
-    assert found(up, ask=lambda: {"kubeletconfig": RUNS}).source.endswith("the API server")
-    assert differing(up, ask=lambda: {"kubeletconfig": RUNS}) == []
+    asked = found(ask=lambda: {"kubeletconfig": RUNS})
+    assert asked.source.endswith("the API server")
+    assert differing(asked) == []
 
     def refuses() -> dict[str, Any]:
         raise NodeUnreachable("https://a: cannot read: nodes/proxy is forbidden")
 
-    assert differing(up, ask=refuses) == [("topologyManagerScope", "pod", "container")]
+    assert differing(found(ask=refuses)) == [("topologyManagerScope", "pod", "container")]
     up.file("/fake/bin/curl", "#!/bin/sh\nexit 22\n", 0o755)
-    unread = found(up, ask=refuses).unread
+    unread = found(ask=refuses).unread
     assert unread.startswith("https://a: cannot read: nodes/proxy is forbidden; the kubelet")
 
 
