@@ -16,7 +16,9 @@ import pytest
 
 from hil.distributions import distribution_of
 from hil.safety import (
+    Change,
     Guarded,
+    InstallFile,
     LeaseLost,
     NodeBusy,
     Note,
@@ -197,30 +199,28 @@ def test_reserved_quantities_count_too(fake: FakeNode) -> None:
         node.offline(16)
 
 
-def test_a_risk_that_was_not_taken(fake: FakeNode) -> None:
-    with (
-        fake.guarded(Risk.PODS) as node,
-        pytest.raises(NodeUnfit, match="needs --max-risk cpu-offline"),
-    ):
-        node.offline(5)
-    with (
-        fake.guarded(Risk.READ_ONLY) as node,
-        pytest.raises(NodeUnfit, match="read-only run changes nothing"),
-    ):
-        node.change_file("/etc/x", "")
+@pytest.mark.parametrize(
+    ("risk", "change", "message"),
+    [
+        (Risk.PODS, SetOnline(5, False), "needs --max-risk cpu-offline"),
+        (Risk.PODS, InstallFile("/opt/a", "/opt/b"), "needs --max-risk kubelet-restart"),
+        (Risk.READ_ONLY, WriteFile("/etc/x", b""), "read-only run changes nothing"),
+    ],
+)
+def test_a_risk_that_was_not_taken(
+    fake: FakeNode, risk: Risk, change: Change, message: str
+) -> None:
+    with fake.guarded(risk) as node, pytest.raises(NodeUnfit, match=message):
+        node.change(change)
 
 
 def test_a_lease_keeps_two_runs_apart(fake: FakeNode) -> None:
     with fake.guarded() as first:
         first.change_file("/etc/x", "1")
-        with (
-            pytest.raises(NodeBusy, match=r"held by test-[0-9a-f]{6} for \d+ s"),
-            fake.guarded(),
-        ):
-            pass
-        assert text(fake, "/etc/x") == "1"
-        with pytest.raises(NodeBusy), fake.guarded():
-            pass
+        for _ in range(2):
+            with pytest.raises(NodeBusy, match=r"held by test-[0-9a-f]{6} for \d+ s"):
+                fake.run(Risk.PODS).__enter__()
+            assert text(fake, "/etc/x") == "1"
     with fake.guarded():
         pass
 
