@@ -6,9 +6,9 @@ node is this host otherwise, and it is only read.
 
 from __future__ import annotations
 
+import io
 import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from hil.shell import NodeTimeout, NodeUnfit
 from hil.transport import NodeAddress, connect, connected
 from hil.transport.inventory import SUDO_PASSWORD
 from hil.transport.supervised import Sudo, Supervised
-from tests.cli.running import python
+from tests.cli.running import Done, here, python
 from tests.hil.test_access_shells import address_of
 from tests.support.sshd import Operator, OwnSshd, own_sshd
 from tests.support.until import until
@@ -158,30 +158,28 @@ def test_processes_of_a_run_get_it_through_their_pipe(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout
 
 
-def pinproof(
-    words: Sequence[str], server: OwnSshd, folder: Path, stdin: str = ""
-) -> subprocess.CompletedProcess[str]:
-    """A command on an inventory with this server's node."""
-    return subprocess.run(
-        [sys.executable, "-m", "pinproof", *on_inventory(words, server, folder)],
-        cwd=folder,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "COLUMNS": "200"},
-    )
-
-
-def on_inventory(words: Sequence[str], server: OwnSshd, folder: Path) -> list[str]:
-    """The words of a command, with the path of an inventory of this server's node."""
-    inventory = folder / "lab.toml"
-    inventory.write_text(
+@pytest.fixture
+def inventory(server: OwnSshd, tmp_path: Path) -> Path:
+    """Of this server's node."""
+    path = tmp_path / "lab.toml"
+    path.write_text(
         f'[[node]]\nname = "node1"\nurl = "{server.url}"\nsudo = true\n'
         f'identity = "{server.key}"\nknown_hosts = "{server.known_hosts}"\n'
     )
-    return [one.replace("INVENTORY", str(inventory)) for one in words]
+    return path
+
+
+@pytest.fixture
+def pinproof(inventory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Done]]:
+    """Runs these words in this process, with this text on stdin."""
+
+    def run(words: Sequence[str], stdin: str = "") -> Done:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        named = (one.replace("INVENTORY", str(inventory)) for one in words)
+        return here(*named, cwd=inventory.parent, COLUMNS="200")
+
+    yield run
+    secret.forget(SUDO_PASSWORD)
 
 
 #: Each command, and what it says of this host once it is root there.
@@ -195,10 +193,10 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_commands_ask_for_it(name: str, server: OwnSshd, tmp_path: Path) -> None:
+def test_commands_ask_for_it(name: str, pinproof: Callable[..., Done], tmp_path: Path) -> None:
     """The node has no kubelet; that this is said shows that it was asked as root."""
     words, status, says = COMMANDS[name]
-    done = pinproof([*words, "--ask-sudo-password"], server, tmp_path, f"{PASSWORD}\nmore\n")
+    done = pinproof([*words, "--ask-sudo-password"], f"{PASSWORD}\nmore\n")
     assert (done.returncode, "sudo" in done.stderr) == (status, False), done.stderr
     assert says in done.stdout + done.stderr
     assert "horse" not in done.stdout + done.stderr
@@ -206,59 +204,53 @@ def test_commands_ask_for_it(name: str, server: OwnSshd, tmp_path: Path) -> None
         assert path.is_dir() or b"horse" not in path.read_bytes()
 
 
-def test_several_nodes_are_certified_with_one_answer(server: OwnSshd, tmp_path: Path) -> None:
+def test_several_nodes_are_certified_with_one_answer(
+    server: OwnSshd, pinproof: Callable[..., Done], tmp_path: Path
+) -> None:
     """Each by a process of its own, which reads it from its stdin."""
-    two = [f"{tmp_path}/lab.toml#node1", f"ssh://operator@localhost:{server.port}"]
-    done = pinproof(["certify", *two, "-K", "--report", "out"], server, tmp_path, PASSWORD)
+    two = ["INVENTORY#node1", f"ssh://operator@localhost:{server.port}"]
+    done = pinproof(["certify", *two, "-K", "--report", "out"], PASSWORD)
     assert "node1: no certificate: pinproof: node1: " in done.stderr
-    assert "kubelet" in Path(tmp_path, "out/node1/certify.log").read_text()
-    assert "password" not in Path(tmp_path, "out/node1/certify.log").read_text()
+    log = Path(tmp_path, "out/node1/certify.log").read_text()
+    assert "kubelet" in log
+    assert "password" not in log
 
 
 @pytest.mark.parametrize("name", ["probe", "restore", "run", "certify"])
 def test_a_node_that_wants_one_and_got_none_names_the_option(
-    name: str,
-    server: OwnSshd,
-    tmp_path: Path,
-    says: Callable[..., tuple[int, str, str]],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, pinproof: Callable[..., Done]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    status, _, err = says(*on_inventory(COMMANDS[name][0], server, tmp_path))
-    assert status == 3
-    said = err.strip().splitlines()[-1]
+    done = pinproof(COMMANDS[name][0])
+    assert done.returncode == 3
+    said = done.stderr.strip().splitlines()[-1]
     assert said == "pinproof: node1: sudo needs a password: --ask-sudo-password asks for it"
 
 
 @pytest.mark.parametrize(
-    ("words", "stdin", "status", "said"),
+    ("words", "stdin", "said"),
     [
-        (["probe", "INVENTORY"], "wrong\n", 3, "node1: sudo says that the password is wrong"),
-        (["probe", "INVENTORY"], "\n", 2, "--ask-sudo-password: no password was given.*"),
-        (["run"], "", 2, "--ask-sudo-password is for real nodes .node:….*, not for reference.*"),
+        (["probe", "INVENTORY"], "\n", "--ask-sudo-password: no password was given.*"),
+        (["run"], "", "--ask-sudo-password is for real nodes .node:….*, not for reference.*"),
     ],
-    ids=["wrong", "no answer", "no node"],
+    ids=["no answer", "no node"],
 )
 def test_without_the_password_there_is_one_line(
-    words: list[str], stdin: str, status: int, said: str, server: OwnSshd, tmp_path: Path
+    words: list[str], stdin: str, said: str, pinproof: Callable[..., Done]
 ) -> None:
-    done = pinproof([*words, "-K"], server, tmp_path, stdin)
-    assert done.returncode == status
+    done = pinproof([*words, "-K"], stdin)
+    assert done.returncode == 2
     assert re.fullmatch(f"pinproof: {said}", done.stderr.strip().splitlines()[-1])
 
 
 @pytest.mark.needs("ptys")
-def test_a_terminal_shows_nothing_of_it(server: OwnSshd, tmp_path: Path) -> None:
+def test_a_terminal_shows_nothing_of_it(inventory: Path) -> None:
     """Typed at a prompt, without echo."""
     import pty
 
-    pinproof(["--version"], server, tmp_path)  # writes the inventory
+    command = [sys.executable, "-m", "pinproof", "restore", str(inventory), "-K"]
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execv(
-            sys.executable,
-            [sys.executable, "-m", "pinproof", "restore", f"{tmp_path}/lab.toml", "-K"],
-        )
+        os.execv(sys.executable, command)
     heard = b""
     try:
         while b"sudo password: " not in heard:
