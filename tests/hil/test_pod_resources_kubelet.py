@@ -102,7 +102,7 @@ class AskedSubject:
         self._inner.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def subject(kubelet_path: str) -> Iterator[KubeletSubject]:
     opened = KubeletSubject.open(kubelet_path)
     if Release.parse(opened.info.release).minor < 20:

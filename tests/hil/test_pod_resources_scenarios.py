@@ -16,10 +16,7 @@ from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.promises import Situation, violations
 from conformance.subject import Capability
 from hil.inspection import NodeFacts
-from hil.observation import (
-    Observation,
-    PodResources,
-)
+from hil.observation import Observation, PodResources
 from hil.safety import Risk, risk_of
 from hil.session.node_session import Patience
 from hil.session.scripts import Act
@@ -32,6 +29,8 @@ from tests.hil.test_dry_run import walked
 from tests.hil.test_subject_scenarios import ModelMember, run
 
 Entries = dict[tuple[str, str], dict[str, CPUSet]]
+#: Of the true entries, those of pods that are gone, and what there is.
+Tale = Callable[[Entries, Entries, View], Entries]
 
 SAME: Final = "node/pod-resources-report-exclusive-cpus"
 POOL: Final = "node/pod-resources-report-the-shared-pool"
@@ -45,9 +44,7 @@ class Telling(ModelMember):
     """A node whose kubelet tells what ``tale`` makes of the truth, of the entries of pods that are
     gone, and of what there is. Pods are called there as static pods are."""
 
-    def __init__(
-        self, tale: Callable[[Entries, Entries, View], Entries] = truth, *, why: str = ""
-    ) -> None:
+    def __init__(self, tale: Tale = truth, *, why: str = "") -> None:
         super().__init__()
         self.tale = tale
         self.why = why
@@ -96,6 +93,7 @@ def _of(entries: Entries, pod: str) -> tuple[str, str]:
 
 
 _ITS_FILE: Final = "The kubelet reports the exclusive CPUs of its state file"
+_OF: Final = "CPUs that the kubelet reports for"
 
 
 def _with(entries: Entries, pod: str, cpus: CPUSet) -> Entries:
@@ -107,53 +105,46 @@ def _without(entries: Entries, pod: str) -> Entries:
     return {key: one for key, one in entries.items() if key != _of(entries, pod)}
 
 
+def _a_cpu_too_few(entries: Entries, gone: Entries, view: View) -> Entries:
+    return {
+        key: {name: CPUSet(sorted(cpus)[1:]) for name, cpus in containers.items()}
+        for key, containers in entries.items()
+    }
+
+
+def _names_of_the_gone(entries: Entries, gone: Entries, view: View) -> Entries:
+    return entries | {key: {name: CPUSet() for name in one} for key, one in gone.items()}
+
+
+def _cpus_of_another(entries: Entries, gone: Entries, view: View) -> Entries:
+    return _with(entries, "b", entries.get(_of(entries, "a"), {}).get("c", CPUSet()))
+
+
+def _pool(entries: Entries, gone: Entries, view: View) -> Entries:
+    return _with(entries, "shared", view.shared_pool)
+
+
 #: What a kubelet may tell instead of the truth, and words by which it is told.
-TALES: Final[dict[str, tuple[Callable[[Entries, Entries, View], Entries], str]]] = {
-    "other CPUs": (lambda entries, _, view: _with(entries, "a", CPUSet([15])), _ITS_FILE),
-    "a CPU too few": (
-        lambda entries, _, view: {
-            key: {name: CPUSet(sorted(cpus)[1:]) for name, cpus in containers.items()}
-            for key, containers in entries.items()
-        },
-        _ITS_FILE,
-    ),
-    "all CPUs": (lambda entries, _, view: _with(entries, "a", CPUSet.parse("0-15")), _ITS_FILE),
-    "nothing of a pod": (
-        lambda entries, _, view: _without(entries, "a"),
-        "CPUs that the kubelet reports for a/c",
-    ),
+TALES: Final[dict[str, tuple[Tale, str]]] = {
+    "other CPUs": (lambda entries, *_: _with(entries, "a", CPUSet([15])), _ITS_FILE),
+    "a CPU too few": (_a_cpu_too_few, _ITS_FILE),
+    "all CPUs": (lambda entries, *_: _with(entries, "a", CPUSet.parse("0-15")), _ITS_FILE),
+    "nothing of a pod": (lambda entries, *_: _without(entries, "a"), f"{_OF} a/c"),
     "nothing of a container": (
-        lambda entries, _, view: {
-            key: ({} if key == _of(entries, "a") else one) for key, one in entries.items()
+        lambda entries, *_: {
+            key: {} if key == _of(entries, "a") else entries[key] for key in entries
         },
         "(no entry)",
     ),
-    "the shared pool, as up to 1.22": (
-        lambda entries, _, view: _with(entries, "shared", view.shared_pool),
-        "CPUs that the kubelet reports for shared/c",
-    ),
-    "nothing of who shares": (
-        lambda entries, _, view: _without(entries, "shared"),
-        "CPUs that the kubelet reports for shared/c",
-    ),
-    "nothing at all": (lambda entries, _, view: {}, _ITS_FILE),
+    "the shared pool, as up to 1.22": (_pool, f"{_OF} shared/c"),
+    "nothing of who shares": (lambda entries, *_: _without(entries, "shared"), f"{_OF} shared/c"),
+    "nothing at all": (lambda *_: {}, _ITS_FILE),
     "pods that are gone": (
-        lambda entries, gone, view: {**entries, **gone},
+        lambda entries, gone, _: entries | gone,
         "The kubelet reports no pod that is gone",
     ),
-    "names of pods that are gone": (
-        lambda entries, gone, view: {
-            **entries,
-            **{key: {name: CPUSet() for name in one} for key, one in gone.items()},
-        },
-        "an entry (c: (none))",
-    ),
-    "one pod's CPUs as another's": (
-        lambda entries, _, view: _with(
-            entries, "b", entries.get(_of(entries, "a"), {}).get("c", CPUSet())
-        ),
-        "CPUs that the kubelet reports for b/c",
-    ),
+    "names of pods that are gone": (_names_of_the_gone, "an entry (c: (none))"),
+    "one pod's CPUs as another's": (_cpus_of_another, f"{_OF} b/c"),
 }
 
 
@@ -285,13 +276,13 @@ def test_init_containers_and_who_shares_are_not_judged(shares: str) -> None:
 @pytest.mark.parametrize(
     ("entries", "what", "expected", "seen"),
     [
-        ({"a": {"c": cpus("2-3")}}, "CPUs that the kubelet reports for a/c", "1-2", "2-3"),
-        ({"a": {"c": CPUSet()}}, "CPUs that the kubelet reports for a/c", "1-2", "(none)"),
-        ({"a": {}}, "CPUs that the kubelet reports for a/c", "1-2", "(no entry)"),
-        ({}, "CPUs that the kubelet reports for a/c", "1-2", "(no entry)"),
+        ({"a": {"c": cpus("2-3")}}, f"{_OF} a/c", "1-2", "2-3"),
+        ({"a": {"c": CPUSet()}}, f"{_OF} a/c", "1-2", "(none)"),
+        ({"a": {}}, f"{_OF} a/c", "1-2", "(no entry)"),
+        ({}, f"{_OF} a/c", "1-2", "(no entry)"),
         (
             {"a": {"c": cpus("1-2")}, "gone": {"c": cpus("3")}},
-            "CPUs that the kubelet reports for pod gone, which is gone",
+            f"{_OF} pod gone, which is gone",
             "(no entry)",
             "an entry (c: 3)",
         ),
