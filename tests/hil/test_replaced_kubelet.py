@@ -67,8 +67,11 @@ def old(fake: FakeNode) -> Path:
 def test_a_program_is_replaced_and_put_back_while_the_run_goes_on(
     fake: FakeNode, old: Path
 ) -> None:
+    """What was never changed is put back by doing nothing."""
     told: list[str] = []
     with fake.guarded(Risk.KUBELET_RESTART, say=told.append) as node:
+        node.change(PutBack(KUBELET))
+        assert old.stat().st_mtime == 1_000_000_000
         node.change(InstallFile(KUBELET, OTHER))
         assert old.read_text() == NEWER
         assert old.stat().st_mode & 0o777 == 0o755  # of the program that was there
@@ -79,11 +82,6 @@ def test_a_program_is_replaced_and_put_back_while_the_run_goes_on(
     assert old.stat().st_mtime == 1_000_000_000
     assert fake.running
     assert {f"fake: replace {KUBELET} by {OTHER}", f"fake: put {KUBELET} back as it was"} <= {*told}
-
-
-def test_what_was_never_changed_is_put_back_by_doing_nothing(fake: FakeNode) -> None:
-    with fake.guarded(Risk.KUBELET_RESTART) as node:
-        node.change(PutBack(KUBELET))
 
 
 def test_a_kubelet_that_was_replaced_is_started_again_once_its_program_is_back(

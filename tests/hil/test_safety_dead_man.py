@@ -21,15 +21,7 @@ import pytest
 
 from conformance import secret
 from hil.inspection import NodeFacts
-from hil.safety import (
-    Guarded,
-    LeaseLost,
-    NodeBusy,
-    NotRestored,
-    RemoveFile,
-    Risk,
-    WriteFile,
-)
+from hil.safety import Guarded, LeaseLost, NodeBusy, NotRestored, RemoveFile, Risk, WriteFile
 from hil.shell import NodeError, NodeUnfit
 from hil.transport import NodeAddress, connected
 from hil.transport.inventory import SUDO_PASSWORD
@@ -430,7 +422,7 @@ def test_a_step_holds_the_lock_to_the_end_of_its_script(fake: Node) -> None:
 def test_a_run_lives_through_a_step_that_is_longer_than_its_lease(fake: Node) -> None:
     """The lease is renewed while the step holds the lock."""
     with fake.guarded(patience=4) as run:
-        assert run.change(RemoveFile(STATE), then="sleep 8; echo done").text == "done\n"
+        assert run.change(RemoveFile(STATE), then="sleep 6; echo done").text == "done\n"
         assert not (fake.root / STATE[1:]).exists()
 
 

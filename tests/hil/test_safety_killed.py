@@ -17,15 +17,7 @@ from benchmarks.kills import killed_once
 from conformance.ending import ENDING, ended_like_an_interrupt
 from conformance.subject import SubjectLostError, SubjectSetupError
 from hil.inspection import NodeFacts
-from hil.safety import (
-    Allow,
-    Guarded,
-    KeepFile,
-    NodeBusy,
-    NotRestored,
-    Risk,
-    forget_node,
-)
+from hil.safety import Allow, Guarded, KeepFile, NotRestored, Risk, forget_node
 from hil.safety.guarded import second_interrupt_tells
 from hil.session.leasing import LeasedNode
 from hil.session.node_session import NodeSession
@@ -47,17 +39,6 @@ def test_a_draft_of_a_file_that_did_not_change_is_removed(fake: FakeNode) -> Non
         fake.dies(120).change(KeepFile("/var/lib/kubelet/config.yaml"))
         fake.file("/var/lib/kubelet/.pinproof.new", "half of it")
         assert fake.restore(force=True)
-
-
-def test_restoring_twice_is_restoring_once(fake: FakeNode) -> None:
-    """And a run that may be alive is not disturbed."""
-    with fake.unchanged():
-        assert not fake.restore()
-        fake.dies(120).offline(5)
-        with pytest.raises(NodeBusy, match="is held by dead-"):
-            fake.restore()
-        assert fake.restore(force=True)
-    assert not fake.restore(force=True)
 
 
 def test_a_sweep_comes_before_a_new_run(fake: FakeNode, facts: NodeFacts) -> None:
