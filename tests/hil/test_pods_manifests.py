@@ -29,7 +29,8 @@ IMAGE = Image("registry.example/busybox:1")
 
 
 def test_a_static_pod_carries_its_uid() -> None:
-    """So its entry in the state file is known beforehand."""
+    """So its entry in the state file is known beforehand. Its name has it, too: a kubelet would let
+    a second pod of one name wait until nothing is left of the first."""
     pod = guaranteed("a", 2)
     made = json.loads(text(pod, IMAGE))
     name = f"pinproof-a-{pod.uid[:8]}"
@@ -40,13 +41,6 @@ def test_a_static_pod_carries_its_uid() -> None:
     }
     assert not {"nodeName", "activeDeadlineSeconds"} & {*made["spec"]}
     assert made["spec"]["terminationGracePeriodSeconds"] == 0
-
-
-def test_static_pods_of_one_name_have_names_of_their_own() -> None:
-    """A kubelet would let the second wait until nothing is left of the first."""
-    one, other = guaranteed("a", 2), replace(guaranteed("a", 2), uid="0" * 32)
-    names = {manifest(pod, IMAGE)["metadata"]["name"] for pod in (one, other)}
-    assert len(names) == 2
 
 
 def test_a_pod_of_the_api_is_bound_to_its_node() -> None:

@@ -205,8 +205,7 @@ class ModelMember(NodeSession):
         return (topologies.offline(whole, gone) if gone else whole).tree
 
     def _all(self) -> CPUSet:
-        whole = topologies.machine(self._base)
-        return CPUSet(topology_of(whole, release=RELEASE).details)
+        return CPUSet(topology_of(topologies.machine(self._base), release=RELEASE).details)
 
     def booted(self, machine: str) -> None:
         """The lab boots it again, as another machine perhaps."""
@@ -597,25 +596,28 @@ def test_every_step_is_one_round_trip() -> None:
     assert len(session.acts) == len(result.steps) - 1
 
 
-def test_who_needs_the_same_kubelet_takes_the_pods_before_away() -> None:
-    """And waits until the kubelet has forgotten them."""
+@pytest.fixture
+def used() -> ModelMember:
+    """A node on which the pods of a scenario still are."""
     session = ModelMember()
     assert run("qos/whole-cpus-are-exclusive", session).verdict == "pass"
     assert [change for act in session.acts for change in act.changes if "pinproof-" in str(change)]
     session.acts.clear()
-    assert run("qos/whole-cpus-are-exclusive", session).verdict == "pass"
-    assert [one for one in session.acts[0].changes if isinstance(one, RemoveFile)]
-    assert session.acts[0].goal == "pin_none"
-    assert "#start" not in "".join(act.script for act in session.acts)
+    return session
 
 
-def test_who_needs_another_kubelet_does_not_wait_for_the_pods_before() -> None:
+def test_who_needs_the_same_kubelet_takes_the_pods_before_away(used: ModelMember) -> None:
+    """And waits until the kubelet has forgotten them."""
+    assert run("qos/whole-cpus-are-exclusive", used).verdict == "pass"
+    assert [one for one in used.acts[0].changes if isinstance(one, RemoveFile)]
+    assert used.acts[0].goal == "pin_none"
+    assert "#start" not in "".join(act.script for act in used.acts)
+
+
+def test_who_needs_another_kubelet_does_not_wait_for_the_pods_before(used: ModelMember) -> None:
     """Their manifests go, the kubelet is stopped, and what still runs of them is killed."""
-    session = ModelMember()
-    assert run("qos/whole-cpus-are-exclusive", session).verdict == "pass"
-    session.acts.clear()
-    assert run("options/full-pcpus-gives-whole-cores", session).verdict == "pass"
-    first = session.acts[0]
+    assert run("options/full-pcpus-gives-whole-cores", used).verdict == "pass"
+    first = used.acts[0]
     assert [one for one in first.changes if isinstance(one, RemoveFile)]
     script = first.script
     assert script.index("#stop") < script.index("kill -9") < script.index("#start")
