@@ -17,7 +17,6 @@ import pytest
 from hil.distributions import distribution_of
 from hil.safety import (
     Change,
-    Guarded,
     InstallFile,
     LeaseLost,
     NodeBusy,
