@@ -7,7 +7,14 @@ from typing import Final
 
 import pytest
 
-from hil.observation import NotAnObservation, Places, PodResources, look, read_observation
+from hil.observation import (
+    ContainerObserved,
+    NotAnObservation,
+    Places,
+    PodResources,
+    look,
+    read_observation,
+)
 from hil.observation.places import pods_url
 from hil.session.views import Refusal, refusal
 from reference import CPUSet
@@ -35,6 +42,7 @@ NAMES: Final = f"""{TASKS}/{ID}/config.json:"io.kubernetes.cri.container-name":"
 {TASKS}/{SANDBOX}/config.json:"io.kubernetes.cri.sandbox-name":"pinproof-a-lab"
 """
 SLICE: Final = f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice"
+SCOPE: Final = f"{SLICE}/cri-containerd-{ID}.scope"
 V2_ROOT: Final = "/sys/fs/cgroup"
 
 
@@ -68,32 +76,27 @@ def answer(*containers: tuple[int, str, str], more: str = "", end: bool = True) 
     return text + more + (section("end", "") if end else "")
 
 
+def only(body: str, *, more: str = "") -> ContainerObserved:
+    """The one container of an answer that has this of it."""
+    (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body), more=more), MARK).containers
+    return seen
+
+
 def test_a_pinned_container_on_v2_with_systemd() -> None:
     """Every level up to the root, the pod's uid out of the path, no quota."""
-    body = v2(f"{SLICE}/cri-containerd-{ID}.scope", cpus="2-3", effective="2-3")
-    (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
+    seen = only(v2(SCOPE, cpus="2-3", effective="2-3"))
     assert (seen.id, seen.pid, seen.uid, seen.name) == (ID, 1507, UID, "c")
     assert (seen.namespace, seen.pod) == ("default", "pinproof-a-lab")
-    assert [one.path for one in seen.levels] == [
-        f"{SLICE}/cri-containerd-{ID}.scope",
-        SLICE,
-        "/kubepods.slice",
-        "/",
-    ]
-    assert seen.cpuset == CPUSet([2, 3])
-    assert seen.effective == CPUSet([2, 3])
-    assert seen.allowed == CPUSet([2, 3])
+    assert [one.path for one in seen.levels] == [SCOPE, SLICE, "/kubepods.slice", "/"]
+    assert seen.cpuset == seen.effective == seen.allowed == CPUSet([2, 3])
     assert set(seen.tasks) == {1507, 1509}
     assert seen.cfs == CFS(None)
-    assert seen.levels[-1].cpus is None
-    assert seen.levels[1].cpus == CPUSet()
+    assert (seen.levels[-1].cpus, seen.levels[1].cpus) == (None, CPUSet())
 
 
 def test_a_quota_has_its_period() -> None:
     """100 ms, unless the kubelet is configured otherwise."""
-    path = f"{SLICE}/cri-containerd-{ID}.scope"
-    body = v2(path, cpus="", effective="0-15", quota="25000 50000")
-    (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
+    seen = only(v2(SCOPE, cpus="", effective="0-15", quota="25000 50000"))
     assert seen.cfs == CFS(25_000, period=50_000)
     assert seen.cpuset is None
 
@@ -105,9 +108,8 @@ def test_crun_has_a_cgroup_more() -> None:
         f"{V2_ROOT}{SLICE}/cpuset.cpus:\n",
         f"{V2_ROOT}{scope}/cpuset.cpus:2-3\n{V2_ROOT}{SLICE}/cpuset.cpus:\n",
     )
-    (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
-    assert seen.cpuset == CPUSet([2, 3])
-    assert seen.effective == CPUSet([2, 3])
+    seen = only(body)
+    assert seen.cpuset == seen.effective == CPUSet([2, 3])
     assert len(seen.own_levels) == 2
 
 
@@ -126,14 +128,11 @@ cpu {path}
 {cpu}{path}/cpu.cfs_period_us:100000
 /proc/99/task/99/status:Cpus_allowed_list:\t4,12
 """
-    (seen,) = read_observation(answer((99, f"{TASKS}/{ID}", body)), MARK).containers
+    seen = only(body)
     assert (seen.uid, seen.cfs) == (UID, CFS(None))
     assert seen.cpuset == seen.effective == seen.allowed == CPUSet([4, 12])
-    assert seen.levels[-1].path == "/"
-    assert seen.levels[-1].cpus == CPUSet.parse("0-15")
-    limited = body.replace("quota_us:-1", "quota_us:50000")
-    (seen,) = read_observation(answer((99, f"{TASKS}/{ID}", limited)), MARK).containers
-    assert seen.cfs == CFS(50_000)
+    assert (seen.levels[-1].path, seen.levels[-1].cpus) == ("/", CPUSet.parse("0-15"))
+    assert only(body.replace("quota_us:-1", "quota_us:50000")).cfs == CFS(50_000)
 
 
 def test_a_sandbox_is_no_container() -> None:
@@ -154,10 +153,9 @@ def test_a_container_of_cri_o_knows_what_its_pod_is_called() -> None:
 
 def test_where_it_ran() -> None:
     """Of this process alone, as often as it was seen."""
-    body = v2(f"{SLICE}/cri-containerd-{ID}.scope", cpus="2-3", effective="2-3")
     more = section("ran", "1507 3\n1507 2\n1480 9\nrubbish\n")
-    (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body), more=more), MARK).containers
-    assert seen.ran_on == CPUSet([2, 3])
+    body = v2(SCOPE, cpus="2-3", effective="2-3")
+    assert only(body, more=more).ran_on == CPUSet([2, 3])
 
 
 def test_the_state_file_is_there_to_the_byte() -> None:
@@ -246,19 +244,19 @@ def test_a_runtime_folder_is_plain() -> None:
         look(replace(PLACES, runtime_dirs=("/run/$(reboot)",)), MARK)
 
 
+ANYBODY: Final = {"anonymous": {"enabled": True}}
+
+
 @pytest.mark.parametrize(
     ("settings", "url"),
     [
         ({}, ""),
         ({"readOnlyPort": 10255}, "http://127.0.0.1:10255/pods"),
+        ({"authentication": ANYBODY}, ""),
         (
-            {
-                "authentication": {"anonymous": {"enabled": True}},
-                "authorization": {"mode": "AlwaysAllow"},
-            },
+            {"authentication": ANYBODY, "authorization": {"mode": "AlwaysAllow"}},
             "https://127.0.0.1:10250/pods",
         ),
-        ({"authentication": {"anonymous": {"enabled": True}}}, ""),
     ],
 )
 def test_where_pods_are_listed(settings: dict[str, object], url: str) -> None:
