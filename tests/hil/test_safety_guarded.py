@@ -302,10 +302,7 @@ def pod_comes(fake: FakeNode, uid: str) -> str:
 def test_pods_that_came_meanwhile_keep_their_cpus(fake: FakeNode) -> None:
     """The state file of then knows nothing of them: it is not put back."""
     uid = "77777777-0000-4000-8000-000000000001"
-    with (
-        pytest.raises(NotRestored, match="cpu_manager_state"),
-        fake.run(Risk.KUBELET_RESTART),
-    ):
+    with pytest.raises(NotRestored, match="cpu_manager_state"), fake.run(Risk.KUBELET_RESTART):
         state = pod_comes(fake, uid)
     assert text(fake, STATE) == state
 
