@@ -288,13 +288,13 @@ def test_resources_of_the_pod_that_a_server_drops() -> None:
 # ---- names --------------------------------------------------------------------------------------
 
 
-def test_the_nodes_name_in_the_cluster(facts: NodeFacts) -> None:
+def test_the_nodes_name_in_the_cluster(described: NodeFacts) -> None:
     """As the inventory has it, else the kubelet's flag, else the host's name in lower case."""
-    assert node_name("Named.example", facts) == "Named.example"
-    assert node_name("", replace(facts, hostname="Node7\n")) == "node7"
-    assert facts.kubelet is not None
-    located = replace(facts.kubelet, flags={"hostname-override": "n7.example"})
-    assert node_name("", replace(facts, kubelet=located)) == "n7.example"
+    assert node_name("Named.example", described) == "Named.example"
+    assert node_name("", replace(described, hostname="Node7\n")) == "node7"
+    assert described.kubelet is not None
+    located = replace(described.kubelet, flags={"hostname-override": "n7.example"})
+    assert node_name("", replace(described, kubelet=located)) == "n7.example"
 
 
 def test_a_long_name_is_a_label_too() -> None:

@@ -52,6 +52,7 @@ from tests.support.fakenode import PINNED, FakeNode
 
 KUBELET: Final = "/usr/bin/kubelet"
 OTHER: Final = "/opt/other"
+SMALL_NODE = True
 NEWER: Final = "#!/bin/sh\necho Kubernetes v1.37.0\n"
 
 

@@ -43,23 +43,25 @@ def test_a_probe_tells_what_a_node_is(inventory: str, fake: FakeNode, says: Says
     assert "scenarios apply at --max-risk pods" in out
 
 
-def test_more_risk_is_more_scenarios(facts: NodeFacts) -> None:
+def test_more_risk_is_more_scenarios(described: NodeFacts) -> None:
     counts = [
-        sum(not reason for reason in reasons_against(facts, risk, lab=True).values())
+        sum(not reason for reason in reasons_against(described, risk, lab=True).values())
         for risk in Risk
     ]
     assert counts == sorted(counts)
     assert counts[0] < counts[1] < counts[2]
 
 
-def test_what_a_read_only_probe_leaves_out_names_the_risk_that_permits_it(facts: NodeFacts) -> None:
+def test_what_a_read_only_probe_leaves_out_names_the_risk_that_permits_it(
+    described: NodeFacts,
+) -> None:
     """Each such scenario applies at the named risk; what is about a machine of the catalogue does
     at none."""
-    reasons = reasons_against(facts, Risk.READ_ONLY, lab=True)
+    reasons = reasons_against(described, Risk.READ_ONLY, lab=True)
     named = {one: reason.split()[-1] for one, reason in reasons.items() if "--max-risk" in reason}
     assert set(named.values()) == {"pods", "kubelet-restart", "cpu-offline", "reboot"}
     for risk in Risk:
-        at = reasons_against(facts, risk, lab=True)
+        at = reasons_against(described, risk, lab=True)
         assert not [one for one, least in named.items() if least == risk.value and at[one]]
     own = reasons["machine/cpu-upgrade-incident"]
     assert own == "is about the catalogue's machine 1s-1n-4c-smt1, and never run on a real node"
