@@ -16,7 +16,7 @@ import topologies
 from conformance.discovered import info_of
 from conformance.subject import Subject, SubjectSetupError
 from conformance.subjects.reference import ReferenceSubject
-from conformance.upgrade_matrix import MACHINE, SETTINGS, Cell, cells, pairs
+from conformance.upgrade_matrix import MACHINE, SETTINGS, Cell, Setting, cells, pairs
 from conformance.upgrading import Leg
 from pinproof.upgrade_matrix import read, show
 from reference import Node
@@ -35,17 +35,11 @@ def _words(found: Cell) -> list[str]:
     return [found.words[str(leg)] for leg in Leg]
 
 
-def _cell(old: Subject, new: Subject, setting: object = PLAIN) -> Cell:
+def _cell(old: Subject, new: Subject, setting: Setting = PLAIN) -> Cell:
     """What an upgrade comes to, beside plain restarts of both."""
-    of = {"old": old, "new": new}
-    releases = {name: one.info.release for name, one in of.items()}
-    wanted = [
-        (releases[one], releases[two], each)
-        for one, two in (("old", "old"), ("new", "new"), ("old", "new"))
-        for each in SETTINGS
-        if each is setting
-    ]
-    taken = iter([(old, old), (new, new), (old, new)])
+    both = ((old, old), (new, new), (old, new))
+    wanted = [(one.info.release, two.info.release, setting) for one, two in both]
+    taken = iter(both)
     return list(cells(wanted, lambda *_: next(taken), _MACHINE, at_a_time=1))[-1]
 
 
