@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Final
@@ -59,11 +59,15 @@ _SHOWN: Final[dict[str, list[tuple[Step, ...]]]] = {
 }
 
 
-def _plan(fault: str) -> Iterator[History]:
-    for steps in _SHOWN[fault]:
-        options = {"full-pcpus-only": "true"} if fault == "ignores-full-pcpus-only" else {}
-        config = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]), policy_options=options)
-        yield History.of(Task(RELEASE, MACHINE, config), (Start(), *steps))
+def _history(*steps: Step, options: Mapping[str, str] | None = None) -> History:
+    """On a node whose first core is reserved."""
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]), policy_options=options or {})
+    return History.of(Task(RELEASE, MACHINE, config), (Start(), *steps))
+
+
+def _plan(fault: str) -> list[History]:
+    options = {"full-pcpus-only": "true"} if fault == "ignores-full-pcpus-only" else {}
+    return [_history(*steps, options=options) for steps in _SHOWN[fault]]
 
 
 def _explored(subject: Subject, plan: Sequence[History]) -> tuple[Exploration, list[Outcome]]:
@@ -74,7 +78,7 @@ def _explored(subject: Subject, plan: Sequence[History]) -> tuple[Exploration, l
 @pytest.mark.parametrize("fault", _SHOWN)
 def test_what_one_fault_does_is_one_cause(fault: str) -> None:
     """However the kubelet gets there, and with whatever containers."""
-    plan = list(_plan(fault))
+    plan = _plan(fault)
     exploration, outcomes = _explored(open_subject(f"miniature:{fault}"), plan)
     (cause,) = exploration.causes
     assert len(cause.met) == len(outcomes) == len(plan)
@@ -200,9 +204,7 @@ def _differs_at_first(monkeypatch: pytest.MonkeyPatch, times: int) -> Iterator[i
 def test_what_differs_once_is_no_cause(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """It is walked again; how it differed is kept. What differs twice is one."""
     _differs_at_first(monkeypatch, times)
-    config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
-    steps = (Start(), Apply(guaranteed("a", 1)), Delete("a"))
-    plan = [History.of(Task(RELEASE, MACHINE, config), steps)]
+    plan = [_history(Apply(guaranteed("a", 1)), Delete("a"))]
     scope = Scope(MACHINES, RELEASE, shrink=False)
     exploration = Exploration(open_subject("reference"), scope, at_a_time=1, plan=plan)
     (outcome,) = _walked(exploration)
@@ -216,9 +218,7 @@ def test_what_differs_once_is_no_cause(monkeypatch: pytest.MonkeyPatch, times: i
 def test_what_chance_decides_is_not_shrunk_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """It differs twice; then no simpler history does, nor itself."""
     calls = _differs_at_first(monkeypatch, 2)
-    steps = (Start(), Apply(guaranteed("a", 2, *["10m"] * 60)), Delete("a"))
-    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
-    plan = [History.of(Task(RELEASE, MACHINE, config), steps)]
+    plan = [_history(Apply(guaranteed("a", 2, *["10m"] * 60)), Delete("a"))]
     exploration, _ = _explored(open_subject("reference"), plan)
     assert [one.history for one in exploration.causes] == plan
     assert 35 <= next(calls) < 45
@@ -231,8 +231,6 @@ def test_shrinking_ends_with_its_time(
     """However many simpler histories there are: there is one for each of forty containers. By this
     clock each walk takes ten seconds, and after fifteen walks those that confirm are left; after
     six, where the time of the exploration is over."""
-    steps = (Start(), Apply(guaranteed("a", 2, *["10m"] * 40)), Delete("a"))
-    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
     walks: list[Walk] = []
 
     def counted(walk: Walk, subject: Subject, release: str) -> Result:
@@ -243,7 +241,7 @@ def test_shrinking_ends_with_its_time(
     monkeypatch.setattr(campaign_module, "walked", counted)
     monkeypatch.setattr(campaign_module, "time", clock)
     monkeypatch.setattr(campaign_module, "_SHRINKING_WALKS", 0)
-    plan = [History.of(Task(RELEASE, MACHINE, config), steps)]
+    plan = [_history(Apply(guaranteed("a", 2, *["10m"] * 40)), Delete("a"))]
     subject = open_subject("miniature:forgets-to-give-back")
     exploration = Exploration(subject, Scope((MACHINE,), RELEASE), at_a_time=1, plan=plan)
     list(exploration.explore(until=1.0 if late else 1_000.0))
