@@ -124,8 +124,8 @@ def test_rehearsals_under_way_end_when_nobody_waits_for_them() -> None:
 def test_containers_start_again_where_they_are_known_by_another_hash() -> None:
     """kubernetes/kubernetes#129385; seen between 1.26.15 and 1.32.2. A kubelet that does not start
     ends none."""
-    for pair in (("1.30", "1.31"), ("1.37", "1.26")):
-        assert _words(_cell(*map(_model, pair))) == ["restarts"] * 3
+    for old, new in (("1.30", "1.31"), ("1.37", "1.26")):
+        assert _words(_cell(_model(old), _model(new))) == ["restarts"] * 3
     assert _words(_cell(_model("1.17"), _model("1.37"))) == ["refuses", "keeps", "refuses"]
 
 
