@@ -44,7 +44,7 @@ FORGETS = "os.unlink('/var/lib/kubelet/cpu_manager_state')"
 @pytest.fixture
 def hurried(kubelet_path: str, open_kubelet: Open) -> KubeletSubject:
     """For what never becomes right."""
-    return open_kubelet(kubelet_path, patience=Patience(effect=2.0))
+    return open_kubelet(kubelet_path, patience=Patience(effect=4.0))
 
 
 def _rehearsed(old: KubeletSubject, new: KubeletSubject, **more: Any) -> Rehearsed:
