@@ -205,11 +205,12 @@ class MemoryManager:
         """``calculateHints``: every set of NUMA nodes that holds the request now; preferred with as
         few as could hold it were nothing handed out."""
         machine, found = self.state.machine, []
+        masks = self._masks()  # first: it refuses machines of more sets than can be summed up
         allocatable = sums({node: one.allocatable for node, one in machine.items()})
         free = sums({node: one.free for node, one in machine.items()})
         violates = self._violating()
         least = len(machine)
-        for nodes in self._masks():
+        for nodes in masks:
             if allocatable[nodes] < requested:
                 continue
             least = min(least, nodes.bit_count())

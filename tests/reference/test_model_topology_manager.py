@@ -118,6 +118,7 @@ TOO_MANY = "unsupported on machines with more than {} NUMA Nodes"
         # Nodes without CPUs count. Up to 1.17 under policy none as well, where the gate is on (read
         # in the source); max-allowable-numa-nodes came in 1.31 (KEP-4622).
         ("1.36", 10, config(options={LIMIT: "9"}), TOO_MANY.format(9)),
+        ("1.36", 10, config(options={LIMIT: "8"}), TOO_MANY.format(8)),
         ("1.30", 9, config(), TOO_MANY.format(8)),
         ("1.17", 9, config("none", gates=ON), TOO_MANY.format(8)),
     ],
