@@ -178,7 +178,7 @@ def test_a_plan_is_kept_and_walked(results: Stream, tmp_path: Path) -> None:
     drawn = (*SMALL, "--time", "0.05", "--keep-plan", str(plan))
     here("explore", "reference", *drawn, *words, status=0)
     count = len(json.loads(plan.read_text())["histories"])
-    assert count > 5
+    assert count > 1  # so that each shard has one
     names: list[str] = []
     for number in (1, 2):
         walk = ("--plan", str(plan), "--shard", f"{number}/2", *words)
