@@ -23,13 +23,7 @@ from conformance.kubelets.binary import program_at, version_of
 from conformance.subject import Subject, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
-from conformance.upgrading import (
-    Going,
-    Plan,
-    rehearse,
-    rehearse_killed,
-    with_drained,
-)
+from conformance.upgrading import Going, Plan, rehearse, rehearse_killed, with_drained
 from conformance.verdict import ExitStatus, worst
 from pinproof import inputs, upgrade_matrix
 from pinproof.completion import machine_names

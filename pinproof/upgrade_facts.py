@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from conformance.upgrading import (
-    Broken,
-    Leg,
-    Plan,
-    Rehearsed,
-    Stage,
-)
+from conformance.upgrading import Broken, Leg, Plan, Rehearsed, Stage
 from conformance.verdict import ExitStatus, Verdict
 from pinproof.output import difference_facts
 from pinproof.upgrade_text import kubelet_state

@@ -14,16 +14,7 @@ from conformance.accounts import broken
 from conformance.explain import difference_lines
 from conformance.kept_files import FILES, STATE, layout_of, whole_pods
 from conformance.lockstep import holdings
-from conformance.upgrading import (
-    Broken,
-    Going,
-    Kept,
-    Leg,
-    Plan,
-    Rehearsed,
-    Stage,
-    Turn,
-)
+from conformance.upgrading import Broken, Going, Kept, Leg, Plan, Rehearsed, Stage, Turn
 from conformance.verdict import ExitStatus
 from pinproof import inputs
 from pinproof.machine_change import ended_text, held_before, renumbered

@@ -53,11 +53,7 @@ from reference.kubelet.outcomes import (
     counting_ending,
     require_known_room,
 )
-from reference.kubelet.pod_resources import (
-    answer,
-    counter_of,
-    flood_answers,
-)
+from reference.kubelet.pod_resources import answer, counter_of, flood_answers
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
 from reference.kubelet.stopping import active_while_stopping, begin_stopping, require_order

@@ -8,13 +8,7 @@ from itertools import count
 
 from conformance.lockstep import CouldNotTell
 from conformance.lockstep.steps import salted
-from conformance.subject import (
-    HasSalt,
-    Subject,
-    SubjectLostError,
-    SubjectUsageError,
-    TakesOver,
-)
+from conformance.subject import HasSalt, Subject, SubjectLostError, SubjectUsageError, TakesOver
 from conformance.upgrading.outcome import Rehearsed, Turn
 from conformance.upgrading.plan import Going, Killed, Leg, Plan
 from conformance.upgrading.pods import moved

@@ -16,14 +16,7 @@ from reference.kubelet.outcomes import Branch
 from reference.kubelet.runtime import Runtime
 from reference.pods.qos import exclusive_cpus
 from reference.releases import AnyRelease, has
-from reference.steps import (
-    KillContainer,
-    KubeletConfig,
-    Pod,
-    Step,
-    Tamper,
-    TamperQuota,
-)
+from reference.steps import KillContainer, KubeletConfig, Pod, Step, Tamper, TamperQuota
 from reference.view import Phase
 
 
