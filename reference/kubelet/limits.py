@@ -33,7 +33,7 @@ def require_known_start(branches: Iterable[Branch], perhaps_ended: Set[str]) -> 
 
 
 def require_down(kubelet: Kubelet | None, step: Step) -> None:
-    """Refuse a step that takes a kubelet that does not run. Raises :class:`IllegalStep`."""
+    """Refuse a step for which the kubelet has to be down. Raises :class:`IllegalStep`."""
     if kubelet is not None:
         raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
 

@@ -186,9 +186,21 @@ def test_a_program_that_had_no_processor_is_asked_again_in_a_walk(
         list(driver.walk(cases))
 
 
+@pytest.mark.parametrize("starved", [False, True])
 def test_a_difference_that_does_not_come_again_is_told(
-    driver: Driver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    starved: bool,
+    driver: Driver,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Also where the Go code has no processor any more."""
+
+    def compare(*_: object) -> None:
+        raise Starved("the program gave no answer")
+
+    if starved:
+        monkeypatch.setattr(driver, "compare", compare)
     asked = argparse.Namespace(save=tmp_path / "difference.json", seed=3)
     _report(driver, draw(3, "1.36", 0), asked, 0, Difference("the last request", "hangs", "pong"))
     said = capsys.readouterr().out
