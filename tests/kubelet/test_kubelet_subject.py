@@ -182,14 +182,14 @@ def test_a_kubelet_is_described(
 FLOOD = """
 import os
 piece = (b"I1121 09:54:57.2 25 kubelet.go:18] " + b"x" * 65000)[: 1 << 16]
-for _ in range((1 << 27) >> 16):
+for _ in range((1 << 28) >> 16):
     os.write(2, piece{end})
 """
 
 
 @pytest.mark.parametrize("end", ["[:-1] + bytes([10])", ""], ids=["lines", "one line"])
 def test_a_kubelet_that_floods_its_log_is_read_to_its_end(posed: Open, end: str) -> None:
-    """128 MiB, of which the last lines are kept; why it gave up is known all the same."""
+    """256 MiB, of which the last lines are kept; why it gave up is known all the same."""
     opened = posed(FLOOD.format(end=end) + "sys.exit('\\nunknown flag: --config')")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     result = judged(SCENARIO, MACHINE, opened)
