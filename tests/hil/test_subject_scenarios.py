@@ -484,18 +484,10 @@ def stream(result: Result, session: ModelMember, at: Path) -> Path:
 OF_NODES: Final = [
     one for one in catalogue() if not (one.machine or one.capabilities & NOT_OF_REAL_NODES)
 ]
-#: Where CPUs are only chosen, it does not matter where pods come from.
-CHOICES: Final = ("config", "labels", "options", "packing", "topology", "uneven")
-OF_SERVERS: Final = [one for one in OF_NODES if one.area not in CHOICES]
 
 
-@pytest.mark.parametrize(
-    ("scenario", "source"),
-    [
-        *(pytest.param(one, None, id=f"{one.id}-static pods") for one in OF_NODES),
-        *(pytest.param(one, ServerPods, id=f"{one.id}-pods of a server") for one in OF_SERVERS),
-    ],
-)
+@pytest.mark.parametrize("source", [None, ServerPods], ids=["static pods", "pods of a server"])
+@pytest.mark.parametrize("scenario", OF_NODES, ids=lambda one: one.id)
 def test_a_node_like_the_model_keeps_every_promise(
     scenario: Scenario, source: type[ServerPods] | None, tmp_path: Path
 ) -> None:
