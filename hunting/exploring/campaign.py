@@ -36,8 +36,8 @@ from hunting.exploring.history import History
 from hunting.exploring.shrinking import shrunk
 from hunting.exploring.tracing import Lines
 
-#: Seconds that shrinking one difference may take; a busy host gets through little of it. On a real
-#: node it is the time of so many walks, where that is longer.
+#: Seconds that shrinking one difference may take; a busy host gets through little of it. On a
+#: subject that cannot hurry it is the time of so many walks, where that is longer.
 SHRINKS: Final = 150.0
 _SHRINKING_WALKS: Final = 30
 #: Seconds that are left for it once the time of the exploration is over.
@@ -45,9 +45,12 @@ _LATE: Final = 60.0
 #: After so many simpler histories of which none differs, the whole one is walked once more: where
 #: chance decides, the time of shrinking would be spent in vain.
 _DOUBTED: Final = 32
-#: Seconds that a node is waited for at first, and while a difference is shrunk. What differs then
-#: is walked again, and waited for as long as in a run.
+#: Seconds that a node is waited for at first. What differs then is walked again, and waited for as
+#: long as in a run.
 HASTE: Final = 6.0
+#: While a difference is shrunk; again as long as at first, where what is found so does not differ
+#: with all patience.
+_BRIEF: Final = 3.0
 #: So many of the smallest histories that differ in haste are walked with all patience, if so many
 #: seconds after the time of shrinking suffice.
 _CONFIRMED: Final = 4
@@ -160,6 +163,7 @@ class Exploration:
         self.refusals: Counter[str] = Counter()
         self.walked = 0
         self._is_interrupted = False
+        self._haste = HASTE
         self._until = math.inf
         self._progress: Callable[[str], None] = _silent
 
@@ -272,7 +276,7 @@ class Exploration:
         try:
             return self._pool.submit(self._walked, walk).result()
         finally:
-            self._hurry(HASTE)
+            self._hurry(self._haste)
 
     def _hurry(self, seconds: float | None) -> None:
         if isinstance(self._subject, Hurries):
@@ -304,16 +308,18 @@ class Exploration:
         if end is None:
             end = self._end_of_shrinking(result.seconds)
         try:
-            small = self._smaller(walk, alike, end)
-            others = [one for one, _ in reversed(alike) if one != small]
-            for history in [small, *others][:_CONFIRMED]:
-                if history == walk.history or time.monotonic() >= end + _CONFIRMING:
-                    break
-                found = self._again(Walk(walk.name, history, title=_SHRUNK))
-                if _differs_like(found, result):
-                    smaller = Walk(walk.name, history)
-                    is_known = look_of(found) <= look_of(result)
-                    return (history, found) if is_known else self._shrunk(smaller, found, end)
+            for haste in (_BRIEF, HASTE) if isinstance(self._subject, Hurries) else (HASTE,):
+                alike = [whole]
+                small = self._smaller(walk, alike, end, haste)
+                others = [one for one, _ in reversed(alike) if one != small]
+                for history in [small, *others][:_CONFIRMED]:
+                    if history == walk.history or time.monotonic() >= end + _CONFIRMING:
+                        break
+                    found = self._again(Walk(walk.name, history, title=_SHRUNK))
+                    if _differs_like(found, result):
+                        smaller = Walk(walk.name, history)
+                        is_known = look_of(found) <= look_of(result)
+                        return (history, found) if is_known else self._shrunk(smaller, found, end)
         except KeyboardInterrupt:
             self._is_interrupted = True
             return whole if isinstance(self._subject, Hurries) else alike[-1]
@@ -321,12 +327,14 @@ class Exploration:
 
     def _end_of_shrinking(self, walk_takes: float) -> float:
         now = time.monotonic()
-        least = _SHRINKING_WALKS * walk_takes
+        least = 0.0 if isinstance(self._subject, Hurries) else _SHRINKING_WALKS * walk_takes
         return min(now + max(SHRINKS, least), max(now, self._until) + max(_LATE, least))
 
-    def _smaller(self, walk: Walk, alike: list[tuple[History, Result]], end: float) -> History:
-        """The smallest history that is found to differ in haste as the first of ``alike``, to which
-        each that does so is added."""
+    def _smaller(
+        self, walk: Walk, alike: list[tuple[History, Result]], end: float, haste: float
+    ) -> History:
+        """The smallest history that is found to differ in such haste as the first of ``alike``, to
+        which each that does so is added."""
         result = alike[0][1]
         until_doubted = _DOUBTED
 
@@ -349,7 +357,13 @@ class Exploration:
                     end = 0.0
             return same + [None] * (len(histories) - len(same))
 
-        return shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
+        self._haste = haste
+        self._hurry(haste)
+        try:
+            return shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
+        finally:
+            self._haste = HASTE
+            self._hurry(HASTE)
 
 
 def _some_at_a_time(histories: Sequence[History], count: int) -> Iterator[Sequence[History]]:

@@ -3,8 +3,8 @@
 What belongs here: what is tried next. What never does: walking a history (``campaign`` does).
 
 How it works: values of the row become plain first, since a history that is drafted again is one
-that a user could do. Then the machine becomes smaller, then steps go one by one. What goes alone is
-then tried together.
+that a user could do. Then the machine becomes smaller, then steps go one by one, and pods become
+plain. What goes alone is then tried together.
 """
 
 from __future__ import annotations
@@ -23,6 +23,14 @@ from hunting.exploring.drafting import ALL, is_legal
 from hunting.exploring.drawing import drafted
 from hunting.exploring.factors import PLAIN
 from hunting.exploring.history import History
+from hunting.exploring.plainer import (
+    Plain,
+    long_names,
+    made_plain,
+    plain_parts,
+    with_fewer_cpus,
+    with_short_names,
+)
 from hunting.exploring.rows import Row
 from hunting.shrinking import Setting, settings, simpler, without
 from reference.pods.qos import whole_cpus
@@ -60,9 +68,9 @@ def shrunk(
     history: History, release: str, differ: Differ, can: Collection[Capability] = ALL
 ) -> History:
     """The smallest history that is found to differ in the same way. ``differ`` says ``None`` of
-    everything once the time is over; of no history it is asked twice. Of a row that does not differ
-    so without the pods that came after its steps, nothing but steps and their parts become
-    fewer."""
+    everything once the time is over; of no history it is asked twice. A history without a row, or
+    whose row does not differ so without the pods that came after its steps, is shrunk step by
+    step."""
     differ = _remembering(differ)
     if history.row:
 
@@ -81,8 +89,11 @@ def shrunk(
         history = _without_needless(history, partial(_steps_of, release=release), differ)
         history = _without_needless(history, partial(_settings_of, release=release), differ)
         history = _without_needless(history, partial(_containers_of, release=release), differ)
+        history = _plain_at_once(history, partial(_pods_of, release=release), differ)
         while (found := _first(_simpler_histories(history, release), differ)) is not None:
             history = found
+        history = _plain_at_once(history, partial(_names_of, release=release), differ)
+        history = _with_the_same_steps(history, release, differ)
         if history == before:
             return history
 
@@ -114,10 +125,21 @@ def _plainer(row: Row, history: History, redraft: Redraft, differ: Differ) -> tu
 
 
 def _on_smaller_machine(row: Row, history: History, redraft: Redraft, differ: Differ) -> History:
-    base = _base(history.machine)
-    smaller = _MACHINES[: _MACHINES.index(base)] if base in _MACHINES else _MACHINES
-    made = [one for name in smaller if (one := redraft(row, name)) is not None]
+    made = [one for name in _smaller(history) if (one := redraft(row, name)) is not None]
     return next(filter(None, differ(made)), history)
+
+
+def _with_the_same_steps(history: History, release: str, differ: Differ) -> History:
+    """On a smaller machine, where it differs there."""
+    task, steps = history.task(release), history.taken
+    below = [replace(task, machine=name) for name in _smaller(history)]
+    made = [History.of(one, steps) for one in below if is_legal(one, steps)]
+    return next(filter(None, differ(made)), history)
+
+
+def _smaller(history: History) -> Sequence[str]:
+    base = _base(history.machine)
+    return _MACHINES[: _MACHINES.index(base)] if base in _MACHINES else _MACHINES
 
 
 def _base(machine: str) -> str:
@@ -201,6 +223,36 @@ def _settings_of(history: History, release: str) -> _Parts[Setting]:
     return ([] if is_set_later else list(settings(task.config))), left
 
 
+def _plain_at_once(
+    history: History, parts: Callable[[History], _Parts[_Part]], differ: Differ
+) -> History:
+    """Without all of the parts, or without those that it differs without."""
+    every, left = parts(history)
+    made = left(every) if every else None
+    found = differ([made])[0] if made else None
+    return found or _without_needless(history, parts, differ)
+
+
+def _pods_of(history: History, release: str) -> _Parts[Plain]:
+    task, steps = history.task(release), history.taken
+
+    def left(gone: Sequence[Plain]) -> History | None:
+        plain = made_plain(steps, gone)
+        return History.of(task, plain) if is_legal(task, plain) else None
+
+    return plain_parts(steps), left
+
+
+def _names_of(history: History, release: str) -> _Parts[str]:
+    task, steps = history.task(release), history.taken
+
+    def left(gone: Sequence[str]) -> History | None:
+        short = with_short_names(steps, gone)
+        return History.of(task, short) if is_legal(task, short) else None
+
+    return long_names(steps), left
+
+
 def _containers_of(history: History, release: str) -> _Parts[tuple[int, int]]:
     """Each by the numbers of its step and in its pod."""
     task, steps = history.task(release), history.taken
@@ -240,7 +292,7 @@ def _first(tried: Iterator[History], differ: Differ) -> History | None:
 
 def _simpler_histories(history: History, release: str) -> Iterator[History]:
     task, steps = history.task(release), history.taken
-    for fewer in (*_together(steps), *simpler(steps)):
+    for fewer in (*_together(steps), *with_fewer_cpus(steps), *simpler(steps)):
         if is_legal(task, fewer):
             yield History.of(task, fewer)
 

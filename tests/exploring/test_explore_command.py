@@ -107,7 +107,7 @@ def test_another_history_of_a_cause_is_below_its_story(tmp_path: Path) -> None:
     _, _, below = (folder / "story.txt").read_text().partition(f"{other}:\n")
     assert [line.partition(". ")[2] for line in below.splitlines()][1:] == [
         "start the kubelet",
-        "apply Guaranteed pod a (c1: 2 CPU; c2: 6 CPU)",
+        "apply Guaranteed pod a (c1: 1 CPU; c2: 1 CPU)",
     ]
     here("explore", FAULT, "--replay", str(other), status=1)
 

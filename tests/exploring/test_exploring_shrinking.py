@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
-from conformance.pods import best_effort, guaranteed
+from conformance.pods import best_effort, exclusive, guaranteed
 from hunting.exploring.drawing import drafted
 from hunting.exploring.factors import PLAIN
 from hunting.exploring.history import History
 from hunting.exploring.shrinking import shrunk
+from hunting.families import DEVICE
 from hunting.scope import Task
 from reference import CPUSet
-from reference.steps import Apply, Delete, KubeletConfig, Start, Stop
+from reference.pods.pod import Container, Kind, Pod, RestartPolicy
+from reference.pods.qos import pod_milli_cpus
+from reference.steps import (
+    Apply,
+    Delete,
+    Device,
+    KubeletConfig,
+    RegisterDevices,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    applied,
+)
 
 RELEASE = "1.36"
 
@@ -60,3 +75,60 @@ def test_a_row_becomes_plain_and_its_machine_small() -> None:
     assert small.machine.startswith("1s-1n-2c-smt1")
     assert [type(one) for one in small.taken] == [Start, Apply, Delete]
     assert len(subject.asked) == len(set(subject.asked))
+
+
+def test_pods_of_a_history_without_a_row_become_plain_and_its_machine_small() -> None:
+    ends = Container(
+        "a-name-that-is-long-app1", "2000m", "2000m", "512Mi", "512Mi",
+        devices=((DEVICE, 1),), restarts_all_on=(42,),
+    )  # fmt: skip
+    sidecar = exclusive("a-name-that-is-long-side1", 1, kind=Kind.SIDECAR)
+    pod = Pod("a-name-that-is-long", (sidecar, ends), restart_policy=RestartPolicy.NEVER)
+    devices = RegisterDevices(DEVICE, (Device("d0", (0,)),))
+    task = Task(RELEASE, "1s-2n-8c-smt4-near", KubeletConfig(reserved_system_cpus=CPUSet([0])))
+    steps = (
+        Start(),
+        devices,
+        Apply(pod),
+        Tamper(pod.name, ends.name, CPUSet([0])),
+        Delete(pod.name),
+    )
+    small = shrunk(History.of(task, steps), RELEASE, Subject().differ)
+    assert small.machine == "1s-1n-2c-smt1"
+    assert small.taken == (Start(), Apply(Pod("pod", (exclusive("app", 1),))), Delete("pod"))
+
+
+def test_a_part_of_a_pod_that_matters_stays() -> None:
+    class OfTheName(Subject):
+        def differ(self, histories: Sequence[History]) -> list[History | None]:
+            return [one if any(map(self._is_so, one.taken)) else None for one in histories]
+
+        @staticmethod
+        def _is_so(step: Step) -> bool:
+            return any(len(one.name) > 20 and one.restart_policy is never for one in applied(step))
+
+    never = RestartPolicy.NEVER
+    containers = (replace(exclusive("a-name-of-an-app", 1), restarts_all_on=(42,)),)
+    pod = Pod("a-name-that-is-long-and-stays", containers, restart_policy=never)
+    task = Task(RELEASE, "2s-2n-8c-smt2", KubeletConfig(reserved_system_cpus=CPUSet([0])))
+    small = shrunk(History.of(task, (Start(), Apply(pod))), RELEASE, OfTheName().differ)
+    app = exclusive("app", 1)
+    assert small.taken[-1] == Apply(replace(pod, containers=(app,)))
+
+
+def test_a_large_pod_becomes_as_small_as_it_may_be_in_few_walks() -> None:
+    class Large(Subject):
+        def differ(self, histories: Sequence[History]) -> list[History | None]:
+            super().differ(histories)
+            return [one if any(map(self._is_large, one.taken)) else None for one in histories]
+
+        @staticmethod
+        def _is_large(step: Step) -> bool:
+            return any(pod_milli_cpus(pod) >= 9000 for pod in applied(step))
+
+    task = Task(RELEASE, "2s-4n-64c-smt2", KubeletConfig(reserved_system_cpus=CPUSet([0])))
+    subject = Large()
+    drawn = History.of(task, (Start(), Apply(guaranteed("pod", 100))))
+    small = shrunk(drawn, RELEASE, subject.differ)
+    assert small.taken[-1] == Apply(guaranteed("pod", 9))
+    assert len(subject.asked) < 40

@@ -42,7 +42,7 @@ _NO_INSTANCE: Final = "inotify_init: too many open files"
 #: once, those of an API server after a second (``WaitForAPIServerSyncPeriod``). One that has not
 #: said so by then is waited for no longer.
 FIRST_LIST: Final = 5.0
-#: How often a kubelet is waited for that is kept from a processor.
+#: So many times as long a kubelet is waited for that is kept from a processor.
 _MOST_WAITS: Final = 6
 
 
@@ -264,18 +264,29 @@ class KubeletProcess:
     def shows(
         self, effect: Callable[[], bool], seconds: float, progress: Callable[[], object]
     ) -> bool:
-        """Wait for an effect of a step; whether it came. Where the kubelet was ready to work and
-        others had the processors, or where ``progress`` is another than before, wait again, a few
-        times: with eight NUMA nodes and two kinds of devices a kubelet up to 1.22 computes for
-        seconds, and twelve containers start one after the other, which is no hang on a busy
-        host."""
-        for _ in range(_MOST_WAITS):
-            before = progress()
-            if self._sandbox.bell.until(effect, seconds):
+        """Wait for an effect of a step; whether it came within so many ``seconds`` after the last
+        ``progress``, that is a value other than before: twelve containers start one after the
+        other, which is no hang on a busy host. Where the kubelet was ready to work and others had
+        the processors, wait so long again, a few times: with eight NUMA nodes and two kinds of
+        devices a kubelet up to 1.22 computes for seconds."""
+        began = changed = time.monotonic()
+        known = progress()
+
+        def look() -> bool:
+            nonlocal changed, known
+            before, known = known, progress()
+            if known != before:
+                changed = time.monotonic()
+            return effect()
+
+        wait = seconds
+        while wait > 0:
+            if self._sandbox.bell.until(look, wait):
                 return True
-            used = processor_time(self._sandbox.pid).since(self._used)
-            if progress() == before and not used.is_hindered(seconds):
-                return False
+            now = time.monotonic()
+            is_hindered = processor_time(self._sandbox.pid).since(self._used).is_hindered(seconds)
+            wait = (now if is_hindered else changed) + seconds - now
+            wait = min(wait, began + _MOST_WAITS * seconds - now)
         return False
 
     def require_processor(self, seconds: float) -> ProcessorTime:
