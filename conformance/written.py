@@ -6,7 +6,9 @@ What belongs here: the form, which recordings, histories and finds share. What n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import MISSING, Field
+from threading import Lock
 from typing import Any, Final, TypeVar, get_args
 
 import msgspec
@@ -15,6 +17,11 @@ from reference import CPUSet
 from reference.steps import Step
 
 _T = TypeVar("_T")
+#: Kinds that were made, and held while another is made for the first time: of dataclasses that two
+#: threads see for the first time at once, msgspec 0.22 reads what it has not written yet, and the
+#: process ends with a segmentation fault.
+_MADE: Final[set[type]] = set()
+_FIRST: Final = Lock()
 _STEPS: Final[Mapping[str, type[Step]]] = {kind.__name__: kind for kind in get_args(Step)}
 
 
@@ -26,7 +33,10 @@ def plain(value: object) -> Any:
 def made(kind: type[_T], value: object) -> _T:
     """What was :func:`plain`. Raises ``msgspec.ValidationError`` for anything else, and
     ``ValueError`` for what is no CPU set."""
-    return msgspec.convert(value, kind, dec_hook=_cpuset, str_keys=True)
+    with nullcontext() if kind in _MADE else _FIRST:
+        found = msgspec.convert(value, kind, dec_hook=_cpuset, str_keys=True)
+        _MADE.add(kind)
+    return found
 
 
 def written(step: Step) -> dict[str, Any]:

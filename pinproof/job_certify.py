@@ -105,7 +105,10 @@ def _container(place: Place, wish: Certified, node: str) -> dict[str, Any]:
 def script(node: str, wish: Certified) -> str:
     """What a pod's shell runs. When the pod is deleted, pinproof restores the node. What the node
     was found to be is a result, as is that too few scenarios were run (4): the log is then the
-    stream of the node's scenarios."""
+    stream of the node's scenarios.
+
+    A signal ends ``wait``, whose next call says how pinproof ended, or 127 where the one before
+    has said so."""
     allowed = ", ".join(f'"{one}"' for one in wish.allow)
     name = node[:LONGEST]
     command = shlex.join(["pinproof", "certify", f"{name}.toml", *wish.words, "--report", "."])
@@ -118,10 +121,10 @@ allow = [{allowed}]
 END
 {command} >>{name}.log 2>&1 &
 run=$!
-trap 'kill $run' TERM
+trap 'kill $run; again=1' TERM
 wait $run
 status=$?
-while kill -0 $run 2>/dev/null; do wait $run; status=$?; done
+while test "$again"; do again=; wait $run; now=$?; test $now = 127 || status=$now; done
 case $status in
 0|1|4) test -s {name}/result.jsonl && exec cat {name}/result.jsonl ;;
 esac

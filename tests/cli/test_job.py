@@ -144,7 +144,7 @@ def test_a_real_job_controller_does_not_try_a_wrong_option_again(
     def state() -> Any:
         return batch.read_namespaced_job("wrong", "default").status
 
-    assert _awaited(state, lambda status: status.failed_indexes == "0").failed == 1
+    _awaited(state, lambda status: (status.failed_indexes, status.failed) == ("0", 1))
     _awaited(state, lambda status: status.completed_indexes == "1")
     assert len(_pods(cluster, "wrong")) == 2
 
@@ -228,13 +228,16 @@ def test_a_pod_that_is_deleted_lets_pinproof_restore_its_node(tmp_path: Path) ->
     _program(tmp_path, "trap 'echo restored; exit 3' TERM; touch there; sleep 60 & wait")
     (item,) = _job("certify", "node-a")["items"]
     environment = dict(os.environ) | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    with subprocess.Popen(
-        _command(item), cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
-    ) as pod:
-        assert until((tmp_path / "there").exists)
-        pod.terminate()
-        said, _ = pod.communicate(timeout=60)
-    assert (said, pod.returncode) == ("restored\n", 3)
+    for _ in range(10):  # whether pinproof has ended as the shell hears of it is chance
+        with subprocess.Popen(
+            _command(item), cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        ) as pod:
+            assert until((tmp_path / "there").exists)
+            pod.terminate()
+            said, _ = pod.communicate(timeout=60)
+        assert (said, pod.returncode) == ("restored\n", 3)
+        for name in ("there", "node-a.log"):
+            (tmp_path / name).unlink()
 
 
 def test_a_pod_that_is_tried_again_goes_on_with_its_shard(tmp_path: Path) -> None:

@@ -400,9 +400,10 @@ class KubeletNode(SteppedNode):
             last[:] = [self.view()]
             return satisfied(last[0]) or down or bool(self._process.hangs)
 
-        patience = self._patience.effect + self._recovery + _late_rounds(self._config)
+        longer = self._recovery + _late_rounds(self._config)
+        patience, later = self._patience.effect + longer, self._patience.after_progress + longer
         began = time.monotonic()
-        if not self._process.shows(look, patience, lambda: set(self.runtime.running_ids())):
+        if not self._process.shows(look, patience, lambda: set(self.runtime.running_ids()), later):
             seconds = time.monotonic() - began
             self._process.require_processor(seconds)
             idle = _nothing_done(self._process, self.runtime, self._applied, last[0])

@@ -54,6 +54,12 @@ class Patience:
     start: float = 60.0
     effect: float = 15.0
 
+    @property
+    def after_progress(self) -> float:
+        """Seconds for the effect of a step after the last container has started. Who is in haste
+        looks again with all patience."""
+        return self.effect if self.effect < PATIENT.effect else 2 * self.effect
+
 
 PATIENT: Final = Patience()
 
@@ -262,31 +268,32 @@ class KubeletProcess:
         self.hangs = f"{what}; it used {spent.used:.1f} s of processor time meanwhile"
 
     def shows(
-        self, effect: Callable[[], bool], seconds: float, progress: Callable[[], object]
+        self,
+        effect: Callable[[], bool],
+        seconds: float,
+        progress: Callable[[], object],
+        after_progress: float,
     ) -> bool:
-        """Wait for an effect of a step; whether it came within so many ``seconds`` after the last
-        ``progress``, that is a value other than before: twelve containers start one after the
-        other, which is no hang on a busy host. Where the kubelet was ready to work and others had
-        the processors, wait so long again, a few times: with eight NUMA nodes and two kinds of
-        devices a kubelet up to 1.22 computes for seconds."""
-        began = changed = time.monotonic()
-        known = progress()
+        """Wait for an effect of a step; whether it came in ``seconds``, or so many seconds after
+        ``progress`` was last another than before: twelve containers start one after the other,
+        which is no hang on a busy host. Where the kubelet was ready to work and others had the
+        processors, wait so long again, a few times: with eight NUMA nodes and two kinds of devices
+        a kubelet up to 1.22 computes for seconds."""
+        known, now = progress(), time.monotonic()
+        until, latest = now + seconds, now + _MOST_WAITS * seconds
 
         def look() -> bool:
-            nonlocal changed, known
+            nonlocal known, until
             before, known = known, progress()
             if known != before:
-                changed = time.monotonic()
+                until = max(until, time.monotonic() + after_progress)
             return effect()
 
-        wait = seconds
-        while wait > 0:
-            if self._sandbox.bell.until(look, wait):
+        while (left := min(until, latest) - time.monotonic()) > 0:
+            if self._sandbox.bell.until(look, left):
                 return True
-            now = time.monotonic()
-            is_hindered = processor_time(self._sandbox.pid).since(self._used).is_hindered(seconds)
-            wait = (now if is_hindered else changed) + seconds - now
-            wait = min(wait, began + _MOST_WAITS * seconds - now)
+            if processor_time(self._sandbox.pid).since(self._used).is_hindered(seconds):
+                until = time.monotonic() + seconds
         return False
 
     def require_processor(self, seconds: float) -> ProcessorTime:
