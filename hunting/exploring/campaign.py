@@ -311,6 +311,8 @@ class Exploration:
             for haste in (_BRIEF, HASTE) if isinstance(self._subject, Hurries) else (HASTE,):
                 alike = [whole]
                 small = self._smaller(walk, alike, end, haste)
+                if alike == [whole]:
+                    break  # in less haste no more would differ
                 others = [one for one, _ in reversed(alike) if one != small]
                 for history in [small, *others][:_CONFIRMED]:
                     if history == walk.history or time.monotonic() >= end + _CONFIRMING:

@@ -247,3 +247,23 @@ def test_shrinking_ends_with_its_time(
     list(exploration.explore(until=1.0 if late else 1_000.0))
     assert len(exploration.causes) == 1
     assert most - 10 <= len(walks) < most
+
+
+def test_what_differs_only_in_haste_is_shrunk_again_with_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the haste of shrinking each node seems to differ, as on a host that is too busy."""
+    subject = open_subject("miniature:forgets-to-give-back")
+    waits: list[float | None] = []
+    monkeypatch.setattr(subject, "hurry", waits.append, raising=False)
+    (whole,) = plan = [_history(Apply(best_effort("b")), Apply(guaranteed("a", 2)), Delete("a"))]
+
+    def in_haste(walk: Walk, subject: Subject, release: str) -> Result:
+        is_late = waits[-1] is not None and waits[-1] < campaign_module.HASTE
+        return walked(Walk(walk.name, whole) if is_late else walk, subject, release)
+
+    monkeypatch.setattr(campaign_module, "walked", in_haste)
+    exploration, _ = _explored(subject, plan)
+    (cause,) = exploration.causes
+    assert cause.history.taken == (Start(), Apply(guaranteed("a", 1)), Delete("a"))
+    assert waits[-1] == campaign_module.HASTE
