@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,15 @@ from conformance.written import read, written
 from reference.pods.pod import Container, Pod, RestartPolicy
 from reference.pods.qos import whole_cpus
 from reference.pods.quantity import milli_value, quantity
-from reference.steps import ApplyTogether, Resize, Step, applied
+from reference.steps import (
+    Apply,
+    ApplyTogether,
+    Replace,
+    ReplaceStopping,
+    Resize,
+    Step,
+    applied,
+)
 
 #: Names up to this length stay as they are.
 _SHORT: Final = 8
@@ -103,8 +111,8 @@ def _plain_cpus(container: Container) -> tuple[tuple[str, object], ...]:
 
 
 def _plainly(text: str) -> str:
-    whole, rest = divmod(milli_value(quantity(text)), 1000)
-    return f"{whole * 1000 + rest}m" if rest else str(whole)
+    milli = milli_value(quantity(text))
+    return f"{milli}m" if milli % 1000 else str(milli // 1000)
 
 
 def _one_cpu(container: Container) -> tuple[tuple[str, object], ...]:
@@ -118,11 +126,11 @@ def _plain_memory(container: Container) -> tuple[tuple[str, object], ...]:
     return tuple((field, _MEMORY) for field in fields)
 
 
-def _with_pods(step: Step, plain: Any) -> Step:
+def _with_pods(step: Step, plain: Callable[[Pod], Pod]) -> Step:
     if isinstance(step, ApplyTogether):
         return replace(step, pods=tuple(map(plain, step.pods)))
-    if isinstance(step, Resize) or applied(step):
-        return replace(step, pod=plain(step.pod))  # type: ignore[union-attr]
+    if isinstance(step, Apply | Replace | ReplaceStopping | Resize):
+        return replace(step, pod=plain(step.pod))
     return step
 
 

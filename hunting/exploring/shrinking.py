@@ -233,36 +233,38 @@ def _plain_at_once(
     return found or _without_needless(history, parts, differ)
 
 
+def _with_steps(
+    history: History, release: str, changed: Callable[[Sequence[_Part]], tuple[Step, ...]]
+) -> Callable[[Sequence[_Part]], History | None]:
+    """Histories with the steps that ``changed`` makes of some parts."""
+    task = history.task(release)
+
+    def left(gone: Sequence[_Part]) -> History | None:
+        steps = changed(gone)
+        return History.of(task, steps) if is_legal(task, steps) else None
+
+    return left
+
+
 def _pods_of(history: History, release: str) -> _Parts[Plain]:
-    task, steps = history.task(release), history.taken
-
-    def left(gone: Sequence[Plain]) -> History | None:
-        plain = made_plain(steps, gone)
-        return History.of(task, plain) if is_legal(task, plain) else None
-
-    return plain_parts(steps), left
+    steps = history.taken
+    return plain_parts(steps), _with_steps(history, release, partial(made_plain, steps))
 
 
 def _names_of(history: History, release: str) -> _Parts[str]:
-    task, steps = history.task(release), history.taken
-
-    def left(gone: Sequence[str]) -> History | None:
-        short = with_short_names(steps, gone)
-        return History.of(task, short) if is_legal(task, short) else None
-
-    return long_names(steps), left
+    steps = history.taken
+    return long_names(steps), _with_steps(history, release, partial(with_short_names, steps))
 
 
 def _containers_of(history: History, release: str) -> _Parts[tuple[int, int]]:
     """Each by the numbers of its step and in its pod."""
-    task, steps = history.task(release), history.taken
+    steps = history.taken
 
-    def left(gone: Sequence[tuple[int, int]]) -> History | None:
-        fewer = tuple(
+    def fewer(gone: Sequence[tuple[int, int]]) -> tuple[Step, ...]:
+        return tuple(
             _with_fewer(step, {number for at, number in gone if at == own})
             for own, step in enumerate(steps)
         )
-        return History.of(task, fewer) if is_legal(task, fewer) else None
 
     every = [
         (at, number)
@@ -270,7 +272,7 @@ def _containers_of(history: History, release: str) -> _Parts[tuple[int, int]]:
         if isinstance(step, Apply) and len(step.pod.containers) > 1
         for number in range(len(step.pod.containers))
     ]
-    return every, left
+    return every, _with_steps(history, release, fewer)
 
 
 def _with_fewer(step: Step, gone: Collection[int]) -> Step:
