@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
@@ -26,13 +27,23 @@ from conformance.lockstep import (
 )
 from conformance.needs import DoesNotApply
 from conformance.observations import observed
+from conformance.recording import PromisesOnly
 from conformance.results import Result
 from conformance.scenario import Scenario
-from conformance.subject import CouldDoMore, Subject, SubjectError, SubjectUnable
+from conformance.subject import (
+    Capability,
+    CouldDoMore,
+    HasOwnConfig,
+    Subject,
+    SubjectError,
+    SubjectUnable,
+)
+from conformance.subjects.reference import ReferenceSubject
 from conformance.verdict import Verdict
 from conformance.waiting import Waiting
 from reference import CPUTopology, DiscoveryError, Release
 from reference.releases import has
+from reference.steps import KubeletConfig
 from topologies import Machine
 
 _NOTHING: Final = KnownFailures((), date.min)
@@ -86,8 +97,10 @@ def judge(
     reason = inapplicable(case.scenario, topology, subject, release)
     reason = reason or contradiction(case.machine, topology, release=release)
     if reason:
-        unable = reason == _unable(case.scenario, subject)
+        unable = reason == _unable(case.scenario.capabilities, subject)
         return Judgement(_result(case, subject, topology, Verdict.SKIP, reason, unable=unable))
+    if reason := _other_settings(case, subject, topology, release):
+        return Judgement(_result(case, subject, topology, Verdict.SKIP, reason, unable=True))
     waiting = _WAITING.setdefault(subject, Waiting()) if waiting is None else waiting
     fresh = LockstepNode(subject, case.machine, oracle=oracle, release=release, waiting=waiting)
     with closing(fresh) as node:
@@ -118,16 +131,46 @@ def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, re
     lacking = scenario.needs.missing(topology)
     if lacking:
         return lacking
-    return _unable(scenario, subject)
+    return _unable(scenario.capabilities, subject)
 
 
-def _unable(scenario: Scenario, subject: Subject) -> str:
-    unable = scenario.capabilities - subject.capabilities
+def _unable(needed: Collection[Capability], subject: Subject) -> str:
+    unable = {*needed} - subject.capabilities
     if not unable:
         return ""
     get = subject.lacking if isinstance(subject, CouldDoMore) else {}
     said = sorted(f"{one.value}: {get[one]}" if one in get else one.value for one in unable)
     return f"the subject cannot {'; '.join(said)}"
+
+
+class _InUse(ReferenceSubject):
+    """The model of a node that keeps its owner's settings, and can do what the ``subject`` can."""
+
+    def __init__(self, subject: Subject, own: KubeletConfig, release: str) -> None:
+        super().__init__(release=release)
+        self.capabilities = subject.capabilities
+        self._own = own
+
+    def own_config(self, machine: str) -> KubeletConfig:
+        return self._own
+
+
+def _other_settings(case: Case, subject: Subject, topology: CPUTopology, release: str) -> str:
+    """Why a promise is about other settings than those of the node's owner, where these must stay:
+    it does not hold on the model with them. ``""``: it does, or a scenario chooses its settings."""
+    own = subject.own_config(case.machine.name) if isinstance(subject, HasOwnConfig) else None
+    if own is None:
+        return ""
+    model = _InUse(subject, own, release)
+    fresh = LockstepNode(
+        model, case.machine, oracle=PromisesOnly, release=release, waiting=Waiting()
+    )
+    with closing(fresh) as node:
+        verdict = _drive(case, model, node, topology).verdict
+    if verdict in (Verdict.PASS.value, Verdict.SKIP.value) or not node.history:
+        return ""
+    cannot = _unable([Capability.CONFIGURE], subject)
+    return f"the promise does not hold with the settings of the node's owner, and {cannot}"
 
 
 def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopology) -> Result:

@@ -13,13 +13,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from conformance.discovered import first_core
-from conformance.kubelets.settings import GATES, MAPS_OF_TEXTS, TEXTS, deciding
+from conformance.kubelets.settings import GATES, MAPS_OF_TEXTS, TEXTS, deciding, known_gates
 from conformance.subject import SubjectUsageError
 from pinproof.configuration_fields import FIELDS
 from reference import CPUTopology
-from reference.behaviours import Behaviour
-from reference.kubelet.configuration import is_known_gate, reserving
-from reference.releases import Release, has
+from reference.kubelet.configuration import reserving
+from reference.releases import Release
 from reference.steps import KubeletConfig
 from reports.text import few
 from topologies.errors import one_line
@@ -57,9 +56,7 @@ def settings_in(
     _require_shapes(shape, where)
     notes = []
     gates = shape.get(GATES) or {}
-    known = {name: on for name, on in gates.items() if is_known_gate(name)}
-    if known.get(_MANAGER_GATE) and has(release, Behaviour.CPU_MANAGER_ON):
-        del known[_MANAGER_GATE]  # which says nothing new
+    known = known_gates(gates, release)
     others = sorted(set(gates) - set(known) - {_MANAGER_GATE})
     if others:
         notes.append(f"feature gates ignored, unknown to the model: {few(others)}")

@@ -42,7 +42,8 @@ class KubeletConfig:
     ``reserved_system_cpus`` is ``reservedSystemCPUs`` (``None``: not set); ``system_reserved`` and
     ``kube_reserved`` are the cpu quantities of those maps (``None``: not set). A setting that a
     release does not know yet is not there for it: the Topology Manager's scope before 1.20, its
-    options before 1.26. ``cpu_cfs_quota_period`` is ``cpuCFSQuotaPeriod``, in microseconds.
+    options before 1.26. ``cpu_cfs_quota`` is ``cpuCFSQuota``; ``cpu_cfs_quota_period`` is
+    ``cpuCFSQuotaPeriod``, in microseconds.
     ``reconcile_period`` is ``cpuManagerReconcilePeriod``, in milliseconds; where it is the default,
     a real node keeps its own. It decides no CPUs, only when they are put right.
     ``api_server``: the kubelet belongs to a cluster, and its pods come from the API server instead
@@ -61,6 +62,7 @@ class KubeletConfig:
     topology_manager_policy: str = "none"
     topology_manager_scope: str = "container"
     topology_manager_policy_options: Mapping[str, str] = field(default_factory=dict)
+    cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: int = CFS_PERIOD
     api_server: bool = False
     memory_manager_policy: str = "None"
@@ -80,13 +82,15 @@ class KubeletConfig:
                 *(f"{name} {value}" for name, value in named if value is not None),
                 *_listed("option", self.policy_options),
                 *self._topology_manager(),
-                *self._period(),
+                *self._times(),
                 *_listed("gate", self.feature_gates),
                 *(["pods from an API server"] if self.api_server else []),
             ]
         )
 
-    def _period(self) -> Iterator[str]:
+    def _times(self) -> Iterator[str]:
+        if not self.cpu_cfs_quota:
+            yield "cpuCFSQuota false"
         if self.cpu_cfs_quota_period != CFS_PERIOD:
             yield f"cpuCFSQuotaPeriod {self.cpu_cfs_quota_period} us"
         if self.reconcile_period != RECONCILE_PERIOD:

@@ -7,6 +7,9 @@ from typing import Any, Final
 
 from conformance.kubelets.durations import seconds
 from reference import CPUSet, CPUSetParseError
+from reference.behaviours import Behaviour
+from reference.kubelet.configuration import is_known_gate
+from reference.releases import has
 from reference.steps import RECONCILE_PERIOD, KubeletConfig
 from reference.view import CFS_PERIOD
 
@@ -19,6 +22,8 @@ TEXTS: Final = (
     "topologyManagerScope",
 )
 RESERVED: Final = ("kubeReserved", "systemReserved")
+#: As Go's flags take them.
+_TRUE, _FALSE = ("true", "1", "t"), ("false", "0", "f")
 MAPS_OF_TEXTS: Final = ("cpuManagerPolicyOptions", *RESERVED, "topologyManagerPolicyOptions")
 
 
@@ -36,6 +41,7 @@ def every_setting(config: KubeletConfig) -> dict[str, Any]:
         "topologyManagerPolicy": config.topology_manager_policy,
         "topologyManagerScope": config.topology_manager_scope,
         "topologyManagerPolicyOptions": dict(config.topology_manager_policy_options) or None,
+        "cpuCFSQuota": None if config.cpu_cfs_quota else False,
         "cpuCFSQuotaPeriod": None if period == CFS_PERIOD else f"{period / 1000:g}ms",
         "cpuManagerReconcilePeriod": None if rounds == RECONCILE_PERIOD else f"{rounds}ms",
         "featureGates": dict(config.feature_gates),
@@ -68,14 +74,25 @@ def deciding(settings: Mapping[str, Any]) -> KubeletConfig:
         kube_reserved=_texts(settings, "kubeReserved").get("cpu"),
         policy_options=_texts(settings, "cpuManagerPolicyOptions"),
         feature_gates={
-            name: value.lower() in ("true", "1", "t")
-            for name, value in _texts(settings, "featureGates").items()
+            name: value.lower() in _TRUE for name, value in _texts(settings, "featureGates").items()
         },
         topology_manager_policy=_text(settings, "topologyManagerPolicy") or "none",
         topology_manager_scope=_text(settings, "topologyManagerScope") or "container",
         topology_manager_policy_options=_texts(settings, "topologyManagerPolicyOptions"),
+        cpu_cfs_quota=scalar(settings.get("cpuCFSQuota")).lower() not in _FALSE,
         cpu_cfs_quota_period=_microseconds(_text(settings, "cpuCFSQuotaPeriod")),
     )
+
+
+def known_gates(gates: Mapping[str, bool], release: str) -> dict[str, bool]:
+    """Those of a kubelet's gates that the model knows; an owner sets many that decide no CPUs.
+    CPUManager says nothing new where it is on by default."""
+    on_anyway = ["CPUManager"] if has(release, Behaviour.CPU_MANAGER_ON) else []
+    return {
+        name: on
+        for name, on in gates.items()
+        if is_known_gate(name) and not (on and name in on_anyway)
+    }
 
 
 def _microseconds(text: str) -> int:

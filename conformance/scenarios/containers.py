@@ -12,6 +12,7 @@ from conformance.pods import best_effort, burstable, exclusive, guaranteed, guar
 from conformance.scenario import Capability, Level, Needs, Source, promised
 from conformance.scenarios import sources
 from conformance.scenarios.abilities import CALLS, ENDS, KILLS, QUOTAS, REJECTIONS, RESTARTED
+from conformance.scenarios.outcomes import promise_quota
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPolicy
 from reference.view import Phase, PodView
@@ -188,9 +189,8 @@ def limits_become_quotas(node: LockstepNode) -> None:
     node.apply(guaranteed("mixed", 1, "1500m"))
     node.apply(burstable("b", request="100m", limit="500m"))
     node.apply(best_effort("shared"))
-    for owner, quota in (("mixed/c2", 150_000), ("b/c", 50_000), ("shared/c", None)):
-        seen = node.quota(*owner.split("/"))
-        node.promise_equal("The quota is the limit", f"CFS quota of {owner}", quota, seen)
+    for owner, milli in (("mixed/c2", 1500), ("b/c", 500), ("shared/c", None)):
+        promise_quota(node, "The quota is the limit", owner, milli)
 
 
 @_containers(LIMITS, needs=Needs(free=3), capabilities=QUOTAS)
@@ -203,7 +203,7 @@ def shares_outlive_pool_changes(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     node.promise_cpuset("Its cpuset follows", "b", cpus - node.taken("a"))
     node.promise_equal("Quota and shares stay", "CFS of b/c", before, node.view.cfs["b"]["c"])
-    node.promise_equal("The quota is the limit", "CFS quota of b/c", 50_000, before.quota)
+    promise_quota(node, "The quota is the limit", "b/c", 500)
 
 
 @_containers(
@@ -215,7 +215,7 @@ def gate_off_brings_quotas_back(node: LockstepNode) -> None:
     As up to 1.32. From 1.37 on the kubelet refuses to start with the gate off."""
     gates = {"DisableCPUQuotaWithExclusiveCPUs": False}
     node.boot_with(guaranteed("a", 2), config=replace(node.default_config(), feature_gates=gates))
-    node.promise_equal("It has one", "CFS quota of a/c", 200_000, node.quota("a"))
+    promise_quota(node, "It has one", "a/c", 2000)
 
 
 @_containers(CREATE_FLOW, needs=Needs(free=4), capabilities=CALLS)

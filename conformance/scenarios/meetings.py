@@ -30,7 +30,7 @@ from conformance.scenarios.hint_parts import (
 )
 from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, of_memory, with_memory_of
 from conformance.scenarios.optional import ALPHA, aligning_with, promise_whole_cores, with_options
-from conformance.scenarios.outcomes import promise_running
+from conformance.scenarios.outcomes import promise_quota, promise_running
 from conformance.scenarios.pod_level_parts import managed, of_managers, pod_of, shared
 from reference import CPUSet
 from reference.steps import Device, Kind, KubeletConfig, Pod, RegisterDevices
@@ -178,12 +178,10 @@ def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
     part = exclusive("part", "500m", kind=Kind.SIDECAR)
     node.apply(guaranteed_of("a", [proxy, part, exclusive("main", 1)]))
     node.apply(guaranteed("b", "1500m"))
-    expected = {"a/proxy": None, "a/part": 50_000, "a/main": None, "b/c": 150_000}
-    for owner, quota in expected.items():
-        pod, name = owner.split("/")
-        promise_running(node, pod)
-        seen = node.quota(pod, name)
-        node.promise_equal("None beside exclusive CPUs", f"CFS quota of {owner}", quota, seen)
+    expected = {"a/proxy": None, "a/part": 500, "a/main": None, "b/c": 1500}
+    for owner, milli in expected.items():
+        promise_running(node, owner.partition("/")[0])
+        promise_quota(node, "None beside exclusive CPUs", owner, milli)
 
 
 # -- the order of containers -----------------------------------------------------------------------

@@ -16,7 +16,7 @@ from conformance.pods import best_effort, burstable, guaranteed
 from conformance.scenario import Capability, Level, Needs, Source, promised
 from conformance.scenarios import sources
 from conformance.scenarios.abilities import EDITS, KERNEL, KILLS, LISTS, QUOTAS, RESTARTED
-from conformance.scenarios.outcomes import restart_with
+from conformance.scenarios.outcomes import configured_quota, promise_quota, restart_with
 from reference import CPUSet
 from reference.steps import KubeletConfig, RestartRuntime
 
@@ -55,11 +55,12 @@ def _promise_kept(node: LockstepNode, pod: str, held: CPUSet) -> None:
         _promise_affinity(node, "The kernel keeps the tasks there", pod, held)
 
 
-def _promise_pod_quota(node: LockstepNode, rule: str, pod: str, quota: int | None) -> None:
-    """Promise the CFS quota of the pod's own cgroup, as :meth:`LockstepNode.quota`."""
+def _promise_pod_quota(node: LockstepNode, rule: str, pod: str, milli: int | None) -> None:
+    """Promise the CFS quota of the pod's own cgroup, as :func:`promise_quota`."""
     cfs = node.view.pod_cfs.get(pod)
     seen = cfs.quota if cfs is not None else None
-    node.promise_equal(rule, f"CFS quota of pod {pod}", quota, seen)
+    expected = configured_quota(node, milli)
+    node.promise_equal(rule, f"CFS quota of pod {pod}", expected, seen)
 
 
 def _promise_affinity(node: LockstepNode, rule: str, pod: str, cpus: CPUSet) -> None:
@@ -97,8 +98,8 @@ def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     """A container with exclusive CPUs has no CFS quota, and one without keeps its own.
     A quota would throttle a container that uses all of its CPUs."""
     node.boot_with(guaranteed("a", 1), burstable("b", request="100m", limit="500m"))
-    node.promise_equal("It has no quota", "CFS quota a/c", None, node.quota("a"))
-    node.promise_equal("The other has one", "CFS quota b/c", 50_000, node.quota("b"))
+    promise_quota(node, "It has no quota", "a/c", None)
+    promise_quota(node, "The other has one", "b/c", 500)
 
 
 @_node(QUOTA, until="1.32", needs=Needs(free=2), capabilities=QUOTAS)
@@ -106,7 +107,7 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     """Up to 1.32 a container with exclusive CPUs has a CFS quota of just as many CPUs.
     The documentation said otherwise for years."""
     node.boot_with(guaranteed("a", 2))
-    node.promise_equal("It has a quota", "CFS quota a/c", 200_000, node.quota("a"))
+    promise_quota(node, "It has a quota", "a/c", 2000)
 
 
 @_node(QUOTA, since="1.33", needs=Needs(free=3), capabilities=_POD_QUOTAS)
@@ -119,7 +120,7 @@ def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     )
     _promise_pod_quota(node, "It has no quota", "a", None)
     _promise_pod_quota(node, "Nor has a pod that shares one more container", "mixed", None)
-    _promise_pod_quota(node, "A pod without exclusive CPUs has one", "fractions", 40_000)
+    _promise_pod_quota(node, "A pod without exclusive CPUs has one", "fractions", 400)
 
 
 @_node(QUOTA, until="1.32", needs=Needs(free=2), capabilities=_POD_QUOTAS)
@@ -127,7 +128,7 @@ def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
     """Up to 1.32 the cgroup of a pod with exclusive CPUs has a CFS quota of all its limits.
     As its containers have theirs."""
     node.boot_with(guaranteed("a", 1, "500m"))
-    _promise_pod_quota(node, "It has a quota", "a", 150_000)
+    _promise_pod_quota(node, "It has a quota", "a", 1500)
 
 
 @_node(sources.RECONCILE, needs=Needs(free=2), capabilities=(*QUOTAS, Capability.TAMPER))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from reference import CPUSet
+from reference.kubelet.cpu_quota import quota_period, share_of
 from reference.steps import KubeletConfig, Pod
 from reference.view import Phase, PodView
 
@@ -43,6 +44,21 @@ def promise_rejected(node: LockstepNode, status: PodView, reason: str, pod: str 
     """Promise that a pod was rejected for this reason."""
     node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
     node.promise_equal("The reason is named", "reason", reason, status.reason)
+
+
+def configured_quota(node: LockstepNode, milli: int | None) -> int | None:
+    """The CFS quota of a limit of so many thousandths of a CPU on a node that is configured as this
+    one, perhaps by its owner: microseconds of each period; ``None`` where ``cpuCFSQuota`` is
+    false."""
+    period = quota_period(node.config, release=node.release)
+    return share_of(period, milli) if period and milli else None
+
+
+def promise_quota(node: LockstepNode, rule: str, owner: str, milli: int | None) -> None:
+    """Promise the CFS quota of a container, ``pod/container``, whose limit is so many thousandths
+    of a CPU; ``None``: that it has none."""
+    expected, seen = configured_quota(node, milli), node.quota(*owner.split("/"))
+    node.promise_equal(rule, f"CFS quota of {owner}", expected, seen)
 
 
 def promise_count(node: LockstepNode, count: int) -> None:

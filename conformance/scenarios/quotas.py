@@ -13,13 +13,16 @@ from conformance.scenarios import sources
 from conformance.scenarios.abilities import QUOTAS
 from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.entering import refused, row
-from conformance.scenarios.outcomes import promise_running
+from conformance.scenarios.outcomes import promise_quota, promise_running
 from conformance.scenarios.pod_level_parts import managed, of_managers, pod_of, shared
 from reference.steps import Container, KubeletConfig
 from reference.view import CFS
 
 PERIOD: Final = sources.documentation(
     "Kubelet Configuration: cpuCFSQuotaPeriod", "reference/config-api/kubelet-config.v1beta1/"
+)
+SWITCH: Final = sources.documentation(
+    "Kubelet Configuration: cpuCFSQuota", "reference/config-api/kubelet-config.v1beta1/"
 )
 PERIOD_GATE: Final = sources.pull(136339, "feature gate CustomCPUCFSQuotaPeriod is on by default")
 PERIOD_TESTS: Final = sources.tests(
@@ -38,18 +41,17 @@ _LEAST: Final = 1_000
 def _with_period(node: LockstepNode, *, gate: bool = True, period: int = _HALF) -> KubeletConfig:
     config = node.default_config()
     gates = {**config.feature_gates, "CustomCPUCFSQuotaPeriod": True} if gate else {}
-    return replace(config, cpu_cfs_quota_period=period, feature_gates=gates)
+    return replace(config, cpu_cfs_quota=True, cpu_cfs_quota_period=period, feature_gates=gates)
 
 
-def _promise_quota(node: LockstepNode, rule: str, owner: str, quota: int | None) -> None:
+def _promise_of_period(node: LockstepNode, rule: str, owner: str, quota: int) -> None:
     """Promise a quota in the period that is configured."""
     pod, container = owner.split("/")
     seen = node.view.cfs.get(pod, {}).get(container, CFS(None))
     node.promise_equal(rule, f"CFS quota of {owner}", quota, seen.quota)
-    if quota is not None:
-        period = node.config.cpu_cfs_quota_period
-        what = f"period of the CFS quota of {owner} in microseconds"
-        node.promise_equal("It is of the configured period", what, period, seen.period)
+    what, period = f"period of the CFS quota of {owner} in microseconds", seen.period
+    expected = node.config.cpu_cfs_quota_period
+    node.promise_equal("It is of the configured period", what, expected, period)
 
 
 @promised(QUOTA_GATE, area="containers", since="1.33", needs=Needs(free=2), capabilities=QUOTAS)
@@ -58,11 +60,8 @@ def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
     A quota would throttle what has its CPUs alone. Each container is judged by itself, the pod
     is Guaranteed as a whole."""
     node.boot_with(guaranteed("mixed", 1, "1500m"))
-    for name, rule, quota in (
-        ("c1", "Who has exclusive CPUs has no quota", None),
-        ("c2", "Who shares has the quota of its limit", 150_000),
-    ):
-        node.promise_equal(rule, f"CFS quota of mixed/{name}", quota, node.quota("mixed", name))
+    promise_quota(node, "Who has exclusive CPUs has no quota", "mixed/c1", None)
+    promise_quota(node, "Who shares has the quota of its limit", "mixed/c2", 1500)
 
 
 @promised(
@@ -75,7 +74,7 @@ def custom_period_is_used(node: LockstepNode) -> None:
     node.apply(guaranteed("a", "500m"))
     node.apply(burstable("b", request="100m", limit="500m"))
     for owner in ("a/c", "b/c"):
-        _promise_quota(node, "Half a CPU is half of each period", owner, _HALF // 2)
+        _promise_of_period(node, "Half a CPU is half of each period", owner, _HALF // 2)
 
 
 @promised(
@@ -86,7 +85,7 @@ def short_period_has_the_least_quota(node: LockstepNode) -> None:
     A twentieth of a CPU would be half a millisecond of ten."""
     node.boot(_with_period(node, period=_SHORT))
     node.apply(burstable("b", request="50m", limit="50m"))
-    _promise_quota(node, "The quota is the least that the kernel takes", "b/c", _LEAST)
+    _promise_of_period(node, "The quota is the least that the kernel takes", "b/c", _LEAST)
 
 
 @promised(
@@ -97,8 +96,19 @@ def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
     """With another cpuCFSQuotaPeriod a container with exclusive CPUs has no CFS quota either.
     Up to 1.32 it has one. The fraction beside it keeps its own."""
     node.boot_with(guaranteed("a", 2, "1500m"), config=_with_period(node))
-    _promise_quota(node, "It has no quota", "a/c1", None)
-    _promise_quota(node, "The fraction has one", "a/c2", _HALF * 3 // 2)
+    promise_quota(node, "It has no quota", "a/c1", None)
+    _promise_of_period(node, "The fraction has one", "a/c2", _HALF * 3 // 2)
+
+
+@promised(SWITCH, area="quotas", needs=Needs(free=2), capabilities=(*QUOTAS, Capability.CONFIGURE))
+def none_where_switched_off(node: LockstepNode) -> None:
+    """With cpuCFSQuota false no container has a CFS quota.
+    Whether it has CPUs of its own, shares them in a Guaranteed pod, or is Burstable."""
+    node.boot(replace(node.default_config(), cpu_cfs_quota=False))
+    node.apply(guaranteed("a", 1, "500m"))
+    node.apply(burstable("b", request="100m", limit="500m"))
+    for owner in ("a/c1", "a/c2", "b/c"):
+        promise_quota(node, "It has no quota", owner, None)
 
 
 refused(
@@ -120,8 +130,8 @@ def _keeps_shared_quotas(node: LockstepNode, scope: str) -> None:
     node.boot(managed(node, scope=scope))
     limited = Container("limited", cpu_request="0", cpu_limit="1")
     node.run(pod_of("a", 3, exclusive("main", 1), limited, shared("side")))
-    _promise_quota(node, "It has the quota of its limit", "a/limited", 100_000)
-    _promise_quota(node, "It has the quota of its pod", "a/side", 300_000)
+    promise_quota(node, "It has the quota of its limit", "a/limited", 1000)
+    promise_quota(node, "It has the quota of its pod", "a/side", 3000)
 
 
 @_pod_level()
@@ -133,7 +143,7 @@ def pod_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
     node.apply(pod_of("parted", 3, exclusive("main", 2), shared("side")))
     for pod in ("whole", "parted"):
         promise_running(node, pod)
-        _promise_quota(node, "It has no quota", f"{pod}/main", None)
+        promise_quota(node, "It has no quota", f"{pod}/main", None)
 
 
 row(
@@ -151,7 +161,7 @@ def container_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
     As any other container with exclusive CPUs."""
     node.boot(managed(node, scope="container"))
     node.run(pod_of("a", 2, exclusive("main", 1), shared("side")))
-    _promise_quota(node, "It has no quota", "a/main", None)
+    promise_quota(node, "It has no quota", "a/main", None)
 
 
 row(

@@ -18,6 +18,7 @@ from conformance.scenarios import sources
 from conformance.scenarios.abilities import API_SERVER, QUOTAS, REJECTIONS, RESIZES
 from conformance.scenarios.hint_parts import promise_phase, promise_refused
 from conformance.scenarios.in_cluster import in_cluster
+from conformance.scenarios.outcomes import promise_quota
 from conformance.scenarios.resize import (
     AS_REQUESTED,
     INFEASIBLE,
@@ -234,7 +235,7 @@ def granted_size_sets_no_quota(node: LockstepNode) -> None:
     node.boot_with(guaranteed("a", 2), config=_let_through(node))
     node.expect_broken(AS_REQUESTED)
     promise_granted(node, node.resize(guaranteed("a", 3)))
-    node.promise_equal("It has no quota", "CFS quota of a/c", None, node.quota("a"))
+    promise_quota(node, "It has no quota", "a/c", None)
     node.promise_equal("Its weight is the new one", "CPU shares of a/c", 3072, node.shares("a"))
 
 

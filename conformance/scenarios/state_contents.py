@@ -16,6 +16,7 @@ from conformance.scenarios.pod_level_parts import of_managers
 from reference import Checkpoint
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.checkpoint import Layout, encode
+from reference.pods.pod_level_resources import pod_managers_on
 
 _MANAGERS: Final = {"PodLevelResourceManagers": True}
 
@@ -32,7 +33,8 @@ def _file(
     if node.release_has(Behaviour.STATE_WITH_DATA):
         layout = Layout.V4
     else:
-        layout = Layout.V3 if node.config.feature_gates else Layout.V2
+        on = pod_managers_on(node.config.feature_gates, release=node.release)
+        layout = Layout.V3 if on else Layout.V2
     content = {
         "policyName": policy,
         "defaultCpuSet": str(node.cpus) if default is None else default,

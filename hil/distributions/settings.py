@@ -49,7 +49,7 @@ def flags_of(config: KubeletConfig) -> list[str]:
             pairs = {key: one for key, one in value.items() if one is not None}
             text = ",".join(f"{key}={scalar(one)}" for key, one in pairs.items())
         else:
-            text = "" if value is None else str(value)
+            text = "" if value is None else scalar(value)
         if text:
             flags.append(f"{names[name]}={text}")
     return flags

@@ -24,6 +24,7 @@ FLAGS: Final = {
     "cgroup-driver": "cgroupDriver",
     "cgroup-root": "cgroupRoot",
     "container-runtime-endpoint": "containerRuntimeEndpoint",
+    "cpu-cfs-quota": "cpuCFSQuota",
     "cpu-cfs-quota-period": "cpuCFSQuotaPeriod",
     "cpu-manager-policy": "cpuManagerPolicy",
     "cpu-manager-policy-options": "cpuManagerPolicyOptions",

@@ -8,12 +8,12 @@ what kind of node it is (:mod:`hil.distributions`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final
 
-from conformance.kubelets.settings import deciding
-from reference import CPUSet
+from conformance.kubelets.settings import deciding, known_gates
+from reference import NEWEST, CPUSet
 from reference.steps import KubeletConfig
 from topologies import Machine
 
@@ -97,7 +97,9 @@ class KubeletFacts:
     @property
     def config(self) -> KubeletConfig:
         """The settings that decide CPUs, as steps state them."""
-        return deciding(self.settings)
+        config = deciding(self.settings)
+        gates = known_gates(config.feature_gates, self.release or NEWEST)
+        return replace(config, feature_gates=gates)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from reference.view import CFS, CFS_PERIOD
 
 class ContainerManager:
     """``containerManagerImpl`` of one run of the kubelet, whose CFS quotas are of each ``period``
-    microseconds."""
+    microseconds; ``None``: containers have no quotas."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ContainerManager:
         memory_manager: MemoryManager | None = None,
         *,
         release: AnyRelease,
-        period: int = CFS_PERIOD,
+        period: int | None = CFS_PERIOD,
     ) -> None:
         self.topology_manager = topology_manager
         self.cpu_manager = cpu_manager
@@ -143,6 +143,9 @@ class ContainerManager:
         that shares CPUs of its pod has none of its own)."""
         manager = self.cpu_manager
         limited = with_limit_of(pod, container)
+        shares = cfs_shares(limited)
+        if self._period is None:
+            return CFS(None, shares)
         quota = cfs_quota(
             limited,
             exclusive=manager.isolates(pod, container),
@@ -150,7 +153,7 @@ class ContainerManager:
             period=self._period,
             release=self._release,
         )
-        return CFS(quota if quota > 0 else None, cfs_shares(limited), self._period)
+        return CFS(quota if quota > 0 else None, shares, self._period)
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round once all pod sources have been heard: the (pod uid, container, CPUs)

@@ -7,7 +7,7 @@ Up to 1.32 a container is held to its cpu limit whether or not its CPUs are its 
 gate DisableCPUQuotaWithExclusiveCPUs is off (until 1.36; 1.37 refuses that). One that shares the
 CPUs of its pod keeps its quota. In a pod with pod-level resources a container without a limit has
 the pod's. Shares follow the cpu request alone, and the limit where there is none. Updates of a
-cpuset name neither, so both stay as they were.
+cpuset name neither, so both stay as they were. With ``cpuCFSQuota: false`` nothing has a quota.
 The period is 100 ms unless ``cpuCFSQuotaPeriod`` says otherwise, which takes feature gate
 CustomCPUCFSQuotaPeriod (on by default from 1.36 on).
 Source: ``kuberuntime_container_linux.go``, ``cm/helpers_linux.go`` (``MilliCPUToQuota``); seen on
@@ -51,11 +51,20 @@ def cfs_quota(
     if exclusive and enabled(_GATE, feature_gates, release=release):
         return NO_LIMIT
     milli = _milli(container.cpu_limit)
-    return max(milli * period // 1000, _LEAST) if milli else 0
+    return share_of(period, milli) if milli else 0
 
 
-def quota_period(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> int:
-    """The period in microseconds that the runtime is asked for."""
+def share_of(period: int, milli: int) -> int:
+    """The quota of so many thousandths of a CPU, but the least that the kernel takes
+    (``MilliCPUToQuota``)."""
+    return max(milli * period // 1000, _LEAST)
+
+
+def quota_period(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> int | None:
+    """The period in microseconds that the runtime is asked for; ``None`` where containers have no
+    quotas (``cpuCFSQuota``)."""
+    if not config.cpu_cfs_quota:
+        return None
     on = enabled(_PERIOD_GATE, config.feature_gates, release=release)
     return config.cpu_cfs_quota_period if on else CFS_PERIOD
 

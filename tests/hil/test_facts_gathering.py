@@ -70,7 +70,8 @@ def test_a_running_kubelets_own_command_line_counts(fake: FakeNode) -> None:
     """Drop-ins in the order of their paths, then flags."""
     command = (
         f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0--config-dir\0/etc/kubernetes/kubelet.conf.d\0"
-        "--reserved-cpus=0-1,16-17\0--feature-gates=A=true\0"
+        "--reserved-cpus=0-1,16-17\0--cpu-cfs-quota=false\0--feature-gates="
+        "CPUManagerPolicyAlphaOptions=true,CPUManager=true,RotateKubeletServerCertificate=true\0"
     )
     _process(fake, 4242, command, "kubelet.service")
     folder = "/etc/kubernetes/kubelet.conf.d"
@@ -86,7 +87,9 @@ def test_a_running_kubelets_own_command_line_counts(fake: FakeNode) -> None:
     assert kubelet.policy == "none"
     assert kubelet.config.topology_manager_policy == "restricted"
     assert kubelet.config.reserved_system_cpus == CPUSet([0, 1, 16, 17])
-    assert kubelet.config.feature_gates == {"A": True}
+    assert not kubelet.config.cpu_cfs_quota
+    # The model knows nothing of certificates, and the CPU manager is there anyway.
+    assert kubelet.config.feature_gates == {"CPUManagerPolicyAlphaOptions": True}
 
 
 def test_another_process_of_that_program_is_not_the_kubelet(fake: FakeNode) -> None:

@@ -567,6 +567,18 @@ def test_with_pods_only_the_rest_is_skipped(scenario: str, reason: str) -> None:
     assert not [act for act in session.acts if act.changes]
 
 
+def test_with_pods_only_the_owners_settings_decide_what_is_asked() -> None:
+    """A promise that does not hold with them is no step on the node."""
+    session = ModelMember(risk=Risk.PODS)
+    options = {"full-pcpus-only": "true"}
+    session.own_config = replace(session.own_config, policy_options=options)
+    result = run("qos/1000m-is-a-whole-cpu", session, PodsOnly)
+    assert result.verdict == "skip", result.explanation
+    assert result.unable
+    assert "the settings of the node's owner" in result.reason
+    assert not session.acts
+
+
 def test_with_pods_of_others_pinned_nothing_can_be_told() -> None:
     """The model knows nothing of them."""
     session = ModelMember(risk=Risk.PODS)

@@ -136,6 +136,11 @@ def adding_list_and_amounts(config: KubeletConfig) -> KubeletConfig:
     return replace(amounts, system_reserved=str(len(listed) + more), kube_reserved=None)
 
 
+def ignoring_the_quota_switch(config: KubeletConfig) -> KubeletConfig:
+    """Gives containers CFS quotas, although cpuCFSQuota is false."""
+    return replace(config, cpu_cfs_quota=True)
+
+
 def ignoring_the_quota_period(config: KubeletConfig) -> KubeletConfig:
     """Uses a CFS quota period of 100 ms, whatever cpuCFSQuotaPeriod is."""
     return replace(config, cpu_cfs_quota_period=CFS_PERIOD)

@@ -207,6 +207,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "crash/no-version-shares-an-exclusive-cpu",
         also=("crash/half-taken-cpus-stop-the-kubelet",)),
     # -- kubelets that are wrong about quotas, counters and the pod-resources socket ---------------
+    "ignores-the-quota-switch": Miniature(settings.ignoring_the_quota_switch,
+        "quotas/none-where-switched-off"),
     "ignores-the-quota-period": Miniature(settings.ignoring_the_quota_period,
         "quotas/custom-period-is-used"),
     "lifts-quotas-of-pods": Miniature(managers.LiftsQuotasOfPods,
