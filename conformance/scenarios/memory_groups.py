@@ -24,7 +24,13 @@ from conformance.scenarios.hint_parts import (
     promise_refused,
     run,
 )
-from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, of_memory, with_memory_of
+from conformance.scenarios.memory import (
+    MIB_OF_A_NODE,
+    STATIC,
+    boot_with_free,
+    of_memory,
+    with_memory_of,
+)
 from reference import CPUSet
 from reference.steps import Pod
 from reference.view import Phase
@@ -117,6 +123,35 @@ def group_serves_small_under_best_effort(node: LockstepNode) -> None:
     run(node, with_memory_of("a", 10))
     bound = node.asked("a").mems
     node.promise_cpus("It shares the group", "cpuset.mems of a/c", CPUSet(group), bound)
+
+
+@_groups(source=STATIC, since="1.26", capabilities=(*MEMORY, *RESTARTED))
+def wide_cpus_leave_no_group(node: LockstepNode) -> None:
+    """Once a pod is gone whose CPUs needed two NUMA nodes, each of them serves pods alone again.
+    Also the one in which it had no memory, since the other had all of it. The next pods have the
+    memory of a NUMA node each, and keep it over a restart."""
+    room = _two(node)
+    boot_with_free(node, BEST_EFFORT, room)
+    run(node, with_memory_of("wide", 10, _more_than_a_node(node)))
+    node.delete("wide", passing=True)
+    rule, pods = "Its memory is of one NUMA node", dict(zip(("a", "b"), room, strict=True))
+    for pod, numa in pods.items():
+        run(node, with_memory_of(pod, 80, "500m"))
+        node.promise_cpus(rule, f"cpuset.mems of {pod}/c", CPUSet([numa]), node.asked(pod).mems)
+    node.restart()
+    node.promise_running("The kubelet starts again")
+    for pod in pods:
+        promise_phase(node, pod, node.view.pods[pod], Phase.RUNNING)
+
+
+def _more_than_a_node(node: LockstepNode) -> int:
+    """So many CPUs that two NUMA nodes are needed, which are all that there are."""
+    if len(node.topology.numa_masks) > 2:
+        raise DoesNotApply("needs two NUMA nodes with CPUs: more of them have room for its CPUs")
+    largest = max(map(len, map(node.topology.cpus_in_numa_nodes, node.topology.numa_masks)))
+    if largest >= len(node.free):
+        raise DoesNotApply("needs free CPUs beyond those of a NUMA node")
+    return largest + 1
 
 
 def _mixes(node: LockstepNode) -> Pod:

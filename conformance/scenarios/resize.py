@@ -14,6 +14,7 @@ from conformance.pods import burstable, guaranteed
 from conformance.scenario import Needs, Source, promised
 from conformance.scenarios.abilities import API_SERVER, REJECTIONS, RESIZES
 from conformance.scenarios.in_cluster import in_cluster, with_memory
+from conformance.scenarios.outcomes import promise_running
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.view import Phase, PodView
@@ -175,6 +176,25 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     node.delete("a")
     promise_granted(node, node.view.pods["b"])
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool | cpus)
+
+
+@_resize(_IN_PLACE, since="1.34", needs=Needs(free=4, counted_once=True), capabilities=API_SERVER)
+def waiting_size_takes_no_room(node: LockstepNode) -> None:
+    """A resize that waits takes no CPU from other pods.
+    A Burstable pod asks for all that is left and one CPU of another pod: deferred. A pod that
+    needs what is left is admitted, and runs on after a restart of the kubelet."""
+    node.boot(in_cluster(node))
+    every = len(node.free)
+    node.apply(guaranteed("a", 2))
+    node.apply(burstable("b", request="1", limit=str(every)))
+    more = burstable("b", request=str(every - 1), limit=str(every))
+    promise_pending(node, node.resize(more), _DEFERRED)
+    left = f"{every - 3}"
+    node.apply(burstable("c", request=left, limit=left))
+    promise_running(node, "c")
+    node.restart()
+    for pod in ("a", "b", "c"):
+        promise_running(node, pod)
 
 
 @_resize(NOT_MOVED, since="1.27", until="1.37", needs=Needs(free=3), capabilities=RESIZES)

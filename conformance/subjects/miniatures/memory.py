@@ -71,6 +71,18 @@ class KeepsMemoryOfTheDead(MemoryManager):
         """Nothing is stale."""
 
 
+class KeepsEmptyGroups(MemoryManager):
+    """Leaves a NUMA node in its group when the last pod goes, if that pod had no memory there."""
+
+    def remove_stale_state(self) -> None:
+        before = {node: (each.cells, each.reserved) for node, each in self.state.machine.items()}
+        super().remove_stale_state()
+        for node, each in self.state.machine.items():
+            cells, reserved = before[node]
+            if not each.assignments and not reserved:
+                each.cells = cells
+
+
 class ForgetsMemory(MemoryManager):
     """Starts with all memory of every NUMA node free."""
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reference import Node
-from reference.steps import Configure, KubeletConfig, Reboot, RemoveState, Resize, Start, Step
+from reference.steps import (
+    Apply,
+    Configure,
+    KubeletConfig,
+    Reboot,
+    RemoveState,
+    Resize,
+    Start,
+    Step,
+)
 
 
 class Reader(Node):
@@ -36,6 +45,20 @@ class KeepsRefusedResizes(Reader):
         super().do(step)
         if isinstance(step, Resize):
             self._in_cluster._why = refused | self._in_cluster._why
+
+
+class CountsWaitingResizes(Reader):
+    """Counts another pod with the size that it waits for when a pod is admitted."""
+
+    def do(self, step: Step) -> None:
+        if isinstance(step, Apply) and self._kubelet is not None:
+            granted = dict(self._kubelet._admitted)
+            self._kubelet._admitted.update(self._in_cluster.wanted)
+            super().do(step)
+            mine = self._kubelet._admitted
+            mine.update({name: pod for name, pod in granted.items() if name in mine})
+        else:
+            super().do(step)
 
 
 class ForgetsOverABoot(Reader):
