@@ -12,7 +12,7 @@ from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.abilities import QUOTAS
 from conformance.scenarios.containers import QUOTA_GATE
-from conformance.scenarios.entering import refused, row
+from conformance.scenarios.entering import core, refused, row
 from conformance.scenarios.outcomes import promise_quota, promise_running
 from conformance.scenarios.pod_level_parts import managed, of_managers, pod_of, shared
 from reference.steps import Container, KubeletConfig
@@ -100,7 +100,7 @@ def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
     _promise_of_period(node, "The fraction has one", "a/c2", _HALF * 3 // 2)
 
 
-@promised(SWITCH, area="quotas", needs=Needs(free=2), capabilities=(*QUOTAS, Capability.CONFIGURE))
+@core(SWITCH, area="quotas", needs=Needs(free=2), capabilities=(*QUOTAS, Capability.CONFIGURE))
 def none_where_switched_off(node: LockstepNode) -> None:
     """With cpuCFSQuota false no container has a CFS quota.
     Whether it has CPUs of its own, shares them in a Guaranteed pod, or is Burstable."""
