@@ -140,7 +140,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     held = node.taken("a")
     node.tamper_quota("a", "c", 20_000)
     node.await_reconcile()
-    node.promise_equal("The quota stays", "CFS quota a/c", 20_000, node.quota("a"))
+    node.promise_equal("The quota stays", "CFS quota of a/c", 20_000, node.quota("a"))
     _promise_kept(node, "a", held)
 
 

@@ -283,11 +283,14 @@ def _wrong_reservation(draft: Draft) -> bool:
 
 
 def _wrong_state_files(draft: Draft) -> bool:
-    """One that is cut off, one with a wrong checksum, and one of fewer CPUs."""
+    """One that is cut off, one with a wrong checksum, one of fewer CPUs, and one of policy none."""
     config, release = draft.task.config, draft.task.release
     fewer = Checkpoint("static", draft.room.topology.cpus - CPUSet([max(draft.room.topology.cpus)]))
-    right = fewer.dumps(release=release, feature_gates=config.feature_gates)
-    texts = right[: len(right) // 2], re.sub(r'"checksum":\d', '"checksum":7', right), right
+    right, none = (
+        one.dumps(release=release, feature_gates=config.feature_gates)
+        for one in (fewer, Checkpoint("none", CPUSet()))
+    )
+    texts = right[: len(right) // 2], re.sub(r'"checksum":\d', '"checksum":7', right), right, none
     tries = [step for text in texts for step in (WriteState(text), Start())]
     return draft.restart(*tries, RemoveState())
 

@@ -35,7 +35,7 @@ AMOUNTS: Final[Mapping[str, dict[str, Any]]] = {
     "system 1": {"system_reserved": "1"},
     "kube 1500m": {"kube_reserved": "1500m"},
     "halves": {"system_reserved": "500m", "kube_reserved": "500m"},
-    "uneven parts": {"system_reserved": "750m", "kube_reserved": "1250m"},
+    "uneven parts": {"system_reserved": "750m", "kube_reserved": "450m"},
 }
 
 _OWN: Final[dict[str, Machine]] = {}

@@ -130,8 +130,8 @@ BROKEN = [
     Broken(KeepsEnded, "containers/ended-pod-returns-its-cpus", "not enough cpus"),
     Broken(KeepsEnded, "containers/short-pods-follow-one-another", "not enough cpus"),
     Broken(KeepsEnded, "node/forced-deletion-leaks-nothing", "shared pool"),
-    Broken(KeepsQuotas, "node/exclusive-cpus-have-no-quota", "CFS quota a/c"),
-    Broken(LiftsQuotas, "node/exclusive-cpus-have-no-quota", "CFS quota b/c"),
+    Broken(KeepsQuotas, "node/exclusive-cpus-have-no-quota", "CFS quota of a/c"),
+    Broken(LiftsQuotas, "node/exclusive-cpus-have-no-quota", "CFS quota of b/c"),
     Broken(LiftsQuotas, "containers/limits-become-quotas", "CFS quota of mixed/c2"),
     Broken(LiftsQuotas, "containers/shares-outlive-pool-changes", "CFS quota of b/c"),
     Broken(
