@@ -144,10 +144,15 @@ def wide_cpus_leave_no_group(node: LockstepNode) -> None:
         promise_phase(node, pod, node.view.pods[pod], Phase.RUNNING)
 
 
-def _more_than_a_node(node: LockstepNode) -> int:
-    """So many CPUs that two NUMA nodes are needed, which are all that there are."""
+def _require_two_nodes(node: LockstepNode) -> None:
+    """Apply only where no third NUMA node has room for CPUs that need two."""
     if len(node.topology.numa_masks) > 2:
         raise DoesNotApply("needs two NUMA nodes with CPUs: more of them have room for its CPUs")
+
+
+def _more_than_a_node(node: LockstepNode) -> int:
+    """So many CPUs that two NUMA nodes are needed, which are all that there are."""
+    _require_two_nodes(node)
     largest = max(map(len, map(node.topology.cpus_in_numa_nodes, node.topology.numa_masks)))
     if largest >= len(node.free):
         raise DoesNotApply("needs free CPUs beyond those of a NUMA node")
@@ -157,8 +162,7 @@ def _more_than_a_node(node: LockstepNode) -> int:
 def _mixes(node: LockstepNode) -> Pod:
     """A pod whose CPUs need both NUMA nodes, whose memory no free NUMA node has alone, and both
     have together; a small pod holds memory of the first one."""
-    if len(node.topology.numa_masks) > 2:
-        raise DoesNotApply("needs two NUMA nodes with CPUs: more of them have room for its CPUs")
+    _require_two_nodes(node)
     boot_with_free(node, BEST_EFFORT, _two(node, 60, 60))
     run(node, with_memory_of("small", 10))
     free = node.topology.cpus_in_numa_nodes(first_node(node)) & node.view.shared_pool
