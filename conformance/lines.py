@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from conformance.json_schema import schema_components
 from conformance.records import (
     Failure,
     Footer,
@@ -289,7 +290,7 @@ def _at(table: list[T], number: int, kind: str) -> T:
 def schema() -> dict[str, Any]:
     """The JSON Schema of a line (draft 2020-12)."""
     kinds = (*get_args(_Object), *get_args(_Array))
-    found, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    found, parts = schema_components(kinds)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:pinproof:result-stream:{SCHEMA}",

@@ -6,32 +6,23 @@ again; a test compares.
 
 from __future__ import annotations
 
-import inspect
 import json
-from typing import Any
 
-import msgspec
-
+from conformance.json_schema import schema_components
 from reports.certificate.document import SCHEMA, Statement
 
 
 def schema() -> str:
-    (shape,), parts = msgspec.json.schema_components([Statement], ref_template="#/$defs/{name}")
+    (shape,), parts = schema_components([Statement])
     whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:pinproof:certificate:{SCHEMA}",
         "title": f"pinproof certificate, version {SCHEMA}",
         "description": "An in-toto Statement v1 with a test-result predicate.",
         **shape,
-        "$defs": {name: _tidied(part) for name, part in parts.items()},
+        "$defs": parts,
     }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
-
-
-def _tidied(part: dict[str, Any]) -> dict[str, Any]:
-    """With the description as one paragraph."""
-    text = inspect.cleandoc(str(part.get("description", "")))
-    return {**part, "description": " ".join(text.split())}
 
 
 if __name__ == "__main__":

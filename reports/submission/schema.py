@@ -6,24 +6,19 @@ a test compares.
 
 from __future__ import annotations
 
-import inspect
 import json
 
-import msgspec
-
+from conformance.json_schema import schema_components
 from reports.submission.document import Submission
 
 
 def schema() -> str:
-    (_,), parts = msgspec.json.schema_components([Submission], ref_template="#/$defs/{name}")
-    shape = parts["Submission"]
-    text = " ".join(inspect.cleandoc(str(shape["description"])).split())
+    (_,), parts = schema_components([Submission])
     whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:pinproof:submission:1",
-        **shape,
+        **parts["Submission"],
         "title": "pinproof submission, version 1",
-        "description": text,
     }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
