@@ -34,6 +34,7 @@ from conformance.subject import (
     Capability,
     CouldDoMore,
     HasOwnConfig,
+    KeepsMemoryManager,
     Subject,
     SubjectError,
     SubjectUnable,
@@ -143,25 +144,37 @@ def _unable(needed: Collection[Capability], subject: Subject) -> str:
     return f"the subject cannot {'; '.join(said)}"
 
 
-class _InUse(ReferenceSubject):
-    """The model of a node that keeps its owner's settings, and can do what the ``subject`` can."""
+#: Nothing: memory manager None.
+_KEPT: Final = KubeletConfig()
 
-    def __init__(self, subject: Subject, own: KubeletConfig, release: str) -> None:
+
+class _InUse(ReferenceSubject):
+    """The model of a node that keeps its owner's settings, all of them (``own``) or those of its
+    memory manager (``kept``), and can do what the ``subject`` can."""
+
+    def __init__(
+        self, subject: Subject, own: KubeletConfig | None, kept: KubeletConfig, release: str
+    ) -> None:
         super().__init__(release=release)
         self.capabilities = subject.capabilities
-        self._own = own
+        self._own, self._kept = own, kept
 
-    def own_config(self, machine: str) -> KubeletConfig:
+    def own_config(self, machine: str) -> KubeletConfig | None:
         return self._own
+
+    def memory_manager_of(self, machine: str) -> KubeletConfig:
+        return self._kept
 
 
 def _other_settings(case: Case, subject: Subject, topology: CPUTopology, release: str) -> str:
     """Why a promise is about other settings than those of the node's owner, where these must stay:
     it does not hold on the model with them. ``""``: it does, or a scenario chooses its settings."""
-    own = subject.own_config(case.machine.name) if isinstance(subject, HasOwnConfig) else None
-    if own is None:
+    name = case.machine.name
+    own = subject.own_config(name) if isinstance(subject, HasOwnConfig) else None
+    kept = subject.memory_manager_of(name) if isinstance(subject, KeepsMemoryManager) else _KEPT
+    if own is None and kept.memory_manager_policy == "None":
         return ""
-    model = _InUse(subject, own, release)
+    model = _InUse(subject, own, kept, release)
     fresh = LockstepNode(
         model, case.machine, oracle=PromisesOnly, release=release, waiting=Waiting()
     )
@@ -169,6 +182,8 @@ def _other_settings(case: Case, subject: Subject, topology: CPUTopology, release
         verdict = _drive(case, model, node, topology).verdict
     if verdict in (Verdict.PASS.value, Verdict.SKIP.value) or not node.history:
         return ""
+    if own is None:
+        return "the promise does not hold beside the node's own memory manager, which stays"
     cannot = _unable([Capability.CONFIGURE], subject)
     return f"the promise does not hold with the settings of the node's owner, and {cannot}"
 

@@ -14,7 +14,14 @@ import msgspec
 
 from conformance.lockstep.outcome import Seen
 from conformance.records import NodeRecord, Observations, Sighting
-from conformance.subject import Capability, HasOwnConfig, HasOwnMachines, Origin, Subject
+from conformance.subject import (
+    Capability,
+    HasOwnConfig,
+    HasOwnMachines,
+    KeepsMemoryManager,
+    Origin,
+    Subject,
+)
 from conformance.written import made, plain
 from reference import CPUSet
 from reference.steps import KubeletConfig
@@ -70,10 +77,16 @@ def node_records(subject: Subject) -> dict[str, NodeRecord]:
 
 def _node_record(subject: Subject, machine: Machine) -> NodeRecord:
     own = subject.own_config(machine.name) if isinstance(subject, HasOwnConfig) else None
+    memory = (
+        subject.memory_manager_of(machine.name).reserved_memory
+        if isinstance(subject, KeepsMemoryManager)
+        else {}
+    )
     return NodeRecord(
         tree=base64.b64encode(packed(machine.tree, folder=machine.name)).decode(),
         config=None if own is None else msgspec.to_builtins(own, enc_hook=str, str_keys=True),
         capabilities=sorted(one.name for one in subject.capabilities),
+        reserved_memory=dict(memory),
     )
 
 
@@ -87,6 +100,12 @@ def config_of(record: NodeRecord) -> KubeletConfig | None:
     if record.config is None:
         return None
     return made(KubeletConfig, record.config)
+
+
+def memory_manager_of(record: NodeRecord) -> KubeletConfig:
+    """A configuration with the memory manager that the node kept."""
+    policy = "Static" if record.reserved_memory else "None"
+    return KubeletConfig(memory_manager_policy=policy, reserved_memory=record.reserved_memory)
 
 
 def capabilities_of(record: NodeRecord) -> frozenset[Capability]:

@@ -60,12 +60,14 @@ class Shard(msgspec.Struct, kw_only=True, frozen=True):
 class NodeRecord(msgspec.Struct, kw_only=True, frozen=True):
     """What a real node's verdicts follow from, beside what was seen. ``tree`` is its captured tree:
     a tar archive packed with xz, in base64. ``config`` is the configuration that its kubelet had to
-    keep (:class:`reference.steps.KubeletConfig`; ``None``: scenarios could choose one), and
-    ``capabilities`` are names of :class:`conformance.subject.Capability`."""
+    keep (:class:`reference.steps.KubeletConfig`; ``None``: scenarios could choose one),
+    ``capabilities`` are names of :class:`conformance.subject.Capability`, and ``reserved_memory``
+    is what its memory manager, which stays Static, sets aside by NUMA node (empty: policy None)."""
 
     tree: str
     config: dict[str, Any] | None
     capabilities: list[str]
+    reserved_memory: dict[int, str] = {}
 
 
 class Header(msgspec.Struct, tag="header", tag_field="kind", kw_only=True, frozen=True):

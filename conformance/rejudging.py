@@ -23,7 +23,13 @@ from conformance.aliases import present
 from conformance.catalogue import catalogue
 from conformance.discovered import architecture_of
 from conformance.judge import Case, judge
-from conformance.observations import capabilities_of, config_of, machine_of, views
+from conformance.observations import (
+    capabilities_of,
+    config_of,
+    machine_of,
+    memory_manager_of,
+    views,
+)
 from conformance.oracle import ModelOracle
 from conformance.records import Header, Result
 from conformance.results import ResultsError, read
@@ -112,6 +118,7 @@ class _Replayed:
     info: SubjectInfo = field(init=False)
     capabilities: frozenset[Capability] = field(init=False)
     _config: KubeletConfig | None = field(init=False)
+    _memory_manager: KubeletConfig = field(init=False)
     _views: list[tuple[str, View]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,11 +127,15 @@ class _Replayed:
         self.info = SubjectInfo(**msgspec.structs.asdict(self.header.subject))
         self.capabilities = capabilities_of(record)
         self._config = config_of(record)
+        self._memory_manager = memory_manager_of(record)
         self._views = list(views(observed))
         self._salt, self._larger = observed.salt, observed.larger
 
     def own_config(self, machine: str) -> KubeletConfig | None:
         return self._config
+
+    def memory_manager_of(self, machine: str) -> KubeletConfig:
+        return self._memory_manager
 
     def salt(self) -> str:
         return self._salt

@@ -220,6 +220,22 @@ class HasOwnConfig(Protocol):
 
 
 @runtime_checkable
+class KeepsMemoryManager(Protocol):
+    """A subject whose kubelets keep the memory manager that they have, whatever a scenario
+    configures."""
+
+    def memory_manager_of(self, machine: str) -> KubeletConfig:
+        """A configuration with the memory manager of this machine; the rest of it says nothing."""
+
+
+def configured(subject: Subject, machine: str, config: KubeletConfig) -> KubeletConfig:
+    """What the kubelet of a subject's machine has once a scenario has configured this."""
+    if isinstance(subject, KeepsMemoryManager):
+        return config.with_memory_manager_of(subject.memory_manager_of(machine))
+    return config
+
+
+@runtime_checkable
 class HasSalt(Protocol):
     """A subject whose kubelets remember the pods of earlier scenarios by their uids."""
 

@@ -34,6 +34,7 @@ from conformance.subject import (
     HasOwnMachines,
     HasSalt,
     HasSmokeTest,
+    KeepsMemoryManager,
     NodeUnderTest,
     Subject,
     SubjectError,
@@ -136,6 +137,7 @@ class NodeSubject(
     Subject,
     HasOwnMachines,
     HasOwnConfig,
+    KeepsMemoryManager,
     HasSalt,
     HasLargerMachines,
     HasSmokeTest,
@@ -215,6 +217,11 @@ class NodeSubject(
         return (
             None if may and Capability.CONFIGURE not in fixed else kubelet_of(reached.facts).config
         )
+
+    def memory_manager_of(self, machine: str) -> KubeletConfig:
+        """As the node's settings say; see :class:`conformance.subject.KeepsMemoryManager`."""
+        reached = self._reached.get(machine)
+        return KubeletConfig() if reached is None else kubelet_of(reached.facts).config
 
     def salt(self) -> str:
         """What makes the uids of one scenario's pods its own."""

@@ -14,7 +14,7 @@ Each step has its ``sentence``: one line, as explanations and reports show it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, TypeAlias
 
 from reference.cpuset import CPUSet
@@ -86,6 +86,14 @@ class KubeletConfig:
                 *_listed("gate", self.feature_gates),
                 *(["pods from an API server"] if self.api_server else []),
             ]
+        )
+
+    def with_memory_manager_of(self, other: KubeletConfig) -> KubeletConfig:
+        """These settings, with the memory manager of the others."""
+        return replace(
+            self,
+            memory_manager_policy=other.memory_manager_policy,
+            reserved_memory=other.reserved_memory,
         )
 
     def _times(self) -> Iterator[str]:

@@ -24,6 +24,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
         "reports",
         "conformance.accounts",
         "conformance.in_effect",
+        "conformance.json_schema",
         "conformance.known",
         "conformance.results",
         "conformance.verdict",

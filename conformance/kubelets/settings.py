@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -93,6 +94,31 @@ def known_gates(gates: Mapping[str, bool], release: str) -> dict[str, bool]:
         for name, on in gates.items()
         if is_known_gate(name) and not (on and name in on_anyway)
     }
+
+
+def memory_manager_in(settings: Mapping[str, Any], release: str) -> KubeletConfig:
+    """The memory manager that settings of a file or of flags come to, all else as by default.
+    Huge pages are left out. Policy None stands for what the model has not: releases before 1.26,
+    and a policy without reserved memory, with which no kubelet starts."""
+    policy = _text(settings, "memoryManagerPolicy")
+    reserved = _reserved_memory(settings.get("reservedMemory"))
+    if policy != "Static" or not reserved or not has(release, Behaviour.TOPOLOGY_OPTIONS):
+        return KubeletConfig()
+    return KubeletConfig(memory_manager_policy=policy, reserved_memory=reserved)
+
+
+def _reserved_memory(given: object) -> dict[int, str]:
+    """Ordinary memory by NUMA node, in the rows of a file or in the text of the flag, as
+    ``0:memory=1Gi,hugepages-2Mi=64Mi;1:memory=2Gi`` (``cmd/kubelet/app/options``, 1.36)."""
+    if isinstance(given, str):
+        found = re.findall(r"(\d+):(?:[^;]*,)?memory=([^,;]+)", given)
+        return {int(node): amount for node, amount in found}
+    reserved: dict[int, str] = {}
+    for row in given if isinstance(given, list) else ():
+        match row:
+            case {"numaNode": int(node), "limits": {"memory": amount}}:
+                reserved[node] = str(amount)
+    return reserved
 
 
 def _microseconds(text: str) -> int:

@@ -16,6 +16,7 @@ from conformance.subject import (
     NodeUnderTest,
     Subject,
     SubjectUnable,
+    configured,
 )
 from conformance.waiting import Waiting
 from reference import CPUSet, CPUTopology
@@ -50,7 +51,7 @@ class Readings:
         self.history: list[Seen] = []
         self.kubelet_errors: list[str] = []
         self.enlarged_to = ""
-        self.config = self.default_config()
+        self.config = configured(subject, machine.name, self.default_config())
         self._pods: dict[str, Pod] = {}
         self._tampered: set[tuple[str, str]] = set()
         self._lost = CPUSet()

@@ -11,7 +11,7 @@ from conformance.lockstep.outcome import Divergence, Seen
 from conformance.lockstep.reading import Readings
 from conformance.oracle import Oracle
 from conformance.pods import best_effort
-from conformance.subject import HasSalt, ShowsOrigin, Subject
+from conformance.subject import HasSalt, ShowsOrigin, Subject, configured
 from conformance.waiting import Waiting
 from reference import CPUSet, steps
 from reference.behaviours import Behaviour
@@ -59,7 +59,8 @@ class Steps(Readings):
         variant of the machine, and start the kubelet. It may refuse: that shows in the view."""
         if machine is not None:
             self._machines.move_to(machine)
-        self.config = config or self.config
+        if config is not None:
+            self.config = configured(self._subject, self._machines.first, config)
         find = self._machines.find
         self._comparison.begin(self._make_oracle(self.machine, self.config, machines=find))
         self._node = self._subject.node(self.machine, self.config, machines=find)
@@ -186,7 +187,8 @@ class Steps(Readings):
             case steps.Resize(pod=pod):
                 step = replace(step, pod=replace(pod, uid=self._pods[pod.name].uid))
             case steps.Configure(config=config):
-                self.config = config
+                self.config = configured(self._subject, self._machines.first, config)
+                step = steps.Configure(self.config)
             case steps.Tamper(pod=name, container=container):
                 self._tampered.add((name, container))
         self.steps.append(step.sentence)

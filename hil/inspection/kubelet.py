@@ -32,20 +32,24 @@ FLAGS: Final = {
     "feature-gates": "featureGates",
     "healthz-port": "healthzPort",
     "kube-reserved": "kubeReserved",
+    "memory-manager-policy": "memoryManagerPolicy",
     "pod-manifest-path": "staticPodPath",
     "read-only-port": "readOnlyPort",
     "reserved-cpus": "reservedSystemCPUs",
+    "reserved-memory": "reservedMemory",
     "system-reserved": "systemReserved",
     "topology-manager-policy": "topologyManagerPolicy",
     "topology-manager-policy-options": "topologyManagerPolicyOptions",
     "topology-manager-scope": "topologyManagerScope",
 }
 _MAPS: Final = {*MAPS_OF_TEXTS, GATES}
+#: What stands between the values of a setting whose flag may be given more than once.
+_BETWEEN: Final = dict.fromkeys(_MAPS, ",") | {"reservedMemory": ";"}
 
 
 def flags_of(arguments: Sequence[str]) -> dict[str, str]:
     """A command line (without the program) as flags without dashes: ``--a=b``, ``--a b``, ``--a``
-    (``"true"``). The last one wins; maps given more than once add up."""
+    (``"true"``). The last one wins; maps and lists given more than once add up."""
     found: dict[str, str] = {}
     rest = list(arguments)
     while rest:
@@ -55,8 +59,8 @@ def flags_of(arguments: Sequence[str]) -> dict[str, str]:
         name, equals, value = word.lstrip("-").partition("=")
         if not equals:
             value = rest.pop(0) if rest and not rest[0].startswith("-") else "true"
-        earlier = found.get(name, "") if FLAGS.get(name) in _MAPS else ""
-        found[name] = f"{earlier},{value}" if earlier else value
+        between = _BETWEEN.get(FLAGS.get(name, ""), "")
+        found[name] = between.join([found[name], value]) if between and name in found else value
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final
 
-from conformance.kubelets.settings import deciding, known_gates
+from conformance.kubelets.settings import deciding, known_gates, memory_manager_in
 from reference import NEWEST, CPUSet
 from reference.steps import KubeletConfig
 from topologies import Machine
@@ -97,9 +97,10 @@ class KubeletFacts:
     @property
     def config(self) -> KubeletConfig:
         """The settings that decide CPUs, as steps state them."""
-        config = deciding(self.settings)
-        gates = known_gates(config.feature_gates, self.release or NEWEST)
-        return replace(config, feature_gates=gates)
+        config, release = deciding(self.settings), self.release or NEWEST
+        gates = known_gates(config.feature_gates, release)
+        config = replace(config, feature_gates=gates)
+        return config.with_memory_manager_of(memory_manager_in(self.settings, release))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conformance.catalogue import catalogue
-from conformance.subject import Capability
+from conformance.subject import NOT_OF_REAL_NODES, Capability
 from conformance.subjects.reference import ReferenceSubject, right_node
 from hil.safety.risk import RISK_OF, Risk
 from reference import CPUSet
@@ -19,6 +19,9 @@ from tests.conformance.judging import judged
 
 MACHINE = "2s-2n-8c-smt2"
 PERIOD = {"cpu_cfs_quota_period": 10_000}
+STATIC_MEMORY: dict[str, Any] = {
+    "memory_manager_policy": "Static", "reserved_memory": {0: "512Mi", 1: "512Mi"}
+}  # fmt: skip
 
 
 class InUse(ReferenceSubject):
@@ -56,6 +59,48 @@ def test_no_setting_of_the_owner_is_a_broken_promise(own: dict[str, Any], least:
     wrong = [one.explanation for one in every if one.verdict not in ("pass", "skip")]
     assert wrong == []
     assert Counter(one.verdict for one in every)["pass"] > least
+
+
+class KeepsMemory(ReferenceSubject):
+    """The model of a node whose memory manager stays Static, whatever scenarios configure."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(release="1.36")
+        self.capabilities = frozenset(Capability) - NOT_OF_REAL_NODES
+        self.own = KubeletConfig(**STATIC_MEMORY, **settings) if settings else None
+
+    def own_config(self, machine: str) -> KubeletConfig | None:
+        return self.own
+
+    def memory_manager_of(self, machine: str) -> KubeletConfig:
+        return KubeletConfig(**STATIC_MEMORY)
+
+
+@pytest.mark.parametrize(
+    ("settings", "least"),
+    [
+        ({}, 220),
+        ({"reserved_system_cpus": CPUSet([0, 8]), "topology_manager_policy": "restricted"}, 180),
+    ],
+)
+def test_the_owners_memory_manager_stays_beside_every_configuration(
+    settings: dict[str, Any], least: int
+) -> None:
+    subject = KeepsMemory(**settings)
+    every = [judged(one, MACHINE, subject) for one in catalogue() if not one.machine]
+    wrong = [one.explanation for one in every if one.verdict not in ("pass", "skip")]
+    assert wrong == []
+    assert Counter(one.verdict for one in every)["pass"] > least
+    assert all("memory manager Static" in one.steps[0] for one in every if one.verdict == "pass")
+
+
+def test_a_promise_that_the_owners_memory_manager_breaks_is_not_asked_for() -> None:
+    """Nine CPUs lie in two NUMA nodes, and their memory prefers one."""
+    result = judged("topology/restricted-admits-the-fewest", MACHINE, KeepsMemory())
+    assert (result.verdict, result.unable) == ("skip", True)
+    assert result.reason == (
+        "the promise does not hold beside the node's own memory manager, which stays"
+    )
 
 
 def test_what_is_not_asked_for_says_why() -> None:

@@ -92,6 +92,40 @@ def test_a_running_kubelets_own_command_line_counts(fake: FakeNode) -> None:
     assert kubelet.config.feature_gates == {"CPUManagerPolicyAlphaOptions": True}
 
 
+_ROWS = """
+reservedMemory:
+- {numaNode: 0, limits: {memory: 1100Mi, hugepages-1Gi: 2Gi}}
+- {numaNode: 1, limits: {memory: 1Gi}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "drop_in", "version", "reserved"),
+    [
+        ("", f"memoryManagerPolicy: Static{_ROWS}", "1.36.3", {0: "1100Mi", 1: "1Gi"}),
+        ("--memory-manager-policy=Static\0--reserved-memory=0:hugepages-1Gi=2Gi,memory=1100Mi\0"
+         "--reserved-memory\0001:memory=1Gi\0", "", "1.36.3", {0: "1100Mi", 1: "1Gi"}),
+        ("--memory-manager-policy=Static\0", _ROWS, "1.36.3", {0: "1100Mi", 1: "1Gi"}),
+        ("", f"memoryManagerPolicy: None{_ROWS}", "1.36.3", {}),
+        ("", "memoryManagerPolicy: Static", "1.36.3", {}),
+        # The model has the memory manager from 1.26 on.
+        ("", f"memoryManagerPolicy: Static{_ROWS}", "1.25.3", {}),
+    ],
+)  # fmt: skip
+def test_the_memory_manager_is_the_nodes(
+    fake: FakeNode, flags: str, drop_in: str, version: str, reserved: dict[int, str]
+) -> None:
+    """With what it sets aside in each NUMA node, huge pages left out."""
+    folder = "/etc/kubernetes/kubelet.conf.d"
+    command = f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0--config-dir={folder}\0{flags}"
+    _process(fake, 4242, command, "kubelet.service")
+    fake.file(f"{folder}/10-memory.conf", drop_in)
+    fake.file("/usr/bin/kubelet", f"#!/bin/sh\necho Kubernetes v{version}\n", mode=0o755)
+    config = kubelet_of(fake.facts()).config
+    policy = "Static" if reserved else "None"
+    assert (config.memory_manager_policy, config.reserved_memory) == (policy, reserved)
+
+
 def test_another_process_of_that_program_is_not_the_kubelet(fake: FakeNode) -> None:
     """Whichever of them are listed first."""
     others = [

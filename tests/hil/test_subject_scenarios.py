@@ -113,7 +113,8 @@ class NoHands:
         """The model has no timer."""
 
 
-def facts() -> NodeFacts:
+def facts(**settings: Any) -> NodeFacts:
+    """Of a node with these settings beside its own."""
     machine = topologies.machine(SPEC)
     online = CPUSet(topology_of(machine, release=RELEASE).details)
     kubelet = KubeletFacts(
@@ -132,6 +133,7 @@ def facts() -> NodeFacts:
             "reservedSystemCPUs": "0",
             "readOnlyPort": 10255,
             "cpuManagerReconcilePeriod": "1s",
+            **settings,
         },
         root_dir="/var/lib/kubelet",
         manifests=MANIFESTS,
@@ -170,11 +172,12 @@ class ModelMember(NodeSession):
         risk: Risk = Risk.CPU_OFFLINE,
         tamper_after: CPUSet | None = None,
         lose_at_start: bool = False,
+        **settings: Any,
     ) -> None:
         super().__init__(
             "fake",
             NoHands(),
-            facts(),
+            facts(**settings),
             cast(Distribution, TokenFlavour()),
             risk=risk,
             image=Image("busybox"),
@@ -197,6 +200,7 @@ class ModelMember(NodeSession):
         self._do(Start())
 
     def _make(self, config: KubeletConfig) -> Node:
+        config = config.with_memory_manager_of(self.own_config)
         return Node(lambda name: self._tree(), "fake", config, release=RELEASE)
 
     def _tree(self) -> Any:
@@ -258,7 +262,7 @@ class ModelMember(NodeSession):
         match change:
             case WriteFile(path="/config", content=content):
                 self._config = CONFIGS[int(content)]
-                self._do(Configure(self._config))
+                self._do(Configure(self._config.with_memory_manager_of(self.own_config)))
             case WriteFile(path=path, content=content) if path == STATE:
                 self._do(WriteState(content.decode("utf-8", "surrogateescape")))
             case RemoveFile(path=path) if path == STATE:
@@ -398,6 +402,9 @@ class FakeSubject:
         shaping = self.session.shaping(machine)
         fresh = None if shaping else self.session.fresh(config)
         return RealNode(self.session, config, fresh, machines=machines, shaping=shaping)
+
+    def memory_manager_of(self, machine: str) -> KubeletConfig:
+        return self.session.own_config
 
     def larger(self, machine: str) -> topologies.Machine | None:
         return self.session.larger()
@@ -577,6 +584,35 @@ def test_with_pods_only_the_owners_settings_decide_what_is_asked() -> None:
     assert result.unable
     assert "the settings of the node's owner" in result.reason
     assert not session.acts
+
+
+MEMORY: Final[dict[str, Any]] = {
+    "memoryManagerPolicy": "Static",
+    "reservedMemory": [{"numaNode": node, "limits": {"memory": "256Mi"}} for node in (0, 1)],
+}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "verdict"),
+    [
+        ("topology/restricted-admits-the-fewest", "skip"),
+        ("topology/best-effort-admits-scattered", "pass"),
+        ("topology/restricted-refuses-scattered", "pass"),
+        ("restart/stop-keeps-assignments", "pass"),
+    ],
+)
+def test_a_memory_manager_stays_whatever_scenarios_configure(
+    scenario: str, verdict: str, tmp_path: Path
+) -> None:
+    """Its hints decide with those of the CPU manager, and the result stream keeps that."""
+    session = ModelMember(**MEMORY)
+    result = run(scenario, session)
+    assert result.verdict == verdict, result.explanation
+    assert result.unable == (verdict == "skip")
+    if verdict == "pass":
+        assert "memory manager Static" in result.steps[0]
+        (again,) = rejudged(stream(result, session, tmp_path))
+        assert not again.wrong
 
 
 def test_with_pods_of_others_pinned_nothing_can_be_told() -> None:
