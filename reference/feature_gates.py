@@ -70,10 +70,15 @@ GATES: Final[Mapping[str, Gate]] = {
     "DisableCPUQuotaWithExclusiveCPUs": Gate((
         Stage(Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS, BETA, True), Stage(36, _DEPRECATED, True),
     ), refused_off_since=37),
+    "InPlacePodLevelResourcesVerticalScaling": Gate((
+        Stage(35, ALPHA, False), Stage(36, BETA, True),
+    )),
     "InPlacePodVerticalScaling": Gate((
         Stage(27, ALPHA, False), Stage(33, BETA, True), Stage(35, GA, True),
     ), refused_off_since=35),
     "InPlacePodVerticalScalingExclusiveCPUs": Gate((Stage(32, ALPHA, False),)),
+    "InPlacePodVerticalScalingExclusiveMemory": Gate((Stage(34, ALPHA, False),)),
+    "InPlacePodVerticalScalingInitContainers": Gate((Stage(36, BETA, True),)),
     "KubeletPodResourcesListUseActivePods": Gate((
         Stage(Behaviour.ACTIVE_PODS_REPORTED, _DEPRECATED, True),
     )),

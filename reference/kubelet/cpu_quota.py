@@ -24,7 +24,7 @@ from reference.behaviours import Behaviour
 from reference.errors import NotModelled
 from reference.feature_gates import enabled
 from reference.pods.pod import Container, Pod
-from reference.pods.quantity import milli_value, quantity
+from reference.pods.quantity import Quantity, milli_value, quantity
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
 from reference.view import CFS_PERIOD
@@ -93,6 +93,16 @@ def with_limit_of(pod: Pod, container: Container) -> Container:
     if whole is None or _milli(container.cpu_limit):
         return container
     return replace(container, cpu_limit=whole.cpu_limit)
+
+
+def size(pod: Pod, container: Container) -> tuple[Quantity, ...]:
+    """What counts as a container's size at a resize: cpu and memory, limits and requests
+    (``containerResourcesFromRequirements``)."""
+    whole = pod.resources
+    memory = container.memory_limit or (whole.memory_limit if whole else None)
+    limit = with_limit_of(pod, container).cpu_limit
+    asked = (limit, container.requested_cpu, memory, container.requested_memory)
+    return tuple(quantity(one or "0") for one in asked)
 
 
 def cfs_shares(container: Container) -> int:

@@ -16,11 +16,16 @@ from typing import Final, TypeAlias
 from reference.errors import IllegalStep, NotModelled
 from reference.feature_gates import enabled
 from reference.kubelet.admission import fault_of, fault_of_whole
-from reference.kubelet.in_place_resize import RESIZE_GATE, pending, resize_refusal
+from reference.kubelet.in_place_resize import (
+    RESIZE_GATE,
+    pending,
+    require_resizable,
+    resize_refusal,
+)
 from reference.kubelet.kubelet import Kubelet
 from reference.pods.pod import Container, Pod, PodResources
 from reference.pods.pod_level_resources import as_decoded
-from reference.pods.qos import qos_class
+from reference.pods.qos import pod_memory, pod_milli_cpus, qos_class
 from reference.pods.quantity import Quantity, quantity
 from reference.releases import AnyRelease, minor_of
 from reference.steps import KubeletConfig, Step
@@ -28,6 +33,9 @@ from reference.view import Phase, PodView
 
 #: From here on a resize goes through the admission of pods, and counts as one (``canAdmitPod``).
 _ADMITS_RESIZES_SINCE: Final = 35
+#: From here on a resize of one pod lets all be tried again that wait (``HandlePodUpdates``; seen on
+#: 1.36.4 and 1.37.0).
+_RETRIES_AT_RESIZES_SINCE: Final = 34
 _INFEASIBLE: Final = "Infeasible"
 
 #: The pods of a node by name, with the resources that they have been granted.
@@ -69,8 +77,10 @@ class PodsInCluster:
 
     def may_try_again(self, name: str) -> bool:
         """Whether a kubelet admits the pod again at any time, with the size that it waits for."""
-        waits = name in self._wanted and not self._is_infeasible(name)
-        return waits and minor_of(self._release) >= _ADMITS_RESIZES_SINCE
+        return self._waits(name) and minor_of(self._release) >= _ADMITS_RESIZES_SINCE
+
+    def _waits(self, name: str) -> bool:
+        return name in self._wanted and not self._is_infeasible(name)
 
     def _is_infeasible(self, name: str) -> bool:
         return self._why.get(name, "").startswith(_INFEASIBLE)
@@ -140,27 +150,45 @@ class PodsInCluster:
         self._require_legal(pods[pod.name], pod, config)
         if kubelet is not None and not _runs(kubelet, pod.name):
             raise NotModelled(f"Resize: pod {pod.name} does not run")
+        if not self._waits(pod.name):
+            self._wanted.pop(pod.name, None)  # it comes to the end of those that wait
+            self._why.pop(pod.name, None)
         if _sizes(pods[pod.name]) == _sizes(pod):
             self._wanted.pop(pod.name, None)
             self._why.pop(pod.name, None)
             return
         self._wanted[pod.name] = pod
-        if kubelet is not None:
+        if kubelet is None:
+            return
+        if minor_of(self._release) < _RETRIES_AT_RESIZES_SINCE:
             self._decide(pods, pod, config, kubelet)
+        else:
+            self.retry(pods, config, kubelet, first=pod.name)
 
-    def retry(self, pods: Pods, config: KubeletConfig, kubelet: Kubelet) -> None:
-        """Ask again for what had to wait. What is infeasible stays so until another size is asked
-        for."""
-        for name, pod in list(self._wanted.items()):
+    def retry(
+        self, pods: Pods, config: KubeletConfig, kubelet: Kubelet, *, first: str = ""
+    ) -> None:
+        """Ask again for what had to wait, in the order in which it was asked for; ``first`` goes
+        first unless it asks for more than it has (``sortPendingResizes``). What is infeasible
+        stays so until another size is asked for."""
+        names = list(self._wanted)
+        if first and not _grows(pods[first], self._wanted[first]):
+            names.sort(key=lambda name: name != first)
+        for name in names:
             if _runs(kubelet, name) and not self._is_infeasible(name):
-                self._decide(pods, pod, config, kubelet)
+                self._decide(pods, self._wanted[name], config, kubelet)
 
     def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
         name, gates = pod.name, config.feature_gates
         before = self.decoded(pods[name], config)
         after = self._as_asked(pods[name], pod, config)
         infeasible = resize_refusal(
-            before, after, policy=config.policy, feature_gates=gates, release=self._release
+            before,
+            after,
+            policy=config.policy,
+            memory_policy=config.memory_manager_policy,
+            feature_gates=gates,
+            release=self._release,
         )
         text = infeasible or kubelet.resize(after)
         if text:
@@ -177,6 +205,7 @@ class PodsInCluster:
             raise NotModelled(f"Resize: {self._release} without feature gate {RESIZE_GATE}")
         if _without_resources(before) != _without_resources(pod):
             raise IllegalStep(f"Resize: pod {pod.name} differs in more than its resources")
+        require_resizable(before, pod, config.feature_gates, self._release)
         if qos_class(pod) != qos_class(before):
             raise IllegalStep(f"Resize: pod {pod.name} would be of another QoS class")
         fault = fault_of(pod) or fault_of_whole(self._as_asked(before, pod, config))
@@ -208,6 +237,11 @@ class PodsInCluster:
 def _runs(kubelet: Kubelet, name: str) -> bool:
     known = kubelet.pods.get(name)
     return known is not None and known.phase is Phase.RUNNING
+
+
+def _grows(before: Pod, after: Pod) -> bool:
+    """Whether the pod asks for more cpu or memory (``isResizeIncreasingRequests``)."""
+    return any(of(after) > of(before) for of in (pod_milli_cpus, pod_memory))
 
 
 def _sizes(pod: Pod) -> list[tuple[Quantity | None, ...]]:

@@ -6,7 +6,9 @@ with a resize that is let through
 
 Up to 1.31 nobody asks. From 1.32 on a Guaranteed pod is refused, as its CPUs would not follow its
 request; from 1.34 on only where a cpu request changes. Feature gate
-InPlacePodVerticalScalingExclusiveCPUs lifts the refusal, and moves no CPUs.
+InPlacePodVerticalScalingExclusiveCPUs lifts the refusal, and moves no CPUs. From 1.34 on the static
+memory manager refuses another memory request likewise; before, the kubelet compares its policy
+with "static", as which none is spelled.
 A resize comes through the API server, so no static pod has one.
 Source: ``canResizePod`` (``kubelet.go`` 1.32 and 1.33, ``allocation/allocation_manager.go`` 1.34
 and 1.35, ``allocation/handlers.go`` 1.36 and 1.37).
@@ -14,14 +16,16 @@ and 1.35, ``allocation/handlers.go`` 1.36 and 1.37).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.errors import NotModelled
+from reference.errors import IllegalStep, NotModelled
 from reference.feature_gates import enabled
-from reference.pods.pod import Kind, Pod
-from reference.pods.qos import GUARANTEED, cpu_request, qos_class
+from reference.pods.pod import Container, Kind, Pod
+from reference.pods.qos import GUARANTEED, cpu_request, memory_request, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of
 from reference.steps import KubeletConfig
 
@@ -30,7 +34,12 @@ _CONDITIONS_SINCE: Final = 33
 #: The minor whose status of a container has its request only with a gate of its own, and whose
 #: static policy reads it there.
 _STATUS_LACKS_REQUESTS: Final = 32
-_GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
+_CPU_GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
+_MEMORY_GATE: Final = "InPlacePodVerticalScalingExclusiveMemory"
+_WHOLE_GATE: Final = "InPlacePodLevelResourcesVerticalScaling"
+#: With it, init containers that are not restarted have a size that may change, though they have
+#: ended (``IsResizableContainer``).
+_INIT_GATE: Final = "InPlacePodVerticalScalingInitContainers"
 
 
 def resize_refusal(
@@ -38,19 +47,25 @@ def resize_refusal(
     after: Pod,
     *,
     policy: str = "static",
+    memory_policy: str = "None",
     feature_gates: Mapping[str, bool] | None = None,
     release: AnyRelease = NEWEST,
 ) -> str:
-    """The message with which a resize from ``before`` to ``after`` is infeasible; ``""`` if the
-    CPU manager has nothing against it."""
-    if policy != "static" or not has(release, Behaviour.RESIZE_REFUSED):
+    """The message with which a resize from ``before`` to ``after`` is infeasible; ``""`` if
+    neither the CPU manager nor the memory manager has anything against it."""
+    if not has(release, Behaviour.RESIZE_REFUSED) or qos_class(after) != GUARANTEED:
         return ""
-    if enabled(_GATE, feature_gates, release=release) or qos_class(after) != GUARANTEED:
-        return ""
-    text = "Resize is infeasible for Guaranteed Pods alongside CPU Manager"
+    on = partial(enabled, given=feature_gates, release=release)
+    changes = partial(_changes, before, after, on(_INIT_GATE))
+    text = "Resize is infeasible for Guaranteed Pods alongside"
+    by_cpu = policy == "static" and not on(_CPU_GATE)
     if not has(release, Behaviour.RESIZE_REFUSED_FOR_CPU):
-        return f"{text} static policy"
-    return f'{text} policy "static"' if _changes_cpu(before, after) else ""
+        return f"{text} CPU Manager static policy" if by_cpu else ""
+    if by_cpu and changes(cpu_request):
+        return f'{text} CPU Manager policy "static"'
+    if memory_policy == "Static" and not on(_MEMORY_GATE) and changes(memory_request):
+        return f'{text} Memory Manager policy "Static"'
+    return ""
 
 
 def overlooks_requests(config: KubeletConfig, release: AnyRelease) -> bool:
@@ -75,11 +90,26 @@ def pending(reason: str, text: str, release: AnyRelease) -> str:
     return f"{reason}: {text}" if minor_of(release) >= _CONDITIONS_SINCE else reason
 
 
-def _changes_cpu(before: Pod, after: Pod) -> bool:
-    """Init containers that are not restarted have no size any more that could change."""
-    old = {one.name: cpu_request(one) for one in before.containers}
+def _changes(before: Pod, after: Pod, init: bool, of: Callable[[Container], Fraction]) -> bool:
+    """Whether a request changes, ``init``: those of init containers that are not restarted, too
+    (``guaranteedPodResourceResizeRequired``)."""
+    old = {one.name: of(one) for one in before.containers}
     return any(
-        cpu_request(one) != old.get(one.name)
+        of(one) != old.get(one.name)
         for one in after.containers
-        if one.kind is not Kind.INIT
+        if init or one.kind is not Kind.INIT
     )
+
+
+def require_resizable(
+    before: Pod, after: Pod, gates: Mapping[str, bool], release: AnyRelease
+) -> None:
+    """Raise :class:`IllegalStep` for another size of an init container, or of the pod as a whole,
+    where the API server keeps it (``apis/core/validation``)."""
+    if before.resources != after.resources and not enabled(_WHOLE_GATE, gates, release=release):
+        raise IllegalStep(f"Resize: pod {after.name}: it keeps its pod-level resources")
+    if enabled(_INIT_GATE, gates, release=release):
+        return
+    sizes = [[one for one in pod.containers if one.kind is Kind.INIT] for pod in (before, after)]
+    if sizes[0] != sizes[1]:
+        raise IllegalStep(f"Resize: pod {after.name}: init containers keep their size")

@@ -31,6 +31,7 @@ from reference.kubelet.admission import (
     shortage,
 )
 from reference.kubelet.container_manager import ContainerManager
+from reference.kubelet.cpu_quota import size
 from reference.kubelet.pod_resources import ASKED, PodResources
 from reference.kubelet.runtime import Runtime
 from reference.memorymanager.state import State as MemoryState
@@ -482,14 +483,17 @@ class Kubelet(PodLifecycle):
             self._being_admitted = ()
             self._admitted[pod.name] = pod if granted else before
         if granted:
-            self._apply_resources(pod)
+            self._apply_resources(before, pod)
         self.settle()
         return text
 
-    def _apply_resources(self, pod: Pod) -> None:
-        for one in pod.containers:
-            if self.runtime.runs(pod.uid, one.name):
-                self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, one))
+    def _apply_resources(self, before: Pod, pod: Pod) -> None:
+        """What is sent for running containers of another size: their requests, and 0 for none
+        (``updatePodContainerResources``). So one that has the limit of its pod loses its weight."""
+        for old, one in zip(before.containers, pod.containers, strict=True):
+            if self.runtime.runs(pod.uid, one.name) and size(before, old) != size(pod, one):
+                sent = replace(one, cpu_request=one.cpu_request or "0")
+                self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, sent))
 
     def register(self, resource: str, devices: Sequence[Device]) -> None:
         """A device plugin has registered."""

@@ -105,12 +105,13 @@ class Runtime:
     @property
     def restarted(self) -> set[tuple[str, str]]:
         """Pod uid and name of the containers that run in the place of one that has ended, which the
-        kubelet keeps to show its log."""
+        kubelet keeps to show its log, or of a pod with the same uid that has just gone, whose
+        containers it may still have (seen on 1.26.15)."""
         return {
             (uid, name)
             for uid, boxes in self._boxes.items()
             for name, box in boxes.items()
-            if box.running and box.again
+            if box.running and (box.again or uid in self.removed)
         }
 
     def uids(self) -> list[str]:

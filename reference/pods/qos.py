@@ -99,6 +99,13 @@ def pod_milli_cpus(pod: Pod) -> int:
     return total_request(pod, lambda one: milli_value(cpu_request(one)))
 
 
+def pod_memory(pod: Pod) -> Fraction:
+    """The pod's memory request in bytes, as :func:`pod_milli_cpus`."""
+    if pod.resources is not None and pod.resources.memory_request is not None:
+        return memory_request(pod.resources)
+    return total_request(pod, memory_request)
+
+
 def total_request(pod: Pod, of: Callable[[Container], _Number]) -> _Number:
     """What its containers need of something at once (``AggregateContainerRequests``)."""
     zero = of(_BLANK)

@@ -4,6 +4,7 @@ and ephemeral containers. What scenarios ``resize/…`` do is held by their reco
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,6 +40,8 @@ from tests.reference.nodes import do
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]), api_server=True)
 EXCLUSIVE = {"InPlacePodVerticalScalingExclusiveCPUs": True}
+INIT_GATE = "InPlacePodVerticalScalingInitContainers"
+MEMORY_GATE = {"InPlacePodVerticalScalingExclusiveMemory": True}
 MANIFESTS = replace(CONFIG, api_server=False)
 NEITHER = "the pods of this node are manifests"
 UNALIGNED = "Resources cannot be allocated with Topology locality"
@@ -47,10 +50,53 @@ UNALIGNED = "Resources cannot be allocated with Topology locality"
 node = partial(nodes.booted, config=CONFIG)
 
 
+def test_a_container_with_the_limit_of_its_pod_loses_its_weight_at_a_resize() -> None:
+    """Seen of 1.36.4 and 1.37.0: a request of zero is sent for it. Other containers are left."""
+    containers = (Container("one"), Container("two", "100m", "500m"))
+
+    def whole(cpus: str, memory: str = "64Mi") -> Pod:
+        return Pod("a", containers, resources=PodResources(cpus, cpus, memory, memory))
+
+    made = node(Apply(whole("2")), Resize(whole("3")))
+    shares = {name: (cfs.quota, cfs.shares) for name, cfs in made.view().cfs["a"].items()}
+    assert shares == {"one": (300_000, 2), "two": (50_000, 102)}
+    assert do(made, KillContainer("a", "one")).cfs["a"]["one"].shares == 3072
+
+
+@pytest.mark.parametrize("release", ["1.35", "1.36"])
+def test_a_pod_keeps_its_size_as_a_whole_up_to_1_35(release: str) -> None:
+    """And its ended init containers."""
+    whole = [Pod("a", (Container("c"),), resources=PodResources(one, one)) for one in ("2", "3")]
+    init = [pod(one, kind=Kind.INIT) for one in ("1", "2")]
+    for before, after in (whole, init):
+        made = node(Apply(before), release=release)
+        with pytest.raises(IllegalStep) if release == "1.35" else nullcontext():
+            made.do(Resize(after))
+
+
 def test_up_to_1_32_no_message_is_shown() -> None:
     on = replace(CONFIG, feature_gates={"InPlacePodVerticalScaling": True})
     made = node(Apply(guaranteed("a", 2)), Resize(guaranteed("a", 3)), config=on, release="1.32")
     assert made.view().pods["a"].resize == "Infeasible"
+
+
+def waiting(name: str, cpus: str) -> Pod:
+    return burstable(name, request=cpus, limit="6")
+
+
+@pytest.mark.parametrize(
+    ("release", "left", "later"), [("1.33", ["b", "c"], ["c"]), ("1.34", ["c"], [])]
+)
+def test_a_resize_lets_others_be_tried_again(
+    release: str, left: list[str], later: list[str]
+) -> None:
+    """In the order in which they were asked for; what asks for less goes first (seen of 1.36.4)."""
+    large = [Apply(waiting("large", "4")), Apply(waiting("b", "500m")), Apply(waiting("c", "500m"))]
+    more = [Resize(waiting(name, "4")) for name in ("b", "c")]
+    made = node(*large, *more, Resize(waiting("large", "500m")), release=release)
+    assert [name for name, one in made.view().pods.items() if one.resize] == left
+    do(made, Resize(waiting("b", "250m")))
+    assert [name for name, one in made.view().pods.items() if one.resize] == later
 
 
 @pytest.mark.parametrize("gates", [{}, EXCLUSIVE])
@@ -211,6 +257,7 @@ def test_limits_as_a_whole_make_a_pod_guaranteed_whose_cpus_cannot_change() -> N
 
 OLD = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
 NEW = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
+MEMORY = 'Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"'
 GATE = {"InPlacePodVerticalScalingExclusiveCPUs": True}
 
 
@@ -247,8 +294,29 @@ def test_the_gate_lifts_the_refusal() -> None:
         assert resize_refusal(pod("2"), pod("3"), feature_gates=off, release=release)
 
 
-def test_an_init_container_that_ended_has_no_size_to_change() -> None:
-    """A sidecar has one (``IsResizableContainer``)."""
-    old, new = pod("1", kind=Kind.INIT), pod("2", kind=Kind.INIT)
-    assert resize_refusal(old, new) == ""
-    assert resize_refusal(pod("1", kind=Kind.SIDECAR), pod("2", kind=Kind.SIDECAR)) == NEW
+@pytest.mark.parametrize(
+    ("release", "gates", "text"),
+    [("1.35", {}, ""), ("1.36", {}, NEW), ("1.36", {INIT_GATE: False}, ""), ("1.37", {}, NEW)],
+)
+def test_an_init_container_that_ended_has_a_size_since_1_36(
+    release: str, gates: dict[str, bool], text: str
+) -> None:
+    """A sidecar had one before (``IsResizableContainer``)."""
+    refusal = partial(resize_refusal, release=release, feature_gates=gates)
+    assert refusal(pod("1", kind=Kind.INIT), pod("2", kind=Kind.INIT)) == text
+    assert refusal(pod("1", kind=Kind.SIDECAR), pod("2", kind=Kind.SIDECAR)) == NEW
+
+
+@pytest.mark.parametrize(
+    ("release", "gates", "text"),
+    [("1.33", {}, ""), ("1.34", {}, MEMORY), ("1.37", {}, MEMORY), ("1.37", MEMORY_GATE, "")],
+)
+def test_the_static_memory_manager_refuses_another_memory(
+    release: str, gates: dict[str, bool], text: str
+) -> None:
+    """Up to 1.33 the kubelet compares its policy with another spelling of it."""
+    refusal = partial(
+        resize_refusal, policy="none", memory_policy="Static", feature_gates=gates, release=release
+    )
+    assert refusal(pod("2"), pod("3", memory="128Mi")) == text
+    assert refusal(pod("2"), pod("3")) == ""

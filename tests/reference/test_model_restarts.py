@@ -274,14 +274,19 @@ def test_a_missing_device_of_an_init_container_weighed_up_to_1_30(
     assert node(init, config=config, release="1.31").view().pods["a"].phase is Phase.RUNNING
 
 
+@pytest.mark.parametrize("end", ["killed", "pod applied again"])
 @pytest.mark.parametrize(
     ("release", "known"), [("1.26.15", False), ("1.35", False), ("1.36", True)]
 )
-def test_a_restarted_container_keeps_its_devices_from_1_36_on(release: str, known: bool) -> None:
-    """Before, Go's map order says whether the kubelet takes it for the one that has ended."""
+def test_a_restarted_container_keeps_its_devices_from_1_36_on(
+    release: str, known: bool, end: str
+) -> None:
+    """Before, Go's map order says whether the kubelet takes it for the one that has ended, which
+    may be one of a pod with the same uid."""
     devices = RegisterDevices("example.com/device", (Device("d0"),))
     pod = Apply(guaranteed_of("a", [WITH_DEVICE]))
-    made = node(devices, pod, KillContainer("a", "c"), Stop(), release=release)
+    ends = [KillContainer("a", "c")] if end == "killed" else [Delete("a"), pod]
+    made = node(devices, pod, *ends, Stop(), release=release)
     if known:
         assert do(made, Start()).pods["a"].phase is Phase.RUNNING
     else:

@@ -95,13 +95,15 @@ class APIPods:
     def resize(self, pod: Pod) -> None:
         """Give a pod that is there the resources of ``pod``."""
         stated = manifests.manifest(pod)["spec"]
-        patch = {
+        patch: dict[str, object] = {
             kind: [
                 {"name": one["name"], "resources": one.get("resources", {})} for one in stated[kind]
             ]
             for kind in ("containers", "initContainers")
             if kind in stated
         }
+        if "resources" in stated:
+            patch["resources"] = stated["resources"]
         path = f"{self._path(pod.name)}/resize"
         made = self._ask("PATCH", path, {"spec": patch}, form=_PATCH)
         uid = made["metadata"]["uid"]
