@@ -28,8 +28,8 @@ from topologies import drawing
 #: A report stays a file that a mail carries: beyond so many characters pictures (of causes, then of
 #: machines), stories with replay commands, and log excerpts are left out. The place where a picture
 #: or an excerpt would be says so.
-PICTURES: Final = 40_000
-STORIES: Final = 40_000
+PICTURES: Final = 30_000
+STORIES: Final = 30_000
 EVIDENCE: Final = 40_000
 EVIDENCE_EACH: Final = 16_000
 #: So many causes start unfolded.

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from conformance.lockstep import LockstepNode
-from conformance.scenario import promised
+from conformance.scenario import Level, promised
 from conformance.scenarios.entering import core, row
 from conformance.scenarios.optional import aligning_with, promise_whole_cores, with_options
-from conformance.scenarios.outcomes import promise_count, take
+from conformance.scenarios.outcomes import promise_count, restart_with, take
 from conformance.scenarios.sources import ACROSS_NUMA, BY_SOCKET, UNCORE_CACHE
 from reference import CPUSet
 
@@ -174,6 +174,35 @@ _uncore(
     "Eight CPUs of one cache and four of another. The first cache has too few.",
     lambda node: _align(node, (2, 8, 8, 4), {"a": (12, (0, 8, 0, 4)), "b": (6, (0, 0, 6, 0))}),
 )
+
+
+_uncore(
+    "options/uncore-caches-are-a-preference",
+    "A request runs that no uncore cache has room for",
+    "Each of four caches is half free. A request for as many CPUs as a cache has lies in two.",
+    lambda node: _align(node, (4, 4, 4, 4), {"a": (8, (4, 4, 0, 0))}),
+    level=Level.CORE,
+)
+
+
+@core(UNCORE_CACHE, area="options", since="1.32", machine="2s-2n-16c-smt2")
+def uncore_of_a_whole_socket_decides_nothing(node: LockstepNode) -> None:
+    """Where a socket has one uncore cache, CPUs are those without the option.
+    On an empty node a CPU, a whole core, and more than a socket has are where they were before the
+    option was set."""
+
+    def each(name: str) -> list[CPUSet]:
+        held = []
+        for size in (1, 2, len(node.free) // 2 + 1):
+            held.append(take(node, f"{name}-{size}", size))
+            node.delete(f"{name}-{size}", passing=True)
+        return held
+
+    node.boot()
+    before = each("before")
+    restart_with(node, with_options(node, _UNCORE))
+    for expected, seen in zip(before, each("after"), strict=True):
+        node.promise_cpus("The same CPUs", f"CPUs of after-{len(seen)}/c", expected, seen)
 
 
 # -- align-by-socket -----------------------------------------------------------------------------

@@ -7,14 +7,16 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import best_effort, guaranteed
+from conformance.pods import best_effort, burstable, guaranteed
 from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
-from conformance.scenarios.abilities import START_ERROR
+from conformance.scenarios.abilities import REJECTIONS, START_ERROR
 from conformance.scenarios.entering import refused
+from conformance.scenarios.outcomes import promise_running
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
+from reference.view import Phase
 
 _config: Final = partial(promised, area="config")
 _core: Final = partial(_config, level=Level.CORE)
@@ -55,6 +57,26 @@ def reservation_by_amount(node: LockstepNode) -> None:
     node.promise_equal("Two stay in the shared pool", "size of the pool", 2, left)
     node.apply(guaranteed("b", 1))
     node.promise_taken("Neither becomes exclusive", "b", CPUSet())
+
+
+@_config(
+    sources.RESERVING,
+    since="1.17",
+    needs=Needs(free=2, counted_once=True),
+    capabilities=REJECTIONS,
+)
+def amounts_count_to_the_thousandth(node: LockstepNode) -> None:
+    """Shared pods may request all but the reserved amounts, to the thousandth of a CPU.
+    600m and 500m keep two whole CPUs from being exclusive, and 1100m from being requested. A pod
+    that requests a thousandth more than is left is refused; one with just that runs."""
+    node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
+    left = 1000 * len(node.cpus) - 1100
+    node.apply(burstable("most", request=f"{left - 1}m"))
+    promise_running(node, "most")
+    phase = node.apply(burstable("more", request="2m")).phase
+    node.promise_equal("A thousandth is missing", "phase of pod more", Phase.REJECTED, phase)
+    node.apply(burstable("last", request="1m"))
+    promise_running(node, "last")
 
 
 @_core(sources.RESERVED_CPUS, since="1.17", needs=Needs(free=2, even=True))

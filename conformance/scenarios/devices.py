@@ -282,6 +282,15 @@ def pod_scope_follows_any_container(node: LockstepNode) -> None:
 
 
 @of_devices(TOPOLOGY_SCOPES)
+def pod_scope_counts_the_largest_init(node: LockstepNode) -> None:
+    """Under scope pod init containers and the app container of a pod share the devices it needs.
+    There is one device. Two init containers and an app container request one each."""
+    _boot(node, SINGLE, *_near(far_node(node)), scope="pod")
+    inits = [with_devices(exclusive(name, 1, kind=Kind.INIT)) for name in ("init1", "init2")]
+    run_in(node, far_node(node), guaranteed_of("a", [*inits, with_devices(exclusive("c", 1))]))
+
+
+@of_devices(TOPOLOGY_SCOPES)
 def container_scope_follows_its_own(node: LockstepNode) -> None:
     """Under scope container a device decides for the container that requests it and for no other.
     The first container lies in the first NUMA node, the second one with its device."""
@@ -383,6 +392,19 @@ def restart_keeps_the_device(node: LockstepNode) -> None:
     node.restart()
     register(node, *_near(far_node(node)))
     promise_refused(node, node.apply(_pod("a", 1)), "TopologyAffinityError")
+
+
+@of_devices(RESTART, capabilities=(*DEVICES, *RESTARTED))
+def deleted_while_down_returns_its_device(node: LockstepNode) -> None:
+    """The device of a pod that is deleted while the kubelet is down serves the next pod.
+    There is one device. The kubelet has it in its checkpoint, with a pod that is gone."""
+    _boot(node, SINGLE, *_near(far_node(node)))
+    node.apply(_pod("gone", 1))
+    node.stop()
+    node.delete("gone")
+    node.start()
+    register(node, *_near(far_node(node)))
+    run_in(node, far_node(node), _pod("a", 1))
 
 
 def _reboot(node: LockstepNode) -> PodView:

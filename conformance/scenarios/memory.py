@@ -17,7 +17,7 @@ from conformance.needs import DoesNotApply
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, promised
 from conformance.scenarios import sources
-from conformance.scenarios.abilities import CONFIGURES, MEMORY, REJECTIONS, RESTARTED
+from conformance.scenarios.abilities import CONFIGURES, LISTS, MEMORY, REJECTIONS, RESTARTED
 from conformance.scenarios.aligning import BEST_EFFORT, RESTRICTED, SINGLE, aligning_alone
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
@@ -33,10 +33,10 @@ from conformance.scenarios.hint_parts import (
     run,
     run_in,
 )
-from conformance.scenarios.outcomes import restart_with
+from conformance.scenarios.outcomes import promise_rejected, restart_with
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from reference import CPUSet
-from reference.steps import Container, Device, Kind, Pod
+from reference.steps import AskAllocatable, Container, Device, Kind, Pod
 from reference.view import Phase
 from topologies import with_memory
 
@@ -71,6 +71,7 @@ def boot_with_free(
     scope: str = "container",
     manager: str = "Static",
     gates: Mapping[str, bool] | None = None,
+    api_server: bool = False,
 ) -> None:
     """Align by the policy. These NUMA nodes have so many MiB for pods, all others have one."""
     require_few_nodes(node)
@@ -84,6 +85,7 @@ def boot_with_free(
         feature_gates={**config.feature_gates, **(gates or {})},
         memory_manager_policy=manager,
         reserved_memory=reserved,
+        api_server=api_server,
     )
     node.boot(config, machine=machine)
 
@@ -220,10 +222,13 @@ _row(
 # -- several containers ----------------------------------------------------------------------------
 
 
+def _sized(name: str, mebibytes: int, kind: Kind = Kind.APP) -> Container:
+    return with_mebibytes(exclusive(name, 1, kind=kind), mebibytes)
+
+
 #: Two containers of 64 MiB each: one MiB more than a NUMA node has.
 _TWO_OF_64_MIB: Final = guaranteed("a", 1, 1)
-_INIT: Final = with_mebibytes(exclusive("init", 1, kind=Kind.INIT), 100)
-_WITH_INIT: Final = guaranteed_of("a", [_INIT, with_mebibytes(exclusive("c", 1), 100)])
+_WITH_INIT: Final = guaranteed_of("a", [_sized("init", 100, Kind.INIT), _sized("c", 100)])
 
 
 @of_memory(capabilities=(*MEMORY, *REJECTIONS))
@@ -232,6 +237,24 @@ def pod_scope_counts_every_container(node: LockstepNode) -> None:
     Each of them alone would fit."""
     _boot(node, SINGLE, scope="pod")
     promise_refused(node, node.apply(_TWO_OF_64_MIB), "TopologyAffinityError")
+
+
+@of_memory()
+def pod_scope_counts_the_largest_init(node: LockstepNode) -> None:
+    """Under scope pod init containers share the memory that a pod needs at once.
+    Two of 80 MiB and an app container of 40 MiB run in a NUMA node with 127 MiB."""
+    _boot(node, SINGLE, scope="pod", roomy=[far_node(node)])
+    inits = [_sized(name, 80, Kind.INIT) for name in ("init1", "init2")]
+    run_in(node, far_node(node), guaranteed_of("a", [*inits, _sized("c", 40)]))
+
+
+@of_memory(since="1.29", capabilities=(*MEMORY, *REJECTIONS))
+def pod_scope_counts_sidecars(node: LockstepNode) -> None:
+    """Under scope pod a pod is refused whose sidecar and app container need more than a NUMA node.
+    They run at the same time, and each of them alone would fit."""
+    _boot(node, SINGLE, scope="pod")
+    pod = guaranteed_of("a", [_sized("side", 80, Kind.SIDECAR), _sized("c", 80)])
+    promise_refused(node, node.apply(pod), "TopologyAffinityError")
 
 
 @of_memory()
@@ -259,13 +282,23 @@ def init_containers_lend_the_same_memory(node: LockstepNode) -> None:
     """Two init containers use the same memory, and what their app container needs beyond is taken.
     Half of its memory is theirs. The next pod is refused, for which too little is left."""
     _boot(node, SINGLE, roomy=[far_node(node)])
-    inits = [exclusive(name, 1, kind=Kind.INIT) for name in ("init1", "init2")]
-    lent = [with_mebibytes(init, 50) for init in inits]
-    run_in(
-        node, far_node(node), guaranteed_of("a", [*lent, with_mebibytes(exclusive("c", 1), 100)])
-    )
+    lent = [_sized(name, 50, Kind.INIT) for name in ("init1", "init2")]
+    run_in(node, far_node(node), guaranteed_of("a", [*lent, _sized("c", 100)]))
     refused = node.apply(with_memory_of("b", 50))
     promise_refused(node, refused, "UnexpectedAdmissionError", _NO_NODES)
+
+
+@of_memory(source=sources.SIDECARS, since="1.29", capabilities=(*MEMORY, *REJECTIONS, *RESTARTED))
+def sidecar_keeps_its_memory(node: LockstepNode) -> None:
+    """An app container does not use the memory of its pod's sidecar again.
+    Sidecar and app container have 60 MiB each. The next pod is refused, for which too little is
+    left, and so it is after a restart of the kubelet."""
+    _boot(node, SINGLE, roomy=[far_node(node)])
+    run(node, guaranteed_of("s", [_sized("side", 60, Kind.SIDECAR), _sized("c", 60)]))
+    for name in ("a", "b"):
+        refused = node.apply(with_memory_of(name, 20))
+        promise_rejected(node, refused, "UnexpectedAdmissionError", name)
+        node.restart()
 
 
 @of_memory(source=MANAGER, capabilities=(*MEMORY, *REJECTIONS, Capability.DEVICES))
@@ -310,6 +343,24 @@ def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
     nodes, bound = CPUSet([first, far]), node.asked("wide").mems
     what = "NUMA nodes with room among cpuset.mems of wide/c"
     node.promise_cpus("The memory is bound to both", what, nodes, bound & nodes)
+
+
+@of_memory(capabilities=(*MEMORY, *LISTS, Capability.CALLS))
+def policy_none_binds_nothing(node: LockstepNode) -> None:
+    """Under memory manager policy None no container's memory is bound to NUMA nodes, or reported.
+    A pod with exclusive CPUs and memory runs. Its CPUs are reported; the node offers no memory."""
+    _boot(node, SINGLE, manager="None")
+    node.apply(with_memory_of("a", 100))
+    node.apply(burstable("b"))
+    for pod in ("a", "b"):
+        bound = node.asked(pod).mems
+        node.promise_cpus("Bound to no NUMA node", f"cpuset.mems of {pod}/c", CPUSet(), bound)
+    node.ask()
+    node.promise_pod_resources("Its CPUs are reported", "a", node.taken("a"))
+    reported = node.view.memory.get("a", {}).get("c", frozenset())
+    node.promise_equal("No memory is reported", "memory of a/c", frozenset(), reported)
+    offered = node.ask(AskAllocatable()).allocatable_memory
+    node.promise_equal("No memory is offered", "memory of the node", frozenset(), offered)
 
 
 @of_memory(capabilities=(*MEMORY, *RESTARTED))

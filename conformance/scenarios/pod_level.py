@@ -167,6 +167,21 @@ def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_INIT)
 
 
+@of_managers()
+def init_before_the_sidecar_has_cpus(node: LockstepNode) -> None:
+    """A pod is admitted whose init container runs before the sidecar that takes the rest.
+    Sidecar and app container have all CPUs of the pod. The init container shares all of them, as
+    it ends before the sidecar starts."""
+    node.boot(managed(node))
+    side = exclusive("side", 2, kind=Kind.SIDECAR)
+    setup = shared("setup", kind=Kind.INIT)
+    node.apply(pod_of("a", 4, setup, side, exclusive("main", 2)))
+    promise_running(node, "a")
+    both = node.taken("a", "side") | node.taken("a", "main")
+    node.promise_equal("They have their CPUs", "number of CPUs of side and main", 4, len(both))
+    node.promise_taken("It had all CPUs of its pod", "a", both, "setup")
+
+
 @of_managers(capabilities=REJECTIONS)
 def restricted_names_pod_level_resources(node: LockstepNode) -> None:
     """The Topology Manager's rejection of a pod with pod-level resources names them.

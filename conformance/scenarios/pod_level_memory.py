@@ -16,8 +16,13 @@ from conformance.scenarios import sources
 from conformance.scenarios.abilities import LISTS, MEMORY, REJECTIONS, RESTARTED, START_ERROR
 from conformance.scenarios.aligning import BEST_EFFORT, SINGLE
 from conformance.scenarios.entering import row
-from conformance.scenarios.hint_parts import far_node, promise_lies_in, promise_refused, run
-from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, with_mebibytes
+from conformance.scenarios.hint_parts import far_node, promise_lies_in, promise_refused, run, run_in
+from conformance.scenarios.memory import (
+    MIB_OF_A_NODE,
+    boot_with_free,
+    with_mebibytes,
+    with_memory_of,
+)
 from conformance.scenarios.outcomes import promise_running, status_of
 from conformance.scenarios.pod_level_parts import of_managers, pod_of, shared
 from conformance.scenarios.reported_memory import held, promise_memory
@@ -108,6 +113,43 @@ def shared_containers_need_memory(node: LockstepNode) -> None:
     status = node.apply(_whole(64, _own("main", 64), shared("side")))
     text = "leaving no memory for shared containers"
     promise_refused(node, status, "EmptyPodSharedPoolError", text)
+
+
+@_of_memory(capabilities=(*MEMORY, *LISTS))
+def memory_returns_with_its_pod(node: LockstepNode) -> None:
+    """The memory of a pod as a whole serves the next pod, the part that was shared included.
+    There is room in one NUMA node, and the next pod needs nearly all of it."""
+    far = far_node(node)
+    _boot(node, SINGLE, roomy=[far])
+    run(node, _SHARES)
+    node.delete("a", passing=True)
+    run_in(node, far, with_memory_of("b", 120))
+
+
+@_of_memory(capabilities=(*MEMORY, *LISTS))
+def no_memory_by_default(node: LockstepNode) -> None:
+    """Without the feature gate a pod with pod-level resources has no memory of its own.
+    None of its containers is reported with memory, and its memory is in nobody's way."""
+    far = far_node(node)
+    boot_with_free(node, SINGLE, {far: MIB_OF_A_NODE - 1})
+    run(node, _SHARES)
+    node.ask()
+    for name in ("main", "side", WHOLE_POD):
+        _promise_memory(node, name, far, 0)
+    run_in(node, far, with_memory_of("b", 120))
+
+
+@_of_memory(since="1.37", capabilities=(*MEMORY, *LISTS))
+def container_scope_has_no_shared_memory(node: LockstepNode) -> None:
+    """From 1.37 on an exclusive container has its memory under scope container, and its pod none.
+    The container that shares is reported without memory."""
+    far = far_node(node)
+    gates = {"PodLevelResourceManagers": True}
+    boot_with_free(node, SINGLE, {far: MIB_OF_A_NODE - 1}, gates=gates)
+    run(node, _SHARES)
+    node.ask()
+    for name, mebibytes in {"main": 24, "side": 0, WHOLE_POD: 0}.items():
+        _promise_memory(node, name, far, mebibytes)
 
 
 # -- containers that request no memory -------------------------------------------------------------

@@ -29,7 +29,7 @@ REFUSED: Final = Source(
 NOT_MOVED: Final = Source(
     "kubernetes/kubernetes#140031: a resize leaves exclusive CPUs as they were", f"{_ISSUE}140031"
 )
-_IN_PLACE: Final = Source(
+IN_PLACE: Final = Source(
     "KEP-1287: In-Place Update of Pod Resources",
     "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/"
     "1287-in-place-update-pod-resources",
@@ -39,7 +39,7 @@ AS_REQUESTED: Final = (
     "Only whole CPUs of a Guaranteed pod's containers are exclusive, as many as requested"
 )
 INFEASIBLE: Final = "Infeasible"
-_DEFERRED: Final = "Deferred"
+DEFERRED: Final = "Deferred"
 
 
 def promise_pending(node: LockstepNode, pod: PodView, reason: str) -> None:
@@ -119,7 +119,7 @@ def while_the_kubelet_is_down(node: LockstepNode) -> None:
     promise_unmoved(node, "a", cpus, pool)
 
 
-@_resize(_IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=RESIZES)
+@_resize(IN_PLACE, since="1.34", needs=Needs(free=2), capabilities=RESIZES)
 def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     """A Guaranteed pod's memory is resized, and its exclusive CPUs stay.
     From 1.34 on the static policy stands against a resize only where a cpu request changes. More
@@ -143,7 +143,7 @@ def memory_infeasible_too(node: LockstepNode) -> None:
     promise_unmoved(node, "a", cpus, pool)
 
 
-@_resize(_IN_PLACE, since="1.32", needs=Needs(free=3), capabilities=API_SERVER)
+@_resize(IN_PLACE, since="1.32", needs=Needs(free=3), capabilities=API_SERVER)
 def shared_containers_stay_shared(node: LockstepNode) -> None:
     """A Burstable pod that is resized stays in the shared pool.
     Its request changes from a fraction to a whole number of CPUs, and is granted. It gets no
@@ -158,7 +158,7 @@ def shared_containers_stay_shared(node: LockstepNode) -> None:
     promise_unmoved(node, "a", cpus, pool)
 
 
-@_resize(_IN_PLACE, since="1.34", needs=Needs(free=3, counted_once=True), capabilities=API_SERVER)
+@_resize(IN_PLACE, since="1.34", needs=Needs(free=3, counted_once=True), capabilities=API_SERVER)
 def beyond_the_node_waits(node: LockstepNode) -> None:
     """A resize for which the node has no CPUs left is deferred, and granted when they are free.
     A Burstable pod asks for every CPU that the node gives to pods while another holds exclusive
@@ -170,7 +170,7 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     node.apply(burstable("b", request="500m", limit=str(every)))
     cpus, pool = node.taken("a"), node.view.shared_pool
     more = burstable("b", request=f"{every * 1000 - 500}m", limit=str(every))
-    promise_pending(node, node.resize(more), _DEFERRED)
+    promise_pending(node, node.resize(more), DEFERRED)
     promise_unmoved(node, "a", cpus, pool)
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool)
     node.delete("a")
@@ -178,7 +178,7 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     node.promise_cpuset("Its cpuset is the shared pool", "b", pool | cpus)
 
 
-@_resize(_IN_PLACE, since="1.34", needs=Needs(free=4, counted_once=True), capabilities=API_SERVER)
+@_resize(IN_PLACE, since="1.34", needs=Needs(free=4, counted_once=True), capabilities=API_SERVER)
 def waiting_size_takes_no_room(node: LockstepNode) -> None:
     """A resize that waits takes no CPU from other pods.
     A Burstable pod asks for all that is left and one CPU of another pod: deferred. A pod that
@@ -188,7 +188,7 @@ def waiting_size_takes_no_room(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     node.apply(burstable("b", request="1", limit=str(every)))
     more = burstable("b", request=str(every - 1), limit=str(every))
-    promise_pending(node, node.resize(more), _DEFERRED)
+    promise_pending(node, node.resize(more), DEFERRED)
     left = f"{every - 3}"
     node.apply(burstable("c", request=left, limit=left))
     promise_running(node, "c")
@@ -225,7 +225,7 @@ def restricted_defers_another_number(node: LockstepNode) -> None:
     node.boot(in_cluster(node, topology_manager="restricted", gates=LET_THROUGH))
     node.apply(guaranteed("a", 2))
     cpus, pool = node.taken("a"), node.view.shared_pool
-    promise_pending(node, node.resize(guaranteed("a", 3)), _DEFERRED)
+    promise_pending(node, node.resize(guaranteed("a", 3)), DEFERRED)
     promise_unmoved(node, "a", cpus, pool)
 
 

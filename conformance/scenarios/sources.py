@@ -60,6 +60,10 @@ CHANGING_POLICY: Final = documentation(
 OPTION_STAGES: Final = documentation(
     f"{_TASK}: static policy options", f"{_CPU_POLICIES}#cpu-policy-static--options"
 )
+RESERVING: Final = documentation(
+    "Reserve Compute Resources for System Daemons: Node Allocatable",
+    f"{_RESERVING}#node-allocatable",
+)
 RESERVED_CPUS: Final = documentation(
     "Explicitly Reserved CPU List", f"{_RESERVING}#explicitly-reserved-cpu-list"
 )

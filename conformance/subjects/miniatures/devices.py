@@ -60,6 +60,14 @@ class AsksForTheFirstContainer(DeviceManager):
         return super().pod_topology_hints(replace(pod, containers=pod.containers[:1]), resource)
 
 
+class AddsUpInitDevices(DeviceManager):
+    """Under scope pod, asks for the devices of all containers of a pod together."""
+
+    def pod_topology_hints(self, pod: Pod, resource: str) -> list[Hint] | None:
+        apps = tuple(replace(one, kind=Kind.APP) for one in pod.containers)
+        return super().pod_topology_hints(replace(pod, containers=apps), resource)
+
+
 class BindsEveryContainer(DeviceManager):
     """Gives each container of a pod the hints for the devices of all its containers."""
 

@@ -64,6 +64,30 @@ class LendsNoInitMemory(MemoryManager):
         """Nothing is used again."""
 
 
+class LendsMemoryOfSidecars(MemoryManager):
+    """Lets app containers use the memory of their pod's sidecars again."""
+
+    def _update_reusable(self, pod: Pod, container: Container, block: Block) -> None:
+        if container.kind is Kind.SIDECAR:
+            container = replace(container, kind=Kind.INIT)
+        super()._update_reusable(pod, container, block)
+
+
+class AddsUpInitMemory(MemoryManager):
+    """Under scope pod, asks for the memory of all containers of a pod together."""
+
+    def _pod_total(self, pod: Pod) -> int:
+        return sum(self._requested(pod, one) for one in pod.containers)
+
+
+class SumsMemoryWithoutSidecars(MemoryManager):
+    """Under scope pod, leaves the memory of sidecars out of what a pod needs."""
+
+    def _pod_total(self, pod: Pod) -> int:
+        kept = tuple(one for one in pod.containers if one.kind is not Kind.SIDECAR)
+        return super()._pod_total(replace(pod, containers=kept))
+
+
 class KeepsMemoryOfTheDead(MemoryManager):
     """Never takes back the memory of a deleted pod."""
 

@@ -12,7 +12,14 @@ from dataclasses import replace
 from reference import CPUSet
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpumanager.state.state_mem import State
-from reference.errors import AllocationHangs, NotEnoughCPUs, SMTAlignmentError
+from reference.errors import (
+    AllocationError,
+    AllocationHangs,
+    EmptyPodSharedPoolError,
+    NotEnoughCPUs,
+    SMTAlignmentError,
+)
+from reference.pods.pod_level_resources import empty_pool_fault
 from reference.pods.qos import cpu_request, exclusive_cpus, pod_milli_cpus
 from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import Hint
@@ -311,6 +318,44 @@ class KnowsTwoNodesAtMost(StaticPolicy):
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
         hints = super().hints(state, pod, container)
         return hints and [one for one in hints if (one.nodes or 0).bit_count() < 3]
+
+
+class WeighsLaterContainers(StaticPolicy):
+    """Refuses a pod whose exclusive containers leave no CPU for an init container that ends before
+    they start."""
+
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        last = sorted(pod.containers, key=lambda one: one.kind is Kind.INIT)
+        counts = self.counts(pod)
+        turned = replace(pod, containers=tuple(last))
+        if fault := empty_pool_fault(turned, self.total(pod, counts), counts):
+            raise EmptyPodSharedPoolError(fault)
+        super().allocate_pod(state, pod, hint)
+
+
+class RefusesWithoutOneCache(StaticPolicy):
+    """Under prefer-align-cpus-by-uncorecache, refuses what would fit in one empty uncore cache and
+    fits in none now."""
+
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        taken = super().take(available, count, hint_nodes)
+        caches = map(CPUSet.of_mask, self.topology.uncore_masks.values())
+        fits = any(count <= len(one) for one in caches)
+        if self.options.prefer_uncore_cache and fits and not self.is_in_one_cache(taken):
+            raise AllocationError(f"no uncore cache has {count} CPUs")
+        return taken
+
+
+class StartsWithTheLastCache(StaticPolicy):
+    """Under prefer-align-cpus-by-uncorecache, takes CPUs of the uncore cache with the highest id
+    that has room."""
+
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        caches = [*map(CPUSet.of_mask, self.topology.uncore_masks.values())]
+        if self.options.prefer_uncore_cache:
+            roomy = [one & available for one in caches if len(one & available) >= count]
+            available = roomy[-1] if roomy else available
+        return super().take(available, count, hint_nodes)
 
 
 class SumsWithoutInit(StaticPolicy):

@@ -1,0 +1,124 @@
+"""Nodes that are wrong about resizes in place, in one way each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from conformance.subjects.miniatures.nodes import Reader
+from reference.pods.pod import Kind, Pod
+from reference.steps import Apply, Delete, KillContainer, KubeletConfig, Resize, Step
+
+
+class LeavesQuotas(Reader):
+    """Grants a resize, and leaves quota and weight of running containers as they were."""
+
+    def do(self, step: Step) -> None:
+        before = self._runtime.cfs()
+        super().do(step)
+        for uid, named in before.items() if isinstance(step, Resize) else ():
+            for name, cfs in named.items():
+                self._runtime.set_cfs(uid, name, cfs)
+
+
+class _RefusesBySettings(Reader):
+    """Judges resizes as if the kubelet had other settings."""
+
+    @staticmethod
+    def read(config: KubeletConfig) -> KubeletConfig:
+        """The settings that count."""
+        raise NotImplementedError
+
+    def do(self, step: Step) -> None:
+        own = self._config
+        if isinstance(step, Resize) and self._is_changed(step.pod):
+            self._config = self.read(own)
+        try:
+            super().do(step)
+        finally:
+            if isinstance(step, Resize):
+                self._config = own
+
+    def _is_changed(self, pod: Pod) -> bool:
+        return True
+
+
+class RefusesUnderAnyPolicy(_RefusesBySettings):
+    """Refuses to resize a Guaranteed pod under CPU manager policy none as well."""
+
+    @staticmethod
+    def read(config: KubeletConfig) -> KubeletConfig:
+        return replace(config, policy="static")
+
+
+class GrantsAnyMemory(_RefusesBySettings):
+    """Grants a Guaranteed pod another memory under the static memory manager."""
+
+    @staticmethod
+    def read(config: KubeletConfig) -> KubeletConfig:
+        return replace(config, memory_manager_policy="None")
+
+
+class ResizesTheEnded(_RefusesBySettings):
+    """Grants a pod whose init container has ended any size."""
+
+    @staticmethod
+    def read(config: KubeletConfig) -> KubeletConfig:
+        return replace(config, policy="none")
+
+    def _is_changed(self, pod: Pod) -> bool:
+        return any(one.kind is Kind.INIT for one in pod.containers)
+
+
+class StartsWithTheFirstSize(Reader):
+    """Starts a container that has ended with the size that its pod was applied with."""
+
+    _first: Mapping[str, Pod] = {}
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if isinstance(step, Apply):
+            self._first = {**self._first, step.pod.name: step.pod}
+        if isinstance(step, KillContainer) and (size := self._size(step.pod)):
+            self._start_with(size, step.container)
+
+    def _size(self, pod: str) -> Pod | None:
+        return self._first[pod]
+
+    def _start_with(self, size: Pod, name: str) -> None:
+        assert self._kubelet is not None
+        container = next(one for one in size.containers if one.name == name)
+        cfs = self._kubelet._container_manager.cfs(size, container)
+        self._runtime.set_cfs(size.uid, name, cfs)
+
+
+class StartsWithTheWantedSize(StartsWithTheFirstSize):
+    """Starts a container that has ended with the size that its pod asks for, though refused."""
+
+    def _size(self, pod: str) -> Pod | None:
+        return self._in_cluster.wanted.get(pod)
+
+
+class RetriesAtDeletionsAlone(Reader):
+    """Tries no resize that waits again when another pod is resized."""
+
+    def do(self, step: Step) -> None:
+        if not isinstance(step, Resize):
+            super().do(step)
+            return
+        mine = self._in_cluster
+        others = {name: pod for name, pod in mine._wanted.items() if name != step.pod.name}
+        mine._wanted = {name: pod for name, pod in mine._wanted.items() if name not in others}
+        try:
+            super().do(step)
+        finally:
+            mine._wanted = others | mine._wanted
+
+
+class RetriesTheLatestFirst(Reader):
+    """Of the resizes that wait, tries the one first that was asked for last."""
+
+    def do(self, step: Step) -> None:
+        if isinstance(step, Delete):
+            self._in_cluster._wanted = dict(reversed(self._in_cluster._wanted.items()))
+        super().do(step)
