@@ -34,10 +34,10 @@ from conformance.subject import (
     Capability,
     CouldDoMore,
     HasOwnConfig,
-    KeepsMemoryManager,
     Subject,
     SubjectError,
     SubjectUnable,
+    configured,
 )
 from conformance.subjects.reference import ReferenceSubject
 from conformance.verdict import Verdict
@@ -144,10 +144,6 @@ def _unable(needed: Collection[Capability], subject: Subject) -> str:
     return f"the subject cannot {'; '.join(said)}"
 
 
-#: Nothing: memory manager None.
-_KEPT: Final = KubeletConfig()
-
-
 class _InUse(ReferenceSubject):
     """The model of a node that keeps its owner's settings, all of them (``own``) or those of its
     memory manager (``kept``), and can do what the ``subject`` can."""
@@ -171,7 +167,7 @@ def _other_settings(case: Case, subject: Subject, topology: CPUTopology, release
     it does not hold on the model with them. ``""``: it does, or a scenario chooses its settings."""
     name = case.machine.name
     own = subject.own_config(name) if isinstance(subject, HasOwnConfig) else None
-    kept = subject.memory_manager_of(name) if isinstance(subject, KeepsMemoryManager) else _KEPT
+    kept = configured(subject, name, KubeletConfig())
     if own is None and kept.memory_manager_policy == "None":
         return ""
     model = _InUse(subject, own, kept, release)

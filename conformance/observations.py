@@ -18,9 +18,9 @@ from conformance.subject import (
     Capability,
     HasOwnConfig,
     HasOwnMachines,
-    KeepsMemoryManager,
     Origin,
     Subject,
+    configured,
 )
 from conformance.written import made, plain
 from reference import CPUSet
@@ -77,16 +77,12 @@ def node_records(subject: Subject) -> dict[str, NodeRecord]:
 
 def _node_record(subject: Subject, machine: Machine) -> NodeRecord:
     own = subject.own_config(machine.name) if isinstance(subject, HasOwnConfig) else None
-    memory = (
-        subject.memory_manager_of(machine.name).reserved_memory
-        if isinstance(subject, KeepsMemoryManager)
-        else {}
-    )
+    kept = configured(subject, machine.name, KubeletConfig())
     return NodeRecord(
         tree=base64.b64encode(packed(machine.tree, folder=machine.name)).decode(),
         config=None if own is None else msgspec.to_builtins(own, enc_hook=str, str_keys=True),
         capabilities=sorted(one.name for one in subject.capabilities),
-        reserved_memory=dict(memory),
+        reserved_memory=dict(kept.reserved_memory),
     )
 
 

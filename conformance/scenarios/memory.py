@@ -403,6 +403,30 @@ def _gate_tried(node: LockstepNode) -> None:
     restart_with(node, replace(node.config, feature_gates={}))
 
 
+def _refuses_file(before: str, after: str) -> None:
+    """Enter a scenario: the policy of the memory manager is changed, and its file is not."""
+
+    def steps(node: LockstepNode) -> None:
+        _boot(node, "none", manager=before)
+        restart_with(node, replace(node.config, memory_manager_policy=after))
+        text = f'configured policy "{after}" differs from state checkpoint policy "{before}"'
+        node.promise_refusal(text, "/var/lib/kubelet/memory_manager_state")
+
+    _row(
+        f"memory/{before.lower()}-to-{after.lower()}-is-refused",
+        f"A kubelet with memory manager policy {after} refuses the file of policy {before}",
+        """The refusal says which file is to be deleted. A kubelet writes the file under policy None
+        as well, so this is what follows when the memory manager is enabled.""",
+        steps,
+        source=MANAGER,
+        capabilities=(*MEMORY, *CONFIGURES, Capability.START_ERROR),
+    )
+
+
+_refuses_file("None", "Static")
+_refuses_file("Static", "None")
+
+
 @of_memory(
     source=POD_LEVEL_MANAGERS, since="1.36", until="1.36",
     capabilities=(*MEMORY, *CONFIGURES, Capability.START_ERROR),

@@ -108,11 +108,11 @@ class Maker:
     def _memory_manager(
         self, info: MachineInfo, config: KubeletConfig, kept: MemoryState | None
     ) -> MemoryManager | None:
-        """``None`` under policy None. Raises :class:`StateError` where its file cannot be read, or
-        is not valid, :class:`NotModelled` where the policy changes."""
+        """``None`` under policy None. Raises :class:`StateError` where its file cannot be read, is
+        not valid, or was written under another policy."""
+        if kept is not None:
+            kept.require_policy(config.memory_manager_policy)
         if config.memory_manager_policy == "None":
-            if kept is not None:
-                raise NotModelled("memory manager None over the state of another policy")
             return None
         memory = {node.node_id: node.memory for node in info.nodes}
         fresh = default_machine_state(memory, config.reserved_memory)

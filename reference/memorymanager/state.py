@@ -17,10 +17,9 @@ from reference.behaviours import Behaviour
 from reference.errors import NotModelled, StateError
 from reference.releases import AnyRelease, has, minor_of
 
-_CORRUPT: Final = (
-    "start memory manager error: could not restore state from checkpoint: checkpoint is corrupted, "
-    "please drain this node and delete the memory manager checkpoint file "
-    '"/var/lib/kubelet/memory_manager_state" before restarting Kubelet'
+_CORRUPT: Final = "checkpoint is corrupted"
+_OTHER_POLICY: Final = (
+    '[memorymanager] configured policy "{}" differs from state checkpoint policy "{}"'
 )
 _DIFFERENT: Final = (
     "start memory manager error: [memorymanager] the expected machine state is different from the "
@@ -32,6 +31,14 @@ _MOST_ORDERED: Final = 6
 #: is known to look at those of a group together.
 _ALONE_UNTIL: Final = 26
 _TOGETHER_SINCE: Final = 32
+
+
+def _unrestored(fault: str) -> str:
+    return (
+        f"start memory manager error: could not restore state from checkpoint: {fault}, please "
+        "drain this node and delete the memory manager checkpoint file "
+        '"/var/lib/kubelet/memory_manager_state" before restarting Kubelet'
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +68,27 @@ class State:
     """``machine``: by NUMA node. ``blocks``: by pod uid, then container. ``pods``: what pods hold
     as a whole, by uid; the blocks of their containers are parts of it. ``of_pods``: its file has
     the memory of whole pods as well, as a kubelet ``writes_pods`` that has feature gate
-    PodLevelResourceManagers."""
+    PodLevelResourceManagers. ``policy``: of the kubelet that wrote the file; under None there is
+    nothing else in it."""
 
     machine: dict[int, NodeState]
     blocks: dict[str, dict[str, Block]] = field(default_factory=dict)
     pods: dict[str, Block] = field(default_factory=dict)
     of_pods: bool = False
     writes_pods: bool = False
+    policy: str = "Static"
 
     def copy(self) -> State:
         """An independent copy."""
         machine = {node: replace(each) for node, each in self.machine.items()}
         blocks = {uid: dict(named) for uid, named in self.blocks.items()}
-        return State(machine, blocks, dict(self.pods), self.of_pods, self.writes_pods)
+        pods = dict(self.pods)
+        return State(machine, blocks, pods, self.of_pods, self.writes_pods, self.policy)
+
+    def require_policy(self, policy: str) -> None:
+        """``restoreState``: raise :class:`StateError` where another policy wrote the file."""
+        if self.policy != policy:
+            raise StateError(_unrestored(_OTHER_POLICY.format(policy, self.policy)))
 
     def taken_up(self, *, writes_pods: bool, release: AnyRelease) -> State:
         """A copy for a kubelet that starts, which writes the file again once something changes.
@@ -81,7 +96,7 @@ class State:
         what pods hold as a whole. Raises :class:`StateError`."""
         readable = not self.of_pods or writes_pods
         if not readable and not has(release, Behaviour.MEMORY_FILE_OF_ANY_GATE):
-            raise StateError(_CORRUPT)
+            raise StateError(_unrestored(_CORRUPT))
         twin = self.copy()
         twin.writes_pods = writes_pods
         if not writes_pods:

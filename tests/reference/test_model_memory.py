@@ -227,10 +227,18 @@ node = partial(nodes.booted, config=CONFIG, machine="2s-2n-16c-smt2-128mib")
 NONE = replace(CONFIG, memory_manager_policy="None")
 
 
-def test_another_policy_over_an_old_state_is_not_modelled() -> None:
-    made = node(Stop(), Configure(NONE))
-    with pytest.raises(NotModelled, match="memory manager None over the state"):
-        made.do(Start())
+@pytest.mark.parametrize(("before", "after"), [(NONE, CONFIG), (CONFIG, NONE)])
+def test_a_kubelet_does_not_start_over_the_memory_file_of_another_policy(
+    before: KubeletConfig, after: KubeletConfig
+) -> None:
+    """Seen on 1.26.15, 1.32.2, 1.36.4 and 1.37.0."""
+    view = nodes.do(node(config=before), Stop(), Configure(after), Start())
+    policies = f'"{after.memory_manager_policy}" differs from state checkpoint policy'
+    assert f"configured policy {policies}" in view.error
+    assert view.error.endswith(
+        f'"{before.memory_manager_policy}", please drain this node and delete the memory manager '
+        'checkpoint file "/var/lib/kubelet/memory_manager_state" before restarting Kubelet'
+    )
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,17 @@ class ForgetsMemoryOverABoot(Reader):
         super().do(step)
 
 
+class ForgetsMemoryOfAnotherPolicy(Reader):
+    """Removes the file of its memory manager when the manager's policy changes."""
+
+    def do(self, step: Step) -> None:
+        """So it starts under any policy."""
+        if isinstance(step, Configure):
+            other = step.config.memory_manager_policy != self._config.memory_manager_policy
+            self._memory = None if other else self._memory
+        super().do(step)
+
+
 class FreesWhatStops(Reader):
     """Takes a pod for gone as soon as it is deleted, though its containers still run."""
 

@@ -442,6 +442,9 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "memory/group-refuses-small-under-restricted", _TWO_NODES),
     "forgets-memory-over-a-boot": Miniature(nodes.ForgetsMemoryOverABoot,
         "memory/moved-memory-stops-the-kubelet", _TWO_NODES),
+    "forgets-memory-of-another-policy": Miniature(nodes.ForgetsMemoryOfAnotherPolicy,
+        "memory/none-to-static-is-refused", _TWO_NODES,
+        also=("memory/static-to-none-is-refused",)),
     "keeps-ended-init-containers": Miniature(memory.KeepsEndedInitContainers,
         "memory/restart-refuses-ended-init-container", _TWO_NODES),
     # -- kubelets that are wrong about many containers, alike names, and what happens again --------
