@@ -487,7 +487,7 @@ class Node:
             refused = (name for name, pod in kubelet.pods.items() if pod.phase is Phase.REJECTED)
             self._perhaps_ended |= self._ran_at_start.intersection(refused)
         self._devices = kubelet.device_manager.checkpoint
-        self._memory = kubelet.memory_file
+        self._memory = kubelet.memory or MemoryState({}, policy="None")
 
     def _die(self, end: Killed) -> None:
         """The kubelet was killed at a write of the state file. What it had not begun it never

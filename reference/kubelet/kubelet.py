@@ -443,11 +443,6 @@ class Kubelet(PodLifecycle):
         manager = self._container_manager.memory_manager
         return manager.state if manager else None
 
-    @property
-    def memory_file(self) -> MemoryState:
-        """What its memory manager has in its file."""
-        return self.memory or MemoryState({}, policy="None")
-
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""
         twin = type(self)(
