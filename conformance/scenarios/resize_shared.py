@@ -1,5 +1,6 @@
 """Resizes that are granted: quota and weight of containers that share, and what containers start
-with afterwards; and resizes that wait for other pods."""
+with afterwards; resizes that wait for other pods; and those that are refused for other reasons than
+the CPUs of app containers."""
 
 from __future__ import annotations
 
@@ -70,6 +71,7 @@ def policy_none_resizes_guaranteed_pods(node: LockstepNode) -> None:
     promise_granted(node, node.resize(guaranteed("a", 1, "1500m")))
     _promise_size(node, "a", 1000, 1000, "c1")
     _promise_size(node, "a", 1500, 1500, "c2")
+    promise_no_exclusive_cpus(node, "a")
 
 
 @_granted(source=REFUSED, since="1.34", needs=Needs(free=3), capabilities=(*API_SERVER, *KILLS))
