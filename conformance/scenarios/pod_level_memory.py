@@ -129,7 +129,7 @@ def memory_returns_with_its_pod(node: LockstepNode) -> None:
 @_of_memory(capabilities=(*MEMORY, *LISTS))
 def no_memory_by_default(node: LockstepNode) -> None:
     """Without the feature gate a pod with pod-level resources has no memory of its own.
-    None of its containers is reported with memory, and its memory is in nobody's way."""
+    None of its containers is reported with memory, and all memory is left to others."""
     far = far_node(node)
     boot_with_free(node, SINGLE, {far: MIB_OF_A_NODE - 1})
     run(node, _SHARES)

@@ -348,24 +348,17 @@ _row(
 )  # fmt: skip
 
 
-def _keeps_both_nodes(node: LockstepNode, policy: str, scope: str) -> None:
-    node.boot(aligning_alone(node, policy, scope=scope))
+@_policy(level=Level.EXTENDED, needs=_SCATTERED, capabilities=[Capability.RESTART])
+def restart_keeps_both_nodes(node: LockstepNode) -> None:
+    """After a restart a container keeps CPUs of two NUMA nodes that restricted gave it.
+    It needs two on any machine. Others hold what it left, so that too few CPUs are free now, and
+    the NUMA nodes that it needs are counted over all CPUs."""
+    node.boot(aligning_alone(node, RESTRICTED))
     held = take(node, "wide", _larger_than_a_node(node))
     promise_running(node, "wide")
     promise_full_nodes_kept(node, "The pod runs")
     node.promise_taken("It keeps both NUMA nodes", "wide", held)
     node.promise_cpuset("It was not moved", "wide", held)
-
-
-_row(
-    "topology/restart-keeps-both-nodes",
-    "After a restart a container keeps CPUs of two NUMA nodes that restricted gave it",
-    """It needs two on any machine. Others hold what it left, so that too few CPUs are free now, and
-    the NUMA nodes that it needs are counted over all CPUs.""",
-    lambda node: _keeps_both_nodes(node, RESTRICTED, "container"),
-    level=Level.EXTENDED, source=sources.TOPOLOGY_POLICIES, needs=_SCATTERED,
-    capabilities=[Capability.RESTART],
-)  # fmt: skip
 
 
 @_scope(needs=TWO_NODES, capabilities=[Capability.RESTART])
