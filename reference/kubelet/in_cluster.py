@@ -150,12 +150,11 @@ class PodsInCluster:
         self._require_legal(pods[pod.name], pod, config)
         if kubelet is not None and not _runs(kubelet, pod.name):
             raise NotModelled(f"Resize: pod {pod.name} does not run")
-        if not self._waits(pod.name):
-            self._wanted.pop(pod.name, None)  # it comes to the end of those that wait
-            self._why.pop(pod.name, None)
-        if _sizes(pods[pod.name]) == _sizes(pod):
+        has_it = _sizes(pods[pod.name]) == _sizes(pod)
+        if has_it or not self._waits(pod.name):  # what waits keeps its place
             self._wanted.pop(pod.name, None)
             self._why.pop(pod.name, None)
+        if has_it:
             return
         self._wanted[pod.name] = pod
         if kubelet is None:
