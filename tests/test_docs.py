@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import pytest
 
+from conformance.catalogue import catalogue
 from conformance.kubelets import builder
+from conformance.session.keywords import may_match
 from tests.cli.running import Done, here, pinproof, ran
 from tests.support import lacking
 from tests.support.transcripts import Block, anchor, blocks, commands, matches
@@ -58,6 +60,20 @@ def _run(command: str, folder: Path) -> Done:
     variables: dict[str, Any] = dict(word.split("=", 1) for word in words[:program])
     run = pinproof if "kubelet:1.36" in command else here
     return run(*words[program + 1 :], cwd=folder, **{"COLUMNS": "100", **variables})
+
+
+def _keywords() -> list[str]:
+    """What the commands of the pages' console blocks give to ``-k``."""
+    shown = (one for page in PAGES for block in blocks(page) for one in commands(block))
+    return [text for one in shown for text in re.findall(r" -k ('[^']+'|\S+)", one.words)]
+
+
+@pytest.mark.parametrize("keyword", sorted({one.strip("'") for one in _keywords()}))
+def test_a_keyword_takes_no_more_scenarios_than_it_has_words(keyword: str) -> None:
+    """Or a page that counts them is wrong as soon as another scenario has the word in its id. The
+    tutorials are typed late: by ``.ci/run`` alone. One adds a scenario, which is not there yet."""
+    taken = list(filter(may_match(keyword), (one.id for one in catalogue())))
+    assert len(taken) <= len(keyword.split(" or ")), taken
 
 
 def test_there_are_transcripts() -> None:
