@@ -140,8 +140,8 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class MachineEntry:
     """One machine, or several nodes of equal machine and configuration with equal verdicts
-    (``nodes`` has their names); ``record`` is ``None`` where nothing ran on it. ``undrawn`` says
-    why there is no picture, where one could be. ``witnesses``: what judged the results on it, and
+    (``nodes`` has their names); ``record`` is ``None`` where nothing ran on it. ``is_left_out``:
+    there is no room for its picture. ``witnesses``: what judged the results on it, and
     how many each. ``others``: how many nodes have the same machine and configuration, and other
     verdicts."""
 
@@ -151,7 +151,7 @@ class MachineEntry:
     record: MachineRecord | None
     totals: str
     picture: str
-    undrawn: str
+    is_left_out: bool
     witnesses: tuple[tuple[str, int], ...]
     counts: Mapping[Verdict, int]
     kubelet: str
@@ -326,8 +326,8 @@ def _machines(
     entries = []
     for group in found:
         digest = group.first.record.digest if group.first.record else ""
-        undrawn = _LEFT_OUT if drawn.get(digest) == "" else ""
-        entries.append(_machine(group, drawn.pop(digest, ""), undrawn, anchors))
+        is_left_out = drawn.get(digest) == ""
+        entries.append(_machine(group, drawn.pop(digest, ""), is_left_out, anchors))
     return tuple(entries)
 
 
@@ -342,7 +342,7 @@ def _pictures(records: Iterable[MachineRecord | None], budget: _Budget) -> dict[
     return drawn
 
 
-def _machine(group: Group, picture: str, undrawn: str, anchors: _Anchors) -> MachineEntry:
+def _machine(group: Group, picture: str, is_left_out: bool, anchors: _Anchors) -> MachineEntry:
     node = group.first
     judged = Counter(line(one.witness) for one in node.results.values() if one.witness)
     kubelet = (node.subject.version or node.subject.release, node.subject.digest[:19])
@@ -353,7 +353,7 @@ def _machine(group: Group, picture: str, undrawn: str, anchors: _Anchors) -> Mac
         record=node.record,
         totals=_totals(node.record) if node.record else "",
         picture=picture,
-        undrawn=undrawn,
+        is_left_out=is_left_out,
         witnesses=tuple(judged.most_common()),
         counts=node.counts,
         kubelet=" ".join(filter(None, kubelet)),
