@@ -105,12 +105,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One scenario: its line of the matrix, and its entry in the list of scenarios. ``steps`` are
+    """One scenario: its line of the matrix, and its entry in the list of scenarios. ``source`` is
+    its place in :attr:`Page.sources`, from 1 on, 0 where its source has no link. ``steps`` are
     those of the first result that has any; ``skips`` say where it was skipped."""
 
     anchor: str
     scenario: Result
-    link: str
+    source: int
     cells: tuple[Cell, ...]
     steps: Result | None
     skips: tuple[SkipPlace, ...]
@@ -160,10 +161,12 @@ class MachineEntry:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The whole report."""
+    """The whole report. ``sources``: the name and the link of each source of a scenario. Many
+    scenarios share one, so a link stands once for all of them."""
 
     run: Run
     areas: tuple[tuple[str, tuple[Row, ...]], ...]
+    sources: tuple[tuple[str, str], ...]
     broken: tuple[CauseEntry, ...]
     unknown: tuple[CauseEntry, ...]
     known: tuple[CauseEntry, ...]
@@ -238,9 +241,12 @@ def page(run: Run) -> Page:
     everything = broken + unknown + known
     links = {id(result): it for it in everything for result in it.cause.results}
     columns, skipped = groups(run), skips(run)
+    named = ((line(one.source), web_link(one.source_url)) for one in run.ordered)
+    sources = tuple(sorted({(name, link) for name, link in named if link}))
     return Page(
         run=run,
-        areas=_areas(run, columns, links, places(skipped), anchors),
+        areas=_areas(run, columns, links, places(skipped), sources, anchors),
+        sources=sources,
         broken=broken,
         unknown=unknown,
         known=known,
@@ -385,12 +391,14 @@ def _areas(
     groups: tuple[Group, ...],
     links: Mapping[int, CauseEntry],
     skipped: Places,
+    sources: Sequence[tuple[str, str]],
     anchors: _Anchors,
 ) -> tuple[tuple[str, tuple[Row, ...]], ...]:
+    numbers = {source: number for number, source in enumerate(sources, start=1)}
     columns = [group.first.results for group in groups]
     by_scenario = _grouped(((result.area, result.scenario), result) for result in run.ordered)
     rows = _grouped(
-        (area, _row(anchors.make("s", scenario), results, columns, links, skipped))
+        (area, _row(anchors.make("s", scenario), results, columns, links, skipped, numbers))
         for (area, scenario), results in sorted(by_scenario.items(), key=itemgetter(0))
     )
     return tuple((area, tuple(found)) for area, found in rows.items())
@@ -402,11 +410,13 @@ def _row(
     columns: Sequence[Mapping[str, Result]],
     links: Mapping[int, CauseEntry],
     skipped: Places,
+    sources: Mapping[tuple[str, str], int],
 ) -> Row:
+    source = line(results[0].source), web_link(results[0].source_url)
     return Row(
         anchor=anchor,
         scenario=results[0],
-        link=web_link(results[0].source_url),
+        source=sources.get(source, 0),
         cells=tuple(_cell(column.get(results[0].scenario), links) for column in columns),
         steps=next((result for result in reversed(results) if result.steps), None),
         skips=skipped.get(results[0].scenario, ()),

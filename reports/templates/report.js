@@ -14,6 +14,11 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 
+// Each source's link stands once on the page; here it stands where the source is named.
+for (const named of document.querySelectorAll("#scenarios cite a")) {
+  named.href = document.querySelector(`${named.hash} a`).href;
+}
+
 const search = document.getElementById("search");
 if (search) {
   const found = document.getElementById("found");

@@ -199,6 +199,19 @@ document.title = JSON.stringify({
 }"""
 
 
+#: Where the name of each scenario's source leads.
+SOURCES = """onload = () => {
+const named = [...document.querySelectorAll("#scenarios cite a")];
+document.title = JSON.stringify(named.map((at) => at.getAttribute("href")));
+}"""
+
+
+def test_the_script_puts_each_link_where_its_source_is_named(browser: Browser) -> None:
+    kept = [fakes.result(scenario=name) for name in ("a.one", "a.two")]
+    found = json.loads(browser.probed(html.document(fakes.run(*kept)), SOURCES))
+    assert found == [one.source_url for one in kept]
+
+
 def test_the_script_unfolds_cells_and_skips(browser: Browser) -> None:
     """Each cell is a cell, each of one cause leads to its story; each skip says where and why."""
     verdicts = ["pass", "fail", "fail", "skip", "unknown", *["pass"] * 7, "skip"]

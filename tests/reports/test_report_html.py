@@ -376,6 +376,17 @@ def test_no_text_whatever_becomes_markup(run: Callable[[str], Run], text: str) -
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202e]", " ".join(page.words))
 
 
+def test_a_source_that_several_scenarios_share_is_linked_once() -> None:
+    """In a list; a scenario without a link names its source all the same."""
+    kept = [fakes.result(scenario=name) for name in ("a.one", "a.two")]
+    plain = fakes.result(scenario="a.plain", source_url="no link")
+    cards = between(html.document(fakes.run(*kept, plain)), 'id="scenarios"', 'id="machines"')
+    listed = f'<li id="o1"><a href="{kept[0].source_url}">{kept[0].source}</a></li>'
+    assert cards.count(f'<cite><a href="#o1">{kept[0].source}</a></cite>') == 2
+    assert (cards.count(kept[0].source_url), listed in cards) == (1, True)
+    assert f"<cite>{plain.source}</cite>" in cards
+
+
 def test_moments_and_known_failures_are_on_that_page() -> None:
     document = html.document(moments_and_list("x"))
     for part in ('class="strip"', 'id="known"'):
