@@ -20,7 +20,7 @@ from reference.pods.qos import cpu_request, memory_request, pod_milli_cpus, tota
 from reference.pods.quantity import milli_value
 
 #: MiB of memory that a container asks for: a small one, and one of which none fits beside another.
-_SMALL: Final = 32
+_SMALL: Final = 4
 LARGE: Final = MEMORY * 5 // 8
 #: The most characters that a container's name may have.
 _LONGEST: Final = 63
@@ -209,7 +209,7 @@ def _container(row: Row, name: str, milli: int, kind: Kind, memory: int = _SMALL
         case "Guaranteed by limits":
             return Container(name, cpu_limit=cpu, memory_limit=amount, kind=kind)
         case "Burstable by memory" | "pod-level of unequal containers":
-            return Container(name, cpu, cpu, amount, f"{memory + 16}Mi", kind)
+            return Container(name, cpu, cpu, amount, f"{memory + _SMALL // 2}Mi", kind)
         case "Burstable by CPU":
             more = _quantity(milli + 1000, row["quantity"])
             return Container(name, cpu, more, amount, amount, kind)

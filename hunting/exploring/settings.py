@@ -23,8 +23,8 @@ from reference.steps import PRODUCTION_PERIOD, Device, KubeletConfig, RegisterDe
 from topologies import Machine
 
 #: The memory of each NUMA node, in MiB, where the memory manager is static.
-MEMORY: Final = 1024
-_RESERVED_MEMORY: Final = "8Mi"
+MEMORY: Final = 128
+_RESERVED_MEMORY: Final = "1Mi"
 
 #: How often rounds come, in milliseconds, where that decides what an event shows. A kubelet forgets
 #: a pod some seconds after its end; two rounds are longer.

@@ -184,7 +184,7 @@ def test_of_many_histories_few_are_kept() -> None:
 def test_what_explore_draws_is_the_same_each_time() -> None:
     """On two machines, and without questions."""
     made = list(of_explore("1.36", rows=8))
-    assert len({one.machine.removesuffix("-1024mib") for one in made}) == 2
+    assert len({one.machine.removesuffix("-128mib") for one in made}) == 2
     assert made == list(of_explore("1.36", rows=8))
     assert not any(isinstance(step, Question) for one in made for step in one.steps)
 
@@ -199,7 +199,7 @@ def test_a_history_is_made_smaller() -> None:
         reconcile_period=PRODUCTION_PERIOD,
     )
     large = Apply(guaranteed_of("large", [exclusive("c", 9)]))
-    history = History("1s-1n-4c-smt2-1024mib", config, (Start(), Apply(best_effort("a")), large))
+    history = History("1s-1n-4c-smt2-128mib", config, (Start(), Apply(best_effort("a")), large))
     small = History("1s-1n-4c-smt2", KubeletConfig(system_reserved="1"), (Start(), large))
     other = switched("1.36", Behaviour.NUMBERS_IN_REFUSAL)
     assert shrunk(history, lambda one: tells(one, "1.36", other)) == small
