@@ -17,7 +17,8 @@ from conformance.scenarios import (  # noqa: F401  # isort: skip
     crashes, quotas, pod_resources, metrics, pod_resources_more, counters, pod_level,
     pod_level_mixes, uneven, state_contents, values, choices, parts, aligned_pods,
     reported, rounds, lent_cpus, small_sockets, hints, version_1, pod_level_edges,
-    refusals, more_metrics, announced, resize, resize_more, resize_shared, ephemeral, devices,
+    refusals, more_metrics, announced, resize, resize_more, resize_shared, pod_cgroups, ephemeral,
+    devices,
     memory, memory_groups, reported_memory, pod_level_memory, merged_hints, cluster_refusals,
     upgraded_files, socket_shares, meetings, repetition, stopping, labels,
 )  # fmt: skip

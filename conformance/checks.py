@@ -54,6 +54,7 @@ def differences(expected: View, seen: View, can: Collection[Capability]) -> list
         found += set_differences("cpuset of the running container", want, have)
     if Capability.CFS in can:
         found += _cfs_differences(expected, seen)
+        found += _pod_cfs_differences(expected, seen)
     return found
 
 
@@ -174,14 +175,27 @@ def _cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
         have = seen.cfs.get(pod, {}).get(container)
         if have is not None and have.shares is not None and have != want:
             what = f"CFS quota and shares of {pod}/{container}"
-            yield Difference(what=what, expected=_cfs_text(want), seen=_cfs_text(have))
+            texts = [f"{quota_text(one)}, {one.shares} shares" for one in (want, have)]
+            yield Difference(what=what, expected=texts[0], seen=texts[1])
 
 
-def _cfs_text(cfs: CFS) -> str:
-    quota = "no quota" if cfs.quota is None else f"quota {cfs.quota} us"
-    if cfs.period != CFS_PERIOD:
-        quota = f"{quota} in each {cfs.period} us"
-    return f"{quota}, {cfs.shares} shares"
+def _pod_cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
+    """Of the cgroups of pods, where their weights are seen: a systemd rounds the quotas."""
+    for pod, want in expected.pod_cfs.items():
+        have = seen.pod_cfs.get(pod)
+        if have is None or have.weight is None:
+            continue
+        texts = [f"{quota_text(one)}, weight {one.weight}" for one in (want, have)]
+        if texts[0] != texts[1]:
+            yield Difference(what=f"cgroup of pod {pod}", expected=texts[0], seen=texts[1])
+
+
+def quota_text(cfs: CFS) -> str:
+    """As ``quota 150000 us``, and the period where that is no usual one."""
+    if cfs.quota is None:
+        return "no quota"
+    quota = f"quota {cfs.quota} us"
+    return quota if cfs.period == CFS_PERIOD else f"{quota} in each {cfs.period} us"
 
 
 def pod_resources_difference(

@@ -66,14 +66,13 @@ class Capability(Enum):
 
 
 #: What takes a node with a kernel and a service manager of its own (``hil``).
-OF_REAL_NODES: Final = frozenset(
-    {Capability.KERNEL, Capability.POD_CGROUP, Capability.SERVICES, Capability.HOTPLUG}
-)
+OF_REAL_NODES: Final = frozenset({Capability.KERNEL, Capability.SERVICES, Capability.HOTPLUG})
 #: What takes a whole kubelet beside a container runtime; a CPU manager alone has it not (``exec``).
 OF_WHOLE_KUBELETS: Final = frozenset(
     {
         Capability.CALLS,
         Capability.CFS,
+        Capability.POD_CGROUP,
         Capability.RENAMES,
         Capability.METRICS,
         Capability.RUNTIME,

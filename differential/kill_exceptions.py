@@ -101,8 +101,6 @@ NEVER_FAILED: Final[dict[str, tuple[str, ...]]] = {
         "node/daemon-reload-keeps-cpusets",
         "node/offline-cpu-and-recovery",
         "node/offline-cpu-comes-back-to-its-container",
-        "node/pod-of-exclusive-cpus-has-no-quota",
-        "node/pod-of-exclusive-cpus-keeps-its-quota",
         "node/policy-change-crash-loops",
         "node/restart-repairs-a-cpuset-changed-by-hand",
         "node/start-with-a-cpu-offline-is-refused",

@@ -300,6 +300,8 @@ class Node:
                 self._in_cluster.retry(self._manifests, self._config, kubelet)
                 self._save()
             case Resize(pod=pod):
+                if self._runtime.refusals:
+                    raise NotModelled("Resize while the runtime refuses updates")
                 self._in_cluster.require(step, pod.name, self._manifests, self._config)
                 answering = None if self._hangs else self._kubelet
                 self._in_cluster.resize(self._manifests, pod, self._config, answering)
@@ -403,6 +405,8 @@ class Node:
             cpusets={self._name(uid): sets for uid, sets in self._runtime.running().items()},
             asked={self._name(uid): named for uid, named in self._runtime.asked().items()},
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
+            pod_cfs={self._name(uid): cfs for uid, cfs in self._runtime.pod_cfs().items()},
+            burstable_weight=self._runtime.burstable_weight,
             pod_resources=self._told.pod_resources,
             got_pod=self._told.got_pod,
             allocatable=self._told.allocatable,

@@ -58,13 +58,16 @@ CFS_PERIOD: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class CFS:
-    """How much processor time a running container may use. ``quota``: microseconds in each
-    ``period`` (microseconds too), ``None`` without a quota. ``shares``: its weight, 1024 for one
-    CPU, as the runtime was asked for it; ``None`` where only the kernel was asked."""
+    """How much processor time a running container may use, or the cgroup of a pod. ``quota``:
+    microseconds in each ``period`` (microseconds too), ``None`` without a quota. ``shares``: its
+    weight, 1024 for one CPU, as the runtime was asked for it; ``None`` where only the kernel was
+    asked. ``weight``: that of a pod's cgroup as cgroup v2 has it (``cpu.weight``, 1 to 10000);
+    ``None`` where it is not seen."""
 
     quota: int | None
     shares: int | None = None
     period: int = CFS_PERIOD
+    weight: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +142,11 @@ class View:
     ``cfs``: by pod name, then container, the processor time of every running container, where it is
     seen or modelled. No part of what makes two views equal.
 
-    ``pod_cfs``: by pod name, the processor time of the cgroup of the pod itself, where it is seen;
-    the model has no cgroups. No part of what makes two views equal.
+    ``pod_cfs``: by pod name, the processor time of the cgroup of each pod that has a running
+    container, where it is seen or modelled. No part of what makes two views equal.
+
+    ``burstable_weight``: the weight of the cgroup that all Burstable pods are in, as it was when a
+    pod last got its cgroup; ``None`` where it is not seen. No part of what makes two views equal.
 
     ``asked``: by pod name, then container, what was asked of the runtime for every running
     container, where it is seen or modelled. No part of what makes two views equal.
@@ -173,6 +179,7 @@ class View:
     enforced: Mapping[str, Mapping[str, Enforced]] = field(default_factory=dict, compare=False)
     cfs: Mapping[str, Mapping[str, CFS]] = field(default_factory=dict, compare=False)
     pod_cfs: Mapping[str, CFS] = field(default_factory=dict, compare=False)
+    burstable_weight: int | None = field(default=None, compare=False)
     asked: Mapping[str, Mapping[str, Asked]] = field(default_factory=dict, compare=False)
     pod_resources: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
     got_pod: Mapping[str, CPUSet] | None = field(default=None, compare=False)

@@ -15,7 +15,7 @@ from conformance.scenario import Level, promised
 from conformance.scenarios.entering import core, row
 from conformance.scenarios.optional import aligning_with, promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_count, restart_with, take
-from conformance.scenarios.sources import ACROSS_NUMA, BY_SOCKET, UNCORE_CACHE
+from conformance.scenarios.sources import ACROSS_NUMA, BY_SOCKET, TOPOLOGY_ORDER, UNCORE_CACHE
 from reference import CPUSet
 
 _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
@@ -143,6 +143,20 @@ _distributes(
 )
 
 
+# -- no option -----------------------------------------------------------------------------------
+
+
+@promised(TOPOLOGY_ORDER, area="packing", since="1.23", machine=_FOUR_NODES)
+def fullest_numa_node_of_a_socket(node: LockstepNode) -> None:
+    """Of the NUMA nodes of one socket, cores of the one with the fewest free CPUs are taken first.
+    So the others stay whole for larger requests. None of the four is free as a whole."""
+    masks, free = node.topology.numa_masks, (8, 4, 6, 8)
+    node.boot(with_options(node, reserved=node.cpus - _some_of(node, masks, free)))
+    shares = _shares(node, masks, take(node, "a", 2))
+    rule, what = "The second one gives both", "CPUs of a/c in each NUMA node"
+    node.promise_equal(rule, what, [0, 2, 0, 0], shares)
+
+
 # -- prefer-align-cpus-by-uncorecache ------------------------------------------------------------
 
 
@@ -173,6 +187,13 @@ _uncore(
     "A request larger than an uncore cache takes whole caches, and the rest from one more",
     "Eight CPUs of one cache and four of another. The first cache has too few.",
     lambda node: _align(node, (2, 8, 8, 4), {"a": (12, (0, 8, 0, 4)), "b": (6, (0, 0, 6, 0))}),
+)
+_uncore(
+    "options/uncore-rest-breaks-no-further-cache",
+    "What whole uncore caches leave of a request is taken from a cache that is in use already",
+    "Eight CPUs are a whole cache, and two are of the one with the fewest free CPUs.",
+    lambda node: _align(node, (4, 8, 8, 8), {"a": (10, (2, 8, 0, 0)), "b": (8, (0, 0, 8, 0))}),
+    level=Level.CORE,
 )
 
 

@@ -301,6 +301,17 @@ def sidecar_keeps_its_memory(node: LockstepNode) -> None:
         node.restart()
 
 
+@of_memory(source=REUSE, since="1.29")
+def init_memory_behind_a_sidecar_returns(node: LockstepNode) -> None:
+    """What only an init container needed is free once it has ended, also if it followed a sidecar.
+    Sidecar and app container have 20 MiB each, the init container had 80 MiB. Another pod of
+    60 MiB runs in the same NUMA node, the only one that has room."""
+    _boot(node, SINGLE, roomy=[far_node(node)])
+    setup = _sized("setup", 80, Kind.INIT)
+    run(node, guaranteed_of("a", [_sized("side", 20, Kind.SIDECAR), setup, _sized("c", 20)]))
+    run(node, with_memory_of("b", 60, "100m"))
+
+
 @of_memory(source=MANAGER, capabilities=(*MEMORY, *REJECTIONS, Capability.DEVICES))
 def device_elsewhere_is_refused(node: LockstepNode) -> None:
     """Under single-numa-node a container is refused whose memory and device lie in two NUMA nodes.

@@ -16,7 +16,7 @@ from conformance.pods import best_effort, burstable, guaranteed
 from conformance.scenario import Capability, Level, Needs, Source, promised
 from conformance.scenarios import sources
 from conformance.scenarios.abilities import EDITS, KERNEL, KILLS, LISTS, QUOTAS, RESTARTED
-from conformance.scenarios.outcomes import configured_quota, promise_quota, restart_with
+from conformance.scenarios.outcomes import promise_pod_quota, promise_quota, restart_with
 from reference import CPUSet
 from reference.steps import KubeletConfig, RestartRuntime
 
@@ -53,14 +53,6 @@ def _promise_kept(node: LockstepNode, pod: str, held: CPUSet) -> None:
     node.promise_cpuset("The cpuset stays", pod, held)
     if node.view.enforced:
         _promise_affinity(node, "The kernel keeps the tasks there", pod, held)
-
-
-def _promise_pod_quota(node: LockstepNode, rule: str, pod: str, milli: int | None) -> None:
-    """Promise the CFS quota of the pod's own cgroup, as :func:`promise_quota`."""
-    cfs = node.view.pod_cfs.get(pod)
-    seen = cfs.quota if cfs is not None else None
-    expected = configured_quota(node, milli)
-    node.promise_equal(rule, f"CFS quota of pod {pod}", expected, seen)
 
 
 def _promise_affinity(node: LockstepNode, rule: str, pod: str, cpus: CPUSet) -> None:
@@ -118,9 +110,9 @@ def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     node.boot_with(
         guaranteed("a", 1), guaranteed("mixed", 1, "500m"), guaranteed("fractions", "300m", "100m")
     )
-    _promise_pod_quota(node, "It has no quota", "a", None)
-    _promise_pod_quota(node, "Nor has a pod that shares one more container", "mixed", None)
-    _promise_pod_quota(node, "A pod without exclusive CPUs has one", "fractions", 400)
+    promise_pod_quota(node, "It has no quota", "a", None)
+    promise_pod_quota(node, "Nor has a pod that shares one more container", "mixed", None)
+    promise_pod_quota(node, "A pod without exclusive CPUs has one", "fractions", 400)
 
 
 @_node(QUOTA, until="1.32", needs=Needs(free=2), capabilities=_POD_QUOTAS)
@@ -128,7 +120,7 @@ def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
     """Up to 1.32 the cgroup of a pod with exclusive CPUs has a CFS quota of all its limits.
     As its containers have theirs."""
     node.boot_with(guaranteed("a", 1, "500m"))
-    _promise_pod_quota(node, "It has a quota", "a", 1500)
+    promise_pod_quota(node, "It has a quota", "a", 1500)
 
 
 @_node(sources.RECONCILE, needs=Needs(free=2), capabilities=(*QUOTAS, Capability.TAMPER))

@@ -200,6 +200,20 @@ def numa_distribution_is_even(node: LockstepNode) -> None:
     _promise_even(node, take(node, "a", _shared_by_two(node)))
 
 
+@promised(sources.ACROSS_NUMA, area="options", since="1.23", needs=_SHARED_BY_TWO)
+def numa_distribution_spares_what_fits_one(node: LockstepNode) -> None:
+    """Under distribute-cpus-across-numa a request that fits one NUMA node has CPUs of it alone.
+    Also where half of another NUMA node is taken, so that the request is more than half of all
+    that is free. It asks for as many CPUs as are free in the first one."""
+    node.boot(with_options(node, "distribute-cpus-across-numa"))
+    parts = [node.free & node.topology.cpus_in_numa_nodes(one) for one in node.numa_nodes]
+    sizes = sorted(map(len, filter(None, parts)))
+    take(node, "before", sizes[-1] // 2 + 1)
+    later = take(node, "later", sizes[0])
+    numa = node.topology.numa_node_ids(later)
+    node.promise_equal("It lies in one NUMA node", "NUMA nodes of later", 1, len(numa))
+
+
 @promised(sources.ACROSS_NUMA, area="options", since="1.23", needs=replace(_SHARED_BY_TWO, smt=2))
 def numa_distribution_of_whole_cores(node: LockstepNode) -> None:
     """Spread over NUMA nodes under full-pcpus-only, a request is still made of whole cores.

@@ -61,6 +61,14 @@ def promise_quota(node: LockstepNode, rule: str, owner: str, milli: int | None) 
     node.promise_equal(rule, f"CFS quota of {owner}", expected, seen)
 
 
+def promise_pod_quota(node: LockstepNode, rule: str, pod: str, milli: int | None) -> None:
+    """Promise the CFS quota of the pod's own cgroup, as :func:`promise_quota`."""
+    cfs = node.view.pod_cfs.get(pod)
+    seen = cfs.quota if cfs is not None else None
+    expected = configured_quota(node, milli)
+    node.promise_equal(rule, f"CFS quota of pod {pod}", expected, seen)
+
+
 def promise_count(node: LockstepNode, count: int) -> None:
     """Promise that the container of pod ``a`` has so many exclusive CPUs."""
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", count, len(node.taken("a")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from conformance.lockstep import LockstepNode
@@ -70,6 +71,18 @@ def exclusive_containers_use_all(node: LockstepNode) -> None:
     node.promise_cpus("They share no CPU", "CPUs of both", CPUSet(), one & two)
     left = whole - one - two
     node.promise_cpus("No more CPUs have left the pool", "pool", left, node.view.shared_pool)
+
+
+@_of_managers()
+def sidecars_have_cpus_apart(node: LockstepNode) -> None:
+    """Under scope pod each sidecar has CPUs that no other container of its pod has.
+    Two exclusive sidecars, an exclusive app container, and one that shares the last CPU."""
+    node.boot(managed(node))
+    sidecars = [exclusive(name, 1, kind=Kind.SIDECAR) for name in ("side1", "side2")]
+    node.run(pod_of("a", 4, *sidecars, exclusive("main", 1), shared("other")))
+    seen = [node.taken("a", name) for name in ("side1", "side2", "main", "other")]
+    node.promise_equal("Each has one CPU", "CPUs of each", [1] * 4, [len(cpus) for cpus in seen])
+    node.promise_equal("Each has another CPU", "CPUs of all", 4, len({*chain(*seen)}))
 
 
 @_of_managers()

@@ -123,6 +123,18 @@ def sidecars_are_reported(node: LockstepNode) -> None:
     node.promise_pod_resources("The app container is reported", "a", node.taken("a"))
 
 
+@_pod_resources(GET, since="1.34", needs=Needs(free=3), capabilities=ASKS)
+def get_names_sidecars(node: LockstepNode) -> None:
+    """Get reports the exclusive CPUs of a pod's sidecar as List does.
+    Beside those of its app container, and without the init container that has ended."""
+    kinds = {"sidecar": Kind.SIDECAR, "init": Kind.INIT, "c": Kind.APP}
+    node.boot_with(guaranteed_of("a", [exclusive(name, 1, kind=kinds[name]) for name in kinds]))
+    node.ask(AskPodResources("a"))
+    got = {name: str(cpus) for name, cpus in (node.view.got_pod or {}).items()}
+    expected = {name: str(node.taken("a", name)) for name in ("sidecar", "c")}
+    node.promise_equal("It reports both that run", "CPUs of a", expected, got)
+
+
 @_pod_resources(LIST, since="1.23", needs=Needs(free=2), capabilities=LISTS)
 def fractions_have_no_cpu(node: LockstepNode) -> None:
     """The pod-resources socket reports no CPU for a container that requests a fraction.

@@ -15,6 +15,7 @@ from conformance.subject import (
     SubjectUsageError,
 )
 from reference import NEWEST, IllegalStep, Node, NotModelled
+from reference.kubelet.container_manager import models_pod_cgroups
 from reference.steps import KubeletConfig, Step
 from reference.view import View
 from topologies import Machine
@@ -68,7 +69,8 @@ class ModelNode:
 
 
 class ReferenceSubject:
-    """The model of one release, or a variant of it."""
+    """The model of one release, or a variant of it. ``capabilities``: of the newest release, and of
+    each that it is made of, what its model can show."""
 
     capabilities = frozenset(Capability) - OF_REAL_NODES
 
@@ -76,6 +78,8 @@ class ReferenceSubject:
         self, name: str = "reference", *, release: str = NEWEST, make: NodeMaker = right_node
     ) -> None:
         self.info = SubjectInfo(name=name, release=release)
+        if not models_pod_cgroups(release):
+            self.capabilities -= {Capability.POD_CGROUP}
         self._make = make
 
     def of(self, release: str) -> ReferenceSubject:

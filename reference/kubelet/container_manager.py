@@ -8,19 +8,28 @@ Source: ``containerManagerImpl``, ``pkg/kubelet/cm/container_manager_linux.go``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
+from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
 from reference.errors import AllocationError, MemoryManagerError, TopologyAffinityError
-from reference.kubelet.cpu_quota import cfs_quota, cfs_shares, with_limit_of
+from reference.kubelet.cpu_quota import cfs_quota, cfs_shares, pod_cfs, with_limit_of
 from reference.memorymanager.policy_static import MemoryManager
 from reference.pods.pod import Container, Pod
-from reference.releases import AnyRelease, has
+from reference.releases import AnyRelease, has, minor_of
 from reference.topologymanager.topology_manager import HintProvider, TopologyManager
 from reference.topologymanager.validation import TopologyPolicy
 from reference.view import CFS, CFS_PERIOD
+
+_POD_CGROUPS_SINCE: Final = 32
+
+
+def models_pod_cgroups(release: AnyRelease) -> bool:
+    """Whether the cgroups of pods are modelled. Releases before 1.32 were not looked at."""
+    return minor_of(release) >= _POD_CGROUPS_SINCE
 
 
 class ContainerManager:
@@ -154,6 +163,23 @@ class ContainerManager:
             release=self._release,
         )
         return CFS(quota if quota > 0 else None, shares, self._period)
+
+    def pod_cfs(self, pod: Pod) -> CFS | None:
+        """The processor time that the cgroup of a pod is made with (``PodHasExclusiveCPUs``);
+        ``None`` up to 1.31, where it is not modelled."""
+        if not models_pod_cgroups(self._release):
+            return None
+        manager = self.cpu_manager
+        policy = manager.policy
+        whole = isinstance(policy, StaticPolicy) and policy.serves_whole(pod)
+        own = [manager.isolates(pod, one) for one in pod.containers]
+        return pod_cfs(
+            pod,
+            exclusive=all(own) if whole else any(own),
+            feature_gates=manager.feature_gates,
+            period=self._period,
+            release=self._release,
+        )
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round once all pod sources have been heard: the (pod uid, container, CPUs)

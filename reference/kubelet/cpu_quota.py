@@ -1,6 +1,7 @@
-"""The CFS quota and shares that a container is created with.
+"""The CFS quota and shares that a container is created with, and those of the cgroup of its pod.
 
-What belongs here: the numbers that the kubelet asks the runtime for. What never does: cgroups.
+What belongs here: the numbers that the kubelet asks the runtime for, or writes itself. What never
+does: which cgroups there are.
 
 Up to 1.32 a container is held to its cpu limit whether or not its CPUs are its own
 (kubernetes/kubernetes#70585). From 1.33 on one with CPUs of its own has no quota, unless feature
@@ -10,24 +11,30 @@ the pod's. Shares follow the cpu request alone, and the limit where there is non
 cpuset name neither, so both stay as they were. With ``cpuCFSQuota: false`` nothing has a quota.
 The period is 100 ms unless ``cpuCFSQuotaPeriod`` says otherwise, which takes feature gate
 CustomCPUCFSQuotaPeriod (on by default from 1.36 on).
-Source: ``kuberuntime_container_linux.go``, ``cm/helpers_linux.go`` (``MilliCPUToQuota``); seen on
-kubelets 1.17.17 to 1.37.0.
+
+The cgroup of a pod has the quota of all its limits, unless one of its containers has none, and the
+shares of all its requests. From 1.33 on a pod has no quota if one of its containers has CPUs of its
+own; one with pod-level resources that count, if all of them have.
+Source: ``kuberuntime_container_linux.go``, ``cm/helpers_linux.go`` (``MilliCPUToQuota``,
+``ResourceConfigForPod``), ``cm/pod_container_manager_linux.go``; seen on kubelets 1.17.17 to
+1.37.0, cgroups of pods on 1.32.2, 1.36.4 and 1.37.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.errors import NotModelled
 from reference.feature_gates import enabled
-from reference.pods.pod import Container, Pod
+from reference.pods.pod import Container, Kind, Pod
+from reference.pods.qos import BEST_EFFORT, BURSTABLE, pod_milli_cpus, qos_class, total_request
 from reference.pods.quantity import Quantity, milli_value, quantity
-from reference.releases import NEWEST, AnyRelease, has
+from reference.releases import NEWEST, AnyRelease, has, minor_of
 from reference.steps import KubeletConfig
-from reference.view import CFS_PERIOD
+from reference.view import CFS, CFS_PERIOD
 
 #: What lifts a quota.
 NO_LIMIT: Final = -1
@@ -36,6 +43,8 @@ _SHARES_OF_A_CPU: Final = 1024
 _LEAST_SHARES, _MOST_SHARES = 2, 1 << 18
 _GATE: Final = "DisableCPUQuotaWithExclusiveCPUs"
 _PERIOD_GATE: Final = "CustomCPUCFSQuotaPeriod"
+#: The first minor release that looks at the limit of each container alone.
+_LIMITS_ONE_BY_ONE_SINCE: Final = 37
 
 
 def cfs_quota(
@@ -100,17 +109,88 @@ def size(pod: Pod, container: Container) -> tuple[Quantity, ...]:
     (``containerResourcesFromRequirements``)."""
     whole = pod.resources
     memory = container.memory_limit or (whole.memory_limit if whole else None)
-    limit = with_limit_of(pod, container).cpu_limit
-    asked = (limit, container.requested_cpu, memory, container.requested_memory)
+    asked = (memory, container.requested_memory)
+    return (*cpu_size(pod, container), *(quantity(one or "0") for one in asked))
+
+
+def cpu_size(pod: Pod, container: Container) -> tuple[Quantity, ...]:
+    """The part of :func:`size` that is cpu."""
+    asked = (with_limit_of(pod, container).cpu_limit, container.requested_cpu)
     return tuple(quantity(one or "0") for one in asked)
 
 
 def cfs_shares(container: Container) -> int:
     """The weight of a container, 1024 for each CPU that it requests; a limit without a request is
-    also the request (``MilliCPUToShares``)."""
+    also the request."""
     request = container.cpu_limit if container.cpu_request is None else container.cpu_request
-    shares = _milli(request) * _SHARES_OF_A_CPU // 1000
-    return min(max(shares, _LEAST_SHARES), _MOST_SHARES)
+    return _shares_of(_milli(request))
+
+
+def _shares_of(milli: int) -> int:
+    """``MilliCPUToShares``."""
+    return min(max(milli * _SHARES_OF_A_CPU // 1000, _LEAST_SHARES), _MOST_SHARES)
+
+
+def pod_cfs(
+    pod: Pod,
+    *,
+    exclusive: bool,
+    feature_gates: Mapping[str, bool],
+    period: int | None,
+    release: AnyRelease,
+) -> CFS:
+    """The processor time of a pod's cgroup as it is made (``ResourceConfigForPod``); ``exclusive``
+    and ``period`` as above, ``None`` without quotas."""
+    asks_for_any = qos_class(pod) != BEST_EFFORT
+    shares = _shares_of(pod_milli_cpus(pod) if asks_for_any else 0)
+    limit = _pod_limit(pod, release) if asks_for_any else 0
+    lifted = exclusive and enabled(_GATE, feature_gates, release=release)
+    if period is None or lifted or not limit:
+        return CFS(None, shares, weight=cpu_weight(shares))
+    return CFS(share_of(period, limit), shares, period, cpu_weight(shares))
+
+
+def resized(before: CFS, after: CFS) -> CFS:
+    """The processor time of a pod's cgroup that was made with ``before``, once the pod was resized
+    to ``after``: an equal quota is not written, and so keeps its period. Shares are read from the
+    weight, and not written if those are equal (``doPodResizeAction``)."""
+    period = before.period if before.quota == after.quota else after.period
+    is_equal = before.weight is not None and _shares_read(before.weight) == after.shares
+    weight = before.weight if is_equal else after.weight
+    return replace(after, period=period, weight=weight)
+
+
+def _pod_limit(pod: Pod, release: AnyRelease) -> int:
+    """In thousandths of a CPU; 0 where a container has no limit, and the pod has none. Up to 1.36
+    the limits of the sidecars before them count for init containers, too."""
+    if pod.resources is not None and _milli(pod.resources.cpu_limit):
+        return _milli(pod.resources.cpu_limit)
+    one_by_one = minor_of(release) >= _LIMITS_ONE_BY_ONE_SINCE
+    of_sidecars = 0
+    for one in pod.containers:
+        limit = _milli(one.cpu_limit)
+        covered = one.kind is not Kind.APP and not one_by_one and of_sidecars
+        if not limit and not covered:
+            return 0
+        of_sidecars += limit if one.kind is Kind.SIDECAR else 0
+    return total_request(pod, lambda one: _milli(one.cpu_limit))
+
+
+def burstable_weight(pods: Iterable[Pod]) -> int:
+    """The weight of the cgroup that all Burstable pods are in, where these pods are active
+    (``setCPUCgroupConfig``)."""
+    burstable = (pod for pod in pods if qos_class(pod) == BURSTABLE)
+    return cpu_weight(_shares_of(sum(map(pod_milli_cpus, burstable))))
+
+
+def cpu_weight(shares: int) -> int:
+    """``cpu.weight`` of so many shares (``getCPUWeight``)."""
+    return 1 + (shares - 2) * 9999 // 262142
+
+
+def _shares_read(weight: int) -> int:
+    """``cpuWeightToCPUShares``: seldom those that the weight was made of."""
+    return (weight - 1) * 262142 // 9999 + 2
 
 
 def _milli(cpu: str | None) -> int:

@@ -31,9 +31,9 @@ from reference.kubelet.admission import (
     shortage,
 )
 from reference.kubelet.container_manager import ContainerManager
-from reference.kubelet.cpu_quota import size
+from reference.kubelet.cpu_quota import burstable_weight, cpu_size, resized, size
 from reference.kubelet.pod_resources import ASKED, PodResources
-from reference.kubelet.runtime import Runtime
+from reference.kubelet.runtime import PodCgroup, Runtime
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
@@ -88,6 +88,10 @@ class Managers(Protocol):
 
     def cfs(self, pod: Pod, container: Container) -> CFS | None:
         """The processor time that a container is created with; ``None`` where nobody knows."""
+
+    def pod_cfs(self, pod: Pod) -> CFS | None:
+        """The processor time that the cgroup of a pod is made with; ``None`` where nobody
+        knows."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round: the (pod uid, container, CPUs) that are sent to the runtime."""
@@ -342,6 +346,9 @@ class PodLifecycle:
         return {}, {}
 
     def _run(self, pod: Pod, *, raced: bool) -> None:
+        cgroup = self.runtime.pod_cgroups.get(pod.uid)
+        if cgroup and cgroup.qos != qos_class(pod):  # it gets another one: not modelled
+            self.runtime.pod_cgroups[pod.uid] = PodCgroup(qos_class(pod), None)
         for container in pod.containers:
             if container.name not in self.runtime.of(pod.uid):
                 self._create(pod, container, raced=raced)
@@ -353,9 +360,20 @@ class PodLifecycle:
         box, minor = self.runtime.of(pod.uid)[container.name], minor_of(self._release)
         if minor == _SETS_UNRECORDED and not box.recorded:
             box.cfs = self._managers.cfs(pod, container)
+            self._resize_cgroup(pod)
         box.recorded = box.recorded or minor >= _SETS_UNRECORDED
 
+    def _resize_cgroup(self, pod: Pod) -> None:
+        """Write what the pod asks for to its cgroup (``doPodResizeAction``)."""
+        made, now = self.runtime.pod_cgroups.get(pod.uid), self._managers.pod_cfs(pod)
+        if made and made.cfs and now:
+            self.runtime.pod_cgroups[pod.uid] = made._replace(cfs=resized(made.cfs, now))
+
     def _create(self, pod: Pod, container: Container, *, raced: bool = False) -> None:
+        if pod.uid not in self.runtime.pod_cgroups:
+            made = PodCgroup(qos_class(pod), self._managers.pod_cfs(pod))
+            self.runtime.pod_cgroups[pod.uid] = made
+            self.runtime.burstable_weight = burstable_weight(self.active_pods())
         cpus = self._managers.start_container(pod.uid, container.name)
         box = self.runtime.create(pod, container, cpus)
         box.cfs = self._managers.cfs(pod, container)
@@ -489,11 +507,14 @@ class Kubelet(PodLifecycle):
 
     def _apply_resources(self, before: Pod, pod: Pod) -> None:
         """What is sent for running containers of another size: their requests, and 0 for none
-        (``updatePodContainerResources``). So one that has the limit of its pod loses its weight."""
+        (``updatePodContainerResources``). So one that has the limit of its pod loses its weight.
+        The cgroup of the pod follows (``doPodResizeAction``)."""
         for old, one in zip(before.containers, pod.containers, strict=True):
             if self.runtime.runs(pod.uid, one.name) and size(before, old) != size(pod, one):
                 sent = replace(one, cpu_request=one.cpu_request or "0")
                 self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, sent))
+        if _resizes_cpu(self.runtime, before, pod):
+            self._resize_cgroup(pod)
 
     def register(self, resource: str, devices: Sequence[Device]) -> None:
         """A device plugin has registered."""
@@ -638,3 +659,13 @@ def _share_devices(one: Pod, other: Pod) -> bool:
         for pod in (one, other)
     )
     return not wanted.isdisjoint(theirs)
+
+
+def _resizes_cpu(runtime: Runtime, before: Pod, pod: Pod) -> bool:
+    """Whether the cpu of a running container changes, or that of the pod as a whole."""
+    if before.resources != pod.resources:
+        return True
+    return any(
+        runtime.runs(pod.uid, one.name) and cpu_size(before, old) != cpu_size(pod, one)
+        for old, one in zip(before.containers, pod.containers, strict=True)
+    )

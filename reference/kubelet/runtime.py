@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from reference.cpuset import CPUSet
 from reference.pods.pod import Container, Pod
@@ -52,14 +53,35 @@ class RuntimeContainer:
         )
 
 
+class PodCgroup(NamedTuple):
+    """The cgroup of a pod. ``qos``: the class that it is below; ``cfs`` is ``None`` where it is not
+    modelled."""
+
+    qos: str
+    cfs: CFS | None
+
+
 class Runtime:
     """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse;
-    ``math.inf``: every one."""
+    ``math.inf``: every one. ``pod_cgroups``: by pod uid, for each pod that has one.
+    ``burstable_weight``: that of the cgroup
+    above those of Burstable pods."""
 
-    __slots__ = ("_boxes", "_forgotten", "_made", "_owners", "refusals", "removed")
+    __slots__ = (
+        "_boxes",
+        "_forgotten",
+        "_made",
+        "_owners",
+        "burstable_weight",
+        "pod_cgroups",
+        "refusals",
+        "removed",
+    )
 
     def __init__(self) -> None:
         self.refusals: float = 0
+        self.pod_cgroups: dict[str, PodCgroup] = {}
+        self.burstable_weight = 1
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: dict[tuple[str, str], int] = {}
         self._owners: dict[str, tuple[str, str]] = {}
@@ -71,7 +93,8 @@ class Runtime:
     def copy(self) -> Runtime:
         """An independent copy."""
         twin = Runtime()
-        twin.refusals = self.refusals
+        twin.refusals, twin.pod_cgroups = self.refusals, dict(self.pod_cgroups)
+        twin.burstable_weight = self.burstable_weight
         twin._boxes = {
             uid: {name: box.copy() for name, box in boxes.items()}
             for uid, boxes in self._boxes.items()
@@ -174,12 +197,19 @@ class Runtime:
             for uid, boxes in self._boxes.items()
         }
 
+    def pod_cfs(self) -> dict[str, CFS]:
+        """The processor time of the cgroup of each pod of which a container runs, where it is
+        modelled, by pod uid."""
+        known = ((uid, self.pod_cgroups.get(uid)) for uid in self.running())
+        return {uid: cgroup.cfs for uid, cgroup in known if cgroup and cgroup.cfs}
+
     def end(self, uid: str, container: str) -> None:
         """A container ends by itself; it stays until it is created again or removed."""
         self._boxes[uid][container].running = False
 
     def remove_pod(self, uid: str) -> None:
         """Stop and remove the containers of a pod."""
+        self.pod_cgroups.pop(uid, None)
         if self._boxes.pop(uid, None):
             self.removed.add(uid)
 
@@ -192,6 +222,7 @@ class Runtime:
     def clear(self) -> None:
         """Lose everything, as a reboot does."""
         self._boxes.clear()
+        self.pod_cgroups.clear()
         self.removed.clear()
 
     def running(self) -> dict[str, dict[str, CPUSet | None]]:

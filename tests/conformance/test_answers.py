@@ -176,8 +176,12 @@ def _elsewhere(asked: Mapping[str, Mapping[str, Asked]]) -> object:
             _showing(cfs=lambda cfs: {pod: {"c": CFS(5_000, 2)} for pod in cfs}),
             "CFS quota and shares of a/c", "no quota, 2048 shares", "quota 5000 us, 2 shares",
         ),
+        (
+            _showing(pod_cfs=lambda pods: {pod: CFS(9_000, None, 10_000, 1) for pod in pods}),
+            "cgroup of pod a", "no quota, weight 79", "quota 9000 us in each 10000 us, weight 1",
+        ),
     ],
-    ids=["no cpuset", "other cpuset", "memory", "quota"],
+    ids=["no cpuset", "other cpuset", "memory", "quota", "cgroup of the pod"],
 )  # fmt: skip
 def test_a_container_that_starts_otherwise_is_a_divergence(
     wrong: Wrong, what: str, expected: str, seen: str

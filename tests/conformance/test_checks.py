@@ -14,7 +14,7 @@ from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet, CPUTopology
 from reference.steps import Kind, KubeletConfig, PodResources
-from reference.view import Phase, PodView, View
+from reference.view import CFS, Phase, PodView, View
 
 ALL = frozenset(Capability)
 
@@ -130,6 +130,13 @@ def test_what_the_subject_cannot_show_is_not_compared() -> None:
     assert len(differences(GOOD, seen, ALL)) == 3
     assert [one.what for one in differences(GOOD, seen, {Capability.STATE_FILE})] == ["shared pool"]
     assert differences(GOOD, seen, set()) == []
+
+
+def test_the_cgroup_of_a_pod_is_compared_where_its_weight_is_seen() -> None:
+    """Real nodes show a quota alone, which their systemd may have rounded."""
+    wanted = replace(GOOD, pod_cfs={"a": CFS(1_500, 16, weight=1), "b": CFS(None, 2, weight=1)})
+    for cfs, count in ((CFS(2_000), 0), (CFS(2_000, weight=1), 1), (CFS(1_500, weight=1), 0)):
+        assert len(differences(wanted, replace(GOOD, pod_cfs={"a": cfs}), ALL)) == count
 
 
 def test_errors_are_compared_up_to_gos_json_texts() -> None:

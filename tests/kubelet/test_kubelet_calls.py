@@ -11,14 +11,26 @@ from functools import partial
 import pytest
 
 import topologies
+from conformance.kubelets.releases import POD_CGROUPS_SINCE
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.node import KubeletNode
 from reference import CPUSet, Release
 from reference.behaviours import Behaviour
 from reference.kubelet.cpu_quota import NO_LIMIT, cfs_quota
 from reference.releases import has
-from reference.steps import Apply, AwaitReconcile, Container, KubeletConfig, Pod, Start
-from reference.view import CFS, View
+from reference.steps import (
+    Apply,
+    AwaitReconcile,
+    Configure,
+    Container,
+    KubeletConfig,
+    Pod,
+    Reboot,
+    Start,
+    Step,
+    Stop,
+)
+from reference.view import CFS, Phase, View
 from tests.kubelet.conftest import CACHED, do
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
@@ -86,6 +98,32 @@ def test_the_quota_of_every_container(told: tuple[str, KubeletNode]) -> None:
     assert [seen[name] for name in ("fraction", "limited", "tiny", "none")] == [
         CFS(150_000, 1536), CFS(200_000, 1024), CFS(1000, 2), CFS(None, 2),
     ]  # fmt: skip
+
+
+def test_the_cgroup_of_every_pod(told: tuple[str, KubeletNode]) -> None:
+    """The limits and requests of its containers together, where they all have limits."""
+    release, node = told
+    minor = Release.parse(release).minor
+    seen = node.view().pod_cfs
+    if minor < POD_CGROUPS_SINCE.minor:
+        assert seen == {}
+    else:
+        quota = 350_000 if minor <= 32 else None
+        assert seen == {"g": CFS(quota, weight=137), "b": CFS(None, weight=40)}
+
+
+def test_a_reboot_makes_the_cgroups_of_pods_again() -> None:
+    """A restart of the kubelet leaves them."""
+    lifted = replace(CONFIG, feature_gates={"DisableCPUQuotaWithExclusiveCPUs": False})
+    with closing(KubeletSubject.open("1.36")) as subject:
+        node = subject.node(topologies.machine("1s-1n-4c-smt2"), lifted)
+        seen: list[int | None] = []
+        runs: list[list[Step]] = [[Apply(PODS[0])], [Stop(), Configure(CONFIG)], [Stop(), Reboot()]]
+        for steps in runs:
+            do(node, *steps, Start())
+            node.settle(lambda view: _runs(PODS[0], view) and view.pods["g"].phase is Phase.RUNNING)
+            seen.append(node.view().pod_cfs["g"].quota)
+    assert seen == [350_000, 350_000, None]
 
 
 @pytest.mark.parametrize(

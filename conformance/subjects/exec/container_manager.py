@@ -116,6 +116,9 @@ class RemoteContainerManager:
         """No program is asked for them."""
         return CPUSet()
 
+    def pod_cfs(self, pod: Pod) -> None:
+        """No pod has a cgroup."""
+
     def cfs(self, pod: Pod, container: Container) -> CFS | None:
         """No program is asked for it."""
         return None

@@ -19,6 +19,7 @@ from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets import manifests, releases
 from conformance.kubelets.pod_resources import NoCPUs, by_own_names
 from conformance.subject import SubjectLostError, SubjectSetupError
+from conformance.subjects.kubelet import pod_cgroups
 from conformance.subjects.kubelet.apiserver import APIPods, APIServer
 from conformance.subjects.kubelet.clock import with_clock
 from conformance.subjects.kubelet.devices.plugin import DevicePlugins
@@ -42,7 +43,6 @@ from reference import steps
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import assigned, by_pod
 from reference.cpuset import CPUSet
-from reference.pods.qos import qos_class
 from reference.steps import RECONCILE_PERIOD, Kind, KubeletConfig, Pod, Step
 from reference.view import Phase, PodView, Version, View
 from topologies import Machine
@@ -221,7 +221,7 @@ class KubeletNode(SteppedNode):
             self._killed.clear()
             # Pods that run have cgroups on a node, which an older kubelet has not made here.
             ready = self.runtime.pod_cgroups(ready=True)
-            known = {_cgroup(pod) for pod in self._applied.values() if pod.uid in ready}
+            known = {pod_cgroups.path_of(pod) for pod in self._applied.values() if pod.uid in ready}
             self._process.start(self._config, sorted((known | {*ready.values()}) - {""}))
             if self._api is not None and self._applied:
                 self._until(lambda: self._process.has_listed("api"), FIRST_LIST)
@@ -238,6 +238,7 @@ class KubeletNode(SteppedNode):
         if machine is not None:
             self._bind(machine)
         self.runtime.drop_everything()
+        pod_cgroups.remove_all(self._sandbox)
         boot_id = Path("/proc/sys/kernel/random/uuid").read_text()
         # In place: the kubelet sees this very file in /proc/sys, by a bind mount.
         self._sandbox.path(f"{AREA}/settings/kernel/random/boot_id").write_text(boot_id)
@@ -374,6 +375,12 @@ class KubeletNode(SteppedNode):
                 self._name(uid): named for uid, named in self.runtime.asked(self._release).items()
             },
             cfs={self._name(uid): named for uid, named in self.runtime.cfs().items()},
+            pod_cfs={
+                self._name(uid): cfs
+                for uid, cgroup in self.runtime.pod_cgroups(ready=True).items()
+                if uid in cpusets and (cfs := pod_cgroups.cfs_of(self._sandbox, cgroup))
+            },
+            burstable_weight=pod_cgroups.burstable_weight(self._sandbox),
             hangs=self._process.hangs,
             flood_answers=self._flood,
             versions=_versions(self._sandbox.versions(self._versions_before), self._release),
@@ -452,13 +459,6 @@ class KubeletNode(SteppedNode):
         if self._docker is not None:
             self._docker.close()
         self._sandboxes.give_back(self._sandbox)
-
-
-def _cgroup(pod: Pod) -> str:
-    """Below the root, as ``GetPodContainerName`` has it (``pod_container_manager_linux.go``)."""
-    kind = qos_class(pod)
-    above = "kubepods" if kind == "Guaranteed" else f"kubepods/{kind.lower()}"
-    return f"{above}/pod{pod.uid}"
 
 
 def _has_told(api: APIPods | None, process: KubeletProcess, applied: Mapping[str, Pod]) -> bool:

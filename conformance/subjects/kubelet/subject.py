@@ -29,6 +29,7 @@ from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import PATIENT, Binary, Patience
 from conformance.subjects.kubelet.sandbox import STATE_DIR, Sandbox, can_be_made
 from conformance.subjects.kubelet.sandboxes import Sandboxes
+from reference.kubelet.container_manager import models_pod_cgroups
 from reference.steps import KubeletConfig
 from topologies import Machine
 
@@ -55,7 +56,9 @@ class KubeletSubject:
         files: Mapping[str, bytes] | None = None,
     ) -> None:
         self.info = info
-        beyond = set() if calls.can_be_heard() else {Capability.RENAMES}
+        beyond = set() if calls.can_be_heard() else {Capability.RENAMES, Capability.POD_CGROUP}
+        if not models_pod_cgroups(info.release):
+            beyond.add(Capability.POD_CGROUP)
         self.capabilities = frozenset(Capability) - OF_REAL_NODES - beyond
         self.lacking: dict[Capability, str] = {}
         self.api_server: APIServer | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
 
 from reference.cpuset import CPUSet
 from reference.errors import MemoryManagerError
@@ -71,6 +72,23 @@ class LendsMemoryOfSidecars(MemoryManager):
         if container.kind is Kind.SIDECAR:
             container = replace(container, kind=Kind.INIT)
         super()._update_reusable(pod, container, block)
+
+
+class ForgetsUpToTheSidecar(MemoryManager):
+    """Takes back the memory of ended init containers up to their pod's first sidecar alone."""
+
+    def add_container(self, uid: str, container: str) -> None:
+        pods = tuple(self.active_pods())
+        self.active_pods, all_pods = lambda: map(_up_to_the_sidecar, pods), self.active_pods
+        try:
+            super().add_container(uid, container)
+        finally:
+            self.active_pods = all_pods
+
+
+def _up_to_the_sidecar(pod: Pod) -> Pod:
+    first = takewhile(lambda one: one.kind is not Kind.SIDECAR, pod.containers)
+    return replace(pod, containers=tuple(first))
 
 
 class AddsUpInitMemory(MemoryManager):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from reference import Node
 from reference.steps import (
     Apply,
+    AskPodResources,
     Configure,
+    Kind,
     KubeletConfig,
     Reboot,
     RemoveState,
@@ -25,6 +28,19 @@ class Reader(Node):
     def do(self, step: Step) -> None:
         """Read each configuration that comes later, too."""
         super().do(Configure(self.reading(step.config)) if isinstance(step, Configure) else step)
+
+
+class GetsNoSidecars(Reader):
+    """Reports the sidecars of a pod where it lists all pods, and not where it is asked for one."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        answers = self._told
+        if isinstance(step, AskPodResources) and answers.got_pod:
+            pod = self._manifests[step.pod]
+            apps = {one.name for one in pod.containers if one.kind is not Kind.SIDECAR}
+            got = {name: cpus for name, cpus in answers.got_pod.items() if name in apps}
+            self._told = replace(answers, got_pod=got)
 
 
 class ForgetsAllocations(Reader):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from reference import CPUSet
+from reference.cpumanager.cpu_assignment import take_by_topology
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpumanager.state.state_mem import State
 from reference.errors import (
@@ -192,6 +193,17 @@ class SharesExclusiveCPUs(StaticPolicy):
         if pod.uid in state.pod_entries:
             for name in list(state.entries[pod.uid]):
                 state.set(pod.uid, name, state.pod_entries[pod.uid])
+
+
+class KnowsTheLastSidecar(StaticPolicy):
+    """Deals out what a pod holds as a whole as if its last sidecar were the only one that stays."""
+
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        sidecars = [one for one in pod.containers if one.kind is Kind.SIDECAR]
+        dealt = (
+            replace(one, kind=Kind.INIT) if one in sidecars[:-1] else one for one in pod.containers
+        )
+        super().allocate_pod(state, replace(pod, containers=tuple(dealt)), hint)
 
 
 class KeepsThePool(StaticPolicy):
@@ -398,6 +410,48 @@ class DealsTheRemainderElsewhere(StaticPolicy):
         idle = [numa for numa, part in parts.items() if not part]
         spare = list(available & self.topology.cpus_in_numa_nodes(*idle))[: len(over)]
         return taken - over | CPUSet(spare) if len(spare) == len(over) else taken
+
+
+class BreaksAFurtherCache(StaticPolicy):
+    """Takes what whole uncore caches leave of a request from another cache that is free as a
+    whole."""
+
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        taken = super().take(available, count, hint_nodes)
+        if not self.options.prefer_uncore_cache:
+            return taken
+        caches = [CPUSet.of_mask(mask) for mask in self.topology.uncore_masks.values()]
+        rest = taken - CPUSet(cpu for one in caches if one <= taken for cpu in one)
+        free = [one for one in caches if one <= available - taken]
+        if not free or rest == taken:
+            return taken
+        return taken - rest | CPUSet(list(free[0])[: len(rest)])
+
+
+class OrdersCoresBySocket(StaticPolicy):
+    """Sorts the cores of a socket by their own free CPUs alone, as 1.22 does, and not those of each
+    NUMA node."""
+
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        if self.options.strategy != "packed":
+            return super().take(available, count, hint_nodes)
+        return take_by_topology(self.topology, available, count, release="1.22")
+
+
+class SpreadsByWhatIsFree(StaticPolicy):
+    """Spreads a request over two NUMA nodes that is more than half of all that is free, though one
+    has room for it."""
+
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        halves = [
+            list(available & self.topology.cpus_in_numa_nodes(numa))[: count // 2]
+            for numa in self.topology.numa_masks
+        ]
+        taken = CPUSet(cpu for half in halves for cpu in half)
+        is_large = self.options.distribute_across_numa and 2 * count > len(available)
+        if is_large and len(taken) == count:
+            return taken
+        return super().take(available, count, hint_nodes)
 
 
 class IgnoresSocketsNearHints(StaticPolicy):

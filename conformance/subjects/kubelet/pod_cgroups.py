@@ -1,0 +1,49 @@
+"""What kubelets write into the cgroups of a sandbox (:mod:`.inside.cgroups` makes these)."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from typing import Final
+
+from conformance.subjects.kubelet.inside import OWN_CGROUPS
+from conformance.subjects.kubelet.sandbox import Sandbox
+from reference.pods.qos import GUARANTEED, qos_class
+from reference.steps import Pod
+from reference.view import CFS
+
+_PODS: Final = "kubepods"
+
+
+def path_of(pod: Pod) -> str:
+    """Below the root, as ``GetPodContainerName`` has it (``pod_container_manager_linux.go``)."""
+    kind = qos_class(pod)
+    above = _PODS if kind == GUARANTEED else f"{_PODS}/{kind.lower()}"
+    return f"{above}/pod{pod.uid}"
+
+
+def cfs_of(sandbox: Sandbox, cgroup: str) -> CFS | None:
+    """What this cgroup says of processor time; ``None`` where there is none. Without a quota its
+    period says nothing. A file is empty for a moment while it is written: no cgroup has weight
+    0."""
+    folder = sandbox.path(f"{OWN_CGROUPS}/{cgroup}")
+    try:
+        quota, _, period = (folder / "cpu.max").read_text().partition(" ")
+        weight = int((folder / "cpu.weight").read_text() or 0)
+    except FileNotFoundError:
+        return None
+    if not period or quota == "max":
+        return CFS(None, weight=weight if period else 0)
+    return CFS(int(quota), period=int(period), weight=weight)
+
+
+def burstable_weight(sandbox: Sandbox) -> int | None:
+    """The weight of the cgroup that all Burstable pods are in; ``None`` without one."""
+    cfs = cfs_of(sandbox, f"{_PODS}/burstable")
+    return None if cfs is None else cfs.weight
+
+
+def remove_all(sandbox: Sandbox) -> None:
+    """Remove the cgroups of all pods, as a reboot does."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(sandbox.path(f"{OWN_CGROUPS}/{_PODS}"))

@@ -1,0 +1,153 @@
+"""Nodes that are wrong about the cgroup of a pod, in one way each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.subjects.miniatures.nodes import Reader
+from reference.kubelet.cpu_quota import burstable_weight, pod_cfs
+from reference.pods.pod import Container, Kind, Pod
+from reference.pods.pod_level_resources import has_pod_level_resources
+from reference.steps import Resize, Start, Step
+from reference.view import CFS
+
+
+class _MakesCgroups(Reader):
+    """Makes the cgroup of each pod as if the pod were another one."""
+
+    def do(self, step: Step) -> None:
+        before = set(self._runtime.pod_cgroups)
+        super().do(step)
+        for pod in self._manifests.values():
+            one = self._runtime.pod_cgroups.get(pod.uid)
+            if one and one.cfs and (pod.uid not in before or isinstance(step, Resize)):
+                made = one._replace(cfs=self.made(pod, one.cfs))
+                self._runtime.pod_cgroups[pod.uid] = made
+
+    def made(self, pod: Pod, cfs: CFS) -> CFS:
+        """Its processor time, where ``cfs`` is right."""
+        return self.of(self.taken_for(pod))
+
+    def taken_for(self, pod: Pod) -> Pod:
+        """The pod that it is taken for."""
+        return pod
+
+    def of(self, pod: Pod, *, exclusive: bool = False) -> CFS:
+        """That of a pod."""
+        gates, period = self._config.feature_gates, self._config.cpu_cfs_quota_period
+        return pod_cfs(
+            pod, exclusive=exclusive, feature_gates=gates, period=period, release=self._release
+        )
+
+
+class SumsTheLimitsThereAre(_MakesCgroups):
+    """Gives the cgroup of a pod the quota of the limits that there are, though one container has
+    none."""
+
+    def taken_for(self, pod: Pod) -> Pod:
+        kept = tuple(one for one in pod.containers if one.cpu_limit)
+        return replace(pod, containers=kept or pod.containers)
+
+    def made(self, pod: Pod, cfs: CFS) -> CFS:
+        return replace(cfs, quota=super().made(pod, cfs).quota)
+
+
+class SizesByTheFirstContainer(_MakesCgroups):
+    """Gives the cgroup of a pod what its first app container asks for."""
+
+    def taken_for(self, pod: Pod) -> Pod:
+        first = next(one for one in pod.containers if one.kind is Kind.APP)
+        return replace(pod, containers=(first,))
+
+
+class SizesWithoutInit(_MakesCgroups):
+    """Gives the cgroup of a pod what its app containers ask for."""
+
+    def taken_for(self, pod: Pod) -> Pod:
+        return replace(pod, containers=tuple(filter(self.counts, pod.containers)))
+
+    def counts(self, container: Container) -> bool:
+        """Whether a container counts."""
+        return container.kind is Kind.APP
+
+
+class SizesByContainersAlone(_MakesCgroups):
+    """Gives the cgroup of a pod with pod-level resources what its containers ask for."""
+
+    def taken_for(self, pod: Pod) -> Pod:
+        return replace(pod, resources=None)
+
+
+class KeepsQuotasOfWholePods(_MakesCgroups):
+    """Gives each pod with pod-level resources a quota, though all of its containers are
+    exclusive."""
+
+    def made(self, pod: Pod, cfs: CFS) -> CFS:
+        return self.of(pod) if has_pod_level_resources(pod) else cfs
+
+
+class LiftsQuotasOfParts(_MakesCgroups):
+    """Lifts the quota of a pod with pod-level resources for one exclusive container."""
+
+    def made(self, pod: Pod, cfs: CFS) -> CFS:
+        some = any(self._kubelet_isolates(pod, one) for one in pod.containers)
+        return self.of(pod, exclusive=True) if some else cfs
+
+    def _kubelet_isolates(self, pod: Pod, container: Container) -> bool:
+        assert self._kubelet is not None
+        return self._kubelet._container_manager.cpu_manager.isolates(pod, container)
+
+
+class WeighsContainersOfPods(Reader):
+    """Gives the cgroup of all Burstable pods the weight of what their containers request."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        pods = (replace(one, resources=None) for one in self._manifests.values())
+        self._runtime.burstable_weight = burstable_weight(pods)
+
+
+class _ReadsLimitsOf(_MakesCgroups):
+    """Reads the limits of a pod as another release does."""
+
+    like: str
+
+    def made(self, pod: Pod, cfs: CFS) -> CFS:
+        self._release, own = self.like, self._release
+        try:
+            return self.of(pod)
+        finally:
+            self._release = own
+
+
+class ReadsEachLimitAlone(_ReadsLimitsOf):
+    """Lifts the quota of a pod of which an init container after a sidecar has no limit."""
+
+    like = "1.37"
+
+
+class ReadsLimitsOfSidecarsToo(_ReadsLimitsOf):
+    """Takes the limits of sidecars for those of the init containers after them."""
+
+    like = "1.36"
+
+
+class LeavesCgroupsAtResizes(Reader):
+    """Resizes containers, and leaves the cgroup of their pod as it was."""
+
+    def do(self, step: Step) -> None:
+        before = dict(self._runtime.pod_cgroups)
+        super().do(step)
+        if isinstance(step, Resize):
+            self._runtime.pod_cgroups.update(before)
+
+
+class LiftsQuotasAtStarts(Reader):
+    """Takes the quotas of the cgroups of pods away when the kubelet starts."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if isinstance(step, Start):
+            made = self._runtime.pod_cgroups
+            for uid, one in made.items():
+                made[uid] = one._replace(cfs=one.cfs and replace(one.cfs, quota=None))
