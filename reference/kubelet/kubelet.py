@@ -417,6 +417,8 @@ class Kubelet(PodLifecycle):
         self._saved = 0
         self._asked: dict[str, int] = {}
         self.counts_by_chance = False
+        #: Pods that end may have held their memory when the last pod was admitted, or not.
+        self.memory_by_chance = False
 
     def note_request(self, counter: str) -> None:
         """It is asked at its pod-resources socket."""
@@ -477,6 +479,7 @@ class Kubelet(PodLifecycle):
         twin._saved = self._saved
         twin._asked = dict(self._asked)
         twin.counts_by_chance = self.counts_by_chance
+        twin.memory_by_chance = self.memory_by_chance
         twin._running_on = dict(self._running_on)
         twin._outlived = dict(self._outlived)
         return twin

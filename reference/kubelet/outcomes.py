@@ -93,9 +93,15 @@ def counting_ending(
 ) -> list[Branch]:
     """What else than ``after`` may come of the admission of these pods by ``before``, where some of
     the pods whose workers still end count as active. Where that shows in its counters alone, these
-    are not known from then on. Raises :class:`NotModelled` where they are too many."""
+    are not known from then on, and where only the memory of these pods differs, which no view
+    shows, nor is what memory the next pod finds. Raises :class:`NotModelled` for that pod, and
+    where they are too many."""
     counted = _counted(before, before.ending, pods)
+    if before.memory_by_chance and any(_memory_of(after, pod) for pod in pods):
+        raise NotModelled("memory beside that of pods that still end")
     if _alike(counted, after):
+        if counted.memory and counted.memory != after.memory:
+            after.memory_by_chance = True
         if counted.metrics() != after.metrics():
             after.counts_by_chance = True
         return []
@@ -201,7 +207,14 @@ def _alike(one: Kubelet, other: Kubelet) -> bool:
             other.device_manager.pod_devices.held.get(pod.uid)
         ):
             raise NotModelled(f"devices of pod {pod.name} beside pods that still end")
+        if _memory_of(one, pod) != _memory_of(other, pod):
+            return False
     return same
+
+
+def _memory_of(kubelet: Kubelet, pod: Pod) -> object:
+    """Where the memory of its containers is, which a view shows."""
+    return kubelet.memory and kubelet.memory.blocks.get(pod.uid)
 
 
 def assuming_otherwise(kubelet: Kubelet, pod: Pod) -> Kubelet | None:
