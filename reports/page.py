@@ -242,7 +242,7 @@ def page(run: Run) -> Page:
     links = {id(result): it for it in everything for result in it.cause.results}
     columns, skipped = groups(run), skips(run)
     named = ((line(one.source), web_link(one.source_url)) for one in run.ordered)
-    sources = tuple(sorted({(name, link) for name, link in named if link}))
+    sources = tuple(sorted({(name, link) for name, link in named if name and link}))
     return Page(
         run=run,
         areas=_areas(run, columns, links, places(skipped), sources, anchors),
