@@ -175,7 +175,7 @@ def _cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
         have = seen.cfs.get(pod, {}).get(container)
         if have is not None and have.shares is not None and have != want:
             what = f"CFS quota and shares of {pod}/{container}"
-            texts = [f"{quota_text(one)}, {one.shares} shares" for one in (want, have)]
+            texts = [f"{_quota_text(one)}, {one.shares} shares" for one in (want, have)]
             yield Difference(what=what, expected=texts[0], seen=texts[1])
 
 
@@ -185,12 +185,12 @@ def _pod_cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
         have = seen.pod_cfs.get(pod)
         if have is None or have.weight is None:
             continue
-        texts = [f"{quota_text(one)}, weight {one.weight}" for one in (want, have)]
+        texts = [f"{_quota_text(one)}, weight {one.weight}" for one in (want, have)]
         if texts[0] != texts[1]:
             yield Difference(what=f"cgroup of pod {pod}", expected=texts[0], seen=texts[1])
 
 
-def quota_text(cfs: CFS) -> str:
+def _quota_text(cfs: CFS) -> str:
     """As ``quota 150000 us``, and the period where that is no usual one."""
     if cfs.quota is None:
         return "no quota"

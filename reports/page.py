@@ -241,8 +241,9 @@ def page(run: Run) -> Page:
     everything = broken + unknown + known
     links = {id(result): it for it in everything for result in it.cause.results}
     columns, skipped = groups(run), skips(run)
-    named = ((line(one.source), web_link(one.source_url)) for one in run.ordered)
-    sources = tuple(sorted({(name, link) for name, link in named if name and link}))
+    named = {(one.source, one.source_url) for one in run.ordered}
+    linked = {(line(name), web_link(url)) for name, url in named}
+    sources = tuple(sorted(one for one in linked if all(one)))
     return Page(
         run=run,
         areas=_areas(run, columns, links, places(skipped), sources, anchors),

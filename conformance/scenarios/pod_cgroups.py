@@ -17,7 +17,7 @@ from conformance.scenarios.in_cluster import in_cluster
 from conformance.scenarios.outcomes import promise_pod_quota
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.resize import IN_PLACE, promise_granted
-from reference.kubelet.cpu_quota import cpu_weight
+from reference.kubelet.cpu_quota import cpu_weight, shares_of
 from reference.steps import Container, Kind, Pod, PodResources
 
 _MADE: Final = sources.code(
@@ -32,7 +32,7 @@ _of_cgroups: Final = partial(
 def _promise_weight(node: LockstepNode, pod: str, milli: int) -> None:
     """Promise the weight of a pod's cgroup, as of so many thousandths of a CPU."""
     cfs = node.view.pod_cfs.get(pod)
-    expected, seen = cpu_weight(max(milli * 1024 // 1000, 2)), cfs and cfs.weight
+    expected, seen = cpu_weight(shares_of(milli)), cfs and cfs.weight
     node.promise_equal("It weighs what it requests", f"weight of pod {pod}", expected, seen)
 
 
@@ -40,16 +40,12 @@ def _sized(name: str, request: str, limit: str | None = None, kind: Kind = Kind.
     return Container(name, cpu_request=request, cpu_limit=limit, kind=kind)
 
 
-def _pod(name: str, containers: Sequence[Container]) -> Pod:
-    return Pod(name, tuple(containers))
-
-
 @_of_cgroups()
 def pod_has_all_its_limits(node: LockstepNode) -> None:
     """The cgroup of a pod has the CFS quota of all its limits, and the weight of all its requests.
     Of two containers together. A BestEffort pod has no quota, and the least weight."""
     node.boot_with(
-        _pod("b", [_sized("one", "500m", "1"), _sized("two", "250m", "500m")]),
+        Pod("b", (_sized("one", "500m", "1"), _sized("two", "250m", "500m"))),
         best_effort("c"),
     )
     promise_pod_quota(node, "It has the quota of both", "b", 1500)
@@ -62,7 +58,7 @@ def pod_has_all_its_limits(node: LockstepNode) -> None:
 def pod_with_an_unlimited_container_has_none(node: LockstepNode) -> None:
     """A pod of which one container has no cpu limit has no CFS quota either.
     Its other container has a limit. A quota would hold back what is meant to be unlimited."""
-    node.boot_with(_pod("b", [_sized("one", "500m", "1"), _sized("two", "250m")]))
+    node.boot_with(Pod("b", (_sized("one", "500m", "1"), _sized("two", "250m"))))
     promise_pod_quota(node, "It has no quota", "b", None)
     _promise_weight(node, "b", 750)
 
@@ -74,10 +70,10 @@ def largest_init_container_counts_for_its_pod(node: LockstepNode) -> None:
     Sidecars count beside the app containers."""
     init, side = _sized("init", "1", "1500m", Kind.INIT), _sized("side", "1", "1500m", Kind.SIDECAR)
     apps = [_sized("one", "250m", "500m"), _sized("two", "250m", "500m")]
-    node.boot_with(_pod("b", [init, *apps]))
+    node.boot_with(Pod("b", (init, *apps)))
     promise_pod_quota(node, "It has the quota of the init container", "b", 1500)
     _promise_weight(node, "b", 1000)
-    node.apply(_pod("c", [side, *apps]))
+    node.apply(Pod("c", (side, *apps)))
     promise_pod_quota(node, "It has the quota of all", "c", 2500)
     _promise_weight(node, "c", 1500)
 
@@ -145,7 +141,7 @@ def burstable_pods_weigh_what_they_request(node: LockstepNode) -> None:
 
 
 def _promise_tier(node: LockstepNode, milli: int) -> None:
-    expected, seen = cpu_weight(milli * 1024 // 1000), node.view.burstable_weight
+    expected, seen = cpu_weight(shares_of(milli)), node.view.burstable_weight
     node.promise_equal("It weighs what they request", "weight of Burstable pods", expected, seen)
 
 

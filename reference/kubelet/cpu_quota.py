@@ -123,11 +123,11 @@ def cfs_shares(container: Container) -> int:
     """The weight of a container, 1024 for each CPU that it requests; a limit without a request is
     also the request."""
     request = container.cpu_limit if container.cpu_request is None else container.cpu_request
-    return _shares_of(_milli(request))
+    return shares_of(_milli(request))
 
 
-def _shares_of(milli: int) -> int:
-    """``MilliCPUToShares``."""
+def shares_of(milli: int) -> int:
+    """The shares of so many thousandths of a CPU (``MilliCPUToShares``)."""
     return min(max(milli * _SHARES_OF_A_CPU // 1000, _LEAST_SHARES), _MOST_SHARES)
 
 
@@ -142,7 +142,7 @@ def pod_cfs(
     """The processor time of a pod's cgroup as it is made (``ResourceConfigForPod``); ``exclusive``
     and ``period`` as above, ``None`` without quotas."""
     asks_for_any = qos_class(pod) != BEST_EFFORT
-    shares = _shares_of(pod_milli_cpus(pod) if asks_for_any else 0)
+    shares = shares_of(pod_milli_cpus(pod) if asks_for_any else 0)
     limit = _pod_limit(pod, release) if asks_for_any else 0
     lifted = exclusive and enabled(_GATE, feature_gates, release=release)
     if period is None or lifted or not limit:
@@ -180,7 +180,7 @@ def burstable_weight(pods: Iterable[Pod]) -> int:
     """The weight of the cgroup that all Burstable pods are in, where these pods are active
     (``setCPUCgroupConfig``)."""
     burstable = (pod for pod in pods if qos_class(pod) == BURSTABLE)
-    return cpu_weight(_shares_of(sum(map(pod_milli_cpus, burstable))))
+    return cpu_weight(shares_of(sum(map(pod_milli_cpus, burstable))))
 
 
 def cpu_weight(shares: int) -> int:

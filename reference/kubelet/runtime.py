@@ -200,8 +200,11 @@ class Runtime:
     def pod_cfs(self) -> dict[str, CFS]:
         """The processor time of the cgroup of each pod of which a container runs, where it is
         modelled, by pod uid."""
-        known = ((uid, self.pod_cgroups.get(uid)) for uid in self.running())
-        return {uid: cgroup.cfs for uid, cgroup in known if cgroup and cgroup.cfs}
+        return {
+            uid: cgroup.cfs
+            for uid, cgroup in self.pod_cgroups.items()
+            if cgroup.cfs and any(box.running for box in self.of(uid).values())
+        }
 
     def end(self, uid: str, container: str) -> None:
         """A container ends by itself; it stays until it is created again or removed."""

@@ -8,6 +8,7 @@ from conformance.subjects.miniatures.nodes import Reader
 from reference.kubelet.cpu_quota import burstable_weight, pod_cfs
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import has_pod_level_resources
+from reference.releases import AnyRelease
 from reference.steps import Resize, Start, Step
 from reference.view import CFS
 
@@ -32,12 +33,11 @@ class _MakesCgroups(Reader):
         """The pod that it is taken for."""
         return pod
 
-    def of(self, pod: Pod, *, exclusive: bool = False) -> CFS:
-        """That of a pod."""
+    def of(self, pod: Pod, *, exclusive: bool = False, release: AnyRelease = "") -> CFS:
+        """That of a pod, by its own release or another one."""
         gates, period = self._config.feature_gates, self._config.cpu_cfs_quota_period
-        return pod_cfs(
-            pod, exclusive=exclusive, feature_gates=gates, period=period, release=self._release
-        )
+        like = release or self._release
+        return pod_cfs(pod, exclusive=exclusive, feature_gates=gates, period=period, release=like)
 
 
 class SumsTheLimitsThereAre(_MakesCgroups):
@@ -64,11 +64,8 @@ class SizesWithoutInit(_MakesCgroups):
     """Gives the cgroup of a pod what its app containers ask for."""
 
     def taken_for(self, pod: Pod) -> Pod:
-        return replace(pod, containers=tuple(filter(self.counts, pod.containers)))
-
-    def counts(self, container: Container) -> bool:
-        """Whether a container counts."""
-        return container.kind is Kind.APP
+        apps = tuple(one for one in pod.containers if one.kind is Kind.APP)
+        return replace(pod, containers=apps)
 
 
 class SizesByContainersAlone(_MakesCgroups):
@@ -107,29 +104,18 @@ class WeighsContainersOfPods(Reader):
         self._runtime.burstable_weight = burstable_weight(pods)
 
 
-class _ReadsLimitsOf(_MakesCgroups):
-    """Reads the limits of a pod as another release does."""
-
-    like: str
-
-    def made(self, pod: Pod, cfs: CFS) -> CFS:
-        self._release, own = self.like, self._release
-        try:
-            return self.of(pod)
-        finally:
-            self._release = own
-
-
-class ReadsEachLimitAlone(_ReadsLimitsOf):
+class ReadsEachLimitAlone(_MakesCgroups):
     """Lifts the quota of a pod of which an init container after a sidecar has no limit."""
 
-    like = "1.37"
+    def made(self, pod: Pod, cfs: CFS) -> CFS:
+        return self.of(pod, release="1.37")
 
 
-class ReadsLimitsOfSidecarsToo(_ReadsLimitsOf):
+class ReadsLimitsOfSidecarsToo(_MakesCgroups):
     """Takes the limits of sidecars for those of the init containers after them."""
 
-    like = "1.36"
+    def made(self, pod: Pod, cfs: CFS) -> CFS:
+        return self.of(pod, release="1.36")
 
 
 class LeavesCgroupsAtResizes(Reader):
