@@ -31,7 +31,7 @@ from reference.steps import (
     Stop,
 )
 from reference.view import CFS, Phase, View
-from tests.kubelet.conftest import CACHED, do
+from tests.kubelet.conftest import CACHED, NodeMaker, do
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 #: Whole CPUs, and a fraction beside them; a limit without Guaranteed; less than a thousandth.
@@ -112,17 +112,16 @@ def test_the_cgroup_of_every_pod(told: tuple[str, KubeletNode]) -> None:
         assert seen == {"g": CFS(quota, weight=137), "b": CFS(None, weight=40)}
 
 
-def test_a_reboot_makes_the_cgroups_of_pods_again() -> None:
+def test_a_reboot_makes_the_cgroups_of_pods_again(make_node: NodeMaker) -> None:
     """A restart of the kubelet leaves them."""
     lifted = replace(CONFIG, feature_gates={"DisableCPUQuotaWithExclusiveCPUs": False})
-    with closing(KubeletSubject.open("1.36")) as subject:
-        node = subject.node(topologies.machine("1s-1n-4c-smt2"), lifted)
-        seen: list[int | None] = []
-        runs: list[list[Step]] = [[Apply(PODS[0])], [Stop(), Configure(CONFIG)], [Stop(), Reboot()]]
-        for steps in runs:
-            do(node, *steps, Start())
-            node.settle(lambda view: _runs(PODS[0], view) and view.pods["g"].phase is Phase.RUNNING)
-            seen.append(node.view().pod_cfs["g"].quota)
+    node = make_node(lifted, "1s-1n-4c-smt2")
+    seen: list[int | None] = []
+    runs: list[list[Step]] = [[Apply(PODS[0])], [Stop(), Configure(CONFIG)], [Stop(), Reboot()]]
+    for steps in runs:
+        do(node, *steps, Start())
+        node.settle(lambda view: _runs(PODS[0], view) and view.pods["g"].phase is Phase.RUNNING)
+        seen.append(node.view().pod_cfs["g"].quota)
     assert seen == [350_000, 350_000, None]
 
 
