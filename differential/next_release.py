@@ -150,7 +150,8 @@ def release_of(text: str) -> Release:
     if asked != Release(asked.minor):
         raise SubjectUsageError(f"{text}: name a minor, such as 1.{ANNOUNCED}")
     if not OLDEST < asked.minor <= ANNOUNCED:
-        raise SubjectUsageError(f"{text}: reference/behaviours.py has 1.{OLDEST} to 1.{ANNOUNCED}")
+        known = f"1.{OLDEST} to 1.{ANNOUNCED} (ANNOUNCED in reference/releases.py)"
+        raise SubjectUsageError(f"{text}: the model has {known}")
     return asked
 
 

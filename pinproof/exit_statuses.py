@@ -27,7 +27,8 @@ _STATUSES = (
 #: What each says, whatever the command; README.md has the same table.
 MEANINGS: Final = {
     ExitStatus.CONFORMANT: "conformant",
-    ExitStatus.NOT_CONFORMANT: "a promise is broken",
+    ExitStatus.NOT_CONFORMANT: "not conformant: a promise is broken, a node differs from its "
+    "oracle, or a listed known failure is fixed or has expired",
     ExitStatus.USAGE: "wrong usage: no such machine, scenario or file; not a kubelet",
     ExitStatus.COULD_NOT_TELL: "no verdict: the set-up, the network or the harness failed",
     ExitStatus.TOO_FEW: "too few scenarios for a verdict: none applied in the whole run or on a "

@@ -4,6 +4,7 @@ docs/architecture.md in one commit."""
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
@@ -13,6 +14,7 @@ from typing import Final, NamedTuple
 import pytest
 
 ROOT: Final = Path(__file__).parents[1]
+_ARCHITECTURE: Final = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 #: What each package may import of the project, by module prefix.
 MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
@@ -174,6 +176,17 @@ def _wrong(folder: str, is_forbidden: Callable[[str], bool]) -> list[str]:
         for module in _imports(path)
         if is_forbidden(module)
     ]
+
+
+def test_the_page_names_what_packages_may_import() -> None:
+    """The table of docs/architecture.md."""
+    rows = re.findall(r"^\| ([a-z, ]+) \| (.+) \|$", _ARCHITECTURE.split("| may import |")[1], re.M)
+    said = {one: text for names, text in rows for one in names.split(", ")}
+    for package, allowed in MAY_IMPORT.items():
+        others = sorted(set(allowed) - {package})
+        everything = others == sorted(set(MAY_IMPORT) - {package})
+        text = "all" if everything else ", ".join(others) or "nothing of the others"
+        assert said[package] == text
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)

@@ -135,8 +135,8 @@ def _how(asked: argparse.Namespace) -> str:
     """What was chosen, and what the mutants were tried with."""
     new = f", of those in lines that {asked.new_since} does not have" if asked.new_since else ""
     return (
-        f"They were chosen at random with seed {asked.seed}{new}. The catalogue has "
-        f"{len(catalogue())} scenarios now. A mutant that an earlier catalogue caught was not "
+        f"They were chosen at random with seed {asked.seed}{new}. The catalogue had "
+        f"{len(catalogue())} scenarios then. A mutant that an earlier catalogue caught was not "
         "tried again."
     )
 
