@@ -326,6 +326,8 @@ class Node:
                 if not has(self._release, Behaviour.TOPOLOGY_SCOPE):
                     # Nothing but Go's map order decides which devices a container gets.
                     raise NotModelled(f"RegisterDevices: devices of release {self._release}")
+                if any(one.names_none for one in devices) and minor_of(self._release) < 26:
+                    raise NotModelled("RegisterDevices: a list of no NUMA nodes, before 1.26")
                 kubelet.register(resource, devices)
             case FailUpdates(times=times):
                 self._runtime.refusals = times if times < FOR_EVER else math.inf
@@ -428,8 +430,9 @@ class Node:
             raise IllegalStep("Start: the kubelet runs")
         if self._in_cluster.wanted and not has(self._release, Behaviour.RESIZE_REFUSED_FOR_CPU):
             raise NotModelled(f"Start by release {self._release} with a resize that is pending")
-        if self._ended:
-            raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")
+        left_alone = has(self._release, Behaviour.ENDED_PODS_LEFT_ALONE)
+        if self._ended and not (self._config.api_server and left_alone):
+            raise NotModelled(f"Start beside a pod that has ended: {self._ended}")
         crash, self._crash = self._crash, None
         try:
             fresh = self._maker.started(
@@ -656,6 +659,7 @@ class Node:
         kubelet.end_container(pod, ended, step.exit_code)
         if kubelet.pods[name].phase is Phase.ENDED:
             self._ended.add(name)
+            self._in_cluster.retry_at_end(self._manifests, self._config, kubelet)
         self._save()
 
     # -- parts -----------------------------------------------------------------------------------

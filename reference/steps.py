@@ -428,15 +428,16 @@ class FailUpdates:
 @dataclass(frozen=True, slots=True)
 class Device:
     """One device that a plugin serves. ``numa_nodes``: the ids of those that it is near to, none
-    where it says nothing of them."""
+    where it says nothing of them, or, with ``names_none``, where it sends a list of none."""
 
     id: str
     numa_nodes: tuple[int, ...] = ()
+    names_none: bool = False
 
     def __str__(self) -> str:
         """As ``d0 on NUMA node 1``."""
         if not self.numa_nodes:
-            return self.id
+            return f"{self.id} on no NUMA node" if self.names_none else self.id
         noun = "NUMA node" if len(self.numa_nodes) == 1 else "NUMA nodes"
         return f"{self.id} on {noun} {CPUSet(self.numa_nodes)}"
 

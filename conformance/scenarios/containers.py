@@ -11,7 +11,16 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, Source, promised
 from conformance.scenarios import sources
-from conformance.scenarios.abilities import CALLS, ENDS, KILLS, QUOTAS, REJECTIONS, RESTARTED
+from conformance.scenarios.abilities import (
+    API_SERVER,
+    CALLS,
+    ENDS,
+    KILLS,
+    QUOTAS,
+    REJECTIONS,
+    RESTARTED,
+)
+from conformance.scenarios.in_cluster import in_cluster
 from conformance.scenarios.outcomes import promise_quota
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPolicy
@@ -37,6 +46,7 @@ RESTART_ALL = Source(
     "Feature gate RestartAllContainersOnContainerExits: restart rules for all containers of a pod",
     sources.address("1.36.4", "pkg/features/kube_features.go"),
 )
+LEFT_ALONE = sources.pull(126343, "a kubelet that starts does not admit pods that have ended")
 OWN_RESTARTS = Source(
     "KEP-5307: container restart rules to customize the pod restart policy",
     "https://github.com/kubernetes/enhancements/issues/5307",
@@ -117,6 +127,27 @@ def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
     node.promise_equal("The pod runs on", "phase of pod a", Phase.RUNNING, phase)
     node.kill_container("a", "c2", exit_code=0)
     _promise_returned(node, "a", whole)
+
+
+@_containers(
+    LEFT_ALONE, since="1.32", needs=Needs(free=2),
+    capabilities=(*API_SERVER, *ENDS, Capability.RESTART),
+)  # fmt: skip
+def ended_pod_is_left_alone(node: LockstepNode) -> None:
+    """A kubelet that starts leaves a pod alone that has ended, though another has its CPUs by now.
+    The first pod has done its work, and is not deleted. The second one takes all that can be
+    exclusive. Admitted again, the first would fail."""
+    node.boot(in_cluster(node))
+    node.apply(_never(guaranteed("a", 2)))
+    node.kill_container("a", exit_code=0)
+    node.apply(guaranteed("b", len(node.free)))
+    held, pool = node.taken("b"), node.view.shared_pool
+    for _ in range(2):
+        node.restart()
+        phase = node.view.pods["a"].phase
+        node.promise_equal("It has ended as before", "phase of pod a", Phase.ENDED, phase)
+        node.promise_taken("The other keeps its CPUs", "b", held)
+        node.promise_pool("The shared pool stays", pool)
 
 
 @_containers(OWN_RESTARTS, since="1.35", needs=Needs(free=4), capabilities=ENDS)

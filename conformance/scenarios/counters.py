@@ -111,3 +111,17 @@ def pod_resources_requests_are_counted(node: LockstepNode) -> None:
         grown = sorted(one for one in before if after[one] > before[one])
         expected = sorted((ASKED, name))
         node.promise_equal("The call is counted", "counters that grow", expected, grown)
+
+
+@_metrics(
+    SOCKET, since="1.34", needs=Needs(free=2),
+    capabilities=[Capability.METRICS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
+)  # fmt: skip
+def pod_resources_requests_add_up(node: LockstepNode) -> None:
+    """The total of what the kubelet is asked at its pod-resources socket is the sum of its calls.
+    Each call is one of List, Get and GetAllocatableResources, and counts once."""
+    node.boot_with(guaranteed("a", 1))
+    for step in (AskPodResources(), AskAllocatable(), AskPodResources("a")):
+        node.ask(step)
+        total, *calls = _counts(node, (ASKED, ASKED_LIST, ASKED_ALLOCATABLE, ASKED_GET)).values()
+        node.promise_equal("They add up", "sum of the calls, total", sum(calls), total)

@@ -69,6 +69,9 @@ ALLOCATE: Final = sources.documentation(
     f"{sources.PLUGINS}#device-plugin-implementation",
 )
 
+NAMES_NONE: Final = sources.issue(112234, "a device with an empty list of NUMA nodes")
+WITHOUT: Final = sources.pull(103289, "a device without a NUMA node is not reported with node 0")
+
 _NO_ROOM: Final = ("TopologyAffinityError", "with Topology locality")
 GPU: Final = "pinproof.invalid/gpu"
 _UNHEALTHY: Final = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
@@ -179,6 +182,15 @@ def without_numa_nodes_do_not_bind(node: LockstepNode) -> None:
     """A device that says nothing of NUMA nodes does not change where a container's CPUs lie.
     Under single-numa-node the CPUs lie in the first NUMA node that has room for them."""
     _boot(node, SINGLE, Device("nic-0"), Device("nic-1"))
+    run_in(node, first_node(node), _pod("a", 1))
+
+
+@of_devices(NAMES_NONE, since="1.26")
+def list_of_no_numa_nodes_does_not_bind(node: LockstepNode) -> None:
+    """A device whose plugin sends an empty list of NUMA nodes does not change where CPUs lie.
+    As one that says nothing of them. Up to 1.25 the kubelet takes it for a device that no NUMA node
+    can serve, and single-numa-node refuses the container."""
+    _boot(node, SINGLE, Device("nic-0", names_none=True))
     run_in(node, first_node(node), _pod("a", 1))
 
 
@@ -461,6 +473,16 @@ def list_has_every_numa_node_of_a_device(node: LockstepNode) -> None:
     run(node, _pod("a", 1))
     listed = node.ask().devices.get("a", {}).get("c")
     _promise_devices(node, "devices of a/c", listed, HeldDevice(NIC, "nic-both", near))
+
+
+@_reported(source=WITHOUT, capabilities=(*DEVICES, *LISTS))
+def list_has_no_numa_node_for_others(node: LockstepNode) -> None:
+    """The pod-resources socket reports a device without NUMA nodes with none.
+    Its plugin says nothing of them. A device of NUMA node 0 is another thing."""
+    _boot(node, BEST_EFFORT, Device("nic-0"))
+    run(node, _pod("a", 1))
+    listed = node.ask().devices.get("a", {}).get("c")
+    _promise_devices(node, "devices of a/c", listed, HeldDevice(NIC, "nic-0", ()))
 
 
 @_reported(capabilities=(*DEVICES, *LISTS, *RESTARTED))

@@ -46,6 +46,7 @@ STATIC: Final = sources.documentation(
     "Utilizing the NUMA-aware Memory Manager: Static policy", f"{_PAGE}#policy-static"
 )
 REUSE: Final = sources.issue(100838, "the memory manager uses memory of init containers again")
+LENT: Final = sources.pull(104788, "what init containers lend is kept as another pod is admitted")
 INIT_RESTART: Final = sources.issue(
     123971, "a kubelet restart refuses pods with init containers under the memory manager"
 )
@@ -226,6 +227,10 @@ def _sized(name: str, mebibytes: int, kind: Kind = Kind.APP) -> Container:
     return with_mebibytes(exclusive(name, 1, kind=kind), mebibytes)
 
 
+def _part(name: str, mebibytes: int, kind: Kind = Kind.APP) -> Container:
+    return with_mebibytes(exclusive(name, "100m", kind=kind), mebibytes)
+
+
 #: Two containers of 64 MiB each: one MiB more than a NUMA node has.
 _TWO_OF_64_MIB: Final = guaranteed("a", 1, 1)
 _WITH_INIT: Final = guaranteed_of("a", [_sized("init", 100, Kind.INIT), _sized("c", 100)])
@@ -286,6 +291,20 @@ def init_containers_lend_the_same_memory(node: LockstepNode) -> None:
     run_in(node, far_node(node), guaranteed_of("a", [*lent, _sized("c", 100)]))
     refused = node.apply(with_memory_of("b", 50))
     promise_refused(node, refused, "UnexpectedAdmissionError", _NO_NODES)
+
+
+@of_memory(source=LENT, capabilities=(*MEMORY, *RESTARTED))
+def init_containers_lend_beside_another_pod(node: LockstepNode) -> None:
+    """Init containers lend their memory where an earlier pod's init container has lent some, too.
+    A large one, a small one and the app container use the same 50 MiB. What is left serves another
+    pod, and the kubelet starts again on what it has written."""
+    _boot(node, SINGLE, roomy=[far_node(node)])
+    run(node, guaranteed_of("early", [_part("init", 10, Kind.INIT), _part("c", 10)]))
+    lent = [_part("init1", 50, Kind.INIT), _part("init2", 20, Kind.INIT)]
+    run(node, guaranteed_of("a", [*lent, _part("c", 50)]))
+    run(node, guaranteed_of("b", [_part("c", 60)]))
+    node.restart()
+    node.promise_running("The kubelet starts on its memory file")
 
 
 @of_memory(source=sources.SIDECARS, since="1.29", capabilities=(*MEMORY, *REJECTIONS, *RESTARTED))

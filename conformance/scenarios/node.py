@@ -12,13 +12,13 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import best_effort, burstable, guaranteed
+from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, Source, promised
 from conformance.scenarios import sources
 from conformance.scenarios.abilities import EDITS, KERNEL, KILLS, LISTS, QUOTAS, RESTARTED
 from conformance.scenarios.outcomes import promise_pod_quota, promise_quota, restart_with
 from reference import CPUSet
-from reference.steps import KubeletConfig, RestartRuntime
+from reference.steps import Kind, KubeletConfig, RestartRuntime
 
 _node: Final = partial(promised, area="node")
 _core: Final = partial(_node, level=Level.CORE)
@@ -113,6 +113,15 @@ def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
     promise_pod_quota(node, "It has no quota", "a", None)
     promise_pod_quota(node, "Nor has a pod that shares one more container", "mixed", None)
     promise_pod_quota(node, "A pod without exclusive CPUs has one", "fractions", 400)
+
+
+@_node(QUOTA, since="1.33", needs=Needs(free=2), capabilities=_POD_QUOTAS)
+def pod_of_an_exclusive_sidecar_has_no_quota(node: LockstepNode) -> None:
+    """The cgroup of a pod of which a sidecar alone has exclusive CPUs has no CFS quota either.
+    Its app container has half a CPU. A quota of the pod would throttle the sidecar."""
+    sidecar = exclusive("side", 1, kind=Kind.SIDECAR)
+    node.boot_with(guaranteed_of("a", [sidecar, exclusive("c", "500m")]))
+    promise_pod_quota(node, "It has no quota", "a", None)
 
 
 @_node(QUOTA, until="1.32", needs=Needs(free=2), capabilities=_POD_QUOTAS)

@@ -12,7 +12,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Needs, Source, promised
 from conformance.scenarios import sources
-from conformance.scenarios.abilities import API_SERVER, KILLS, MEMORY, QUOTAS, RESIZES
+from conformance.scenarios.abilities import API_SERVER, ENDS, KILLS, MEMORY, QUOTAS, RESIZES
 from conformance.scenarios.hint_parts import TWO_NODES, far_node
 from conformance.scenarios.in_cluster import in_cluster, with_memory
 from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, with_memory_of
@@ -27,13 +27,15 @@ from conformance.scenarios.resize import (
     promise_pending,
     promise_unmoved,
 )
-from reference.steps import Container, Kind, Pod
+from reference.steps import Container, Kind, Pod, RestartPolicy
 
 _RETRIED: Final = Source(
     "Resize CPU and Memory Resources assigned to Containers: how kubelet retries them",
     "https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/"
     "#how-kubelet-retries-deferred-resizes",
 )
+ENDS_RETRIED: Final = sources.pull(136231, "a deferred resize is tried again when a pod ends")
+UNLIMITED: Final = sources.pull(126388, "the request of a container without a limit is resized")
 _BY_POLICY: Final = sources.code(
     "1.36.4", "pkg/kubelet/allocation/handlers.go", "which resizes a policy refuses"
 )
@@ -59,6 +61,17 @@ def limit_becomes_quota(node: LockstepNode) -> None:
     _promise_size(node, "b", 500, 3000)
     promise_granted(node, node.resize(burstable("b", request="1", limit="2")))
     _promise_size(node, "b", 1000, 2000)
+
+
+@_granted(source=UNLIMITED, since="1.33", needs=Needs(free=2), capabilities=(*API_SERVER, *QUOTAS))
+def request_without_a_limit_is_resized(node: LockstepNode) -> None:
+    """A container without a cpu limit is resized as well: its weight follows its request.
+    Up and down. It has no CFS quota before and after."""
+    node.boot_with(burstable("b", request="500m"), config=in_cluster(node))
+    for request, milli in (("1500m", 1500), ("250m", 250)):
+        promise_granted(node, node.resize(burstable("b", request=request)))
+        _promise_weight(node, "b", milli)
+        promise_quota(node, "It has no quota", "b/c", None)
 
 
 @_granted(since="1.33", needs=Needs(free=3), capabilities=(*API_SERVER, *QUOTAS))
@@ -108,6 +121,25 @@ def smaller_pod_makes_room(node: LockstepNode) -> None:
     node.apply(burstable("b", request="500m", limit=limit))
     promise_pending(node, node.resize(burstable("b", request="1500m", limit=limit)), DEFERRED)
     promise_granted(node, node.resize(burstable("large", request="1", limit=limit)))
+    promise_granted(node, node.view.pods["b"])
+    _promise_weight(node, "b", 1500)
+
+
+@_waiting(
+    source=ENDS_RETRIED, needs=Needs(free=4, counted_once=True), capabilities=(*API_SERVER, *ENDS)
+)
+def ended_pod_makes_room(node: LockstepNode) -> None:
+    """A resize that waits is granted when another pod has ended, which is not deleted.
+    The other pod runs once, and had nearly all CPUs that the node gives to pods. Otherwise the
+    kubelet would try again three minutes later."""
+    node.boot(in_cluster(node))
+    every = len(node.free)
+    limit = str(every)
+    large = burstable("large", request=str(every - 1), limit=limit)
+    node.apply(replace(large, restart_policy=RestartPolicy.NEVER))
+    node.apply(burstable("b", request="500m", limit=limit))
+    promise_pending(node, node.resize(burstable("b", request="1500m", limit=limit)), DEFERRED)
+    node.kill_container("large", exit_code=0)
     promise_granted(node, node.view.pods["b"])
     _promise_weight(node, "b", 1500)
 

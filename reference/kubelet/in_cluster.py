@@ -36,6 +36,8 @@ _ADMITS_RESIZES_SINCE: Final = 35
 #: From here on a resize of one pod lets all be tried again that wait (``HandlePodUpdates``; seen on
 #: 1.36.4 and 1.37.0).
 _RETRIES_AT_RESIZES_SINCE: Final = 34
+#: From here on the end of a pod does, too (seen on 1.36.4).
+_RETRIES_AT_ENDS_SINCE: Final = 36
 _INFEASIBLE: Final = "Infeasible"
 
 #: The pods of a node by name, with the resources that they have been granted.
@@ -118,7 +120,8 @@ class PodsInCluster:
 
     def note(self, pods: Mapping[str, PodView]) -> None:
         """What a kubelet that ends has told the server of its pods."""
-        self._over |= {name: pod for name, pod in pods.items() if pod.phase is Phase.REJECTED}
+        over = (Phase.REJECTED, Phase.ENDED)
+        self._over |= {name: pod for name, pod in pods.items() if pod.phase in over}
 
     def shown(self, pods: Mapping[str, PodView]) -> dict[str, PodView]:
         """The pods, with why their resizes were not granted: of those that run
@@ -176,6 +179,12 @@ class PodsInCluster:
         for name in names:
             if _runs(kubelet, name) and not self._is_infeasible(name):
                 self._decide(pods, self._wanted[name], config, kubelet)
+
+    def retry_at_end(self, pods: Pods, config: KubeletConfig, kubelet: Kubelet) -> None:
+        """Ask again once a pod has ended: up to 1.35 a resize waits for a deletion, or for up to
+        three minutes (``HandlePodUpdates``; kubernetes/kubernetes#136231)."""
+        if minor_of(self._release) >= _RETRIES_AT_ENDS_SINCE:
+            self.retry(pods, config, kubelet)
 
     def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
         name, gates = pod.name, config.feature_gates

@@ -53,6 +53,18 @@ class BindsByEveryDevice(DeviceManager):
         )
 
 
+class BindsByEmptyLists(DeviceManager):
+    """Treats a device with an empty list of NUMA nodes as a device that none of them can serve."""
+
+    def _hints(
+        self, resource: str, requested: int, held: Held | None, reusable: Collection[str]
+    ) -> list[Hint] | None:
+        every = self._all_devices.get(resource, {})
+        if any(one.names_none for one in every.values()):
+            return []
+        return super()._hints(resource, requested, held, reusable)
+
+
 class AsksForTheFirstContainer(DeviceManager):
     """Under scope pod, counts only the devices of a pod's first container."""
 

@@ -65,6 +65,17 @@ class LendsNoInitMemory(MemoryManager):
         """Nothing is used again."""
 
 
+class ForgetsOwnLentMemory(MemoryManager):
+    """Forgets what a pod's own init containers lend where those of an earlier pod have lent some,
+    and keeps that of the earlier pod."""
+
+    def _update_reusable(self, pod: Pod, container: Container, block: Block) -> None:
+        others = {key: size for key, size in self._reusable.items() if key[0] != pod.uid}
+        self._reusable = others or self._reusable
+        super()._update_reusable(pod, container, block)
+        self._reusable |= others
+
+
 class LendsMemoryOfSidecars(MemoryManager):
     """Lets app containers use the memory of their pod's sidecars again."""
 

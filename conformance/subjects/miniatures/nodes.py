@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from reference import Node
+from reference.kubelet.pod_resources import ASKED
 from reference.steps import (
     Apply,
+    AskAllocatable,
     AskPodResources,
     Configure,
     Kind,
@@ -18,6 +20,7 @@ from reference.steps import (
     Start,
     Step,
 )
+from reference.view import HeldDevice, Phase
 
 
 class Reader(Node):
@@ -41,6 +44,46 @@ class GetsNoSidecars(Reader):
             apps = {one.name for one in pod.containers if one.kind is not Kind.SIDECAR}
             got = {name: cpus for name, cpus in answers.got_pod.items() if name in apps}
             self._told = replace(answers, got_pod=got)
+
+
+class ReportsNodeZero(Reader):
+    """Reports a device that names no NUMA node as one of NUMA node 0."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        answers = self._told
+        if isinstance(step, AskPodResources) and answers.devices:
+            devices = {
+                pod: {name: frozenset(map(_of_node_zero, held)) for name, held in named.items()}
+                for pod, named in answers.devices.items()
+            }
+            self._told = replace(answers, devices=devices)
+
+
+def _of_node_zero(device: HeldDevice) -> HeldDevice:
+    return device if device.numa_nodes else replace(device, numa_nodes=(0,))
+
+
+class CountsAllocatableTwice(Reader):
+    """Counts a call of GetAllocatableResources twice in the total of all calls."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if isinstance(step, AskAllocatable):
+            assert self._kubelet is not None
+            self._kubelet.note_request(ASKED)
+
+
+class AdmitsTheEndedAgain(Reader):
+    """At a start, admits the pods again that the API server shows as ended."""
+
+    def do(self, step: Step) -> None:
+        if isinstance(step, Start):
+            over = self._in_cluster._over
+            self._in_cluster._over = {
+                name: pod for name, pod in over.items() if pod.phase is not Phase.ENDED
+            }
+        super().do(step)
 
 
 class ForgetsAllocations(Reader):

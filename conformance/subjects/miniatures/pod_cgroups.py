@@ -95,6 +95,15 @@ class LiftsQuotasOfParts(_MakesCgroups):
         return self._kubelet._container_manager.cpu_manager.isolates(pod, container)
 
 
+class LooksAtAppContainersAlone(LiftsQuotasOfParts):
+    """Lifts the quota of a pod for exclusive CPUs of its app containers, and of no sidecar."""
+
+    def made(self, pod: Pod, cfs: CFS) -> CFS:
+        apps = [one for one in pod.containers if one.kind is Kind.APP]
+        pinned = any(self._kubelet_isolates(pod, one) for one in apps)
+        return self.of(pod, exclusive=pinned)
+
+
 class WeighsContainersOfPods(Reader):
     """Gives the cgroup of all Burstable pods the weight of what their containers request."""
 

@@ -21,6 +21,16 @@ class LeavesQuotas(Reader):
                 self._runtime.set_cfs(uid, name, cfs)
 
 
+class LeavesTheUnlimited(LeavesQuotas):
+    """Grants a resize, and leaves the weight of containers without a cpu limit as it was."""
+
+    def do(self, step: Step) -> None:
+        unlimited = isinstance(step, Resize) and not all(
+            one.cpu_limit for one in step.pod.containers
+        )
+        super().do(step) if unlimited else Reader.do(self, step)
+
+
 class _RefusesBySettings(Reader):
     """Judges resizes as if the kubelet had other settings."""
 
@@ -113,6 +123,19 @@ class RetriesAtDeletionsAlone(Reader):
             super().do(step)
         finally:
             mine._wanted = others | mine._wanted
+
+
+class RetriesAtNoEnd(Reader):
+    """Tries no resize that waits again when another pod has ended."""
+
+    def do(self, step: Step) -> None:
+        mine = self._in_cluster
+        waiting = mine._wanted
+        if isinstance(step, KillContainer):
+            mine._wanted = {}
+        super().do(step)
+        if isinstance(step, KillContainer):
+            mine._wanted = waiting
 
 
 class RetriesTheLatestFirst(Reader):

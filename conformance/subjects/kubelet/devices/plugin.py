@@ -182,7 +182,7 @@ def _serialized(message: Message) -> bytes:
 
 def _listed(device: Device) -> pb.Device:
     near = [pb.NUMANode(ID=node) for node in device.numa_nodes]
-    topology = pb.TopologyInfo(nodes=near) if near else None
+    topology = pb.TopologyInfo(nodes=near) if near or device.names_none else None
     return pb.Device(ID=device.id, health=HEALTHY, topology=topology)
 
 
