@@ -49,8 +49,9 @@ class KubeletConfig:
     ``api_server``: the kubelet belongs to a cluster, and its pods come from the API server instead
     of manifests; a node keeps that.
 
-    ``reserved_memory`` is ``reservedMemory``, the quantity of ordinary memory by NUMA node. The
-    reservation of the whole node is as large as all of them together.
+    ``reserved_memory`` is ``reservedMemory``, the quantity of ordinary memory by NUMA node.
+    ``memory_reservation`` is what the node reserves as a whole: systemReserved and the eviction
+    threshold together (``None``: as much as ``reserved_memory`` adds up to).
     """
 
     policy: str = "static"
@@ -67,6 +68,7 @@ class KubeletConfig:
     api_server: bool = False
     memory_manager_policy: str = "None"
     reserved_memory: Mapping[int, str] = field(default_factory=dict)
+    memory_reservation: str | None = None
     reconcile_period: int = RECONCILE_PERIOD
 
     def __str__(self) -> str:
@@ -94,6 +96,7 @@ class KubeletConfig:
             self,
             memory_manager_policy=other.memory_manager_policy,
             reserved_memory=other.reserved_memory,
+            memory_reservation=other.memory_reservation,
         )
 
     def _times(self) -> Iterator[str]:
@@ -114,6 +117,8 @@ class KubeletConfig:
             yield f"memory manager {self.memory_manager_policy}"
         for node, amount in sorted(self.reserved_memory.items()):
             yield f"reservedMemory {amount} in NUMA node {node}"
+        if self.memory_reservation is not None:
+            yield f"{self.memory_reservation} of memory reserved as a whole"
 
 
 @dataclass(frozen=True, slots=True)

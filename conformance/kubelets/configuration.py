@@ -111,8 +111,10 @@ def _reserve_memory(made: dict[str, Any], config: KubeletConfig) -> None:
     made["reservedMemory"] = [
         {"numaNode": node, "limits": {"memory": str(size)}} for node, size in reserved.items()
     ]
+    whole = config.memory_reservation
+    total = sum(reserved.values()) if whole is None else value(quantity(whole))
     amounts = made.get("systemReserved", {})
-    made["systemReserved"] = {**amounts, "memory": str(sum(reserved.values()) - threshold)}
+    made["systemReserved"] = {**amounts, "memory": str(total - threshold)}
 
 
 def in_form_of(

@@ -15,9 +15,16 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Capability, promised
+from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
-from conformance.scenarios.abilities import CONFIGURES, LISTS, MEMORY, REJECTIONS, RESTARTED
+from conformance.scenarios.abilities import (
+    CONFIGURES,
+    LISTS,
+    MEMORY,
+    REJECTIONS,
+    RESTARTED,
+    START_ERROR,
+)
 from conformance.scenarios.aligning import BEST_EFFORT, RESTRICTED, SINGLE, aligning_alone
 from conformance.scenarios.entering import row
 from conformance.scenarios.hint_parts import (
@@ -46,6 +53,9 @@ STATIC: Final = sources.documentation(
     "Utilizing the NUMA-aware Memory Manager: Static policy", f"{_PAGE}#policy-static"
 )
 REUSE: Final = sources.issue(100838, "the memory manager uses memory of init containers again")
+RESERVED: Final = sources.documentation(
+    "Utilizing the NUMA-aware Memory Manager: reserved memory flag", f"{_PAGE}#reserved-memory-flag"
+)
 LENT: Final = sources.pull(104788, "what init containers lend is kept as another pod is admitted")
 INIT_RESTART: Final = sources.issue(
     123971, "a kubelet restart refuses pods with init containers under the memory manager"
@@ -341,6 +351,42 @@ def device_elsewhere_is_refused(node: LockstepNode) -> None:
     pod = guaranteed_of("a", [replace(exclusive("c", 1), devices=((NIC, 1),))])
     promise_refused(node, node.apply(pod), "TopologyAffinityError")
     run_in(node, first, guaranteed("plain", 1))
+
+
+# -- reservations ----------------------------------------------------------------------------------
+
+
+def _boot_reserving(node: LockstepNode, numa: int, whole: str | None = None) -> None:
+    """With 64 MiB reserved in this NUMA node, and ``whole`` as the reservation of the node."""
+    config = replace(
+        aligning_alone(node, "none"),
+        memory_manager_policy="Static",
+        reserved_memory={numa: "64Mi"},
+        memory_reservation=whole,
+    )
+    node.boot(config)
+
+
+@of_memory(needs=Needs(), source=RESERVED, capabilities=(*MEMORY, *START_ERROR))
+def reservation_of_a_missing_node_is_refused(node: LockstepNode) -> None:
+    """The kubelet does not start if reservedMemory names a NUMA node that the machine lacks.
+    As after a move of the settings to a smaller machine. Its error names the NUMA node."""
+    missing = max(node.numa_nodes) + 1
+    _boot_reserving(node, missing)
+    node.promise_refusal(
+        f"the reserved memory configuration references a NUMA node {missing} that does not exist"
+    )
+
+
+@of_memory(needs=Needs(), source=RESERVED, capabilities=(*MEMORY, *START_ERROR))
+def reservations_that_do_not_add_up_are_refused(node: LockstepNode) -> None:
+    """The kubelet does not start if reservedMemory is less than what the node reserves.
+    The NUMA nodes reserve 64 MiB, and systemReserved and the eviction threshold 65 MiB together: a
+    threshold that was left out of the sum is the usual cause."""
+    _boot_reserving(node, first_node(node), "65Mi")
+    node.promise_refusal(
+        'the total amount "67108864" of type "memory" is not equal to the value "68157440"'
+    )
 
 
 # -- coming and going ------------------------------------------------------------------------------

@@ -31,7 +31,11 @@ from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
 from reference.machine.machineinfo import MachineInfo
 from reference.machine.topology import CPUTopology
-from reference.memorymanager.policy_static import MemoryManager, default_machine_state
+from reference.memorymanager.policy_static import (
+    MemoryManager,
+    default_machine_state,
+    require_reserved_memory,
+)
 from reference.memorymanager.state import State as MemoryState
 from reference.memorymanager.state import validate
 from reference.pods.pod_level_resources import pod_managers_on
@@ -87,6 +91,9 @@ class Maker:
         require_valid(config, self.release)
         require_capacity(info, config, self.release)
         manager = self._manager(info, config)
+        if config.memory_manager_policy != "None":
+            reserved, whole = config.reserved_memory, config.memory_reservation
+            require_reserved_memory([node.node_id for node in info.nodes], reserved, whole)
         manager.cpu_manager.state.crash = crash
         manager.cpu_manager.start(state_file, runtime.owners())
         manager.device_manager = self.device_manager_factory(

@@ -13,14 +13,19 @@ Source: ``memorymanager/policy_static.go``, ``memory_manager.go``, 1.26 to 1.37.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.copies import flat_copy
 from reference.cpuset import CPUSet
-from reference.errors import EmptyPodSharedPoolError, MemoryManagerError, NotModelled
+from reference.errors import (
+    ConfigurationError,
+    EmptyPodSharedPoolError,
+    MemoryManagerError,
+    NotModelled,
+)
 from reference.memorymanager.state import Block, NodeState, State, ids, subsets, sums
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import (
@@ -38,6 +43,35 @@ _MAX_NUMA_NODES: Final = 20
 _NO_DEFAULT: Final = (
     "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
 )
+
+
+def require_reserved_memory(
+    nodes: Collection[int], reserved: Mapping[int, str], whole: str | None
+) -> None:
+    """``validateReservedMemory``: every NUMA node with a reservation is there, and all of them
+    together are ``whole``, what the node reserves. Raises :class:`ConfigurationError`."""
+    for node in reserved:
+        if node not in nodes:
+            raise ConfigurationError(
+                f"the reserved memory configuration references a NUMA node {node} that does not "
+                "exist on this machine"
+            )
+    total = sum(value(quantity(amount)) for amount in reserved.values())
+    expected = total if whole is None else value(quantity(whole))
+    if total != expected:
+        raise ConfigurationError(
+            f'the total amount "{_decimal(total)}" of type "memory" is not equal to the value '
+            f'"{_decimal(expected)}" determined by Node Allocatable feature'
+        )
+
+
+def _decimal(number: int) -> str:
+    """As a quantity is written of which no part has a binary suffix."""
+    suffixes = iter(("", "k", "M", "G", "T", "P", "E"))
+    suffix = next(suffixes)
+    while number and number % 1000 == 0:
+        number, suffix = number // 1000, next(suffixes)
+    return f"{number}{suffix}"
 
 
 def default_machine_state(memory: Mapping[int, int], reserved: Mapping[int, str]) -> State:

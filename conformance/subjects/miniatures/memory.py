@@ -233,3 +233,17 @@ def managing_memory_always(config: KubeletConfig) -> KubeletConfig:
     """Runs the static memory manager under policy None too, where memory is reserved."""
     policy = "Static" if config.reserved_memory else config.memory_manager_policy
     return replace(config, memory_manager_policy=policy)
+
+
+def overlooking_missing_nodes(config: KubeletConfig) -> KubeletConfig:
+    """Starts with a reservation of a NUMA node that the machine lacks, and reserves it in the
+    first."""
+    if len(config.reserved_memory) != 1:
+        return config
+    (amount,) = config.reserved_memory.values()
+    return replace(config, reserved_memory={0: amount})
+
+
+def overlooking_sums(config: KubeletConfig) -> KubeletConfig:
+    """Starts whether or not the reservations of the NUMA nodes add up to that of the node."""
+    return replace(config, memory_reservation=None)
