@@ -41,7 +41,7 @@ _BY_NAME: Final = ("policy_options", "topology_manager_policy_options", "feature
 #: Settings that are left out, each with what has no meaning without it.
 _TOGETHER: Final = (
     ("topology_manager_policy",), ("topology_manager_scope",), ("api_server",),
-    ("memory_manager_policy", "reserved_memory"), ("cpu_cfs_quota",),
+    ("memory_manager_policy", "reserved_memory", "memory_reservation"), ("cpu_cfs_quota",),
     ("cpu_cfs_quota_period",), ("kube_reserved",),
     ("reconcile_period",),
 )  # fmt: skip
