@@ -12,8 +12,9 @@ import re
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
 import pytest
@@ -31,7 +32,7 @@ from conformance.results import SCHEMA, Footer, Header, Result, SubjectRecord, w
 from conformance.scenario import Scenario
 from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import Distribution
-from hil.inspection.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts
+from hil.inspection import NodeFacts, kubelet_of
 from hil.observation import ContainerObserved, Level, Observation, ServiceState
 from hil.pods import Image, PodSource, text
 from hil.safety import Change, RemoveFile, Risk, SetOnline, WriteFile
@@ -65,6 +66,7 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import CFS_PERIOD, Phase
+from tests.support.fakenode import FakeNode
 
 SPEC: Final = "2s-2n-8c-smt2"
 RELEASE: Final = "1.36"
@@ -98,9 +100,7 @@ class TokenFlavour:
 
 
 CONFIGS: dict[int, KubeletConfig] = {}
-PHASES: Final = {
-    Phase.REJECTED: "Failed", Phase.ENDED: "Failed", Phase.RUNNING: "Running"
-}  # fmt: skip
+PHASES: Final = {Phase.REJECTED: "Failed", Phase.ENDED: "Failed", Phase.RUNNING: "Running"}
 
 
 class NoHands:
@@ -113,52 +113,27 @@ class NoHands:
         """The model has no timer."""
 
 
+@cache
+def _described(spec: str) -> NodeFacts:
+    """Of a node made of files."""
+    with TemporaryDirectory() as folder:
+        return FakeNode(Path(folder) / "root", spec).facts()
+
+
 def facts(**settings: Any) -> NodeFacts:
-    """Of a node with these settings beside its own."""
-    machine = topologies.machine(SPEC)
-    online = CPUSet(topology_of(machine, release=RELEASE).details)
-    kubelet = KubeletFacts(
-        binary="/usr/bin/kubelet",
-        version="v1.36.4",
-        release=RELEASE,
-        unit="kubelet.service",
-        process=None,
-        flags={},
-        config_path="/config",
-        config_text="",
-        config_dir="",
-        drop_ins={},
-        settings={
-            "cpuManagerPolicy": "static",
-            "reservedSystemCPUs": "0",
-            "readOnlyPort": 10255,
-            "cpuManagerReconcilePeriod": "1s",
-            **settings,
-        },
-        root_dir="/var/lib/kubelet",
-        manifests=MANIFESTS,
-        state_path=STATE,
-        state_file=None,
+    """Of a node without pods, with these settings beside its own."""
+    found = _described(SPEC)
+    own = {
+        "cpuManagerPolicy": "static",
+        "reservedSystemCPUs": "0",
+        "readOnlyPort": 10255,
+        "cpuManagerReconcilePeriod": "1s",
+    }
+    kubelet = replace(
+        kubelet_of(found), release=RELEASE, state_file=None, settings={**own, **settings}
     )
-    return NodeFacts(
-        name="fake",
-        hostname="fake",
-        kernel="6.1",
-        arch="x86_64",
-        boot_id="1",
-        uptime=1.0,
-        command_line="",
-        online=online,
-        possible=online,
-        isolated=CPUSet(),
-        nohz_full=CPUSet(),
-        systemd=252,
-        units={},
-        kubelet=kubelet,
-        runtime=RuntimeFacts("containerd", "1.6", "unix:///run/containerd/containerd.sock"),
-        cgroup=CgroupFacts(2, "systemd", True, "/sys/fs/cgroup"),
-        machine=replace(machine, name="fake"),
-    )
+    machine = replace(topologies.machine(SPEC), name="fake")
+    return replace(found, kubelet=kubelet, machine=machine, workloads=())
 
 
 class ModelMember(NodeSession):
@@ -521,13 +496,6 @@ def test_so_does_a_small_one(scenario: Scenario, monkeypatch: pytest.MonkeyPatch
     assert result.verdict in ("pass", "skip"), result.explanation
 
 
-def test_who_writes_a_wrong_cpuset_after_the_fact_is_caught() -> None:
-    """The state file looks right, the cgroup does not."""
-    result = run("qos/whole-cpus-are-exclusive", ModelMember(tamper_after=CPUSet([1, 2, 3])))
-    assert result.verdict == "fail", result.explanation
-    assert "cpuset" in result.explanation
-
-
 def test_a_kubelet_that_loses_assignments_at_its_start_is_caught() -> None:
     """Its state file is gone when it comes up, and pods may get other CPUs."""
     result = run("restart/deleted-while-down-is-freed", ModelMember(lose_at_start=True))
@@ -554,35 +522,37 @@ def test_with_pods_only_the_kubelet_is_left_alone(scenario: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "reason"),
+    ("scenario", "options", "reason"),
     [
         (
             "options/full-pcpus-partial-core-is-rejected",
+            {},
             "another kubelet configuration than the node's own: needs --max-risk kubelet-restart",
         ),
-        ("restart/stop-keeps-assignments", "the subject cannot stop, kill and start the kubelet"),
-        ("node/all-cpus-offline-lose-exclusivity", "the subject cannot take CPUs offline"),
+        (
+            "restart/stop-keeps-assignments",
+            {},
+            "the subject cannot stop, kill and start the kubelet",
+        ),
+        ("node/all-cpus-offline-lose-exclusivity", {}, "the subject cannot take CPUs offline"),
+        # A promise that does not hold with the owner's settings is not asked for.
+        (
+            "qos/1000m-is-a-whole-cpu",
+            {"full-pcpus-only": "true"},
+            "the settings of the node's owner",
+        ),
     ],
 )
-def test_with_pods_only_the_rest_is_skipped(scenario: str, reason: str) -> None:
-    """With its reason, and as something that a certificate lacks."""
+def test_with_pods_only_the_rest_is_skipped(
+    scenario: str, options: dict[str, str], reason: str
+) -> None:
+    """With its reason, before any step, and as something that a certificate lacks."""
     session = ModelMember(risk=Risk.PODS)
+    session.own_config = replace(session.own_config, policy_options=options)
     result = run(scenario, session, PodsOnly)
     assert result.verdict == "skip", result.explanation
     assert reason in result.reason
     assert result.unable
-    assert not [act for act in session.acts if act.changes]
-
-
-def test_with_pods_only_the_owners_settings_decide_what_is_asked() -> None:
-    """A promise that does not hold with them is no step on the node."""
-    session = ModelMember(risk=Risk.PODS)
-    options = {"full-pcpus-only": "true"}
-    session.own_config = replace(session.own_config, policy_options=options)
-    result = run("qos/1000m-is-a-whole-cpu", session, PodsOnly)
-    assert result.verdict == "skip", result.explanation
-    assert result.unable
-    assert "the settings of the node's owner" in result.reason
     assert not session.acts
 
 
