@@ -41,7 +41,6 @@ def hidden(tmp_path: Path) -> Path:
 
 
 def container(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command in the container."""
     enter = ["unshare", "--mount", "sh", "-c", _HIDES, "sh", str(folder)]
     return subprocess.run([*enter, *words], capture_output=True, text=True, timeout=60)
 

@@ -113,7 +113,6 @@ def test_every_command_on_nodes_takes_it(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """Each is told the same."""
     monkeypatch.chdir(tmp_path)
     kubeconfig = str(cluster.admin_kubeconfig)
     status, _, err = says(*words.split(), "--kubeconfig", kubeconfig, "--transport-image", "i")

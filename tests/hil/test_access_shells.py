@@ -103,7 +103,6 @@ def test_status_streams_and_stdin(shell: Shell) -> None:
 
 
 def test_scripts_are_not_touched_by_shells_in_between(shell: Shell) -> None:
-    """Whatever login shell there is."""
     script = "printf '%s|' \"a'b\" 'c\"d' '$HOME' '!x' '\\\\n' ; echo '\té'"
     assert shell.run(script).text == "a'b|c\"d|$HOME|!x|\\\\n|\té\n"
 
@@ -253,7 +252,6 @@ def test_a_host_that_is_not_known_is_refused(address: NodeAddress, tmp_path: Pat
 def test_a_changed_host_key_is_refused(
     server: OwnSshd, address: NodeAddress, tmp_path: Path
 ) -> None:
-    """However trusting one is."""
     wrong = tmp_path / "hosts"
     kind, key, *_ = server.key.with_suffix(".pub").read_text().split()
     wrong.write_text(f"[127.0.0.1]:{server.port} {kind} {key}\n")

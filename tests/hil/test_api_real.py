@@ -181,7 +181,6 @@ def _create_until_refused(pods: ClusterPods) -> None:
 
 
 def test_a_quota_refuses_in_one_line(cluster: Cluster, pods: ClusterPods) -> None:
-    """In the server's words."""
     body = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}}
     cluster.admin.create_namespaced_resource_quota(pods.namespace, body)
     full = {"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}
@@ -371,7 +370,6 @@ def test_a_user_without_rights(user: Server, server: Server) -> None:
 
 
 def test_a_user_of_another_authority(cluster: Cluster, tmp_path: Path) -> None:
-    """The server does not know who that is."""
     stranger = Authority(tmp_path, "stranger").certify("admin", "system:masters")
     path = kubeconfig(tmp_path / "config", cluster.url, cluster.authority.path, stranger)
     with closing(Server.of(path)) as opened:

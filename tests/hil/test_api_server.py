@@ -304,6 +304,5 @@ def test_another_context_of_the_kubeconfig(tmp_path: Path) -> None:
 
 
 def test_without_the_client_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an extra."""
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     assert "pip install 'pinproof[kubeconfig]'" in refusal(plain(tmp_path, "https://a:1"))

@@ -98,7 +98,6 @@ def certified(fake: FakeNode) -> Findings:
 
 
 def test_a_certificate_names_the_node(described: NodeFacts) -> None:
-    """Processor, firmware, system, kubelet and configuration, as they were found."""
     firmware = Firmware(sys_vendor="QEMU", bios_vendor="SeaBIOS", bios_date="2014")
     facts = replace(described, firmware=firmware, os_release="Debian GNU/Linux 12")
     found = certifiable.of_node(facts)
@@ -286,7 +285,6 @@ def test_a_line_for_each_that_ended(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_several_nodes_that_are_not_there_end_with_the_gravest_status(
     inventory: str, tmp_path: Path, says: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """Each is tried, and each has a line."""
     path = Path(inventory)
     path.write_text(re.sub(r"10\.0\.0\.\d", "127.0.0.1:1", path.read_text()))
     report = tmp_path / "out"

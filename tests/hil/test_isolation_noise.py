@@ -14,6 +14,7 @@ from hil.observation.script import look
 from hil.observation.seen import Level
 from reference import CPUSet
 
+PLACES = Places("k", "/s", "", "", 2, "/cg", "/cg", (), "")
 PRINTED = """first 0 1000 5
 first 1 50000 100
 sample 0 1000
@@ -60,9 +61,8 @@ def test_latency_is_of_the_cgroup_that_names_cpus() -> None:
         Level("/kubepods/podu/x", CPUSet([0, 1]), CPUSet([0, 1])),
         Level("/kubepods/podu", CPUSet(), CPUSet([0, 1])),
     )
-    places = Places("k", "/s", "", "", 2, "/cg", "/cg", (), "")
     shared = ContainerObserved(id="x", pid=42, uid="u", name="shared", levels=levels)
-    assert "lat_file=/cg/kubepods/podu/x/cpuset.cpus" in latency_script(places, shared)
+    assert "lat_file=/cg/kubepods/podu/x/cpuset.cpus" in latency_script(PLACES, shared)
 
 
 def _defined(text: str) -> set[str]:
@@ -75,15 +75,14 @@ def _defined(text: str) -> set[str]:
 def test_what_measures_leaves_alone_what_a_look_uses(name: str) -> None:
     """Such a script runs inside of a look, whose variables and functions it would change."""
     levels = (Level("/kubepods/podu/x", CPUSet([1]), CPUSet([1])),)
-    places = Places("k", "/s", "", "", 2, "/cg", "/cg", (), "")
     one = ContainerObserved(id="x", pid=42, uid="u", name="shared", levels=levels)
     text = {
         "noise": script([one]),
-        "latency": latency_script(places, one),
-        "disturbance": disturbance.script(places, one, CPUSet(range(4))),
+        "latency": latency_script(PLACES, one),
+        "disturbance": disturbance.script(PLACES, one, CPUSet(range(4))),
         "cyclictest": cyclictest.script(CPUSet([1])),
     }[name]
-    whole = look(places, "m")
+    whole = look(PLACES, "m")
     settings = set(re.findall(r"^(pin_[a-z]+)=", whole.partition("LC_ALL=C")[0], re.MULTILINE))
     functions = set(re.findall(r"^(pin_[a-z]+)\(\)", whole, re.MULTILINE))
     assert {"pin_was", "pin_unit"} <= settings
@@ -92,7 +91,6 @@ def test_what_measures_leaves_alone_what_a_look_uses(name: str) -> None:
 
 
 def test_latency_is_from_the_state_file_to_the_cpuset() -> None:
-    """In seconds of the node's own clock."""
     assert read_latency("noise\nlatency 100.00 101.25 0-7 0,2-7\n") == pytest.approx(1.25)
 
 

@@ -69,7 +69,6 @@ def test_a_wrong_configuration_is_wrong_usage(tmp_path: Path, text: str, says: S
 def test_without_qemu_nobody_could_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kubelet_path: str, says: Says
 ) -> None:
-    """And the package that has it is named."""
     monkeypatch.setenv("PATH", str(tmp_path))
     said = _refused(says, "up", SPEC, "--kubelet", kubelet_path, status=ExitStatus.COULD_NOT_TELL)
     assert said == "qemu-system-x86_64 is not installed: apt-get install qemu-system-x86"

@@ -127,7 +127,6 @@ def test_the_kernel_is_told_how_fast_the_counter_runs() -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="NOT TESTED: no time-stamp counter")
 def test_the_counter_s_rate_is_measured_alike_again() -> None:
-    """Within a thousandth."""
     first = tsc.kilohertz()
     tsc.kilohertz.cache_clear()
     second = tsc.kilohertz()

@@ -50,23 +50,19 @@ ExecStartPre=/bin/rm -f {STATE}
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A unit file that makes a node wrong, and how it comes and goes."""
+    """A unit file that makes a node wrong while ``service`` runs, if that is not the kubelet's."""
 
     path: str
     text: str
-    begin: str = "true"
-    end: str = ":"
+    service: str = ""
+
+    def to(self, verb: str) -> str:
+        """What starts or stops its service."""
+        return f"systemctl {verb} {self.service}" if self.service else "true"
 
 
-WIDENER: Final = Wrong(
-    "/etc/systemd/system/widener.service",
-    WIDEN,
-    "systemctl start widener",
-    "systemctl stop widener",
-)
-IDLE: Final = Wrong(
-    "/etc/systemd/system/idle.service", NOTHING, "systemctl start idle", "systemctl stop idle"
-)
+WIDENER: Final = Wrong("/etc/systemd/system/widener.service", WIDEN, "widener")
+IDLE: Final = Wrong("/etc/systemd/system/idle.service", NOTHING, "idle")
 LOSER: Final = Wrong("/etc/systemd/system/kubelet.service.d/lose.conf", LOSE)
 
 
@@ -77,11 +73,11 @@ def made_wrong(node: Node, how: Wrong) -> Iterator[None]:
     with connected(address) as shell:
         put = f"mkdir -p {Path(how.path).parent} && cat >{how.path} && systemctl daemon-reload"
         assert shell.run(put, stdin=how.text.encode(), deadline=60).status == 0
-        assert shell.run(how.begin, deadline=60).status == 0
+        assert shell.run(how.to("start"), deadline=60).status == 0
         try:
             yield
         finally:
-            shell.run(f"{how.end}; rm {how.path}; systemctl daemon-reload", deadline=60)
+            shell.run(f"{how.to('stop')}; rm {how.path}; systemctl daemon-reload", deadline=60)
 
 
 def test_a_node_that_does_as_it_ought_to_is_not_blamed(node: Node, tmp_path: Path) -> None:

@@ -157,7 +157,6 @@ def test_several_nodes_share_an_inventory(wish: Wish) -> None:
 def test_of_a_node_that_does_not_boot_nothing_is_left(
     wish: Wish, does: Callable[[str], object], script: str, said: str
 ) -> None:
-    """And the reason is one line."""
     does(script)
     with pytest.raises(LabError, match=said) as caught:
         lab.up(replace(wish, deadline=1.5 if "in time" in said else 60))

@@ -218,8 +218,6 @@ def test_nobody_behind_the_socket(root: Path, tools: str) -> None:
 
 
 def test_silence_is_bounded_in_time(root: Path, tools: str) -> None:
-    """Who asks goes away."""
-
     def silent(client: socket.socket) -> None:
         with client:
             while client.recv(65536):
@@ -356,7 +354,6 @@ def test_what_cannot_be_read_says_why(given: str | bytes, why: str) -> None:
 
 
 def test_an_answer_that_is_cut_off_says_so() -> None:
-    """Wherever that is."""
     whys = {read_pod_resources(encoded(GOOD[:length])).why for length in range(1, len(GOOD))}
     assert {why.partition(" after ")[0] for why in whys} == {"the kubelet's answer is cut off"}
 
@@ -401,7 +398,6 @@ def test_no_bytes_break_it(raw: bytes) -> None:
 
 @given(st.integers(0, len(GOOD) - 1), st.binary(min_size=1, max_size=12), st.integers(0, 12))
 def test_no_change_of_an_answer_breaks_it(at: int, put: bytes, drop: int) -> None:
-    """It is understood, or there is a reason."""
     found = read_pod_resources(encoded(GOOD[:at] + put + GOOD[at + drop :]))
     assert found.why.isprintable()
     assert not (found.pods and found.why)

@@ -135,7 +135,6 @@ def test_container_ids_come_without_the_runtimes_name() -> None:
 
 @pytest.mark.parametrize("answer", ["", "<html>", "[]", '{"items":[1]}', '{"items":[{}]}', "null"])
 def test_what_is_no_list_of_pods(answer: str) -> None:
-    """One error for all of it."""
     with pytest.raises(NoList):
         read_pods(answer)
 

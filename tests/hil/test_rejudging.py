@@ -84,6 +84,7 @@ def test_a_forged_result_is_found(
 def test_a_broken_promise_that_is_called_kept_is_found(tmp_path: Path) -> None:
     result, session = judged(tamper_after=CPUSet([1, 2, 3]))
     assert result.verdict == "fail"
+    assert "cpuset" in result.explanation
     (sound,) = rejudged(stream(result, session, tmp_path))
     assert not sound.wrong
     called_kept = replace(result, verdict="pass", reason="", failure=None)

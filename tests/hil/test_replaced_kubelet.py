@@ -205,7 +205,6 @@ def elf(machine: int) -> bytes:
 def test_a_program_that_cannot_be_it_is_refused(
     reachable: FakeNode, program: Path, content: bytes | None, message: str
 ) -> None:
-    """In one line, before anything is changed."""
     if content is None:
         program.unlink()
     else:
@@ -297,7 +296,6 @@ def test_a_program_that_says_something_else_on_the_node(
 
 
 def test_a_program_that_does_not_arrive(reachable: FakeNode, program: Path) -> None:
-    """No verdict, and the node is as it was."""
     with reachable.unchanged():
         broken = reachable.file("/fake/bin/sha256sum", "#!/bin/sh\nexit 1\n", 0o755)
         with closing(subject()) as nodes:
@@ -448,7 +446,6 @@ def test_what_no_node_is_upgraded_for_is_wrong_usage(
     words: tuple[str, ...],
     message: str,
 ) -> None:
-    """One line, and nothing was changed."""
     with reachable.unchanged():
         status, out, err = says(*(one.format(program=program) for one in words))
     assert (status, out) == (2, "")

@@ -106,7 +106,6 @@ def test_an_error_inside_restores_and_goes_on(fake: FakeNode) -> None:
 
 
 def test_a_link_keeps_being_one(fake: FakeNode) -> None:
-    """What it leads to is changed."""
     place = fake.root / CONFIG[1:]
     place.rename(place.with_name("real.yaml"))
     place.symlink_to("real.yaml")
@@ -175,7 +174,6 @@ def test_what_could_not_be_restored_is_listed(fake: FakeNode) -> None:
 
 
 def test_cpus_that_must_stay_online(fake: FakeNode) -> None:
-    """Refused before anything is done."""
     with fake.guarded() as node:
         for cpu, why in ((0, "it is CPU 0"), (16, "reserved"), (2, "kube-system/pinned")):
             with pytest.raises(NodeUnfit, match=f"CPU {cpu} stays online: .*{why}"):

@@ -42,29 +42,12 @@ from hil.session.node_session import NodeSession, Patience, salt
 from hil.session.scripts import Act
 from hil.shell import Done
 from pinproof.manifests import pods_of
-from reference import CPUSet, Node
+from reference import CPUSet, Node, steps
 from reference.behaviours import Behaviour
 from reference.errors import IllegalStep
 from reference.pods.quantity import milli_value, quantity
 from reference.releases import has
-from reference.steps import (
-    Apply,
-    Configure,
-    Delete,
-    KillContainer,
-    Kind,
-    KubeletConfig,
-    Pod,
-    Reboot,
-    RemoveState,
-    RestartPolicy,
-    Start,
-    Step,
-    Stop,
-    Tamper,
-    TamperQuota,
-    WriteState,
-)
+from reference.steps import Kind, KubeletConfig, Pod, RestartPolicy
 from reference.view import CFS_PERIOD, Phase
 from tests.support.fakenode import FakeNode
 
@@ -172,7 +155,7 @@ class ModelMember(NodeSession):
         self._pids: dict[int, tuple[str, str]] = {}
         self._started = 0
         self._restarts = 0
-        self._do(Start())
+        self._do(steps.Start())
 
     def _make(self, config: KubeletConfig) -> Node:
         config = config.with_memory_manager_of(self.own_config)
@@ -190,15 +173,15 @@ class ModelMember(NodeSession):
         """The lab boots it again, as another machine perhaps."""
         self._base = machine or self._base
         self._online = self._all()
-        self._do(Stop())
-        self._do(Reboot("fake"))
+        self._do(steps.Stop())
+        self._do(steps.Reboot("fake"))
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: steps.Step) -> None:
         try:
             self._node.do(step)
         except IllegalStep:
             return
-        if isinstance(step, Start):
+        if isinstance(step, steps.Start):
             self._started += 1
 
     # What a script and its changes do.
@@ -207,7 +190,7 @@ class ModelMember(NodeSession):
         self.acts.append(act)
         script = act.script
         if "#kill" in script or "#stop" in script:
-            self._do(Stop())
+            self._do(steps.Stop())
         for change in act.changes:
             self._change(change)
         if "rm -f" in script and STATE in script:
@@ -216,18 +199,18 @@ class ModelMember(NodeSession):
         if "#start" in script:
             self._restarts = 0
             if self.lose_at_start and self._node.view().state_file is not None:
-                self._do(RemoveState())
-            self._do(Start())
+                self._do(steps.RemoveState())
+            self._do(steps.Start())
         if "pin_more()" in script:
             self._restarts += 1
         for pid in re.findall(r"^kill -9 (\d+)$", script, re.M):
-            self._do(KillContainer(*self._pids[int(pid)]))
+            self._do(steps.KillContainer(*self._pids[int(pid)]))
         for cpus, path in re.findall(r"echo (\S+) >(\S+)/cpuset\.cpus$", script, re.M):
             uid, container = path.rsplit("/", 2)[-2:]
-            self._do(Tamper(self._name(uid), container, CPUSet.parse(cpus.strip("'"))))
+            self._do(steps.Tamper(self._name(uid), container, CPUSet.parse(cpus.strip("'"))))
         for quota, path in re.findall(r"echo (\d+) 100000 >(\S+)/cpu\.max", script):
             uid, container = path.rsplit("/", 2)[-2:]
-            self._do(TamperQuota(self._name(uid), container, int(quota)))
+            self._do(steps.TamperQuota(self._name(uid), container, int(quota)))
         return self._look(spin=spin)
 
     def _name(self, folder: str) -> str:
@@ -237,21 +220,21 @@ class ModelMember(NodeSession):
         match change:
             case WriteFile(path="/config", content=content):
                 self._config = CONFIGS[int(content)]
-                self._do(Configure(self._config.with_memory_manager_of(self.own_config)))
+                self._do(steps.Configure(self._config.with_memory_manager_of(self.own_config)))
             case WriteFile(path=path, content=content) if path == STATE:
-                self._do(WriteState(content.decode("utf-8", "surrogateescape")))
+                self._do(steps.WriteState(content.decode("utf-8", "surrogateescape")))
             case RemoveFile(path=path) if path == STATE:
-                self._do(RemoveState())
+                self._do(steps.RemoveState())
             case WriteFile(path=path, content=content):
                 pod = _pod(json.loads(content))
                 self._pods[path] = self._ever[pod.name] = pod
-                self._do(Apply(pod))
+                self._do(steps.Apply(pod))
                 if self.tamper_after is not None and pod.name in self._node.view().cpusets:
-                    self._do(Tamper(pod.name, pod.containers[-1].name, self.tamper_after))
+                    self._do(steps.Tamper(pod.name, pod.containers[-1].name, self.tamper_after))
             case RemoveFile(path=path):
                 found = self._pods.pop(path, None)
                 if found is not None:
-                    self._do(Delete(found.name))
+                    self._do(steps.Delete(found.name))
             case SetOnline(cpu=cpu, online=online):
                 one = CPUSet([cpu])
                 self._online = self._online | one if online else self._online - one
@@ -414,13 +397,13 @@ class ServerPods(PodSource):
         there = replace(pod, uid=str(uuid.uuid4()))
         self._uids[pod.uid] = there.uid
         self._session._pods[pod.name] = self._session._ever[pod.name] = there
-        self._session._do(Apply(there))
+        self._session._do(steps.Apply(there))
         return there, ()
 
     def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
         if self._session._pods.get(pod.name) == pod:
             del self._session._pods[pod.name]
-            self._session._do(Delete(pod.name, force))
+            self._session._do(steps.Delete(pod.name, force))
         return ()
 
     def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:

@@ -199,7 +199,6 @@ def test_how_a_kubelet_ended_that_was_started_anew(ended: str, status: int | Non
     ],
 )
 def test_nonsense_is_no_look(text: str) -> None:
-    """One line, and nothing half understood."""
     with pytest.raises(NotAnObservation) as caught:
         read_observation(text, MARK)
     assert "\n" not in str(caught.value)

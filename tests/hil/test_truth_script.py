@@ -241,7 +241,6 @@ def test_the_print_tells_a_change(places: Places) -> None:
 
 
 def test_the_state_file_comes_as_it_is(places: Places) -> None:
-    """To the byte, whatever it holds."""
     for text in (b"", b"{}", b'{"a":"b"}\n', b"\n\n", b"\xff\xfe", b"$(reboot) `x` '"):
         Path(places.state_file).write_bytes(text)
         seen = run(places).state_file
@@ -265,7 +264,6 @@ def test_what_ran_before(places: Places) -> None:
 
 
 def test_the_functions_are_plain_shell(places: Places) -> None:
-    """Nothing that only bash knows."""
     script = look(places, marker())
     assert not re.search(r"\[\[|\blocal\b|<<<|\bfunction\b", script)
     subprocess.run([SHELL, "-n", "-s"], input=script.encode(), check=True)

@@ -4,7 +4,6 @@ that cannot begin ends the run with one line."""
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -16,6 +15,7 @@ from hil.changes import WriteFile
 from hil.inspection import NodeFacts
 from hil.safety import Allow, Guarded, Risk
 from hil.subject import NodeSubject
+from tests.cli.running import ran
 from tests.support import inner_run
 from tests.support.fakenode import CONFIG, FakeNode
 
@@ -73,20 +73,14 @@ def folder(tmp_path: Path) -> Path:
 
 def _run(words: tuple[str, ...], folder: Path, without: str = "") -> tuple[int, str]:
     """The exit status of a run of a few scenarios, and what it wrote."""
-    done = subprocess.run(
-        [sys.executable, "-m", *words, "node:lab.toml?max-risk=read-only", "-n", "2", "-k", "qos/"],
-        cwd=folder,
-        env={
-            **inner_run.environment(),
-            "PYTEST_PLUGINS": "stand_in",
-            "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)]),
-            "WITHOUT_NODES": without,
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    options = ("node:lab.toml?max-risk=read-only", "-n", "2", "-k", "qos/")
+    environment = {
+        **inner_run.environment(),
+        "PYTEST_PLUGINS": "stand_in",
+        "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)]),
+        "WITHOUT_NODES": without,
+    }
+    done = ran(sys.executable, "-m", *words, *options, cwd=folder, env=environment)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -115,7 +109,6 @@ def test_a_node_that_another_run_is_changing_is_busy(reachable: FakeNode, facts:
 def test_a_worker_that_cannot_begin_ends_the_run_with_one_line(
     folder: Path, words: tuple[str, ...], without: str
 ) -> None:
-    """The run could not tell."""
     status, written = _run(words, folder, without)
     assert status == 3, written
     assert "a: it cannot be reached" in written
