@@ -4,7 +4,6 @@ said is real; a small server on loopback stands for API server, kubelet and pod.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -20,7 +19,12 @@ from hil.transport.kube import KubeShell
 from hil.transport.kube.executing import Frames
 from hil.transport.kube.pod import TransportPod
 from hil.transport.kube.relay import END
-from tests.hil.test_access_shells import gone, when_alive
+from tests.hil.test_access_shells import (
+    gone,
+    test_large_input_and_output_do_not_wait_for_each_other,
+    test_status_streams_and_stdin,
+    when_alive,
+)
 from tests.support.cluster import kubeconfig
 from tests.support.exec_server import ExecServer
 from tests.support.until import until
@@ -71,18 +75,11 @@ def shell(request: pytest.FixtureRequest, server: ExecServer, api: Server) -> It
     made.close()
 
 
-def test_status_streams_and_stdin(shell: KubeShell) -> None:
-    before = shell.trips
-    done = shell.run("echo out; echo err >&2; cat; exit 3", stdin=b"in\0\xff")
-    assert (done.status, done.stdout, done.stderr) == (3, b"out\nin\0\xff", b"err\n")
-    assert shell.run("kill -9 $$").status == -9
-    assert shell.trips == before + 2
-
-
-def test_large_input_and_output_do_not_wait_for_each_other(shell: KubeShell) -> None:
-    data = os.urandom(1 << 20)
-    assert shell.run("cat", stdin=data).stdout == data
-    assert shell.run("exec <&-; echo done", stdin=b"x" * (4 << 20)).text == "done\n"
+#: Of every shell; its fixture ``shell`` is the one above.
+OF_SHELLS = (
+    test_status_streams_and_stdin,
+    test_large_input_and_output_do_not_wait_for_each_other,
+)
 
 
 def test_a_deadline_ends_the_command_and_its_children(shell: KubeShell) -> None:

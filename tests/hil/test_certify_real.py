@@ -1,11 +1,9 @@
-"""Certificates of a lab node that is booted for them. Minutes under emulation, so only where
-``PINPROOF_LAB`` asks for it."""
+"""Certificates of a lab node that is booted for them."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +12,7 @@ import pytest
 from hil.lab import Node
 from hil.transport import NodeAddress, connected
 from reports.certificate import Statement, read
+from tests.support.node_runs import pinproof
 
 pytestmark = pytest.mark.needs("lab")
 
@@ -37,22 +36,9 @@ true
 """
 
 
-def pinproof(*words: object, status: int) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "pinproof", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=1500,
-        check=False,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
-
-
 def certified(node: Node, report: Path, *words: str, status: int = 4) -> Statement:
-    inventory = node.folder / "lab.toml"
-    chosen = ["-k", "qos/fraction-shares"]
-    said = pinproof("certify", inventory, "--report", report, *words, *chosen, status=status)
+    words = (*words, "-k", "qos/fraction-shares", "--report", str(report))
+    said = pinproof("certify", node.folder / "lab.toml", *words, status=status).stdout
     assert said.splitlines()[-1] == f"{report}/{NAME}/certificate.html"
     assert "Conformant" not in said
     return read((report / NAME / "certificate.json").read_bytes())
@@ -80,10 +66,9 @@ def test_two_certificates_of_one_node_are_of_one_machine(node: Node, tmp_path: P
     folder = tmp_path / "one" / NAME
     files = [folder / "certificate.json", folder / "result.jsonl"]
     allowed = ["--allowed-signers", tmp_path / "allowed"]
-    found = json.loads(pinproof("verify", *files, *allowed, "--json", status=0))
-    assert {"what": "the signature", "answer": "ok", "detail": "by vendor@example.org"} in found[
-        "checks"
-    ]
+    checks = json.loads(pinproof("verify", *files, *allowed, "--json", status=0).stdout)["checks"]
+    signed = {"what": "the signature", "answer": "ok", "detail": "by vendor@example.org"}
+    assert signed in checks
 
 
 def test_a_task_and_an_interrupt_on_an_exclusive_cpu_are_named(

@@ -1,5 +1,5 @@
 """A booted node whose runner is killed, or on which somebody else works: QEMU, a real kernel,
-systemd and kubelet. Minutes under emulation, so only where ``PINPROOF_LAB`` asks for it."""
+systemd and kubelet."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """What a certificate of a booted node rests on: its verdicts are judged again from what was seen,
-and a forgery whose digests all fit is found.
-
-``PINPROOF_LAB_NODE`` names the inventory of a node that is booted already, which ``.ci/run`` has.
-"""
+and a forgery whose digests all fit is found."""
 
 from __future__ import annotations
 

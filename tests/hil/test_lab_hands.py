@@ -1,7 +1,6 @@
 """Somebody else on a booted node in the middle of a scenario: no deed of theirs is the kubelet's.
 
-``PINPROOF_LAB_NODE`` names the inventory of a node of 4 CPUs that is booted already.
-"""
+The node has 4 CPUs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Pods of pinproof on a booted node: Jobs of a hunt, of a run on a kubelet and of a certificate of
-the node; and a pod of the plugin of Sonobuoy, which certifies the node. Minutes under emulation, so
-only where ``PINPROOF_LAB`` asks for it.
+the node; and a pod of the plugin of Sonobuoy, which certifies the node.
 
 API server, scheduler, controllers, kubelet and containerd are real, and the image is the one that
 ``pinproof build image`` makes.

@@ -1,6 +1,6 @@
 """A booted node that belongs to a real API server, which its pods come through. It is reached over
 SSH, and through the server alone: the same verdicts, and the node as it was, whenever the runner
-dies. Minutes under emulation, so only where ``PINPROOF_LAB`` asks for it."""
+dies."""
 
 from __future__ import annotations
 

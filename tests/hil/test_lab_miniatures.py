@@ -1,6 +1,5 @@
 """Deliberately wrong nodes, for real: a booted kernel, containerd and a kubelet, with one fault put
-in, must be caught; the same node without it must not be. Minutes under emulation, so only where
-``PINPROOF_LAB`` asks for it."""
+in, must be caught; the same node without it must not be."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Policy none under a parent cgroup that is narrower than the machine, on cgroup v1.
 
 From 1.32 on the kubelet writes every CPU into the cgroup above all pods, which the kernel refuses
-there: docs/explanation/cgroup-of-pods.md. Minutes under emulation, so only where ``PINPROOF_LAB``
-asks for it.
+there: docs/explanation/cgroup-of-pods.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""A lab node for real: QEMU, Debian's kernel, containerd, a real kubelet. Minutes under emulation,
-so only where ``PINPROOF_LAB`` asks for it."""
+"""A lab node for real: QEMU, Debian's kernel, containerd, a real kubelet."""
 
 from __future__ import annotations
 

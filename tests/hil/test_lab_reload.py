@@ -1,8 +1,6 @@
 """The dead-man timer under a real systemd that reads its units anew.
 
-Package upgrades do that, and so does a scenario. ``PINPROOF_LAB_NODE`` names the inventory of a
-node that is booted already, which ``.ci/run`` has.
-"""
+Package upgrades do that, and so does a scenario."""
 
 from __future__ import annotations
 

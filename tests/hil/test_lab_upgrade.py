@@ -1,6 +1,5 @@
 """An upgrade of a booted node's kubelet by one command, and its runner killed in between: QEMU, a
-real kernel, containerd, and two real kubelets. Minutes under emulation, so only where
-``PINPROOF_LAB`` asks for it."""
+real kernel, containerd, and two real kubelets."""
 
 from __future__ import annotations
 

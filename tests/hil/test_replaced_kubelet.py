@@ -369,9 +369,12 @@ def planned(session: Upgradable) -> Plan:
     )
 
 
-def test_an_upgrade_is_rehearsed_on_a_node() -> None:
-    """There, back and there again, over the same containers."""
-    found = rehearsed(Upgradable())
+def test_an_upgrade_is_rehearsed_on_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, back and there again, over the same containers. The certificate has each stage, and no
+    path of the runner."""
+    made, done = certificate(monkeypatch, Upgradable())
+    assert done is not None
+    found = done.found
     assert [one.kubelet.release for one in found.stages] == ["1.36", "1.37", "1.36", "1.37"]
     assert (found.broken, found.notes, found.pinned) == ((), (), 1)
     held = [one.view.assignments["pod1"]["c"] for one in found.stages]
@@ -379,6 +382,11 @@ def test_an_upgrade_is_rehearsed_on_a_node() -> None:
     assert len({*held}) == 1
     assert [one.restarted for one in found.stages] == [()] * 4
     assert found.stages[1].files[STATE_NAME].left != found.stages[0].files[STATE_NAME].left
+    assert (made.outcome, made.named, made.restored) == ("kept", "kubelet", True)
+    assert [one.leg for one in made.stages] == ["", *map(str, Leg)]
+    assert [one.exclusive["pod1/c"] for one in made.stages] == ["2,10"] * 4
+    assert made.kubelet is not None
+    assert made.kubelet.release == "1.37"
 
 
 class OfServer(made_up.ServerPods):
@@ -405,11 +413,6 @@ def test_state_files_of_both_kubelets_are_read_under_the_uids_of_a_server() -> N
     session.pod_source = OfServer(session)
     found = rehearsed(session)
     assert (found.broken, found.notes) == ((), ())
-
-
-def test_an_upgrade_that_moves_a_container_is_told() -> None:
-    found = rehearsed(Moving())
-    assert [(one.leg, one.step) for one in found.broken][:1] == [(Leg.THERE, "start the kubelet")]
 
 
 # -- the commands ---------------------------------------------------------------------------------
@@ -467,19 +470,11 @@ def certificate(
     return certified(NODE, "/private/kubelet", lambda _: None, **how)
 
 
-def test_a_certificate_has_each_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no path of the runner."""
-    made, done = certificate(monkeypatch, Upgradable())
+def test_an_upgrade_that_moves_a_container_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, done = certificate(monkeypatch, Moving())
     assert done is not None
-    assert (made.outcome, made.named, made.restored) == ("kept", "kubelet", True)
-    assert [one.leg for one in made.stages] == ["", *map(str, Leg)]
-    assert [one.exclusive["pod1/c"] for one in made.stages] == ["2,10"] * 4
-    assert made.kubelet is not None
-    assert made.kubelet.release == "1.37"
-
-
-def test_a_certificate_has_what_was_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, _ = certificate(monkeypatch, Moving())
+    first = done.found.broken[0]
+    assert (first.leg, first.step) == (Leg.THERE, "start the kubelet")
     assert made.outcome == "broken"
     assert made.broken[0].leg == "the upgrade"
     assert any("pod1/c" in one for one in made.broken[0].differences)

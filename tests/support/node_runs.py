@@ -1,4 +1,4 @@
-"""``pinproof run`` on a booted node, as a user starts it, and what came of it."""
+"""``pinproof`` on a booted node, as a user starts it, and what came of it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,23 @@ def results(*streams: Path) -> list[Result]:
     return [one for path in streams for one in read_stream(path) if isinstance(one, Result)]
 
 
-def judged(inventory: Path, *scenarios: str, report: Path, status: int = 0) -> Judged:
-    """A run of these scenarios on the node of an inventory, which ends with this status. ``report``
-    is the folder of its stream."""
-    words = ["run", "--subject", f"node:{inventory}", "-k", " or ".join(scenarios)]
+def pinproof(*words: object, status: int) -> subprocess.CompletedProcess[str]:
+    """The command, which ends with this status, in the time that a booted node may take."""
     done = subprocess.run(
-        [sys.executable, "-m", "pinproof", *words, "--report", str(report)],
+        [sys.executable, "-m", "pinproof", *map(str, words)],
         env={**os.environ, "COLUMNS": "200"},
         capture_output=True,
         text=True,
         timeout=1800,
         check=False,
     )
-    output = done.stdout + done.stderr
-    assert done.returncode == status, output
-    return Judged(output, results(report / "result.jsonl"))
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def judged(inventory: Path, *scenarios: str, report: Path, status: int = 0) -> Judged:
+    """A run of these scenarios on the node of an inventory, which ends with this status. ``report``
+    is the folder of its stream."""
+    words = ["run", "--subject", f"node:{inventory}", "-k", " or ".join(scenarios)]
+    done = pinproof(*words, "--report", report, status=status)
+    return Judged(done.stdout + done.stderr, results(report / "result.jsonl"))
