@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +15,7 @@ from hil.lab import Node, Wish, all_nodes, down, up
 from hil.safety import restore_node
 from hil.transport import NodeAddress, nodes
 from hil.transport.local import LocalShell
-from pinproof.cli import main
+from tests.cli.running import here
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.fakenode import MACHINE, FakeNode
 
@@ -58,19 +57,22 @@ def reachable(fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
 
 
 @pytest.fixture
-def says(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, str, str]]:
+def says() -> Callable[..., tuple[int, str, str]]:
     """Runs ``pinproof`` with these words: exit status, stdout, stderr."""
 
     def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["pinproof", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
+        done = here(*words)
+        return done.returncode, done.stdout, done.stderr
 
     return run
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The lab's own, in which no node is left."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield tmp_path / "cache"
+    down(everything=True)
 
 
 @pytest.fixture(scope="module")

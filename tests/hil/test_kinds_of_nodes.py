@@ -1,13 +1,16 @@
 """Nodes as the documentation of EKS, GKE, AKS, Bottlerocket, Talos, MicroShift and k0s has them:
-what is found there, what can be changed, and whether that lasts."""
+what is found there, what can be changed, and whether that lasts; and nodes whose inventory names
+their distribution."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,9 +21,12 @@ from hil.distributions import Distribution, distribution_of
 from hil.distributions.settings import DROP_IN
 from hil.inspection import NodeFacts, kubelet_of
 from hil.inspection.kubelet import document, k0s_flags
-from hil.safety import Risk, WriteFile
-from hil.shell import NodeUnfit
+from hil.safety import Guarded, NotRestored, Risk, WriteFile
+from hil.shell import NodeUnfit, NodeUsageError
 from hil.subject import NodeSubject
+from hil.transport import nodes
+from pinproof.certifiable import of_node
+from pinproof.probe import _probed
 from reference import CPUSet
 from reference.steps import KubeletConfig
 from tests.support.fakenode import FakeNode
@@ -330,3 +336,54 @@ def test_probe_says_what_can_be_changed_and_whether_it_lasts(
     assert node["facts"]["a changed configuration survives a reboot"] == lost
     reasons = node["scenarios"]["do not apply"].values()
     assert any("GKE's configure-helper.sh writes it at each boot" in one for one in reasons)
+
+
+# ---- a name of the inventory --------------------------------------------------------------------
+
+
+def inventory(folder: Path, distribution: str) -> str:
+    """Of a node, on which everything is kubeadm's; the name is to be obeyed."""
+    place = folder / "lab.toml"
+    place.write_text(
+        f'[[node]]\nname = "node7"\nurl = "ssh://root@n"\ndistribution = "{distribution}"\n'
+        '[node.kubelet]\nunit = "kubelet.service"\n'
+    )
+    return str(place)
+
+
+def test_the_subject_says_the_name(reachable: FakeNode, tmp_path: Path) -> None:
+    with closing(NodeSubject.open(inventory(tmp_path, "K3s"))) as subject:
+        assert subject.info.facts["distribution"] == "k3s"
+
+
+def test_a_certificate_says_the_name(fake: FakeNode, tmp_path: Path) -> None:
+    (address,) = nodes(inventory(tmp_path, "k3s"))
+    system = of_node(fake.facts(paths=address.kubelet)).system
+    assert system is not None
+    assert system.distribution == "k3s"
+
+
+def test_probe_says_the_name(reachable: FakeNode, tmp_path: Path) -> None:
+    (address,) = nodes(inventory(tmp_path, "openshift"))
+    probed: dict[str, Any] = _probed(address, Risk.REBOOT, {})
+    assert probed["distribution"] == "openshift"
+    reasons = probed["scenarios"]["do not apply"].values()
+    assert any("the Machine Config Operator" in reason for reason in reasons)
+
+
+def test_what_the_named_one_is_configured_by_is_watched(fake: FakeNode, tmp_path: Path) -> None:
+    """A run that changes k3s's own file past the journal did not restore the node."""
+    (address,) = nodes(inventory(tmp_path, "k3s"))
+    place = fake.file("/etc/rancher/k3s/config.yaml", "kubelet-arg: []\n")
+    facts = fake.facts(paths=address.kubelet)
+    with (
+        pytest.raises(NotRestored, match=r"/etc/rancher/k3s/config\.yaml"),
+        Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, settle=0),
+    ):
+        place.write_text("kubelet-arg: [v=9]\n")
+
+
+def test_a_name_of_none_is_refused(described: NodeFacts) -> None:
+    said = "distribution 'k9s': it is one of talos, bottlerocket"
+    with pytest.raises(NodeUsageError, match=said):
+        distribution_of(replace(described, distribution="k9s"))

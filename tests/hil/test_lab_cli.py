@@ -16,15 +16,11 @@ from hil.lab import lab, nodes
 
 Says: TypeAlias = Callable[..., tuple[int, str, str]]
 
+pytestmark = pytest.mark.usefixtures("cache")
+
 SPEC: Final = "1s-1n-4c-smt1"
 #: A program that is no kubelet, but can be run.
 TRUE: Final = shutil.which("true") or "/bin/true"
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path
 
 
 def _printed(says: Says, *words: str) -> str:
@@ -105,10 +101,6 @@ def test_without_what_an_image_is_made_of_there_is_none(
 @pytest.mark.parametrize("command", ["ssh", "down", "reboot"])
 def test_a_node_that_is_not_there_is_wrong_usage(command: str, says: Says) -> None:
     assert _refused(says, command, "node7") == "no lab node is called 'node7'; there are: none"
-
-
-def test_down_wants_to_know_which(says: Says) -> None:
-    assert _refused(says, "down") == "name a node, or give --all"
 
 
 def test_an_empty_lab_is_an_empty_list(says: Says) -> None:

@@ -89,13 +89,18 @@ def test_the_snapshot_sees_what_is_planted(address: NodeAddress) -> None:
     assert [one.seen for one in PLANTED if not any(one.seen in line for line in seen)] == []
 
 
-@pytest.mark.parametrize("moments", ["daemon-reload, pods run", "asked to end", "is down"])
-def test_a_death_is_undone_without_a_hand_or_a_trace(moments: str, inventory: str) -> None:
-    """Three of the twenty of ``python -m tests.hil.deaths``."""
-    command = [sys.executable, "-m", "tests.hil.deaths", inventory, "--moments", moments]
+def all_undone(*words: str) -> None:
+    """The deaths that these words choose: without a hand, without any trace."""
+    command = [sys.executable, "-m", "tests.hil.deaths", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.endswith("right, without a hand, without any trace: 1 of 1\n"), done.stdout
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("moments", ["daemon-reload, pods run", "asked to end", "is down"])
+def test_a_death_is_undone_without_a_hand_or_a_trace(moments: str, inventory: str) -> None:
+    """Three of the twenty of ``python -m tests.hil.deaths``."""
+    all_undone(inventory, "--moments", moments)
 
 
 def test_a_death_during_a_cpu_upgrade_is_undone_by_restore(

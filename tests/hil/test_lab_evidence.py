@@ -10,8 +10,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 from typer.testing import Result as Ended
 
@@ -87,11 +87,11 @@ def test_the_certificate_names_the_booted_unit_and_none_of_its_marks(
 def a_skip_called_kept(result: Result) -> Result | None:
     if result.verdict != "skip":
         return None
-    return msgspec.structs.replace(result, verdict="pass", reason="", unable=False)
+    return replace(result, verdict="pass", reason="", unable=False)
 
 
 def a_kept_one_called_broken(result: Result) -> Result | None:
-    return msgspec.structs.replace(result, verdict="fail") if result.verdict == "pass" else None
+    return replace(result, verdict="fail") if result.verdict == "pass" else None
 
 
 def a_shared_pool_of_one_cpu(result: Result) -> Result | None:
@@ -102,7 +102,7 @@ def a_shared_pool_of_one_cpu(result: Result) -> Result | None:
     changed = [one.seen for one in observed.sightings if "shared_pool" in one.seen]
     for seen in changed[-1:]:
         seen["shared_pool"] = "0"
-    return msgspec.structs.replace(result, observed=observed) if changed else None
+    return replace(result, observed=observed) if changed else None
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def forged(made: Path, folder: Path, forge: Callable[[Result], Result | None]) -
 def _resealed(statement: Statement, changed: Result, stream: bytes) -> Statement:
     facts = statement.facts
     entries = [
-        msgspec.structs.replace(one, outcome=changed.verdict) if one.id == changed.scenario else one
+        replace(one, outcome=changed.verdict) if one.id == changed.scenario else one
         for one in facts.scenarios
     ]
     release = facts.kubelet.release
@@ -158,19 +158,14 @@ def _resealed(statement: Statement, changed: Result, stream: bytes) -> Statement
     whole = not (facts.caution or facts.narrowed)
     verdict = verdict_from(profiles, restored=facts.restored, whole=whole)
     said = words(verdict, entries, profiles, restored=facts.restored, caution=facts.caution)
-    lists = listed(entries)
-    facts = msgspec.structs.replace(
+    facts = replace(
         facts,
         scenarios=entries,
         profiles=profiles,
         verdict=verdict,
         words=said,
         exit_status=1 if verdict == "failure" else facts.exit_status,
-        evidence=msgspec.structs.replace(
-            facts.evidence, digest=digest_of(stream), bytes=len(stream)
-        ),
+        evidence=replace(facts.evidence, digest=digest_of(stream), bytes=len(stream)),
     )
-    predicate = msgspec.structs.replace(
-        statement.predicate, result=RESULTS[verdict], pinproof=facts, **lists
-    )
-    return sealed(msgspec.structs.replace(statement, predicate=predicate))
+    changes = {"result": RESULTS[verdict], "pinproof": facts, **listed(entries)}
+    return sealed(replace(statement, predicate=replace(statement.predicate, **changes)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,8 @@ from hil.lab.errors import LabUsageError
 from hil.lab.nodes import Node, Record, State
 from hil.transport import nodes as read_inventory
 from tests.support.until import has_ended
+
+pytestmark = pytest.mark.usefixtures("cache")
 
 RECORD = Record(
     spec="2s-2n-8c-smt2",
@@ -27,13 +28,6 @@ RECORD = Record(
     inventory="",
     ready=True,
 )
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    yield tmp_path
-    lab.down(everything=True)
 
 
 def _node(name: str = "", inventory: Path | None = None, *, ready: bool = True) -> Node:
@@ -121,11 +115,11 @@ def test_down_names_all_or_nothing() -> None:
     with pytest.raises(LabUsageError):
         lab.down([node.name, "node7"])
     assert node.folder.is_dir()
-    with pytest.raises(LabUsageError, match="--all"):
+    with pytest.raises(LabUsageError, match="name a node, or give --all"):
         lab.down()
 
 
-def test_the_inventory_is_one(tmp_path: Path) -> None:
+def test_the_inventory_is_one() -> None:
     """As the reader of inventories has it, with keys of the node's own."""
     node = _node()
     (found,) = read_inventory(str(node.folder / lab.INVENTORY))
@@ -148,7 +142,7 @@ def test_an_inventory_loses_a_node_that_is_taken_away(tmp_path: Path) -> None:
 
 def test_an_odd_path_survives_the_inventory(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     odd = cache / 'a "quoted" \\ ü\x7f'
-    odd.mkdir()
+    odd.mkdir(parents=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(odd))
     node = _node()
     (found,) = read_inventory(str(node.folder / lab.INVENTORY))

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -56,15 +56,11 @@ echo overlay >"$last"
 """
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    yield tmp_path / "cache"
-    lab.down(everything=True)
+Does = Callable[[str], object]
 
 
 @pytest.fixture
-def does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Callable[[str], object]:
+def does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Does:
     """The programs, and what QEMU shall do."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -96,9 +92,7 @@ def _kubelet(path: Path) -> Kubelet:
 
 
 @pytest.fixture
-def wish(
-    does: Callable[[str], object], image: Image, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Wish:
+def wish(does: Does, image: Image, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Wish:
     """For one node, whose guest answers as if it were well."""
     lacking.program("ssh-keygen")
     (tmp_path / "kubelet").write_bytes(b"a kubelet")
@@ -155,7 +149,7 @@ def test_several_nodes_share_an_inventory(wish: Wish) -> None:
     ids=["ends", "no disk", "panic", "refuses", "hangs"],
 )
 def test_of_a_node_that_does_not_boot_nothing_is_left(
-    wish: Wish, does: Callable[[str], object], script: str, said: str
+    wish: Wish, does: Does, script: str, said: str
 ) -> None:
     does(script)
     with pytest.raises(LabError, match=said) as caught:
@@ -193,7 +187,7 @@ def test_one_that_fails_takes_the_others_along(wish: Wish, monkeypatch: pytest.M
     assert nodes.all_nodes() == []
 
 
-def test_a_port_that_somebody_took_is_another_s(wish: Wish, does: Callable[[str], object]) -> None:
+def test_a_port_that_somebody_took_is_another_s(wish: Wish, does: Does) -> None:
     does(f"""\
 if [ ! -e ../../again ]; then
   touch ../../again
@@ -204,7 +198,7 @@ fi
     assert node.state is State.UP
 
 
-def test_ctrl_c_leaves_nothing(wish: Wish, does: Callable[[str], object]) -> None:
+def test_ctrl_c_leaves_nothing(wish: Wish, does: Does) -> None:
     """In the middle of a boot, of two nodes."""
     does(HANGS)
 
@@ -217,9 +211,7 @@ def test_ctrl_c_leaves_nothing(wish: Wish, does: Callable[[str], object]) -> Non
     assert nodes.all_nodes() == []
 
 
-def test_what_a_killed_run_left_is_seen_and_removed(
-    wish: Wish, does: Callable[[str], object], tmp_path: Path
-) -> None:
+def test_what_a_killed_run_left_is_seen_and_removed(wish: Wish, does: Does) -> None:
     """SIGKILL in the middle of a boot: QEMU goes on, and is found."""
     does(HANGS)
     script = (
@@ -241,7 +233,7 @@ def test_what_a_killed_run_left_is_seen_and_removed(
 
 
 def test_a_reboot_as_another_machine_is_the_upgrade(
-    wish: Wish, does: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
+    wish: Wish, does: Does, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same disk, same keys, same address; what the kubelet makes of it is the result."""
     path, (node,) = lab.up(wish)
@@ -259,7 +251,7 @@ def test_a_reboot_as_another_machine_is_the_upgrade(
 
 
 def test_a_kernel_that_never_says_a_word_is_booted_once_more(
-    wish: Wish, does: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
+    wish: Wish, does: Does, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the same way first: threads that wait for each other seldom do so twice."""
     impatient = tuple(replace(way, patience=1, patience_per_cpu=0) for way in ways("tcg"))
@@ -277,7 +269,7 @@ def test_a_kernel_that_never_says_a_word_is_booted_once_more(
 
 
 def test_a_scenario_that_boots_a_node_waits_for_no_kubelet(
-    wish: Wish, does: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
+    wish: Wish, does: Does, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stops the kubelet next, and one that refuses its state file takes the longest to settle.
     Another machine than before is looked at all the same."""
@@ -309,7 +301,7 @@ def test_a_scenario_that_boots_a_node_waits_for_no_kubelet(
 
 
 def test_a_node_remembers_the_machine_that_it_was(
-    wish: Wish, does: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
+    wish: Wish, does: Does, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that is killed during a CPU upgrade, or while the node is off."""
     path, _ = lab.up(wish)
@@ -372,9 +364,7 @@ def test_a_node_that_is_reset_is_as_new(wish: Wish, monkeypatch: pytest.MonkeyPa
     assert nodes.named("mine").state is State.UP
 
 
-def test_a_reboot_that_fails_leaves_the_node_down(
-    wish: Wish, does: Callable[[str], object]
-) -> None:
+def test_a_reboot_that_fails_leaves_the_node_down(wish: Wish, does: Does) -> None:
     """Its disk is not thrown away: another try may do."""
     lab.up(wish)
     does("echo broken option >&2; exit 1")

@@ -4,8 +4,6 @@ real kernel, containerd, and two real kubelets."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +13,7 @@ from conformance.kubelets import cached
 from hil.inspection import gather, kubelet_of
 from hil.transport import NodeAddress, connected
 from reports.certificate import read
-from tests.hil.deaths import ROOT
+from tests.hil.test_lab_deaths import all_undone
 from tests.support import lacking
 from tests.support.deaths import look
 from tests.support.meddling import pinproof
@@ -82,9 +80,4 @@ def test_a_death_in_an_upgrade_is_undone_without_a_hand_or_a_trace(
     moments: str, inventory: str, other: str
 ) -> None:
     """Four of the seven of ``python -m tests.hil.deaths INVENTORY --upgrade-to KUBELET``."""
-    command = [sys.executable, "-m", "tests.hil.deaths", inventory, "--moments", moments]
-    done = subprocess.run(
-        [*command, "--upgrade-to", other], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.endswith("right, without a hand, without any trace: 1 of 1\n"), done.stdout
-    assert done.returncode == 0, done.stderr
+    all_undone(inventory, "--moments", moments, "--upgrade-to", other)

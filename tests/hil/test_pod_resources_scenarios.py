@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.promises import Situation, violations
+from conformance.promises import violations
 from conformance.subject import Capability
 from hil.inspection import NodeFacts
 from hil.observation import Observation, PodResources
@@ -22,8 +22,10 @@ from hil.session.node_session import Patience
 from hil.session.scripts import Act
 from hil.session.views import cpus_by_pod
 from reference import CPUSet
-from reference.steps import Kind, KubeletConfig
-from reference.view import Phase, PodView, View
+from reference.steps import Kind
+from reference.view import View
+from tests.conformance.test_checks import GOOD, cpus
+from tests.conformance.test_checks import SITUATION as SOUND
 from tests.hil import test_subject_scenarios as made_up
 from tests.hil.test_dry_run import walked
 from tests.hil.test_subject_scenarios import ModelMember, run
@@ -240,29 +242,15 @@ def test_a_dry_run_tells_how_it_would_ask(scenario: str, release: str, facts: No
 # ---- the invariant ----------------------------------------------------------------------------
 
 
-def cpus(text: str) -> CPUSet:
-    return CPUSet.parse(text)
-
-
-SITUATION: Final = Situation(
-    config=KubeletConfig(reserved_system_cpus=cpus("0")),
+SITUATION: Final = replace(
+    SOUND,
     pods={
         "a": guaranteed_of("a", [exclusive("i", 1, kind=Kind.INIT), exclusive("c", 2)]),
         "s": best_effort("s"),
         "gone": guaranteed("gone", 1),
     },
-    cpus=cpus("0-3"),
-    reserved=cpus("0"),
-    can=frozenset(Capability),
 )
-VIEW: Final = View(
-    running=True,
-    pods={"a": PodView(Phase.RUNNING), "s": PodView(Phase.RUNNING)},
-    assignments={"a": {"i": cpus("1"), "c": cpus("1-2")}},
-    shared_pool=cpus("0,3"),
-    state_file="{}",
-    cpusets={"a": {"c": cpus("1-2")}, "s": {"c": cpus("0,3")}},
-)
+VIEW: Final = replace(GOOD, assignments={"a": {"i": cpus("1"), "c": cpus("1-2")}})
 
 
 @pytest.mark.parametrize("shares", ["", "0,3"])

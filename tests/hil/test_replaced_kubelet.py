@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pytest
 
@@ -31,7 +31,6 @@ from conformance.subject import (
 from conformance.upgrading import Leg, Plan, Rehearsed, rehearse
 from hil.inspection import NodeFacts, Process, gather
 from hil.observation import Observation
-from hil.pods.pod_source import ServerPods
 from hil.replaced import STAGED, ReplacedKubelet, brought, chosen
 from hil.safety import Change, InstallFile, NotRestored, PutBack, Risk
 from hil.session.scripts import Act
@@ -41,8 +40,7 @@ from pinproof import node_upgrade
 from pinproof.certify import _against
 from pinproof.node_upgrade import OnNode, certified, upgraded
 from reference import CPUSet, Node
-from reference.releases import AnyRelease
-from reference.steps import KubeletConfig, Tamper
+from reference.steps import Tamper
 from reports.certificate.document import Upgrade
 from reports.run import Run
 from tests.hil import test_subject_scenarios as made_up
@@ -234,6 +232,7 @@ def _openshift(facts: NodeFacts) -> NodeFacts:
         (_openshift, "it belongs to the Machine Config Operator, on a read-only /usr"),
         (_kubelet(unit="k0sworker.service"), "it belongs to k0s, which unpacks its own"),
         (_kubelet(unit="rke2-agent.service"), "it belongs to RKE2"),
+        (lambda facts: dataclasses.replace(facts, distribution="RKE2"), "it belongs to RKE2"),
         (_kubelet(binary="/usr/local/bin/k3s", embedded=True), "it lives inside of /usr/local/bin"),
         (_kubelet(binary="/hyperkube"), "it lives inside of /hyperkube"),
         (_kubelet(binary="/snap/kubelet/1/kubelet"), "belongs to a snap, which is read-only"),
@@ -337,7 +336,7 @@ class Moving(Upgradable):
 
     def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
         seen = super().act(act, spin=spin, log=log)
-        if "#start" not in act.script or self.release != "1.37":
+        if made_up.START not in act.script or self.release != "1.37":
             return seen
         (pod,) = (name for name in self._node.view().cpusets if name.startswith("pod1-"))
         self._do(Tamper(pod, "c", CPUSet([0, 1])))
@@ -389,28 +388,10 @@ def test_an_upgrade_is_rehearsed_on_a_node(monkeypatch: pytest.MonkeyPatch) -> N
     assert made.kubelet.release == "1.37"
 
 
-class OfServer(made_up.ServerPods):
-    """Pods of an API server that is not there; state files are read as those of one are."""
-
-    def __init__(self, session: ModelMember) -> None:
-        super().__init__(session)
-        self._reading = ServerPods(cast(Any, self), made_up.RELEASE)
-
-    @property
-    def uids(self) -> dict[str, str]:
-        return self._uids
-
-    def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
-        return self._reading.as_stated(state_file, config)
-
-    def expect(self, release: AnyRelease) -> None:
-        self._reading.expect(release)
-
-
 def test_state_files_of_both_kubelets_are_read_under_the_uids_of_a_server() -> None:
     """Each in its own form, to the byte."""
     session = Upgradable()
-    session.pod_source = OfServer(session)
+    session.pod_source = made_up.ServerPods(session)
     found = rehearsed(session)
     assert (found.broken, found.notes) == ((), ())
 

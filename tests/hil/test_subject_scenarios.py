@@ -23,7 +23,7 @@ import topologies
 from conformance.catalogue import catalogue, find
 from conformance.discovered import topology_of
 from conformance.judge import Case, judge
-from conformance.kubelets.uids import renamed
+from conformance.kubelets.settings import deciding
 from conformance.observations import node_records
 from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
@@ -33,8 +33,10 @@ from conformance.scenario import Scenario
 from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import Distribution
 from hil.inspection import NodeFacts, kubelet_of
+from hil.inspection.kubelet import document
 from hil.observation import ContainerObserved, Level, Observation, ServiceState
 from hil.pods import Image, PodSource, text
+from hil.pods import ServerPods as OfAPIServer
 from hil.safety import Change, RemoveFile, Risk, SetOnline, WriteFile
 from hil.safety.risk import RISK_OF
 from hil.session.node import RealNode
@@ -57,32 +59,11 @@ STATE: Final = "/var/lib/kubelet/cpu_manager_state"
 MANIFESTS: Final = "/etc/kubernetes/manifests"
 
 
-class TokenFlavour:
-    """Scripts that the node below understands."""
-
-    name = "fake"
-
-    def start(self, facts: NodeFacts) -> str:
-        return "#start"
-
-    def stop(self, facts: NodeFacts) -> str:
-        return "#stop"
-
-    def kill(self, facts: NodeFacts) -> str:
-        return "#kill"
-
-    def configure(self, facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
-        CONFIGS[len(CONFIGS)] = config
-        return (WriteFile("/config", str(len(CONFIGS) - 1).encode()),)
-
-    def cannot_configure(self, facts: NodeFacts) -> str:
-        return ""
-
-    def cannot_restart(self, facts: NodeFacts) -> str:
-        return ""
-
-
-CONFIGS: dict[int, KubeletConfig] = {}
+CONFIG: Final = "/var/lib/kubelet/config.yaml"
+#: Words of the scripts of a distribution.
+STOP: Final = "systemctl stop kubelet.service"
+KILL: Final = "systemctl kill "
+START: Final = "systemctl start kubelet.service"
 PHASES: Final = {Phase.REJECTED: "Failed", Phase.ENDED: "Failed", Phase.RUNNING: "Running"}
 
 
@@ -136,7 +117,7 @@ class ModelMember(NodeSession):
             "fake",
             NoHands(),
             facts(**settings),
-            cast(Distribution, TokenFlavour()),
+            Distribution("fake", lambda *_: True),
             risk=risk,
             image=Image("busybox"),
             boot=self.booted,
@@ -189,14 +170,14 @@ class ModelMember(NodeSession):
     def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
         self.acts.append(act)
         script = act.script
-        if "#kill" in script or "#stop" in script:
+        if KILL in script or STOP in script:
             self._do(steps.Stop())
         for change in act.changes:
             self._change(change)
         if "rm -f" in script and STATE in script:
             self._pods.clear()
             self._node = self._make(self._config)
-        if "#start" in script:
+        if START in script:
             self._restarts = 0
             if self.lose_at_start and self._node.view().state_file is not None:
                 self._do(steps.RemoveState())
@@ -218,8 +199,8 @@ class ModelMember(NodeSession):
 
     def _change(self, change: Change) -> None:
         match change:
-            case WriteFile(path="/config", content=content):
-                self._config = CONFIGS[int(content)]
+            case WriteFile(path=path, content=content) if path == CONFIG:
+                self._config = deciding(document(content.decode()))
                 self._do(steps.Configure(self._config.with_memory_manager_of(self.own_config)))
             case WriteFile(path=path, content=content) if path == STATE:
                 self._do(steps.WriteState(content.decode("utf-8", "surrogateescape")))
@@ -384,18 +365,23 @@ class PodsOnly(FakeSubject):
         return self.session.own_config
 
 
-class ServerPods(PodSource):
-    """Pods that come through an API server, which gives them other uids and is not there."""
+class ServerPods(OfAPIServer):
+    """Pods that come through an API server, which gives them other uids and is not there: the node
+    tells of them."""
 
-    static = False
+    await_settled = PodSource.await_settled
+    listed = PodSource.listed
+    all_pods = PodSource.all_pods
+    close = PodSource.close
 
     def __init__(self, session: ModelMember) -> None:
+        super().__init__(cast(Any, self), RELEASE)
         self._session = session
-        self._uids: dict[str, str] = {}
+        self.uids: dict[str, str] = {}
 
     def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
         there = replace(pod, uid=str(uuid.uuid4()))
-        self._uids[pod.uid] = there.uid
+        self.uids[pod.uid] = there.uid
         self._session._pods[pod.name] = self._session._ever[pod.name] = there
         self._session._do(steps.Apply(there))
         return there, ()
@@ -405,15 +391,6 @@ class ServerPods(PodSource):
             del self._session._pods[pod.name]
             self._session._do(steps.Delete(pod.name, force))
         return ()
-
-    def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
-        stated = {given: own for own, given in self._uids.items()}
-        gates = config.feature_gates
-        return state_file and renamed(state_file, stated, release=RELEASE, feature_gates=gates)
-
-    def as_given(self, state_file: str, config: KubeletConfig) -> str:
-        gates = config.feature_gates
-        return renamed(state_file, self._uids, release=RELEASE, feature_gates=gates)
 
 
 def run(
@@ -498,7 +475,7 @@ def test_with_pods_only_the_kubelet_is_left_alone(scenario: str) -> None:
     session = ModelMember(risk=Risk.PODS)
     result = run(scenario, session, PodsOnly)
     assert result.verdict == "pass", result.explanation
-    assert all("#" not in act.script for act in session.acts)
+    assert not [act for act in session.acts for one in (STOP, KILL, START) if one in act.script]
     paths = {change.path for act in session.acts for change in act.changes}  # type: ignore[union-attr]
     assert paths
     assert all(path.startswith(f"{MANIFESTS}/pinproof-") for path in paths)
@@ -604,7 +581,7 @@ def test_who_needs_the_same_kubelet_takes_the_pods_before_away(used: ModelMember
     assert run("qos/whole-cpus-are-exclusive", used).verdict == "pass"
     assert [one for one in used.acts[0].changes if isinstance(one, RemoveFile)]
     assert used.acts[0].goal == "pin_none"
-    assert "#start" not in "".join(act.script for act in used.acts)
+    assert START not in "".join(act.script for act in used.acts)
 
 
 def test_who_needs_another_kubelet_does_not_wait_for_the_pods_before(used: ModelMember) -> None:
@@ -613,4 +590,4 @@ def test_who_needs_another_kubelet_does_not_wait_for_the_pods_before(used: Model
     first = used.acts[0]
     assert [one for one in first.changes if isinstance(one, RemoveFile)]
     script = first.script
-    assert script.index("#stop") < script.index("kill -9") < script.index("#start")
+    assert script.index(STOP) < script.index("kill -9") < script.index(START)

@@ -109,7 +109,7 @@ WRONG: Final[dict[str, Callable[[], ModelMember]]] = {
     "node/forced-deletion-leaks-nothing": partial(WithMiniature, "forgets-to-give-back"),
     "node/runtime-restart-keeps-cpus": partial(Moves, "containerd.service || exit 1"),
     "node/daemon-reload-keeps-cpusets": partial(Moves, "daemon-reload"),
-    "node/restart-repairs-a-cpuset-changed-by-hand": partial(Moves, "#start"),
+    "node/restart-repairs-a-cpuset-changed-by-hand": partial(Moves, made_up.START),
     "node/policy-change-crash-loops": StopsLooping,
     "node/start-with-a-cpu-offline-is-refused": partial(WithMiniature, "trusts-its-state"),
     "node/offline-cpu-and-recovery": partial(WithMiniature, "trusts-its-state"),

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from wsproto.frame_protocol import FrameProtocol, Opcode
+
 from hil.transport.kube.pod import USED
 from tests.support.carrying import carry
 
@@ -84,20 +86,11 @@ class ExecServer:
         with subprocess.Popen(
             words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment
         ) as process:
-            lock = threading.Lock()
+            lock, frames = threading.Lock(), FrameProtocol(client=False, extensions=[])
 
             def tell(stream: int, data: bytes) -> None:
-                payload = bytes([stream]) + data
-                size = len(payload)
-                head = b"\x82" + (
-                    bytes([size])
-                    if size < 126
-                    else b"\x7e" + size.to_bytes(2)
-                    if size < 1 << 16
-                    else b"\x7f" + size.to_bytes(8)
-                )
                 with contextlib.suppress(OSError), lock:
-                    client.sendall(head + payload)
+                    client.sendall(frames.send_data(bytes([stream]) + data, fin=True))
 
             def read(stream: int) -> None:
                 file = process.stdout if stream == 1 else process.stderr
@@ -106,7 +99,7 @@ class ExecServer:
 
             def feed() -> None:
                 with contextlib.suppress(OSError), process.stdin:  # type: ignore[union-attr]
-                    for data in _frames(client):
+                    for data in _received(client, frames):
                         os.write(process.stdin.fileno(), data)  # type: ignore[union-attr]
 
             readers = [threading.Thread(target=read, args=(one,), daemon=True) for one in (1, 2)]
@@ -123,14 +116,12 @@ class ExecServer:
             feeder.join()
 
 
-def _frames(client: socket.socket) -> Iterator[bytes]:
-    """What a client's frames carry on stream 0; ends with the connection."""
-    with client.makefile("rb") as file:
-        while head := file.read(2):
-            size = head[1] & 0x7F
-            if size > 125:
-                size = int.from_bytes(file.read(2 if size == 126 else 8))
-            mask = int.from_bytes((file.read(4) * (size // 4 + 1))[:size])
-            payload = (int.from_bytes(file.read(size)) ^ mask).to_bytes(size)
-            if head[0] & 15 == 2:
-                yield payload[1:]
+def _received(client: socket.socket, frames: FrameProtocol) -> Iterator[bytes]:
+    """What a client's messages carry on stream 0, in pieces; ends with the connection."""
+    begins = True
+    while data := client.recv(65536):
+        frames.receive_bytes(data)
+        for frame in frames.received_frames():
+            if frame.opcode is Opcode.BINARY:
+                yield bytes(frame.payload)[begins:]
+                begins = frame.message_finished

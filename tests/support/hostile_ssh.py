@@ -238,12 +238,11 @@ def _transport(channel: paramiko.Channel) -> Any:
     return channel.get_transport()
 
 
-def says(text: bytes, status: int | None = 1, aside: bytes = b"") -> _Command:
+def says(text: bytes, status: int | None = 1) -> _Command:
     """A command that writes this and ends with this status; ``None``: with none."""
 
     def command(channel: paramiko.Channel, _: threading.Event) -> None:
         channel.sendall(text)
-        channel.sendall_stderr(aside)
         if status is not None:
             channel.send_exit_status(status)
         channel.close()
