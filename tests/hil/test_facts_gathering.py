@@ -337,23 +337,21 @@ def test_a_kubelet_that_is_started_again_is_another(fake: FakeNode, facts: NodeF
     assert first != shell.run(distribution.identity(facts)).text != ""
 
 
-FIRMWARE = Firmware(
-    sys_vendor="Dell Inc.",
-    product_name="PowerEdge R760",
-    bios_vendor="Dell",
-    bios_version="2.3.5",
-    bios_date="09/10/2024",
-)
-
-
 def test_firmware_and_distribution_are_known(fake: FakeNode) -> None:
     """As a certificate names them; serial numbers are not asked for."""
-    for name, text in (*asdict(FIRMWARE).items(), ("product_serial", "SECRET7")):
+    firmware = Firmware(
+        sys_vendor="Dell Inc.",
+        product_name="PowerEdge R760",
+        bios_vendor="Dell",
+        bios_version="2.3.5",
+        bios_date="09/10/2024",
+    )
+    for name, text in (*asdict(firmware).items(), ("product_serial", "SECRET7")):
         fake.file(f"/sys/class/dmi/id/{name}", f"{text}\n")
     fake.file("/etc/os-release", 'NAME=x\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
     facts = fake.facts()
     assert facts.os_release == "Debian GNU/Linux 12 (bookworm)"
-    assert facts.firmware == FIRMWARE
+    assert facts.firmware == firmware
     assert (facts.virtual, facts.emulated) == ("", "")
     assert "SECRET7" not in repr(facts)
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hil.answers import fraction, whole
-from hil.inspection import NodeFacts, gather
+from hil.inspection import NodeFacts, gather, kubelet_of
 from hil.isolation.latency import read_latency
 from hil.isolation.noise import NotMeasured, read_noise
 from hil.observation import NotAnObservation, read_observation
@@ -171,8 +171,7 @@ def agrees(facts: NodeFacts) -> None:
 def test_a_kept_answer_is_read_again(kept: list[bytes]) -> None:
     facts = gather(Replayed(kept))
     assert facts.online == CPUSet(range(8))
-    assert facts.kubelet is not None
-    assert facts.kubelet.release == "1.36"
+    assert kubelet_of(facts).release == "1.36"
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,6 @@ UP: Final = Observation(
 )
 STATE_GONE: Final = replace(UP, state_file=None)
 OFFLINE: Final = replace(UP, online=CPUSet.parse("0-2"))
-MORE_ONLINE: Final = replace(UP, online=CPUSet.parse("0-5"))
 BOOTED: Final = replace(UP, boot="an0ther")
 RUNTIME: Final = "the container runtime was"
 RUNTIME_STOPPED: Final = replace(UP, files={CONFIG: UP.files[CONFIG]})
@@ -258,7 +257,7 @@ def others() -> Others:
             "kubelet does not remove it",
         ),
         (OFFLINE, "CPU 3 was taken offline by another hand: 0-2 are online"),
-        (MORE_ONLINE, "CPUs 4-5 were brought online by another hand"),
+        (replace(UP, online=CPUSet.parse("0-5")), "CPUs 4-5 were brought online by another hand"),
         (BOOTED, "the node was booted by another hand: it has a new boot id"),
         (RUNTIME_RESTARTED, f"{RUNTIME} restarted by another hand: {SOCKET} is another one"),
         (RUNTIME_STOPPED, f"{RUNTIME} stopped by another hand: {SOCKET} is gone"),

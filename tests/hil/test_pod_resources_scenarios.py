@@ -15,7 +15,7 @@ import pytest
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.promises import violations
 from conformance.subject import Capability
-from hil.inspection import NodeFacts
+from hil.inspection import NodeFacts, kubelet_of
 from hil.observation import Observation, PodResources
 from hil.safety import Risk, risk_of
 from hil.session.node_session import Patience
@@ -227,8 +227,7 @@ def test_reading_it_is_no_risk() -> None:
 @pytest.mark.parametrize(("scenario", "release"), [(SAME, "1.36"), (POOL, "1.22")])
 def test_a_dry_run_tells_how_it_would_ask(scenario: str, release: str, facts: NodeFacts) -> None:
     """To the scenario's end, whatever the release tells; asking only looks."""
-    assert facts.kubelet is not None
-    facts = replace(facts, kubelet=replace(facts.kubelet, release=release))
+    facts = replace(facts, kubelet=replace(kubelet_of(facts), release=release))
     ledger, lines = walked(facts, scenario)
     assert not [line for line in lines if "not walked" in line or "not run" in line]
     asks = [

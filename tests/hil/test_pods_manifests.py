@@ -15,7 +15,7 @@ import topologies
 from conformance.kubelets.uids import renamed
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from hil.apiserver.space import label_of
-from hil.inspection import NodeFacts
+from hil.inspection import NodeFacts, kubelet_of
 from hil.pods import Image, NoList, StaticPods, manifest, read_pods, refuse_if_crowded, text
 from hil.pods.apiserver import node_name
 from hil.pods.apiserver.sameness import changes
@@ -291,8 +291,7 @@ def test_the_nodes_name_in_the_cluster(described: NodeFacts) -> None:
     """As the inventory has it, else the kubelet's flag, else the host's name in lower case."""
     assert node_name("Named.example", described) == "Named.example"
     assert node_name("", replace(described, hostname="Node7\n")) == "node7"
-    assert described.kubelet is not None
-    located = replace(described.kubelet, flags={"hostname-override": "n7.example"})
+    located = replace(kubelet_of(described), flags={"hostname-override": "n7.example"})
     assert node_name("", replace(described, kubelet=located)) == "n7.example"
 
 

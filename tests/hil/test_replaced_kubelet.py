@@ -29,7 +29,7 @@ from conformance.subject import (
     TakesOver,
 )
 from conformance.upgrading import Leg, Plan, Rehearsed, rehearse
-from hil.inspection import NodeFacts, Process, gather
+from hil.inspection import NodeFacts, Process, gather, kubelet_of
 from hil.observation import Observation
 from hil.replaced import STAGED, ReplacedKubelet, brought, chosen
 from hil.safety import Change, InstallFile, NotRestored, PutBack, Risk
@@ -213,8 +213,7 @@ def test_a_program_that_cannot_be_it_is_refused(
 
 def _kubelet(**changed: object) -> Callable[[NodeFacts], NodeFacts]:
     def change(facts: NodeFacts) -> NodeFacts:
-        assert facts.kubelet is not None
-        kubelet = dataclasses.replace(facts.kubelet, **changed)  # type: ignore[arg-type]
+        kubelet = dataclasses.replace(kubelet_of(facts), **changed)  # type: ignore[arg-type]
         return dataclasses.replace(facts, kubelet=kubelet)
 
     return change

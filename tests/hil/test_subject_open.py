@@ -16,7 +16,7 @@ from conformance.subject import (
     SubjectUsageError,
 )
 from hil.abilities import capabilities
-from hil.inspection import CgroupFacts, NodeFacts
+from hil.inspection import CgroupFacts, kubelet_of
 from hil.pods import Image
 from hil.safety import Risk
 from hil.safety.risk import RISK_OF
@@ -25,11 +25,6 @@ from hil.subject import Options, parse_target
 from hil.transport import NodeAddress
 from pinproof.subjects import node_options
 from tests.hil import test_subject_scenarios as made_up
-
-
-@pytest.fixture
-def facts() -> NodeFacts:
-    return made_up.facts()
 
 
 def test_a_target_names_nodes_and_what_may_be_done() -> None:
@@ -68,9 +63,10 @@ def test_every_capability_has_a_risk() -> None:
     assert set(RISK_OF) == set(Capability)
 
 
-def test_capabilities_follow_what_is_on_the_node(facts: NodeFacts) -> None:
+def test_capabilities_follow_what_is_on_the_node() -> None:
     """Risk, a list of pods by the kubelet or a server, cgroup version, a service manager, a way to
     boot it."""
+    facts = made_up.facts()
     every = capabilities(facts, Risk.REBOOT, boots=True)
     assert every == frozenset(Capability) - NOT_OF_REAL_NODES
     assert capabilities(facts, Risk.REBOOT, boots=False) == every - {Capability.REBOOT}
@@ -79,8 +75,7 @@ def test_capabilities_follow_what_is_on_the_node(facts: NodeFacts) -> None:
     assert not pods & {Capability.RESTART, Capability.CONFIGURE, Capability.HOTPLUG}
     old = replace(facts, cgroup=CgroupFacts(1, "cgroupfs", True, "/sys/fs/cgroup/cpuset"))
     assert Capability.HOTPLUG not in capabilities(old, Risk.REBOOT, boots=True)
-    assert facts.kubelet is not None
-    silent = replace(facts, kubelet=replace(facts.kubelet, settings={}))
+    silent = replace(facts, kubelet=replace(kubelet_of(facts), settings={}))
     assert Capability.REJECTIONS not in capabilities(silent, Risk.PODS, boots=False)
     assert Capability.REJECTIONS in capabilities(silent, Risk.PODS, boots=False, server=True)
 
