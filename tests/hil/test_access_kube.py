@@ -8,7 +8,8 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 
@@ -32,22 +33,18 @@ from tests.support.until import until
 pytestmark = pytest.mark.needs("root")
 
 
-class Pod:
-    """One that runs."""
-
-    namespace = "pinproof-transport-test"
-
-    def await_running(self, patience: float) -> None:
-        pass
-
-    def remove(self) -> None:
-        pass
+#: A transport pod that runs.
+RUNS: Final = SimpleNamespace(
+    namespace="pinproof-transport-test",
+    await_running=lambda patience: None,
+    remove=lambda: None,
+)
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExecServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(TransportPod, "started", lambda *a, **k: Pod())
+    monkeypatch.setattr(TransportPod, "started", lambda *a, **k: RUNS)
     made = ExecServer(tmp_path)
     yield made
     made.close()

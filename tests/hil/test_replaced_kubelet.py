@@ -26,7 +26,6 @@ from conformance.subject import (
     SubjectNotRestored,
     SubjectSetupError,
     SubjectUsageError,
-    TakesOver,
 )
 from conformance.upgrading import Leg, Plan, Rehearsed, rehearse
 from hil.inspection import NodeFacts, Process, gather, kubelet_of
@@ -342,18 +341,9 @@ class Moving(Upgradable):
         return self._look(spin=spin)
 
 
-class OnModel(FakeSubject):
-    """As :class:`NodeSubject` takes over and reads what is kept."""
-
-    take_over = NodeSubject.take_over
-    kept_files = NodeSubject.kept_files
-    keep_files = NodeSubject.keep_files
-
-
 def rehearsed(session: Upgradable) -> Rehearsed:
-    nodes = OnModel(session)
-    assert isinstance(nodes, TakesOver)
-    new = ReplacedKubelet(SubjectInfo("kubelet:new", "1.37"), nodes)  # type: ignore[arg-type]
+    nodes = FakeSubject(session)
+    new = ReplacedKubelet(SubjectInfo("kubelet:new", "1.37"), nodes)
     return rehearse(nodes, new, planned(session))
 
 

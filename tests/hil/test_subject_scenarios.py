@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
@@ -30,7 +30,7 @@ from conformance.pods import guaranteed
 from conformance.rejudging import rejudged
 from conformance.results import SCHEMA, Footer, Header, Result, SubjectRecord, written
 from conformance.scenario import Scenario
-from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
+from conformance.subject import NOT_OF_REAL_NODES
 from hil.distributions import Distribution
 from hil.inspection import NodeFacts, kubelet_of
 from hil.inspection.kubelet import document
@@ -38,17 +38,16 @@ from hil.observation import ContainerObserved, Level, Observation, ServiceState
 from hil.pods import Image, PodSource, text
 from hil.pods import ServerPods as OfAPIServer
 from hil.safety import Change, RemoveFile, Risk, SetOnline, WriteFile
-from hil.safety.risk import RISK_OF
-from hil.session.node import RealNode
-from hil.session.node_session import NodeSession, Patience, salt
+from hil.session.leasing import LeasedNode
+from hil.session.node_session import NodeSession, Patience
 from hil.session.scripts import Act
-from hil.shell import Done
+from hil.shell import Done, Shell
+from hil.subject import NodeSubject, Options, _Reached
+from hil.transport import NodeAddress
+from hil.transport.local import LocalShell
 from pinproof.manifests import pods_of
 from reference import CPUSet, Node, steps
-from reference.behaviours import Behaviour
 from reference.errors import IllegalStep
-from reference.pods.quantity import milli_value, quantity
-from reference.releases import has
 from reference.steps import Kind, KubeletConfig, Pod, RestartPolicy
 from reference.view import CFS_PERIOD, Phase
 from tests.support.fakenode import FakeNode
@@ -57,8 +56,6 @@ SPEC: Final = "2s-2n-8c-smt2"
 RELEASE: Final = "1.36"
 STATE: Final = "/var/lib/kubelet/cpu_manager_state"
 MANIFESTS: Final = "/etc/kubernetes/manifests"
-
-
 CONFIG: Final = "/var/lib/kubelet/config.yaml"
 #: Words of the scripts of a distribution.
 STOP: Final = "systemctl stop kubelet.service"
@@ -260,12 +257,9 @@ class ModelMember(NodeSession):
         )
 
     def _pod_quota(self, pod: Pod) -> int | None:
-        """As ``EnsureExists`` (``cm/pod_container_manager_linux.go``) has it for pods of apps."""
-        exclusive = bool(self._node.view().assignments.get(pod.name))
-        limits = [one.cpu_limit for one in pod.containers]
-        if (exclusive and has(RELEASE, Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS)) or None in limits:
-            return None
-        return sum(milli_value(quantity(one or "")) * 100 for one in limits)
+        """That of its own cgroup."""
+        cfs = self._node.view().pod_cfs.get(pod.name)
+        return None if cfs is None else cfs.quota
 
     def _truth(
         self, pod: Pod, container: str, cpus: CPUSet | None, spin: bool
@@ -319,50 +313,18 @@ def _pod(manifest: dict[str, Any]) -> Pod:
     )
 
 
-class FakeSubject:
-    """A subject with one such node."""
+class FakeSubject(NodeSubject):
+    """The subject of real nodes, with one such node."""
 
-    def __init__(self, session: ModelMember) -> None:
-        self.session = session
-        self.info = SubjectInfo(name="node:fake", release=RELEASE)
-        self.capabilities = frozenset(Capability) - NOT_OF_REAL_NODES
-        self.machines = (session.machine,)
+    def __init__(self, session: ModelMember, risk: Risk = Risk.REBOOT) -> None:
+        address = NodeAddress("fake", "local:", lab=SPEC)
+        reached = _Reached(address, LocalShell("fake"), session.facts)
+        super().__init__("fake", [reached], Options(risk))
+        self._model = session
 
-    def salt(self) -> str:
-        return salt()
-
-    def node(
-        self,
-        machine: topologies.Machine,
-        config: KubeletConfig,
-        *,
-        machines: Callable[[str], topologies.Machine],
-    ) -> RealNode:
-        shaping = self.session.shaping(machine)
-        fresh = None if shaping else self.session.fresh(config)
-        return RealNode(self.session, config, fresh, machines=machines, shaping=shaping)
-
-    def memory_manager_of(self, machine: str) -> KubeletConfig:
-        return self.session.own_config
-
-    def larger(self, machine: str) -> topologies.Machine | None:
-        return self.session.larger()
-
-    def close(self) -> None:
-        return
-
-
-class PodsOnly(FakeSubject):
-    """What ``--max-risk pods`` leaves of it."""
-
-    def __init__(self, session: ModelMember) -> None:
-        super().__init__(session)
-        self.capabilities = frozenset(
-            one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= Risk.PODS
-        )
-
-    def own_config(self, machine: str) -> KubeletConfig:
-        return self.session.own_config
+    def _lease(self, address: NodeAddress, shell: Shell, facts: NodeFacts) -> LeasedNode:
+        nobody: Any = SimpleNamespace(leave=lambda patience: None)
+        return LeasedNode(self._model, nobody)
 
 
 class ServerPods(OfAPIServer):
@@ -393,17 +355,13 @@ class ServerPods(OfAPIServer):
         return ()
 
 
-def run(
-    scenario: Scenario | str,
-    session: ModelMember,
-    subject: Callable[[ModelMember], FakeSubject] = FakeSubject,
-) -> Result:
+def run(scenario: Scenario | str, session: ModelMember, risk: Risk = Risk.REBOOT) -> Result:
     """What comes of a scenario, or of the one with this id, on the node."""
     found = find(scenario) if isinstance(scenario, str) else scenario
     assert found is not None
     oracle = partial(ModelOracle, release=RELEASE)
     case = Case(found, session.machine)
-    return judge(case, subject(session), oracle=oracle, release=RELEASE).result
+    return judge(case, FakeSubject(session, risk), oracle=oracle, release=RELEASE).result
 
 
 def stream(result: Result, session: ModelMember, at: Path) -> Path:
@@ -473,7 +431,7 @@ def test_a_kubelet_that_loses_assignments_at_its_start_is_caught() -> None:
 def test_with_pods_only_the_kubelet_is_left_alone(scenario: str) -> None:
     """It is neither stopped nor configured, and the scenario takes the node's own settings."""
     session = ModelMember(risk=Risk.PODS)
-    result = run(scenario, session, PodsOnly)
+    result = run(scenario, session, Risk.PODS)
     assert result.verdict == "pass", result.explanation
     assert not [act for act in session.acts for one in (STOP, KILL, START) if one in act.script]
     paths = {change.path for act in session.acts for change in act.changes}  # type: ignore[union-attr]
@@ -507,9 +465,8 @@ def test_with_pods_only_the_rest_is_skipped(
     scenario: str, options: dict[str, str], reason: str
 ) -> None:
     """With its reason, before any step, and as something that a certificate lacks."""
-    session = ModelMember(risk=Risk.PODS)
-    session.own_config = replace(session.own_config, policy_options=options)
-    result = run(scenario, session, PodsOnly)
+    session = ModelMember(risk=Risk.PODS, cpuManagerPolicyOptions=options)
+    result = run(scenario, session, Risk.PODS)
     assert result.verdict == "skip", result.explanation
     assert reason in result.reason
     assert result.unable
@@ -551,7 +508,7 @@ def test_with_pods_of_others_pinned_nothing_can_be_told() -> None:
     manifest = text(guaranteed("web", 2), Image()).encode()
     session.act(Act(changes=(WriteFile(f"{MANIFESTS}/web.yaml", manifest),)))
     session.acts.clear()
-    result = run("qos/whole-cpus-are-exclusive", session, PodsOnly)
+    result = run("qos/whole-cpus-are-exclusive", session, Risk.PODS)
     assert result.verdict == "unknown"
     assert "hold exclusive CPUs" in result.reason or "pods of an earlier scenario" in result.reason
     assert not [act for act in session.acts if act.changes]
