@@ -68,10 +68,11 @@ def test_what_a_script_leaves_running_is_ended(hidden: Path) -> None:
 def own_cgroup() -> Iterator[Path]:
     """A new cgroup of version 2."""
     lacking.need("root")
-    mount = next((one for one in ("", "unified") if _is_version_2(one)), None)
+    mounts = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
+    mount = next((one for one in mounts if (one / "cgroup.procs").exists()), None)
     if mount is None:
         lacking.skip("cgroups")
-    folder = Path("/sys/fs/cgroup", mount, f"pinproof-test-{os.getpid()}")
+    folder = mount / f"pinproof-test-{os.getpid()}"
     try:
         folder.mkdir()
     except OSError as error:
@@ -80,10 +81,6 @@ def own_cgroup() -> Iterator[Path]:
         yield folder
     finally:
         folder.rmdir()
-
-
-def _is_version_2(name: str) -> bool:
-    return Path("/sys/fs/cgroup", name, "cgroup.procs").exists()
 
 
 def test_a_script_leaves_the_cgroup_of_the_container(hidden: Path) -> None:

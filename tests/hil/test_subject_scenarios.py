@@ -28,9 +28,11 @@ from conformance.observations import node_records
 from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
 from conformance.rejudging import rejudged
-from conformance.results import SCHEMA, Footer, Header, Result, SubjectRecord, written
+from conformance.results import Result
 from conformance.scenario import Scenario
+from conformance.stream import StreamWriter
 from conformance.subject import NOT_OF_REAL_NODES
+from conformance.verdict import ExitStatus
 from hil.distributions import Distribution
 from hil.inspection import NodeFacts, kubelet_of
 from hil.inspection.kubelet import document
@@ -366,18 +368,11 @@ def run(scenario: Scenario | str, session: ModelMember, risk: Risk = Risk.REBOOT
 
 def stream(result: Result, session: ModelMember, at: Path) -> Path:
     """A result stream of one result on this node, in the folder ``at``."""
-    subject = FakeSubject(session)
-    header = Header(
-        schema=SCHEMA,
-        pinproof="",
-        subject=SubjectRecord(name=subject.info.name, release=RELEASE),
-        started="",
-        machines=[session.machine.name],
-        nodes=node_records(subject),
-    )
-    path = at / "result.jsonl"
-    footer = Footer(counts={}, exit_status=0, finished="", seconds=0.0)
-    path.write_text(written((header, result, footer)))
+    subject, path = FakeSubject(session), at / "result.jsonl"
+    machines, nodes = [session.machine.name], node_records(subject)
+    writer = StreamWriter(path, subject.info, machines, environment={}, nodes=nodes)
+    writer.add(result)
+    writer.finish({}, ExitStatus.CONFORMANT)
     return path
 
 

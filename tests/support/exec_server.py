@@ -122,6 +122,6 @@ def _received(client: socket.socket, frames: FrameProtocol) -> Iterator[bytes]:
     while data := client.recv(65536):
         frames.receive_bytes(data)
         for frame in frames.received_frames():
-            if frame.opcode is Opcode.BINARY:
+            if frame.opcode is Opcode.BINARY and not isinstance(frame.payload, (str, tuple)):
                 yield bytes(frame.payload)[begins:]
                 begins = frame.message_finished
