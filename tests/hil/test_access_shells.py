@@ -17,7 +17,6 @@ from typing import Any
 
 import paramiko
 import pytest
-from paramiko.buffered_pipe import BufferedPipe
 from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EOF
 
 from hil.shell import Done, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
@@ -344,49 +343,30 @@ def test_a_testinfra_host(shell: Shell) -> None:
     assert shell.trips > before
 
 
-class LateChannel:
+class LateChannel(paramiko.Channel):
     """A channel whose exit status is there at once. Its only output comes 0.2 s later, or, with
     ``eof``, between a look at what was received and a look at its end."""
 
     def __init__(self, *, eof: bool) -> None:
-        self.exit_status, self.closed = 0, False
-        self.status_event = threading.Event()
+        super().__init__(1)
+        self.exit_status, self.eof_sent = 0, True
         self.status_event.set()
         self._eof = eof
-        self._data = b"" if eof else b"the last words"
-        self._from = time.monotonic() + (0 if eof else 0.2)
-        self.in_buffer, self.in_stderr_buffer = BufferedPipe(), BufferedPipe()
-
-    @property
-    def eof_received(self) -> bool:
-        self._data = self._data or b"the last words" * self._eof
-        return self._eof
+        if not eof:
+            threading.Timer(0.2, self.in_buffer.feed, [b"the last words"]).start()
 
     def recv_ready(self) -> bool:
-        return bool(self._data) and time.monotonic() >= self._from
-
-    def recv_stderr_ready(self) -> bool:
-        return False
-
-    def exit_status_ready(self) -> bool:
-        return True
-
-    def recv(self, size: int) -> bytes:
-        data, self._data = self._data[:size], b""
-        return data
-
-    def get_transport(self) -> None:
-        return None
-
-    def shutdown_write(self) -> None:
-        return
+        ready = super().recv_ready()
+        if self._eof and not self.eof_received:
+            self.in_buffer.feed(b"the last words")
+            self.eof_received = True
+        return ready
 
 
 @pytest.mark.parametrize("eof", [False, True])
 def test_the_last_of_the_output_may_come_after_the_exit_status(eof: bool) -> None:
     """Of a script that was silent before, on a node under load."""
-    channel: Any = LateChannel(eof=eof)
-    talk = ssh._Talk("node1", channel, b"", 100)
+    talk = ssh._Talk("node1", LateChannel(eof=eof), b"", 100)
     talk._heard -= 60.0
     assert talk.until(time.monotonic() + 10)
     assert (bytes(talk.out), talk.status) == (b"the last words", 0)
