@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from hil.lab.errors import LabError
 from hil.lab.machine import MONITOR
 from hil.lab.monitor import monitor
+from tests.support.carrying import accepting
 
 Answer = Callable[[str, dict[str, Any]], Any]
 
@@ -26,51 +26,38 @@ def _qemu(folder: Path, answer: Answer) -> Iterator[list[str]]:
     refuse with, or ``None`` to hang up. The value is what it was told, with descriptors' content
     written to by us."""
     commands: list[str] = []
-    before = Path.cwd()
-    listener = socket.socket(socket.AF_UNIX)
-    os.chdir(folder)  # the folder's own path is too long for a socket
-    try:
-        listener.bind(MONITOR)
-    finally:
-        os.chdir(before)
-    listener.listen(1)
 
-    def serve() -> None:
-        connection, _ = listener.accept()
-        with connection:
-            connection.sendall(b'{"QMP": {}}\r\n')
-            pending = b""
-            while True:
-                data, descriptors, _, _ = socket.recv_fds(connection, 65536, 4)
-                if not data:
-                    return
-                for descriptor in descriptors:
-                    os.write(descriptor, b"state")
-                    os.close(descriptor)
-                pending += data
-                while b"\n" in pending:
-                    line, _, pending = pending.partition(b"\n")
-                    said = json.loads(line)
-                    commands.append(said["execute"])
-                    made = answer(said["execute"], said["arguments"])
-                    if made is None:
-                        return
-                    event = {"event": "RESUME", "data": {}}
-                    reply = (
-                        {"error": {"desc": str(made)}}
-                        if isinstance(made, Exception)
-                        else {"return": made}
-                    )
-                    for each in (event, reply):
-                        connection.sendall(json.dumps(each).encode() + b"\r\n")
+    def told(connection: socket.socket, line: bytes) -> bool:
+        said = json.loads(line)
+        commands.append(said["execute"])
+        made = answer(said["execute"], said["arguments"])
+        if made is None:
+            return False
+        event = {"event": "RESUME", "data": {}}
+        refused = isinstance(made, Exception)
+        reply = {"error": {"desc": str(made)}} if refused else {"return": made}
+        for each in (event, reply):
+            connection.sendall(json.dumps(each).encode() + b"\r\n")
+        return True
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield commands
-    finally:
-        thread.join()
-        listener.close()
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(b'{"QMP": {}}\r\n')
+        pending = b""
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(connection, 65536, 4)
+            for descriptor in descriptors:
+                os.write(descriptor, b"state")
+                os.close(descriptor)
+            *lines, pending = (pending + data).split(b"\n")
+            if not data or not all(told(connection, line) for line in lines):
+                return
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        with contextlib.chdir(folder):  # its own path is too long for a socket
+            listener.bind(MONITOR)
+        listener.listen(1)
+        with accepting(listener, serve):
+            yield commands
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ import shutil
 import socket
 import string
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +39,7 @@ from hil.observation.pod_resources import (
 from hil.observation.pod_resources_script import ask
 from reference import CPUSet
 from tests.support import lacking
+from tests.support.carrying import accepting
 
 SHELL: Final = shutil.which("dash") or "/bin/sh"
 TOLD: Final = {
@@ -63,9 +63,8 @@ def serving(folder: Path, reply: Callable[[bytes, grpc.ServicerContext], bytes])
     """A gRPC server at the socket of the kubelet whose root directory is ``folder``."""
     (folder / "pod-resources").mkdir(exist_ok=True)
     handler = grpc.unary_unary_rpc_method_handler(reply)
-    server = grpc.server(ThreadPoolExecutor(1))
     calls = grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": handler})
-    server.add_generic_rpc_handlers((calls,))
+    server = grpc.server(ThreadPoolExecutor(1), handlers=[calls])
     server.add_insecure_port(f"unix:{folder}/pod-resources/kubelet.sock")
     server.start()
     try:
@@ -195,33 +194,34 @@ def test_a_folder_of_any_name_is_only_a_name(root: Path, tools: str) -> None:
     assert {one.name for one in root.iterdir()} == {"pod-resources", strange.name}
 
 
+def bound(root: Path) -> socket.socket:
+    """A socket there, at which nobody listens yet."""
+    (root / "pod-resources").mkdir()
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(root / "pod-resources" / "kubelet.sock"))
+    return server
+
+
 @contextmanager
 def listening(root: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
     """Whatever else may listen there."""
-    (root / "pod-resources").mkdir()
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(root / "pod-resources" / "kubelet.sock"))
+    with bound(root) as server:
         server.listen()
-        thread = threading.Thread(target=lambda: serve(server.accept()[0]), daemon=True)
-        thread.start()
-        yield
-        thread.join()
+        with accepting(server, serve):
+            yield
 
 
 @quick
 def test_nobody_behind_the_socket(root: Path, tools: str) -> None:
     """A kubelet that ended leaves its socket. Socat says no more than that nothing came."""
-    (root / "pod-resources").mkdir()
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(root / "pod-resources" / "kubelet.sock"))
+    bound(root).close()
     assert reported(root, tools).why == "the kubelet cannot be asked: Connection refused"
 
 
 def test_silence_is_bounded_in_time(root: Path, tools: str) -> None:
     def silent(client: socket.socket) -> None:
-        with client:
-            while client.recv(65536):
-                pass
+        while client.recv(65536):
+            pass
 
     with listening(root, silent):
         why = reported(root, tools, seconds=1).why
@@ -246,10 +246,9 @@ def test_an_answer_without_end_is_bounded_in_size(
     monkeypatch.setattr(pod_resources_script, "LIMIT", 1 << 16)
 
     def endless(client: socket.socket) -> None:
-        with client, suppress(OSError):
-            client.sendall(first)
-            while True:
-                client.sendall(then)
+        client.sendall(first)
+        while True:
+            client.sendall(then)
 
     with listening(root, endless):
         assert re.fullmatch(why, reported(root, tools).why)

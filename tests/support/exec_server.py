@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from wsproto.frame_protocol import FrameProtocol, Opcode
 
 from hil.transport.kube.pod import USED
-from tests.support.carrying import carry
+from tests.support.carrying import accepting, carry
 
 #: Runs a command where a node's namespace would be entered: ``nsenter -t 1 -m -- COMMAND``.
 _NSENTER = '#!/bin/sh\nshift 4\nPATH={path}\nexec "$@"\n'
@@ -37,9 +37,10 @@ class ExecServer:
         (self.image / "nsenter").write_text(_NSENTER.format(path=os.environ["PATH"]))
         (self.image / "nsenter").chmod(0o755)
         self._open: list[socket.socket] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._stack = contextlib.ExitStack()
+        listener = self._stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self._stack.enter_context(accepting(listener, self._serve))
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
     def cut(self) -> None:
         while self._open:
@@ -47,32 +48,25 @@ class ExecServer:
                 self._open.pop().shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        self._listener.close()
+        self._stack.close()
         self.cut()
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                self._open.append(client)
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
     def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client:
-            head = b""
-            while b"\r\n\r\n" not in head:
-                head += client.recv(65536)
-            path = head.split(b" ")[1].decode()
-            if "/proxy/" in path:
-                self._carry(client, head, int(path.split("/proxy/")[0].rpartition(":")[2]))
-            elif self.kubelet:
-                asked = parse_qs(urlsplit(path).query, keep_blank_values=True)
-                used = str(self.image / "used")
-                self._exec(client, [one.replace(USED, used) for one in asked["command"]])
-            else:
-                body = json.dumps({"message": "error dialing backend: refused"}).encode()
-                size = f"Content-Length: {len(body)}\r\n\r\n".encode()
-                client.sendall(b"HTTP/1.1 500 x\r\n" + size + body)
+        self._open.append(client)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += client.recv(65536)
+        path = head.split(b" ")[1].decode()
+        if "/proxy/" in path:
+            self._carry(client, head, int(path.split("/proxy/")[0].rpartition(":")[2]))
+        elif self.kubelet:
+            asked = parse_qs(urlsplit(path).query, keep_blank_values=True)
+            used = str(self.image / "used")
+            self._exec(client, [one.replace(USED, used) for one in asked["command"]])
+        else:
+            body = json.dumps({"message": "error dialing backend: refused"}).encode()
+            size = f"Content-Length: {len(body)}\r\n\r\n".encode()
+            client.sendall(b"HTTP/1.1 500 x\r\n" + size + body)
 
     @staticmethod
     def _carry(client: socket.socket, head: bytes, port: int) -> None:
