@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from copy import deepcopy
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +23,7 @@ from reports.certificate import Statement, encode, html
 from reports.certificate import read as read_certificate
 from reports.certificate.document import digest_of, sealed
 from reports.certificate.making import RESULTS, listed, profile_of, verdict_from, words
+from tests.hil.test_rejudging import with_another_pool, with_sightings
 
 NAME: Final = "test-evidence"
 #: One promise of each kind that only a real node can keep or break.
@@ -96,13 +96,10 @@ def a_kept_one_called_broken(result: Result) -> Result | None:
 
 def a_shared_pool_of_one_cpu(result: Result) -> Result | None:
     """What was seen of a promise that was kept is changed."""
-    if result.verdict != "pass" or result.observed is None:
+    seen = result.observed.sightings if result.observed else []
+    if result.verdict != "pass" or not any("shared_pool" in one.seen for one in seen):
         return None
-    observed = deepcopy(result.observed)
-    changed = [one.seen for one in observed.sightings if "shared_pool" in one.seen]
-    for seen in changed[-1:]:
-        seen["shared_pool"] = "0"
-    return replace(result, observed=observed) if changed else None
+    return with_sightings(result, with_another_pool)
 
 
 @pytest.mark.parametrize(
