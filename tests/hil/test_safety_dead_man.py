@@ -15,6 +15,8 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -426,31 +428,19 @@ def test_a_run_lives_through_a_step_that_is_longer_than_its_lease(fake: Node) ->
         assert not (fake.root / STATE[1:]).exists()
 
 
-class _Step(threading.Thread):
-    """A step that would change the node in 20 s, and tells that it has begun."""
-
-    def __init__(self, fake: FakeNode, node: Guarded) -> None:
-        super().__init__()
-        self.error: NodeError | None = None
-        self.status = 0
-        self._node = node
-        self.begun = fake.root / "fake/begun"
-        self.witness = fake.root / "etc/kubernetes/manifests/late.yaml"
-        self.start()
-        assert until(self.begun.exists)
-
-    def run(self) -> None:
-        script = f": >{self.begun}; sleep 20; : >{self.witness}"
-        try:
-            self.status = self._node.change(RemoveFile(STATE), then=script).status
-        except NodeError as error:
-            self.error = error
-
-    def was_ended(self) -> None:
-        """Before it changed the node."""
-        self.join()
-        assert self.error is not None or self.status == -9
-        assert not self.witness.exists()
+@contextlib.contextmanager
+def ended_step(fake: FakeNode, run: Guarded) -> Iterator[None]:
+    """While the block runs, so does a step that would change the node in 20 s. It is ended before
+    it does."""
+    begun = fake.root / "fake/begun"
+    witness = fake.root / "etc/kubernetes/manifests/late.yaml"
+    script = f": >{begun}; sleep 20; : >{witness}"
+    with ThreadPoolExecutor() as pool:
+        step = pool.submit(run.change, RemoveFile(STATE), then=script)
+        assert until(begun.exists)
+        yield
+        assert isinstance(step.exception(), NodeError) or step.result().status == -9
+    assert not witness.exists()
 
 
 def test_a_step_that_is_ended_before_its_changes_is_an_error(fake: Node) -> None:
@@ -474,21 +464,18 @@ def test_a_step_that_is_ended_before_its_changes_is_an_error(fake: Node) -> None
 
 def test_restoring_by_force_ends_a_step_first(fake: Node) -> None:
     """From another machine, while a run is in the middle of one."""
-    with fake.unchanged():
-        step = _Step(fake, fake.dies(patience=120))
+    with fake.unchanged(), ended_step(fake, fake.dies(patience=120)):
         with pytest.raises(NodeBusy):
             fake.restore()
         assert fake.restore(force=True)
-        step.was_ended()
 
 
 def test_a_step_does_not_outlive_its_lease(node: Node) -> None:
     """On a connection that is dead at one end, nobody ends the step but the node itself."""
     with node.unchanged():
         run = node.dies(patience=120)
-        step = _Step(node, run)
-        node.lease_ends()
-        assert node.fires() == 0
-        step.was_ended()
+        with ended_step(node, run):
+            node.lease_ends()
+            assert node.fires() == 0
     with pytest.raises(LeaseLost):
         run.touch()
