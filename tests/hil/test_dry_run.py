@@ -239,11 +239,6 @@ def test_what_may_not_be_done_is_not_walked(
     assert "nothing would be run" in capsys.readouterr().err
 
 
-def test_only_real_nodes_have_a_dry_run() -> None:
-    with pytest.raises(SubjectUsageError, match="--dry-run is for real nodes"):
-        dry_run("reference", arguments())
-
-
 def test_certify_tells_too(
     reachable: FakeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
