@@ -76,33 +76,29 @@ def test_what_is_not_modelled_is_said(strategy: str, release: str) -> None:
         take(ONE_NODE, ONE_NODE.cpus, 1, strategy=strategy, release=release)
 
 
-_STRATEGIES = {"packed": "packed", "dist": "distributed", "spread": "spread", "uncore": "uncore"}
+def _answer(row: dict[str, Any], topologies: dict[str, CPUTopology], release: str) -> object:
+    """Of the model, in the words of the recording."""
+    try:
+        taken = take(
+            topologies[row["topology"]],
+            CPUSet.parse(row["available"]),
+            row["cpus"],
+            release=release,
+            strategy="distributed" if row["strategy"] == "dist" else row["strategy"],
+            group_size=row.get("group_size", 1),
+            align_by_socket=row.get("align_by_socket", False),
+        )
+    except AllocationError as error:
+        return {"error": str(error)}
+    except KubeletHangs:
+        return {"error": "HANG"}
+    return str(taken)
 
 
 def _wrong(
     recorded: Iterable[dict[str, Any]], topologies: dict[str, CPUTopology], release: str
-) -> list[tuple[object, ...]]:
-    wrong: list[tuple[object, ...]] = []
-    for row in recorded:
-        result: object
-        try:
-            taken = take(
-                topologies[row["topology"]],
-                CPUSet.parse(row["available"]),
-                row["cpus"],
-                release=release,
-                strategy=_STRATEGIES[row["strategy"]],
-                group_size=row.get("group_size", 1),
-                align_by_socket=row.get("align_by_socket", False),
-            )
-            result = str(taken)
-        except AllocationError as error:
-            result = {"error": str(error)}
-        except KubeletHangs:
-            result = {"error": "HANG"}
-        if result != row[f"v{release}"]:
-            wrong.append((row["topology"], row["available"], row["cpus"], result))
-    return wrong
+) -> list[dict[str, Any]]:
+    return [row for row in recorded if _answer(row, topologies, release) != row[f"v{release}"]]
 
 
 #: The first of the recorded releases that has each strategy.

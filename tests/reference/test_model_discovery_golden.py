@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
 import topologies
-from reference import Cache, DiscoveryError, MachineInfo, discover
+from differential.machine_golden import modelled
+from differential.record_golden import discovered
+from reference import DiscoveryError, MachineInfo, discover
 from reference.behaviours import Behaviour
-from reference.machine.machineinfo import Core
 from reference.releases import Release, has
 from tests.reference.recorded import GOLDEN, golden
 
@@ -105,80 +107,46 @@ def machine_info(variant: str, machine: str) -> MachineInfo:
 # -- what the figures say, in the model's words ----------------------------------------------------
 
 
-def _topology(info: MachineInfo, release: Release) -> list[dict[str, Any]]:
-    behaviour_of = {
-        "id": Behaviour.CACHE_IDS,
-        "uncore_caches": Behaviour.CACHE_IDS,
-        "socket_id": Behaviour.SYSFS_TOPOLOGY,
-        "distances": Behaviour.NUMA_DISTANCES,
+#: The behaviour with which a release has such a figure.
+KNOWN_WITH = {
+    "id": Behaviour.CACHE_IDS,
+    "uncore_caches": Behaviour.CACHE_IDS,
+    "socket_id": Behaviour.SYSFS_TOPOLOGY,
+    "distances": Behaviour.NUMA_DISTANCES,
+    "NumNUMANodes": Behaviour.NUMA_ALLOCATION,
+    "NumUncoreCache": Behaviour.UNCORE_CACHES_KNOWN,
+    "UncoreCacheID": Behaviour.UNCORE_CACHES_KNOWN,
+}
+
+
+def known(shown: Any, release: Release) -> Any:
+    """Without the figures that the release does not have."""
+    if isinstance(shown, list):
+        return [known(one, release) for one in shown]
+    if not isinstance(shown, dict):
+        return shown
+    return {
+        key: known(one, release)
+        for key, one in shown.items()
+        if key not in KNOWN_WITH or has(release, KNOWN_WITH[key])
     }
-    unknown = {key for key, behaviour in behaviour_of.items() if not has(release, behaviour)}
-
-    def known(**row: object) -> dict[str, Any]:
-        return {key: value for key, value in row.items() if key not in unknown}
-
-    def caches(found: tuple[Cache, ...]) -> list[dict[str, Any]] | None:
-        rows = [known(id=c.id, level=c.level, size=c.size, type=c.type) for c in found]
-        return rows or None
-
-    def shown(core: Core) -> dict[str, Any]:
-        return known(
-            core_id=core.core_id,
-            socket_id=core.socket_id,
-            thread_ids=list(core.thread_ids),
-            caches=caches(core.caches),
-            uncore_caches=caches(core.uncore_caches),
-        )
-
-    return [
-        known(
-            node_id=node.node_id,
-            memory=node.memory,
-            caches=caches(node.caches),
-            distances=list(node.distances) or None,
-            cores=[shown(core) for core in node.cores],
-        )
-        for node in info.nodes
-    ]
-
-
-def _cpu_topology(info: MachineInfo, release: Release) -> dict[str, Any]:
-    topology = info.cpu_topology()
-    keys = ["NUMANodeID", "SocketID", "CoreID", "UncoreCacheID"]
-    seen: dict[str, Any] = {
-        "NumCPUs": topology.num_cpus,
-        "NumCores": topology.num_cores,
-        "NumSockets": topology.num_sockets,
-    }
-    if release.minor >= 23:
-        seen["NumNUMANodes"] = topology.num_numa_nodes
-    if has(release, Behaviour.UNCORE_CACHES_KNOWN):
-        seen["NumUncoreCache"] = topology.num_uncore_caches
-    else:
-        keys.pop()
-    seen["CPUDetails"] = {
-        str(cpu): dict(zip(keys, place, strict=False)) for cpu, place in topology.details.items()
-    }
-    return seen
 
 
 def seen(info: MachineInfo) -> dict[str, Any]:
     """``info`` in the layout of the figures."""
-    release = info.release
-    shown: dict[str, Any] = {
-        "num_cores": info.num_cores,
-        "num_physical_cores": info.num_physical_cores,
-        "num_sockets": info.num_sockets,
-        "topology": _topology(info, release),
-    }
-    if info.fault and not has(release, Behaviour.SYSFS_TOPOLOGY):
+    # Whatever its CPU topology is, cAdvisor's part is shown.
+    bare = replace(info, refusal="", num_cores=info.num_cores or 1)
+    shown = known(discovered(modelled(bare)), info.release) | {"num_cores": info.num_cores}
+    if info.fault and not has(info.release, Behaviour.SYSFS_TOPOLOGY):
         shown["topology_error"] = info.fault
-    if info.refusal:
-        return shown | {"numa_error": info.refusal}
     try:
-        return shown | {"cpu_topology": _cpu_topology(info, release)}
+        found = info.cpu_topology()
     except DiscoveryError as error:
-        return shown | {"discover_error": str(error)}
+        del shown["cpu_topology"]
+        return shown | {"numa_error" if info.refusal else "discover_error": str(error)}
+    assert found.num_numa_nodes == len(found.numa_masks)
+    assert found.num_uncore_caches == len(found.uncore_masks)
+    return shown
 
 
 @pytest.mark.parametrize(("variant", "machine"), list(cases()))
