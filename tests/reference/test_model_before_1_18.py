@@ -228,7 +228,9 @@ def test_1_10_and_1_11_write_a_missing_or_empty_file_at_once(release: str) -> No
         assert view.state_file == '{"policyName":"none","defaultCpuSet":""}'
 
 
-@pytest.mark.parametrize("text", ["{", '{"policyName":"none","defaultCpuSet":"0-3"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"policyName":5}', '{"policyName":"none","defaultCpuSet":"0-3"}']
+)
 def test_1_9_forgets_what_it_cannot_read(text: str) -> None:
     view = node(WriteState(text), Start(), release="1.9").view()
     assert view.running

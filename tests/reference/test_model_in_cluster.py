@@ -222,22 +222,17 @@ def test_what_the_api_server_filled_in_as_a_whole_outlives_a_resize_and_a_restar
     whole = PodResources(cpu_limit="4", memory_limit="64Mi")
     before, after = (replace(guaranteed("a", cpus), resources=whole) for cpus in (4, 3))
     made = node(Apply(before), Resize(after), config=replace(CONFIG, feature_gates=EXCLUSIVE))
-    assert made.view().pods["a"] == PodView(Phase.RUNNING, qos="Guaranteed")
-    made.do(Stop())
-    made.do(Start())
-    assert made.view().pods["a"] == PodView(Phase.RUNNING, qos="Guaranteed")
+    for restart in ((), (Stop(), Start())):
+        assert do(made, *restart).pods["a"] == PodView(Phase.RUNNING, qos="Guaranteed")
 
 
 def test_1_32_overlooks_at_a_start_what_a_container_was_granted() -> None:
     """It finds no request in the status of the pod, and gives the container no CPU (seen on
     1.32.2). Its neighbour, which has its CPU, does not count."""
-    gates = {"InPlacePodVerticalScaling": True, "InPlacePodVerticalScalingExclusiveCPUs": True}
-    config = replace(CONFIG, feature_gates=gates)
-    whole = guaranteed("a", 1, 1)
-    made = node(Apply(guaranteed("a", 1, "500m")), Stop(), config=config, release="1.32")
-    made.do(Start())
-    made.do(Resize(whole))
-    made.do(Stop())
+    config = replace(CONFIG, feature_gates={"InPlacePodVerticalScaling": True, **EXCLUSIVE})
+    before, whole = guaranteed("a", 1, "500m"), guaranteed("a", 1, 1)
+    steps = (Apply(before), Stop(), Start(), Resize(whole), Stop())
+    made = node(*steps, config=config, release="1.32")
     with pytest.raises(NotModelled, match="pod a needs CPUs, and its request is overlooked"):
         made.do(Start())
 
@@ -258,7 +253,6 @@ def test_limits_as_a_whole_make_a_pod_guaranteed_whose_cpus_cannot_change() -> N
 OLD = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
 NEW = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
 MEMORY = 'Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"'
-GATE = {"InPlacePodVerticalScalingExclusiveCPUs": True}
 
 
 def pod(cpu: str, *, memory: str = "64Mi", kind: Kind = Kind.APP) -> Pod:
@@ -277,21 +271,15 @@ def pod(cpu: str, *, memory: str = "64Mi", kind: Kind = Kind.APP) -> Pod:
     ],
 )  # fmt: skip
 def test_who_is_refused(release: str, cpu: str, memory: str) -> None:
-    """Any resize of a Guaranteed pod in 1.32 and 1.33, one of its cpu from 1.34 on."""
-    before = pod("2")
-    assert resize_refusal(before, pod("3"), release=release) == cpu
-    assert resize_refusal(before, pod("2", memory="128Mi"), release=release) == memory
-    assert resize_refusal(before, pod("3"), release=release, policy="none") == ""
-    burstable = Pod("a", (Container("c", "3"),))
-    assert resize_refusal(before, burstable, release=release) == ""
-
-
-def test_the_gate_lifts_the_refusal() -> None:
-    """Feature gate InPlacePodVerticalScalingExclusiveCPUs, alpha from 1.32 on."""
-    for release in ("1.32", "1.36", "1.37"):
-        assert resize_refusal(pod("2"), pod("3"), feature_gates=GATE, release=release) == ""
-        off = dict.fromkeys(GATE, False)
-        assert resize_refusal(pod("2"), pod("3"), feature_gates=off, release=release)
+    """Any resize of a Guaranteed pod in 1.32 and 1.33, one of its cpu from 1.34 on; and nobody
+    with feature gate InPlacePodVerticalScalingExclusiveCPUs, alpha from 1.32 on."""
+    refusal = partial(resize_refusal, pod("2"), release=release)
+    assert refusal(pod("3")) == cpu
+    assert refusal(pod("2", memory="128Mi")) == memory
+    assert refusal(pod("3"), policy="none") == ""
+    assert refusal(pod("3"), feature_gates=EXCLUSIVE) == ""
+    assert refusal(pod("3"), feature_gates=dict.fromkeys(EXCLUSIVE, False)) == cpu
+    assert refusal(Pod("a", (Container("c", "3"),))) == ""
 
 
 @pytest.mark.parametrize(
