@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pytest
 
@@ -292,16 +293,15 @@ def hand_out(
     return run.result
 
 
-@dataclass(frozen=True)
-class Case:
-    """One question to an allocator."""
+class Case(NamedTuple):
+    """One question to an allocator, in the words of the model."""
 
-    machine: CPUTopology
-    free: CPUSet
-    number: int
+    topology: CPUTopology
+    available: CPUSet
+    cpus: int
     strategy: str
-    group: int
-    align: bool
+    group_size: int
+    align_by_socket: bool
     release: str
 
 
@@ -337,9 +337,9 @@ def random_case(dice: random.Random) -> Case:
     return Case(machine, CPUSet(free), number, strategy, group, dice.random() < 0.5, release)
 
 
-def said(answer: Callable[[], CPUSet]) -> str:
+def said(answer: Callable[[], Iterable[int]]) -> str:
     try:
-        return f"takes {answer()}"
+        return f"takes {CPUSet(answer())}"
     except (AllocationHangs, Hang):
         return "hangs"
     except (AllocationError, Refused) as error:
@@ -347,30 +347,15 @@ def said(answer: Callable[[], CPUSet]) -> str:
 
 
 def told_by_the_model(case: Case) -> str:
-    return said(
-        lambda: take_by_topology(
-            case.machine,
-            case.free,
-            case.number,
-            release=case.release,
-            strategy=case.strategy,
-            group_size=case.group,
-            align_by_socket=case.align,
-        )
-    )
+    return said(lambda: take_by_topology(**case._asdict()))
 
 
 def told_by_the_naive(case: Case) -> str:
-    machine, free, number = case.machine, set(case.free), case.number
-    if case.strategy == "distributed" and number % case.group == 0 and number > 0:
-        new = case.release == "1.37"
-        return said(
-            lambda: CPUSet(
-                distributed(machine, free, number, case.group, new=new, align=case.align)
-            )
-        )
-    rounded_up = case.release != "1.33.5"
-    return said(lambda: CPUSet(packed(machine, free, number, case.strategy, rounded_up)))
+    machine, available, number, strategy, group, align, release = case
+    free, new = set(available), release == "1.37"
+    if strategy == "distributed" and number % group == 0 and number > 0:
+        return said(lambda: distributed(machine, free, number, group, new=new, align=align))
+    return said(lambda: packed(machine, free, number, strategy, release != "1.33.5"))
 
 
 @pytest.mark.parametrize("seed", range(8))
