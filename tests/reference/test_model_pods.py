@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 
 from conformance import strategies
 from reference import QuantityError, exclusive_cpus, qos_class
-from reference.errors import ConfigurationError
 from reference.pods.qos import pod_milli_cpus
 from reference.pods.quantity import (
     QuantityTooWide,
     milli_value,
     quantity,
-    reservation,
     reserved_milli,
     scaled_value,
     value,
@@ -134,20 +132,6 @@ def test_reservations_are_rounded_each_and_to_the_nearest_milli_from_1_37(
     """``cmd/kubelet/app/server.go`` (``parseResourceList``), 1.36.3 and 1.37.0."""
     assert reserved_milli(*texts, release="1.36") == before
     assert reserved_milli(*texts, release="1.37") == since
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("1x", f'failed to parse quantity "1x" for "cpu" resource: {FORM}'),
-        ("1K", f'failed to parse quantity "1K" for "cpu" resource: {SUFFIX}'),
-        ("-1", 'resource quantity for "cpu" cannot be negative: -1'),
-    ],
-)
-def test_a_reservation_that_is_refused(text: str, error: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        reservation(text, "1.36")
-    assert str(caught.value) == error
 
 
 # -- QoS classes -----------------------------------------------------------------------------------

@@ -60,23 +60,10 @@ def test_a_newer_release_is_judged_by_the_newest_known() -> None:
     assert str(newest_known(Release.parse("1.36.4"))) == "1.36.4"
 
 
-def test_a_patch_release_may_have_what_its_minor_got_late() -> None:
-    """UNCORE_ROUNDED_UP came with 1.34 and was brought back to 1.33."""
-    rounded = Behaviour.UNCORE_ROUNDED_UP
-    assert [has(text, rounded) for text in ("1.33.5", "1.33.6", "1.33", "1.32.13", "1.34.0")] == [
-        False, True, True, False, True,
-    ]  # fmt: skip
-
-
 def test_a_behaviour_may_end() -> None:
     """LAST_ADMITTED_STAYS: 1.22 to 1.31."""
     kept = [one.minor for one in MINORS if has(one, Behaviour.LAST_ADMITTED_STAYS)]
     assert kept == list(range(22, 32))
-
-
-def test_an_override_outweighs_the_table() -> None:
-    assert has("1.36+distribution-ends", Behaviour.DISTRIBUTION_ENDS)
-    assert not has("1.36+numa-allocation=off", Behaviour.NUMA_ALLOCATION)
 
 
 def test_changes_lead_from_one_release_to_the_other() -> None:
