@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 import topologies
-from tests.support import lacking
 from topologies import BrokenMachine, Link, Tree, UnknownMachine, describe, load, read_tree
 from topologies import archive as archive_module
 
@@ -223,7 +222,7 @@ def test_the_ratio_is_bounded_before_the_size(read: Read) -> None:
 
 def test_a_file_a_tree_and_a_count_are_bounded(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     for path, most, said in (ONLINE, 64 << 10, "64 KiB"), ("proc/cpuinfo", 32 << 20, "32 MiB"):
-        with pytest.raises(BrokenMachine, match=f"a file of more than {said}: {path}"):
+        with pytest.raises(BrokenMachine, match=f"tar.*a file of more than {said}: {path}"):
             read(tar(file(path, b"0" * (most + 1))))
     data = tar(file(ONLINE, b"0" * 3000), file("proc/cpuinfo", b"1" * 3000))
     monkeypatch.setattr(archive_module, "MAX_TREE_BYTES", 4000)
@@ -260,13 +259,6 @@ def test_what_is_not_there_is_unknown_and_a_fifo_hangs_nothing(tmp_path: Path) -
         read_tree(tmp_path / "nothing.tar")
     with pytest.raises(UnknownMachine):
         load(str(tmp_path / "nothing.tar"))
-
-
-def test_folders_are_read_as_written(tmp_path: Path) -> None:
-    tree = describe("2s-2n-4c-smt2-mem1-off5").tree
-    topologies.write(tree, tmp_path / "machine")
-    assert dict(read_tree(tmp_path / "machine")) == dict(tree)
-    assert dict(read_tree(tmp_path)) == dict(tree), "the only folder in it that has sys"
 
 
 def test_folders_with_cycles_fifos_and_unreadable_files(tmp_path: Path) -> None:
@@ -348,12 +340,6 @@ def test_a_folder_with_a_link_out_of_it_is_refused(tmp_path: Path, path: str) ->
     (tmp_path / path).symlink_to("/etc/passwd")
     with pytest.raises(BrokenMachine, match=f"a link out of the tree: {path} -> /etc/passwd"):
         read_tree(tmp_path)
-
-
-def test_the_machine_under_this_test_can_be_read() -> None:
-    if not Path("/sys/devices/system/cpu/online").exists():
-        lacking.skip("sysfs")
-    assert ONLINE in load("/")
 
 
 @pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.tar.xz")), ids=lambda path: path.name)

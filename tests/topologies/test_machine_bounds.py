@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from topologies import BrokenMachine, Link, Tree, complete, describe, lint, load, pack, without_cpus
+from topologies import BrokenMachine, Link, Tree, complete, describe, lint, load, without_cpus
 from topologies.cpulist import format_list, ids
-from topologies.paths import CPU, NODE
+from topologies.paths import CPU, CPUINFO, NODE
 
 WHOLE: Final = dict(describe("2s-2n-8c-smt2").tree)
 SIBLINGS: Final = f"{CPU}/cpu0/topology/thread_siblings"
@@ -82,27 +82,16 @@ def test_the_longest_sets_that_a_kernel_writes_are_read() -> None:
     assert dict(complete({**WHOLE, SIBLINGS: mask}).tree) == {**WHOLE, SIBLINGS: mask}
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_file_that_is_larger_than_a_kernels_is_refused(tmp_path: Path, packed: bool) -> None:
-    place = tmp_path / "they"
-    (place / CPU).mkdir(parents=True)
-    (place / CPU / "online").write_text("0\n")
-    os.truncate(place / CPU / "online", 5 << 30 if not packed else (64 << 10) + 1)
-    if packed:
-        text = (place / CPU / "online").read_text()
-        pack(Tree({f"{CPU}/online": text}), place := tmp_path / "they.tar")
-    with pytest.raises(BrokenMachine, match=rf"they.*a file of more than 64 KiB: {CPU}/online"):
-        load(place)
-
-
-def test_a_long_cpuinfo_is_refused_when_it_is_too_long(tmp_path: Path) -> None:
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc" / "cpuinfo").touch()
-    os.truncate(tmp_path / "proc" / "cpuinfo", 5 << 30)
-    with (
-        in_a_moment(),
-        pytest.raises(BrokenMachine, match="a file of more than 32 MiB: proc/cpuinfo"),
-    ):
+@pytest.mark.parametrize(("path", "most"), [(f"{CPU}/online", "64 KiB"), (CPUINFO, "32 MiB")])
+def test_a_file_that_is_larger_than_a_kernels_is_refused(
+    tmp_path: Path, path: str, most: str
+) -> None:
+    """In a folder; :mod:`tests.topologies.test_machine_archive` has those of archives."""
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).touch()
+    os.truncate(tmp_path / path, 5 << 30)
+    said = f"{tmp_path.name}.*a file of more than {most}: {path}"
+    with in_a_moment(), pytest.raises(BrokenMachine, match=said):
         load(tmp_path)
 
 

@@ -142,12 +142,6 @@ def test_cpuinfo_counts_each_package() -> None:
     assert [block["physical id"] for block in blocks[:4]] == ["0", "0", "1", "1"]
 
 
-def test_the_name_is_the_canonical_spec() -> None:
-    machine = describe("2s-2n-8c-smt2-off3-near")
-    assert machine.name == machine.shape == "2s-2n-8c-smt2-near-off3"
-    assert machine.digest == describe(machine.name).digest
-
-
 def topology_files(name: str, cpu: int = 0) -> set[str]:
     """The files of a CPU's ``topology/``, of a machine of the catalogue or a described one."""
     base = f"{CPU}/cpu{cpu}/topology/"
@@ -218,25 +212,30 @@ def specs(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         sockets, nodes = nodes, sockets
     caches = draw(st.sampled_from([1, 2, 3]))
+    l3 = draw(st.sampled_from([f"l3x{caches}", f"l3x{caches}", "l3s"]))
     cores = max(sockets, nodes) * caches * draw(st.integers(1, 2))
     cores += draw(st.integers(0, 5))
     threads = draw(st.sampled_from([1, 2, 4]))
     every = ["near", "interleaved", "mem2", "cpustep2", "pkgstep3", "nodestep4"]
     suffixes = draw(st.sets(st.sampled_from(every)))
     tail = "".join(f"-{suffix}" for suffix in sorted(suffixes))
-    tail += draw(st.sampled_from(["", "-arm64", "-ppc64"] if caches == 1 else ["", "-arm64"]))
+    tail += draw(st.sampled_from(["", "-arm64", "-ppc64"] if l3 == "l3x1" else ["", "-arm64"]))
     if cores * threads > 1 and "cpustep2" not in suffixes:
         tail += draw(st.sampled_from(["", f"-off{cores * threads - 1}"]))
-    return f"{sockets}s-{nodes}n-{cores}c-smt{threads}-l3x{caches}{tail}"
+    return f"{sockets}s-{nodes}n-{cores}c-smt{threads}-{l3}{tail}"
 
 
 @given(specs())
 @settings(max_examples=60, deadline=None)
 def test_every_described_machine_is_tidy_and_counts_right(text: str) -> None:
-    machine = describe(text)
+    """And is named by its canonical spec."""
+    machine, spec = describe(text), parse(text)
     assert topologies.lint(machine.tree) == []
+    assert machine.name == machine.shape == str(spec)
     sockets, nodes, cores, threads = map(int, re.findall(r"\d+", text)[:4])
-    found = discover(machine.tree).cpu_topology()
+    info = discover(machine.tree)
+    assert len(info.nodes) == nodes + spec.memory_nodes
+    found = info.cpu_topology()
     offline = "-off" in text  # the last CPU
     assert found.num_cpus == cores * threads - offline
     assert found.num_cores == cores - (offline and threads == 1)
@@ -245,9 +244,10 @@ def test_every_described_machine_is_tidy_and_counts_right(text: str) -> None:
         assert len(found.numa_masks) == nodes
         sizes = sorted(mask.bit_count() for mask in found.core_masks.values())
         assert sizes == [found.num_cpus // cores] * cores
-        if "-arm64" not in text and "-ppc64" not in text:
-            numbers = {text for path, text in machine.tree.items() if path.endswith("/index3/id")}
-            assert len(numbers) == parse(machine.name).caches * max(sockets, nodes)
+        numbers = {text for path, text in machine.tree.items() if path.endswith("/index3/id")}
+        # Only x86 gives caches an id.
+        caches = spec.caches * max(sockets, nodes) or sockets
+        assert len(numbers) == (0 if spec.architecture else caches)
 
 
 def test_cores_spread_over_the_caches_of_a_node() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.support import lacking
+from tests.topologies.conftest import printed_by
 from topologies import Tree, describe, write
 from topologies.exporting import readable
 
@@ -19,16 +17,6 @@ NAME = "2s-2n-4c-smt2-off3"
 WHOLE = describe(NAME).tree
 BARE = Tree({path: text for path, text in WHOLE.items() if path != CPUINFO})
 BOOKS = Tree({**BARE, **{f"{CPU}/cpu{cpu}/topology/book_id": "0\n" for cpu in range(8)}})
-
-
-def ran(*command: str) -> str:
-    lacking.program(command[0])
-    environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, env=environment
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_a_machine_with_a_cpuinfo_stays_as_it_is() -> None:
@@ -47,9 +35,9 @@ def test_a_made_up_cpuinfo_numbers_the_online_cpus(tree: Tree, first: str, tmp_p
     assert {path: text for path, text in made.items() if path != CPUINFO} == dict(tree)
     assert made[CPUINFO].startswith(first)
     write(made, tmp_path / "made")
-    table = ran("lscpu", "--sysroot", str(tmp_path / "made"), "-p=CPU,NODE")
+    table = printed_by("lscpu", "--sysroot", tmp_path / "made", "-p=CPU,NODE")
     write(WHOLE, tmp_path / "whole")
-    assert table == ran("lscpu", "--sysroot", str(tmp_path / "whole"), "-p=CPU,NODE")
+    assert table == printed_by("lscpu", "--sysroot", tmp_path / "whole", "-p=CPU,NODE")
     assert [line.partition(",")[0] for line in table.splitlines() if line[0] != "#"] == [
         "0", "1", "2", "4", "5", "6", "7",
     ]  # fmt: skip
@@ -58,6 +46,6 @@ def test_a_made_up_cpuinfo_numbers_the_online_cpus(tree: Tree, first: str, tmp_p
 @pytest.mark.parametrize("tree", [BARE, BOOKS])
 def test_lstopo_counts_the_cpus_of_an_export(tree: Tree, tmp_path: Path) -> None:
     write(readable(tree), tmp_path / "made")
-    text = ran("lstopo-no-graphics", "--input", str(tmp_path / "made"), "--of", "xml")
+    text = printed_by("lstopo-no-graphics", "--input", tmp_path / "made", "--of", "xml")
     kinds = [one.get("type") for one in ElementTree.fromstring(text).iter("object")]
     assert (kinds.count("PU"), kinds.count("Package")) == (7, 2)

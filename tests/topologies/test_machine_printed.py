@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +11,12 @@ import pytest
 from conformance.discovered import topology_of
 from conformance.lockstep import machine_record
 from reference import NEWEST
-from tests.support import lacking
+from tests.topologies.conftest import printed_by
 from topologies import BrokenMachine, Machine, Tree, complete, describe, machine, write
 from topologies.exporting import readable
 from topologies.importing import Note, NoteKind
 from topologies.importing.printed import read_printed
 
-ENVIRONMENT: Final = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
 COMMANDS: Final = {
     "lscpu -p": ("lscpu", "--sysroot", "{}", "-p"),
     "lscpu -p, all": ("lscpu", "--sysroot", "{}", "-a", "-p=cpu,core,socket,node,cache,online"),
@@ -75,11 +72,9 @@ def laid_out(
 def test_a_kubelet_finds_the_same_machine(
     kind: str, laid_out: tuple[Path, list[list[int]]], tmp_path: Path
 ) -> None:
-    lacking.program(COMMANDS[kind][0])
     root, right = laid_out
-    words = [word.format(root) for word in COMMANDS[kind]]
-    printed = subprocess.run(words, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    assert found(imported(printed.stdout, tmp_path)) == right
+    text = printed_by(*(word.format(root) for word in COMMANDS[kind]))
+    assert found(imported(text, tmp_path)) == right
 
 
 TABLE: Final = "# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,1,0,0,,1,1,1,0\n"

@@ -2,8 +2,8 @@
 
 What they count in an export of a machine is what a kubelet counts, for every machine of the
 catalogue but those of other projects, whose files contradict each other or lack some, and those of
-s390x, which show no NUMA nodes, so that a kubelet takes their sockets. Where a machine is
-described, it is also what its spec promises.
+s390x, which show no NUMA nodes, so that a kubelet takes their sockets. That a description is what
+its spec promises is held by ``test_machine_described.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -23,13 +22,11 @@ from xml.etree import ElementTree
 import pytest
 
 from reference import discover
-from tests.support import lacking
+from tests.topologies.conftest import printed_by
 from topologies import machine as load_machine
 from topologies import names, write
 from topologies.entries import catalogue_entry
-from topologies.spec import looks_like_spec, parse
 
-ENVIRONMENT = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
 #: A kubelet takes the CPUs of equal core id and socket for one core; these tools do not.
 FEWER_CORES = "qemu-1s-1n-8c-smt1-arm64-clusters"
 SHAPES = [
@@ -44,8 +41,6 @@ SHAPES = [
     "3s-6n-18c-smt2-interleaved-off35",
     "2s-2n-16c-smt2-off8-15,24-31",  # a whole socket
 ]
-#: Whole ones; ``test_machine_described.py`` counts those with offline CPUs.
-DESCRIBED = [name for name in SHAPES if looks_like_spec(name) and not parse(name).offline]
 
 #: The name of a machine, and where it lies.
 Laid: TypeAlias = tuple[str, Path]
@@ -68,19 +63,6 @@ def counts(name: str) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("name", DESCRIBED)
-def test_a_description_promises_these_counts(name: str) -> None:
-    spec = parse(name)
-    assert counts(name) == {
-        "PU": spec.cpus,
-        "Core": spec.cores,
-        "Package": spec.sockets,
-        "NUMANode": spec.nodes + spec.memory_nodes,
-        # A kubelet sees no cache without an id, and only x86 gives one.
-        "L3Cache": 0 if spec.architecture else spec.units * spec.caches or spec.sockets,
-    }
-
-
 @pytest.fixture(scope="module", params=SHAPES)
 def laid_out(request: pytest.FixtureRequest) -> Iterator[Laid]:
     """A machine on disk, once for both tools, and gone after: pytest would keep 20,000 files."""
@@ -99,16 +81,15 @@ def _in_memory() -> str | None:
 def test_lscpu_counts_the_same(laid_out: Laid) -> None:
     """Its table of online CPUs has their places; its summary has averages, which lie where cores
     are uneven, and counts what is offline."""
-    lscpu = lacking.program("lscpu")
     name, place = laid_out
     promised, info = counts(name), discover(load_machine(name).tree)
-    table = _table(_output(lscpu, "--sysroot", place, "-p=CPU,CORE,SOCKET,NODE"))
+    table = _table(printed_by("lscpu", "--sysroot", place, "-p=CPU,CORE,SOCKET,NODE"))
     assert [row[0] for row in table] == list(info.cpu_topology().cpus)
     assert len({row[1] for row in table}) == promised["Core"]
     assert len({row[2] for row in table}) == promised["Package"]
     with_cpus = [node for node in info.nodes if node.cores]
     assert len({row[3] for row in table}) == len(with_cpus)
-    seen = dict(_fields(json.loads(_output(lscpu, "--sysroot", place, "-J"))["lscpu"]))
+    seen = dict(_fields(json.loads(printed_by("lscpu", "--sysroot", place, "-J"))["lscpu"]))
     assert int(seen["Socket(s):"]) == promised["Package"]
     assert int(seen["NUMA node(s):"]) == promised["NUMANode"]
     nodes = [cpus for field, cpus in seen.items() if re.fullmatch(r"NUMA node\d+ CPU.*", field)]
@@ -121,9 +102,8 @@ def _table(text: str) -> list[list[int]]:
 
 
 def test_hwloc_counts_the_same(laid_out: Laid) -> None:
-    lstopo = lacking.program("lstopo-no-graphics")
     name, place = laid_out
-    assert hwloc_counts(lstopo, place) == {**counts(name), **_caches_without_ids(name)}
+    assert hwloc_counts(place) == {**counts(name), **_caches_without_ids(name)}
 
 
 def _caches_without_ids(name: str) -> dict[str, int]:
@@ -137,26 +117,16 @@ def _caches_without_ids(name: str) -> dict[str, int]:
 
 def test_a_kubelet_counts_fewer_cores_than_there_are(tmp_path: Path) -> None:
     """Core ids repeat in the clusters of a socket."""
-    lstopo = lacking.program("lstopo-no-graphics")
     write(load_machine(FEWER_CORES).tree, tmp_path)
-    assert hwloc_counts(lstopo, tmp_path)["Core"] == 8
+    assert hwloc_counts(tmp_path)["Core"] == 8
     assert counts(FEWER_CORES)["Core"] == 4
 
 
-def hwloc_counts(lstopo: str, place: Path) -> dict[str, int]:
+def hwloc_counts(place: Path) -> dict[str, int]:
     """How many of each kind hwloc finds, in its own words."""
-    found = ElementTree.fromstring(_output(lstopo, "-i", place, "--of", "xml"))
+    found = ElementTree.fromstring(printed_by("lstopo-no-graphics", "-i", place, "--of", "xml"))
     kinds = Counter(entry.get("type", "") for entry in found.iter("object"))
     return {kind: kinds[kind] for kind in ("PU", "Core", "Package", "NUMANode", "L3Cache")}
-
-
-def _output(*command: str | Path) -> str:
-    """Standard output of a command that finds nothing to complain of."""
-    done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, check=True, env=ENVIRONMENT
-    )
-    assert done.stderr == ""
-    return done.stdout
 
 
 def _fields(entries: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -10,14 +10,15 @@ from topologies import Link, Tree, UnwritableMachine, describe, read_tree, write
 
 
 def test_files_folders_and_links(tmp_path: Path) -> None:
-    machine = describe("2s-2n-8c-smt2")
+    machine = describe("2s-2n-8c-smt2-mem1-off5")
     write(machine.tree, tmp_path / "new" / "place")
     place = tmp_path / "new" / "place"
-    assert (place / "sys/devices/system/cpu/online").read_text() == "0-15\n"
+    assert (place / "sys/devices/system/cpu/online").read_text() == "0-4,6-15\n"
     link = place / "sys/devices/system/node/node1/cpu15"
     assert link.readlink() == Path("../../cpu/cpu15")
     assert (link / "topology/core_id").read_text() == "3\n", "links lead where they should"
     assert dict(read_tree(place)) == dict(machine.tree)
+    assert dict(read_tree(place.parent)) == dict(machine.tree), "the only folder that has sys"
 
 
 def test_bytes_that_are_no_text_are_written_as_they_were(tmp_path: Path) -> None:
