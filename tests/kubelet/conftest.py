@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import grpc
 import pytest
+from google.protobuf.message import Message
 
 import topologies
 from conformance.kubelets import apiservers, cached
@@ -55,9 +58,25 @@ def cached_kubelet(release: str) -> str:
 
 
 def do(node: KubeletNode, *steps: Step) -> None:
-    """One step after the other."""
     for step in steps:
         node.do(step)
+
+
+def call(
+    channel: grpc.Channel,
+    method: str,
+    request: Message,
+    answer: type[Message],
+    *,
+    kind: str = "unary_unary",
+) -> Any:
+    """Calls a method of a server, whose answer is read as such a message."""
+    made = getattr(channel, kind)(
+        method,
+        request_serializer=lambda message: message.SerializeToString(),
+        response_deserializer=answer.FromString,
+    )
+    return made(request, timeout=10, wait_for_ready=True)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
 from conformance.subjects.kubelet.devices.plugin import DevicePlugin, DevicePlugins
 from reference.steps import Apply, Container, Device, Pod, RegisterDevices, Start, Stop
-from tests.kubelet.conftest import NodeMaker, do
+from tests.kubelet.conftest import NodeMaker, call, do
 from tests.support.until import until
 
 NIC = "pinproof.invalid/nic"
@@ -34,8 +34,6 @@ class FakeKubelet(grpc.GenericRpcHandler):  # type: ignore[type-arg]
         self.server.start()
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """One method."""
-
         def register(request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.Empty:
             self.asked.append(request)
             if self._refuses:
@@ -108,11 +106,7 @@ def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -
     with grpc.insecure_channel(f"unix:{folder}/pinproof-invalid-nic.sock") as channel:
 
         def ask(method: str, request: Any, answer: Any, kind: str = "unary_unary") -> Any:
-            return getattr(channel, kind)(
-                f"/v1beta1.DevicePlugin/{method}",
-                request_serializer=lambda message: message.SerializeToString(),
-                response_deserializer=answer.FromString,
-            )(request, timeout=5)
+            return call(channel, f"/v1beta1.DevicePlugin/{method}", request, answer, kind=kind)
 
         stream = ask("ListAndWatch", pb.Empty(), pb.ListAndWatchResponse, "unary_stream")
         listed = next(iter(stream)).devices
@@ -121,15 +115,10 @@ def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -
         assert {one.health for one in listed} == {"Healthy"}
         assert not listed[2].HasField("topology")
         wanted = pb.ContainerPreferredAllocationRequest(
-            available_deviceIDs=["d2", "d1", "d0"],
-            must_include_deviceIDs=["d2"],
-            allocation_size=2,
+            available_deviceIDs=["d2", "d1", "d0"], must_include_deviceIDs=["d2"], allocation_size=2
         )
-        preferred = ask(
-            "GetPreferredAllocation",
-            pb.PreferredAllocationRequest(container_requests=[wanted]),
-            pb.PreferredAllocationResponse,
-        )
+        request = pb.PreferredAllocationRequest(container_requests=[wanted])
+        preferred = ask("GetPreferredAllocation", request, pb.PreferredAllocationResponse)
         assert [list(one.deviceIDs) for one in preferred.container_responses] == [["d2", "d0"]]
         asked = pb.AllocateRequest(
             container_requests=[pb.ContainerAllocateRequest(devices_ids=["d0"])]

@@ -16,6 +16,7 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import dra_pb2 as pb
 from conformance.subjects.kubelet.devices.dra import DRADriver
 from reference.steps import Device
+from tests.kubelet.conftest import call
 from tests.support.until import until
 
 NAME = "nic.example.com"
@@ -33,7 +34,6 @@ class Server:
         self.made: dict[str, list[dict[str, Any]]] = {"deviceclasses": [], "resourceslices": []}
 
     def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """One request."""
         kind, name = path.split("/")[-2:]
         if kind == "resourceclaims":
             if name != "given":
@@ -63,12 +63,7 @@ def driver(folder: Path, server: Server) -> Iterator[DRADriver]:
 
 def _call(socket: Path, method: str, request: Message, answer: type[Message]) -> Any:
     with grpc.insecure_channel(f"unix:{socket}") as channel:
-        call = channel.unary_unary(
-            method,
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=answer.FromString,
-        )
-        return call(request, timeout=10)
+        return call(channel, method, request, answer)
 
 
 def _notify(folder: Path, *, registered: bool, error: str = "") -> None:

@@ -19,6 +19,7 @@ from conformance.subjects.kubelet.devices import device_plugin_pb2, dra_pb2
 from conformance.subjects.kubelet.runtime import FakeRuntime
 from reference.cpuset import CPUSet
 from reference.kubelet.runtime import container_id
+from tests.kubelet.conftest import call
 from tests.support import lacking
 
 EMPTY = pb.Empty()
@@ -42,20 +43,15 @@ def ask(runtime: FakeRuntime, tmp_path: Path) -> Iterator[Ask]:
     """Calls a method and reads the answer as the given message."""
     with grpc.insecure_channel(f"unix:{tmp_path / 'cri.sock'}") as channel:
 
-        def call(
+        def asked(
             method: str,
             request: Message = EMPTY,
             answer: type[Message] = pb.Empty,
             service: str = "runtime.v1.RuntimeService",
         ) -> Any:
-            stub = channel.unary_unary(
-                f"/{service}/{method}",
-                request_serializer=lambda message: message.SerializeToString(),
-                response_deserializer=answer.FromString,
-            )
-            return stub(request, timeout=10, wait_for_ready=True)
+            return call(channel, f"/{service}/{method}", request, answer)
 
-        yield call
+        yield asked
 
 
 def run_pod(ask: Ask, name: str = "p") -> str:

@@ -367,7 +367,6 @@ def test_a_subject_that_hurries_waits_for_less_until_it_is_patient_again(posed: 
 
 
 def test_processor_time_counts_what_a_process_started() -> None:
-    """A child that spins is its parent's business."""
     spin = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True); input()"
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {spin!r}])"
     with subprocess.Popen(

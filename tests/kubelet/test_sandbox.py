@@ -22,7 +22,8 @@ from tests.kubelet.conftest import Script
 from tests.support import lacking
 
 PATIENCE = 30.0
-DENIED = "Operation not permitted: run"
+DENIED = "Operation not permitted"
+ALLOW = f"{DENIED}: run it as root, or allow user namespaces: sysctl"
 
 
 class Inside:
@@ -78,6 +79,22 @@ def made(script: Script, **how: bool) -> Iterator[Inside]:
 def inside(request: pytest.FixtureRequest, script: Script) -> Iterator[Inside]:
     with made(script, user_namespace=request.param) as one:
         yield one
+
+
+@pytest.fixture
+def with_machine(script: Script) -> Iterator[Inside]:
+    """One that shows a machine."""
+    with made(script) as one:
+        one.bind("1s-1n-4c-smt1", 0)
+        yield one
+
+
+@pytest.fixture
+def with_cgroups(with_machine: Inside) -> Inside:
+    """One that shows a machine, and hears the calls of its programs."""
+    if not calls.can_be_heard():
+        lacking.skip("seccomp")
+    return with_machine
 
 
 def test_a_program_runs_and_its_end_is_known(inside: Inside) -> None:
@@ -254,32 +271,18 @@ def _mounted(at: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("error", "files", "says"),
     [
-        (
-            EPERM, {"sys/user/max_user_namespaces": "0\n"},
-            f"{DENIED} it as root, or allow user namespaces: sysctl user.max_user_namespaces=10000",
-        ),
-        (
-            EPERM, {"sys/kernel/unprivileged_userns_clone": "0\n"},
-            f"{DENIED} it as root, or allow user namespaces: "
-            "sysctl kernel.unprivileged_userns_clone=1",
-        ),
-        (
-            EPERM, {"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"},
-            f"{DENIED} it as root, or allow user namespaces: "
-            "sysctl kernel.apparmor_restrict_unprivileged_userns=0 "
-            "(or an AppArmor profile with userns)",
-        ),
-        (
-            EPERM, {"containerenv": "", **_mounted("/")},
-            "Operation not permitted: the container forbids them: start it with --privileged, or "
-            "with --cap-add=",
-        ),
-        (
-            EPERM, _mounted("/proc"),
-            "Operation not permitted: an ordinary user has none in a chroot: run it as root, or "
-            "outside",
-        ),
-        (EPERM, _mounted("/"), f"{DENIED} it as root, or where user namespaces are allowed"),
+        (EPERM, {"sys/user/max_user_namespaces": "0\n"}, f"{ALLOW} user.max_user_namespaces=10000"),
+        (EPERM, {"sys/kernel/unprivileged_userns_clone": "0\n"},
+         f"{ALLOW} kernel.unprivileged_userns_clone=1"),
+        (EPERM, {"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"},
+         f"{ALLOW} kernel.apparmor_restrict_unprivileged_userns=0 "
+         "(or an AppArmor profile with userns)"),
+        (EPERM, {"containerenv": "", **_mounted("/")},
+         f"{DENIED}: the container forbids them: start it with --privileged, or with --cap-add="),
+        (EPERM, _mounted("/proc"),
+         f"{DENIED}: an ordinary user has none in a chroot: run it as root, or outside"),
+        (EPERM, _mounted("/"),
+         f"{DENIED}: run it as root, or where user namespaces are allowed"),
         (EINVAL, {}, "Invalid argument"),
     ],
     ids=["none may be", "not for users", "AppArmor", "container", "chroot", "else", "no right"],
@@ -305,10 +308,8 @@ def test_refused_namespaces_are_told_with_what_permits_them(
     assert said == f"namespaces: {says}" or error == EPERM
 
 
-def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
+def test_cgroups_are_the_sandboxs_own(with_cgroups: Inside) -> None:
     """The calls are those that Go's library makes; Python's makes them with ``dir_fd``."""
-    if not calls.can_be_heard():
-        lacking.skip("seccomp")
     program = (
         "import ctypes, os, struct\n"
         "def kind(path):\n"
@@ -328,10 +329,7 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
         "print(tried(os.rmdir, pods + '/pod1'), tried(os.rmdir, pods), os.path.exists(pods))\n"
         "print(tried(os.mkdir, '/pinproof/tmp/a'), tried(os.rmdir, '/pinproof/tmp/a'))\n"
     )
-    with made(script) as inside:
-        inside.bind("1s-1n-4c-smt1", 0)
-        said = inside.run(program, cgroups=())
-    assert said.splitlines() == [
+    assert with_cgroups.run(program, cgroups=()).splitlines() == [
         "0x63677270 True ''",
         "None File exists No such file or directory",
         "max",
@@ -342,11 +340,9 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
     ]
 
 
-def test_a_write_to_a_cgroup_replaces_what_it_had(script: Script) -> None:
+def test_a_write_to_a_cgroup_replaces_what_it_had(with_cgroups: Inside) -> None:
     """As runc's library writes: opened by ``openat2`` below the root cgroup, and not truncated. The
     end of what was longer stayed, and a kubelet of 1.37 took a pod of 2 CPUs for one of 20."""
-    if not calls.can_be_heard():
-        lacking.skip("seccomp")
     program = (
         "import ctypes, os, struct\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -368,27 +364,23 @@ def test_a_write_to_a_cgroup_replaces_what_it_had(script: Script) -> None:
         "open('here', 'w').write('as it was')\n"
         "print(opened(b'here', os.O_WRONLY, -100) > 0, open('here').read())\n"
     )
-    with made(script) as inside:
-        inside.bind("1s-1n-4c-smt1", 0)
-        said = inside.run(program, cgroups=["kubepods"])
+    said = with_cgroups.run(program, cgroups=["kubepods"])
     assert said.splitlines() == ["118 79", "300000 100000 max", "-1 2", "-1 2", "True as it was"]
 
 
-def test_own_cgroups_are_seen_by_who_needs_them_and_stay(script: Script) -> None:
+def test_own_cgroups_are_seen_by_who_needs_them_and_stay(with_machine: Inside) -> None:
     """A kubelet of 1.20 cannot start over them, and the one of 1.36 that follows needs them."""
-    pods = "/sys/fs/cgroup/kubepods"
+    run, pods = with_machine.run, "/sys/fs/cgroup/kubepods"
     seen = f"import os; print(sorted(os.listdir('/sys/fs/cgroup')), os.path.exists({pods!r}))"
-    with made(script) as inside:
-        inside.bind("1s-1n-4c-smt1", 0)
-        hosts = inside.run(seen)
-        inside.run(f"import os; os.mkdir({pods!r})", cgroups=())
-        assert inside.run(seen, cgroups=()) != hosts
-        assert inside.run(seen) == hosts
-        assert inside.run(seen, cgroups=()).rstrip().endswith("True")
-        inside.bind("1s-1n-4c-smt2", 1)
-        assert inside.run(seen, cgroups=()).rstrip().endswith("False"), "it has booted"
-        found = "import os; print(sorted(os.listdir('/sys/fs/cgroup/kubepods/burstable/pod1')))"
-        assert "cpu.weight" in inside.run(found, cgroups=["kubepods/burstable/pod1"])
+    hosts = run(seen)
+    run(f"import os; os.mkdir({pods!r})", cgroups=())
+    assert run(seen, cgroups=()) != hosts
+    assert run(seen) == hosts
+    assert run(seen, cgroups=()).rstrip().endswith("True")
+    with_machine.bind("1s-1n-4c-smt2", 1)
+    assert run(seen, cgroups=()).rstrip().endswith("False"), "it has booted"
+    found = "import os; print(sorted(os.listdir('/sys/fs/cgroup/kubepods/burstable/pod1')))"
+    assert "cpu.weight" in run(found, cgroups=["kubepods/burstable/pod1"])
 
 
 def test_a_program_that_ends_while_its_call_is_read_is_an_error(

@@ -114,12 +114,10 @@ def test_what_a_hint_promises(free: int, again: int, count: int, by_socket: bool
 
 
 def pod_of(**kinds: Kind) -> Pod:
-    """A pod with these containers."""
     return Pod("p", tuple(Container(name, kind=kind) for name, kind in kinds.items()))
 
 
 def state_of(default: str, pod: Pod, **held: str) -> State:
-    """A state with this default set, and these entries of the pod."""
     state = State("static")
     state.default = CPUSet.parse(default)
     state.entries = {pod.uid: {name: CPUSet.parse(cpus) for name, cpus in held.items()}}

@@ -34,7 +34,7 @@ from tests.reference import nodes
 from tests.reference.nodes import EIGHT, do, state_file, tree
 from tests.support.pods import pod
 
-FULL, NUMA, SOCKET = "full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket"
+FULL, NUMA = "full-pcpus-only", "distribute-cpus-across-numa"
 CORES, STRICT = "distribute-cpus-across-cores", "strict-cpu-reservation"
 UNCORE = "prefer-align-cpus-by-uncorecache"
 ALPHA = {"CPUManagerPolicyAlphaOptions": True}

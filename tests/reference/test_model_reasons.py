@@ -144,11 +144,9 @@ configs = st.builds(
 def settings(config: KubeletConfig, release: str, managers: bool) -> KubeletConfig:
     """The configuration with one CPU reserved, without what the release does not know."""
     known = int(release.removeprefix("1."))
-    reserved = reserving(CPUSet([0]), release=release)
     return replace(
-        config,
-        reserved_system_cpus=reserved.reserved_system_cpus,
-        system_reserved=reserved.system_reserved,
+        reserving(CPUSet([0]), release=release),
+        policy=config.policy,
         topology_manager_policy=config.topology_manager_policy if known >= 18 else "none",
         topology_manager_scope=config.topology_manager_scope if known >= 20 else "container",
         feature_gates=ON if managers and known >= 36 else {},

@@ -95,7 +95,6 @@ ALIGNING = KubeletConfig(
     ],
 )  # fmt: skip
 def test_a_step_says_its_sentence(step: Step, text: str) -> None:
-    """One line each."""
     assert step.sentence == text
 
 

@@ -38,7 +38,6 @@ def config(
     options: Mapping[str, str] | None = None,
     gates: Mapping[str, bool] | None = None,
 ) -> KubeletConfig:
-    """Settings of the Topology Manager."""
     return KubeletConfig(
         topology_manager_policy=policy,
         topology_manager_scope=scope,

@@ -63,7 +63,6 @@ def test_nothing_is_written_outside(tmp_path: Path, entries: dict[str, str], rea
 
 
 def test_files_of_one_text_may_be_one_file(tmp_path: Path) -> None:
-    """The same tree, with a file for each text."""
     tree = describe("2s-2n-8c-smt2").tree
     write(tree, tmp_path, share=True)
     assert dict(read_tree(tmp_path)) == dict(tree)
