@@ -24,7 +24,8 @@ from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
 from reference.cpuset import CPUSet
-from reference.steps import KubeletConfig, Step
+from reference.steps import Apply, KubeletConfig, Pod, Step
+from reference.view import Phase, View
 from tests.kubelet.fleets import RELEASE, Up, cache_without_fleets, runner
 from tests.support import lacking
 
@@ -60,6 +61,21 @@ def cached_kubelet(release: str) -> str:
 def do(node: KubeletNode, *steps: Step) -> None:
     for step in steps:
         node.do(step)
+
+
+def running(name: str) -> Callable[[View], bool]:
+    """Whether this pod runs, and has a QoS class."""
+    return lambda view: (
+        name in view.pods and view.pods[name].phase is Phase.RUNNING and bool(view.pods[name].qos)
+    )
+
+
+def applied(node: KubeletNode, pod: Pod) -> View:
+    """What is seen once a pod runs that is applied."""
+    node.do(Apply(pod))
+    view = node.settle(running(pod.name))
+    assert running(pod.name)(view), node.evidence()
+    return view
 
 
 def call(

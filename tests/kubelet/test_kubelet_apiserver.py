@@ -4,7 +4,6 @@ what is said where it is absent or breaks."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,13 +38,9 @@ from reference.steps import (
 )
 from reference.view import Phase, View
 from tests.cli.running import here
-from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker, Open, do
+from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker, Open, applied, do, running
 
 IN_CLUSTER = replace(CONFIG, api_server=True)
-
-
-def runs(name: str) -> Callable[[View], bool]:
-    return lambda view: view.pods[name].phase is Phase.RUNNING
 
 
 @pytest.fixture
@@ -61,8 +56,8 @@ def test_a_pod_comes_through_the_api_server(node: KubeletNode, make_node: NodeMa
     other, pod = make_node(IN_CLUSTER), guaranteed("a", 2)
     do(other, Start(), Apply(guaranteed("a", 3)))
     node.do(Apply(pod))
-    assert len(other.settle(runs("a")).assignments["a"]["c"]) == 3
-    view = node.settle(runs("a"))
+    assert len(other.settle(running("a")).assignments["a"]["c"]) == 3
+    view = node.settle(running("a"))
     assert view.pods["a"].phase is Phase.RUNNING
     assert len(view.assignments["a"]["c"]) == 2
     assert view.cpusets["a"]["c"] == view.assignments["a"]["c"]
@@ -76,8 +71,7 @@ def test_a_pod_comes_through_the_api_server(node: KubeletNode, make_node: NodeMa
 
 def test_an_error_names_a_pod_by_the_uid_that_it_was_stated_with(node: KubeletNode) -> None:
     pod = guaranteed("a", 2)
-    node.do(Apply(pod))
-    held = node.settle(runs("a")).assignments["a"]["c"]
+    held = applied(node, pod).assignments["a"]["c"]
     overlapping = Checkpoint("static", held | CPUSet([0, 16]), {pod.uid: {"c": held}})
     do(node, Stop(), WriteState(overlapping.dumps(release="1.36")), Start())
     error = node.settle(lambda view: not view.running and bool(view.error)).error
@@ -86,8 +80,7 @@ def test_an_error_names_a_pod_by_the_uid_that_it_was_stated_with(node: KubeletNo
 
 def test_a_resize_is_pending_until_the_kubelet_has_heard_of_it(node: KubeletNode) -> None:
     """Then it is granted, and the container's cgroup follows a moment later."""
-    node.do(Apply(burstable("b", request="1", limit="2")))
-    node.settle(runs("b"))
+    applied(node, burstable("b", request="1", limit="2"))
     node.do(Resize(burstable("b", request="1500m", limit="2")))
     assert node._api is not None
     (status,) = node._process.pods()
@@ -120,8 +113,7 @@ def test_a_start_lasts_until_the_pods_of_the_server_are_admitted(
     """Until then the server has them as they were: what will be refused seemed to run on, so a
     restart that refuses it was taken for one that does not."""
     monkeypatch.setattr("conformance.subjects.kubelet.node.FIRST_ADMISSIONS", 6.0)  # busy hosts
-    do(node, Apply(burstable("b", request="2", limit="2")))
-    node.settle(runs("b"))
+    applied(node, burstable("b", request="2", limit="2"))
     few = KubeletConfig(system_reserved="31", api_server=True)
     do(node, Stop(), Configure(few), Start())
     seen: list[Phase] = []
@@ -142,10 +134,10 @@ def test_a_pod_that_is_applied_after_a_start_comes_after_the_first_list(node: Ku
         one = replace(exclusive("c", 1), devices=((devices.resource, 1),))
         return guaranteed_of(name, [one])
 
-    do(node, devices, Apply(with_device("a")))
-    node.settle(runs("a"))
-    do(node, Delete("a", force=True), Stop(), Start(), devices, Apply(with_device("b")))
-    node.settle(runs("b"))
+    node.do(devices)
+    applied(node, with_device("a"))
+    do(node, Delete("a", force=True), Stop(), Start(), devices)
+    applied(node, with_device("b"))
     node.do(AskPodResources())
     assert [one.id for one in node.view().devices["b"]["c"]] == ["d0"]
 
@@ -181,8 +173,7 @@ def test_a_pod_is_applied_once_the_server_knows_of_a_resize(
 
     monkeypatch.setattr("conformance.subjects.kubelet.apiserver.pods._shows", never)
     monkeypatch.setattr("conformance.subjects.kubelet.node.RESIZE_STATUS", 0.2)
-    do(node, Apply(burstable("b", request="1", limit="2")))
-    node.settle(runs("b"))
+    applied(node, burstable("b", request="1", limit="2"))
     assert not looks
     do(node, Resize(burstable("b", request="1500m", limit="2")), Apply(guaranteed("a", 1)))
     assert looks
@@ -253,8 +244,8 @@ def test_a_server_that_dies_is_no_verdict_and_is_started_again(
         node.do(Apply(guaranteed("a", 1)))
     node.close()
     again = subject.node(machine, IN_CLUSTER)
-    do(again, Start(), Apply(guaranteed("a", 1)))
-    assert again.settle(runs("a")).pods["a"].phase is Phase.RUNNING
+    again.do(Start())
+    applied(again, guaranteed("a", 1))
     subject.close()
     assert not server.running
 

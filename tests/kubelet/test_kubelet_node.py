@@ -42,30 +42,26 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import Phase, View
-from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker, Open, Script, do
+from tests.kubelet.conftest import (
+    CONFIG,
+    MACHINE,
+    NodeMaker,
+    Open,
+    Script,
+    applied,
+    do,
+    running,
+)
 from tests.support import lacking
 
 #: For a machine of 8 cores.
 ONE_RESERVED = KubeletConfig(system_reserved="1")
 
 
-def running(*names: str) -> Callable[[View], bool]:
-    return lambda view: all(
-        name in view.pods and view.pods[name].phase is Phase.RUNNING and view.pods[name].qos
-        for name in names
-    )
-
-
 def settled(node: KubeletNode, satisfied: Callable[[View], bool]) -> View:
     view = node.settle(satisfied)
     assert satisfied(view), node.evidence()
     return view
-
-
-def applied(node: KubeletNode, name: str, cpus: str = "2") -> View:
-    """What is seen once a pod with exclusive CPUs runs."""
-    node.do(Apply(guaranteed(name, cpus)))
-    return settled(node, running(name))
 
 
 @pytest.fixture
@@ -93,7 +89,7 @@ def test_a_forced_deletion_takes_containers_once_the_kubelet_has_seen_the_manife
 ) -> None:
     """A busy kubelet that saw the containers go first was seen to start one more, after the next
     pod ran (explore, seed 2, history 60)."""
-    applied(node, "a")
+    applied(node, guaranteed("a", 2))
     listed: list[int] = []
     drop = node.runtime.drop_pod
 
@@ -175,7 +171,7 @@ def test_an_unknown_feature_gate_ends_with_a_reason(make_node: NodeMaker) -> Non
 
 
 def test_tampering_is_seen_and_evidence_shows_log_and_calls(node: KubeletNode) -> None:
-    applied(node, "one")
+    applied(node, guaranteed("one", 2))
     evidence = node.evidence()
     assert "CreateContainer one-pinproof/c cpuset " in evidence
     assert len(evidence.splitlines()) < 100
@@ -204,7 +200,7 @@ def test_a_kubelet_that_dies_in_the_middle_is_seen_and_with_its_sandbox_is_no_ve
 
 
 def test_a_kubelet_runs_in_a_user_namespace(kubelet_path: str, small: NodeMaker) -> None:
-    view = applied(small(kubelet_path, user_namespace=True), "one")
+    view = applied(small(kubelet_path, user_namespace=True), guaranteed("one", 2))
     assert view.cpusets == {"one": {"c": view.assignments["one"]["c"]}}
 
 
@@ -283,8 +279,7 @@ def test_a_pod_has_ended_once_its_cgroup_is_gone(node: KubeletNode) -> None:
     (1.37.0, explore, seed 402, history 385)."""
     if not node.sandbox.own_cgroups:
         lacking.skip("seccomp")
-    node.do(Apply(replace(guaranteed("a", 2), restart_policy=RestartPolicy.NEVER)))
-    settled(node, running("a"))
+    applied(node, replace(guaranteed("a", 2), restart_policy=RestartPolicy.NEVER))
     (named,) = node.runtime.pod_cgroups(ready=True).values()
     cgroup = node.sandbox.path(f"{OWN_CGROUPS}/{named}")
     assert cgroup.is_dir()
@@ -329,7 +324,7 @@ def test_the_host_is_left_as_it_was(make_node: NodeMaker) -> None:
     before = host()
     node = make_node()
     node.do(Start())
-    applied(node, "one")
+    applied(node, guaranteed("one", 2))
     assert host() == before
     node.do(Stop())
     node.close()

@@ -22,7 +22,6 @@ from conformance.subjects.kubelet.process import Patience
 from conformance.upgrading import Plan, rehearse
 from reference import CPUSet
 from reference.steps import (
-    Apply,
     Delete,
     Device,
     Kind,
@@ -33,9 +32,8 @@ from reference.steps import (
     Step,
     Stop,
 )
-from reference.view import Phase
 from tests.cli.running import Done, here
-from tests.kubelet.conftest import Open, Script
+from tests.kubelet.conftest import Open, Script, applied
 from tests.support.node_archives import write_archive
 
 MACHINE: Final = "2s-2n-8c-smt2"
@@ -81,7 +79,7 @@ def written(subject: KubeletSubject, tmp_path: Path) -> Written:
                 node.do(step)
                 node.settle(lambda view: view.running)
             for pod in pods:
-                _run(node, pod)
+                applied(node, pod)
             node.do(Delete("gone"))
             node.settle(lambda view: "gone" not in view.assignments)
             node.do(Stop())
@@ -99,14 +97,6 @@ def written(subject: KubeletSubject, tmp_path: Path) -> Written:
         return files
 
     return write
-
-
-def _run(node: Any, pod: Pod) -> None:
-    node.do(Apply(pod))
-    seen = node.settle(
-        lambda view: pod.name in view.pods and view.pods[pod.name].phase is Phase.RUNNING
-    )
-    assert seen.pods[pod.name].phase is Phase.RUNNING
 
 
 @pytest.fixture

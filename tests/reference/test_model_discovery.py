@@ -145,8 +145,9 @@ PANIC = "runtime error: index out of range [1] with length 1"
 RULES: dict[str, tuple[Files, Callable[[MachineInfo], object], Mapping[str, object]]] = {
     # /proc/cpuinfo, up to 1.18
     "a package is a node":
-        (TWO_NODES, lambda info: (nodes(info), info.num_sockets, info.num_physical_cores),
-         dict.fromkeys(BY_CPUINFO, ([(0, 2), (1, 2)], None, None))),
+        (TWO_NODES,
+         lambda info: (nodes(info), info.num_sockets, info.num_physical_cores, info.by_chance),
+         dict.fromkeys(BY_CPUINFO, ([(0, 2), (1, 2)], None, None, ()))),
     "NUMA nodes are known since 1.16 and were taken for sockets by early 1.19":
         (TWO_NODES, places,
          dict.fromkeys(["1.8", "1.13", "1.14", "1.15"], ([0, 0, 0, 0], [0, 1, 0, 1], 2))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import errno
 import gzip
-import io
 import lzma
 import os
 import random
@@ -17,38 +16,14 @@ from typing import Any
 import pytest
 
 import topologies
+from tests.topologies.conftest import Member, members_of, tar
 from topologies import BrokenMachine, Link, Tree, UnknownMachine, describe, load, read_tree
 from topologies import archive as archive_module
 
 CAPTURES = Path(__file__).parents[1] / "golden" / "captures"
 ONLINE = "sys/devices/system/cpu/online"
-Member = tuple[str, bytes | str, bytes]
 Read = Callable[[bytes], Tree]
 Pack = Callable[[bytes], bytes]
-
-
-def tar(*members: Member, fmt: int = tarfile.GNU_FORMAT) -> bytes:
-    """An archive; each member is (name, content or target, type)."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=fmt) as made:
-        for name, content, kind in members:
-            info = tarfile.TarInfo(name)
-            info.type = kind
-            data = content if isinstance(content, bytes) else b""
-            info.linkname = content if isinstance(content, str) else ""
-            info.size = len(data)
-            made.addfile(info, io.BytesIO(data))
-    return out.getvalue()
-
-
-def packed(tree: Tree, prefix: str = "") -> bytes:
-    members: list[Member] = [
-        (prefix + path, str(text), tarfile.SYMTYPE)
-        if isinstance(text, Link)
-        else (prefix + path, text.encode("utf-8", "surrogateescape"), tarfile.REGTYPE)
-        for path, text in tree.items()
-    ]
-    return tar(*members)
 
 
 def file(name: str, content: bytes = b"0-3\n") -> Member:
@@ -75,7 +50,7 @@ def read(tmp_path: Path) -> Read:
 )
 def test_a_tree_comes_back_from_every_kind_of_archive(read: Read, pack: Pack, prefix: str) -> None:
     tree = describe("2s-2n-4c-smt2-off3").tree
-    found = read(pack(packed(tree, prefix)))
+    found = read(pack(tar(*members_of(tree, prefix))))
     assert dict(found) == dict(tree)
     assert {path for path in found if isinstance(found[path], Link)} == {
         path for path in tree if isinstance(tree[path], Link)
@@ -161,7 +136,7 @@ def test_a_nul_in_a_pax_name_is_refused(read: Read) -> None:
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
 def test_an_archive_torn_anywhere_is_refused(read: Read, pack: Pack) -> None:
-    data = pack(packed(describe("1s-1n-2c-smt1").tree))
+    data = pack(tar(*members_of(describe("1s-1n-2c-smt1").tree)))
     end = len(data) if pack is not bytes else data.rindex(b"\n") // 512 * 512 + 512
     for cut in random.Random(4).sample(range(1, end), 25):
         with pytest.raises(BrokenMachine, match=r"cut off|not a tar archive"):
@@ -171,7 +146,7 @@ def test_an_archive_torn_anywhere_is_refused(read: Read, pack: Pack) -> None:
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
 def test_a_damaged_byte_is_noticed_or_harmless(read: Read, pack: Pack) -> None:
     tree = describe("1s-1n-2c-smt1").tree
-    data = pack(packed(tree))
+    data = pack(tar(*members_of(tree)))
     choose = random.Random(5)
     for _ in range(60):
         damaged = bytearray(data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import topologies
+from tests.topologies.conftest import Member, members_of, tar
 from topologies import archive, plain
 from topologies.archive import BrokenArchive, read_archive
 from topologies.paths import CPU, NODE
@@ -45,17 +45,6 @@ def assert_same(data: bytes) -> object:
     return expected
 
 
-def packed(members: list[tuple[str, str, bytes]], form: int = tarfile.GNU_FORMAT) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=form) as archive:
-        for name, text, kind in members:
-            made = tarfile.TarInfo(name)
-            made.type, made.size = kind, len(text.encode()) if kind == FILE else 0
-            made.linkname = text if kind in (LINK, HARD) else ""
-            archive.addfile(made, io.BytesIO(text.encode()))
-    return stream.getvalue()
-
-
 FILE, FOLDER, LINK, HARD = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
 START = [(f"m/{CPU}/online", "0-3\n", FILE), (f"m/{CPU}/present", "0-3\n", FILE)]
 
@@ -65,7 +54,7 @@ START = [(f"m/{CPU}/online", "0-3\n", FILE), (f"m/{CPU}/present", "0-3\n", FILE)
 def test_a_name_may_take_its_whole_field(length: int, form: int) -> None:
     stem = f"m/{CPU}/cpu0/"
     name = stem + "a" * 40 + "/" + "x" * (length - len(stem) - 41)
-    seen = assert_same(packed([*START, (name, "1\n", FILE), (name + "y", "2\n", FILE)], form))
+    seen = assert_same(tar(*START, (name, "1\n", FILE), (name + "y", "2\n", FILE), fmt=form))
     assert len(name) == length
     assert isinstance(seen, list)
     assert (name.removeprefix("m/"), str, "1\n") in seen
@@ -85,14 +74,14 @@ def test_a_name_may_take_its_whole_field(length: int, form: int) -> None:
         (f"m/{CPU}/cpu0\0junk/below", "", FOLDER),
     ],
 )
-def test_what_is_odd_is_treated_alike(odd: tuple[str, str, bytes]) -> None:
+def test_what_is_odd_is_treated_alike(odd: Member) -> None:
     """Beside what ``MEMBERS`` draws."""
     after = [(f"m/{CPU}/kernel_max", "7\n", FILE), (f"m/{CPU}/cpu9/online", "1\n", FILE)]
-    assert_same(packed([*START, odd, *after]))
+    assert_same(tar(*START, odd, *after))
 
 
-DESCRIBED = packed(
-    [(f"m/{path}", text, FILE) for path, text in sorted(topologies.load("1s-1n-4c-smt2").items())]
+DESCRIBED = tar(
+    *((f"m/{path}", text, FILE) for path, text in sorted(topologies.load("1s-1n-4c-smt2").items()))
 )
 
 
@@ -106,7 +95,7 @@ EACH_KIND = [
 
 @pytest.mark.parametrize("kind", [FOLDER, FILE, LINK])
 def test_no_byte_of_a_header_may_be_damaged(kind: bytes) -> None:
-    data = bytearray(packed([*START, *EACH_KIND]))
+    data = bytearray(tar(*START, *EACH_KIND))
     header = next(
         at for at in range(2048, len(data), 512) if data[at] and data[at + 156] == ord(kind)
     )
@@ -124,7 +113,7 @@ def test_no_byte_of_a_header_may_be_damaged(kind: bytes) -> None:
 @pytest.mark.parametrize("up", [20, 100, 110, 124, 140, 260, 330])
 @pytest.mark.parametrize("down", [21, 105, 141, 258, 329, 335])
 def test_damage_that_adds_up_is_treated_alike(up: int, down: int) -> None:
-    data = bytearray(packed([*START, *EACH_KIND]))
+    data = bytearray(tar(*START, *EACH_KIND))
     for header in (2048, 2560, 3584, 4096):
         data[header + up] = (data[header + up] + 1) & 0xFF
         data[header + down] = (data[header + down] - 1) & 0xFF
@@ -154,8 +143,8 @@ MEMBERS = st.lists(
 
 
 @given(MEMBERS, st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]))
-def test_any_members_are_treated_alike(members: list[tuple[str, str, bytes]], form: int) -> None:
-    assert_same(packed([*START, *members], form))
+def test_any_members_are_treated_alike(members: list[Member], form: int) -> None:
+    assert_same(tar(*START, *members, fmt=form))
 
 
 @given(st.data())
@@ -178,12 +167,12 @@ def test_any_damage_is_treated_alike(data: st.DataObject) -> None:
     ],
 )
 def test_a_target_is_judged_at_every_place(links: list[tuple[str, str]]) -> None:
-    assert_same(packed([*START, *((f"m/{CPU}/{path}", to, LINK) for path, to in links)]))
+    assert_same(tar(*START, *((f"m/{CPU}/{path}", to, LINK) for path, to in links)))
 
 
 @pytest.mark.parametrize("piece", [1, 511, 512, 513, 1024, 5000])
 def test_members_may_lie_across_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = packed([*START, *EACH_KIND])
+    data = tar(*START, *EACH_KIND)
     expected = outcome(data)
     monkeypatch.setattr(archive, "_CHUNK", piece)
     assert outcome(data) == expected
@@ -205,10 +194,5 @@ def test_nearly_every_member_goes_the_short_way(
         return found
 
     monkeypatch.setattr(plain.PlainMembers, "take", counted)
-    members = [(above + path, tree[path], kind_of(tree[path])) for path in sorted(tree)]
-    assert dict(read_archive(packed(members))) == dict(tree)
+    assert dict(read_archive(tar(*members_of(tree, above)))) == dict(tree)
     assert sum(taken) == len(tree) - 1
-
-
-def kind_of(text: str) -> bytes:
-    return LINK if isinstance(text, topologies.Link) else FILE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import gzip
 import subprocess
 import tarfile
 from collections.abc import Callable, Mapping
@@ -12,6 +12,7 @@ import pytest
 
 from reference import discover
 from tests.support import lacking
+from tests.topologies.conftest import members_of, tar
 from topologies import BrokenMachine, Link, NoteKind, Tree, complete, describe, lint, load, names
 from topologies.paths import CPU, NODE
 from topologies.reading import read_tree
@@ -189,16 +190,9 @@ def test_what_tells_of_no_cpu_is_no_machine(tree: dict[str, str]) -> None:
 
 
 def archive(path: Path, folder: str, tree: Mapping[str, str]) -> Path:
-    """As hwloc and util-linux pack: folders as members, other files beside."""
-    with tarfile.open(path, "w:gz") as made:
-        for name, text in (*tree.items(), ("../NAME.output", "Machine (8GB)\n")):
-            member = tarfile.TarInfo(f"{folder}/{name}" if ".." not in name else "NAME.output")
-            if isinstance(text, Link):
-                member.type, member.linkname = tarfile.SYMTYPE, str(text)
-                made.addfile(member)
-            else:
-                member.size = len(text.encode())
-                made.addfile(member, io.BytesIO(text.encode()))
+    """As hwloc and util-linux pack: other files beside."""
+    beside = ("NAME.output", "Machine (8GB)\n", tarfile.REGTYPE)
+    path.write_bytes(gzip.compress(tar(*members_of(tree, f"{folder}/"), beside)))
     return path
 
 
