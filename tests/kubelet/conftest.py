@@ -26,7 +26,7 @@ from conformance.subjects.kubelet.process import Patience
 from reference.cpuset import CPUSet
 from reference.steps import Apply, KubeletConfig, Pod, Step
 from reference.view import Phase, View
-from tests.kubelet.fleets import RELEASE, Up, cache_without_fleets, runner
+from tests.kubelet.fleets import RELEASE, Running, Up, cache_without_fleets, runner
 from tests.support import lacking
 
 MACHINE = "2s-4n-16c-smt2"
@@ -183,6 +183,12 @@ def fleet_cache(needs_api_server: None, tmp_path_factory: pytest.TempPathFactory
 def up(fleet_cache: Path) -> Up:
     """See :func:`tests.kubelet.fleets.runner`."""
     return runner(fleet_cache)
+
+
+@pytest.fixture(scope="module")
+def api(fleet: Running) -> Any:
+    """A client of the module's fleet."""
+    return fleet.api()
 
 
 @pytest.fixture(scope="module")

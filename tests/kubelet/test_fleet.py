@@ -49,11 +49,6 @@ def fleet(up: Up) -> Iterator[Running]:
     assert leftovers() == before
 
 
-@pytest.fixture(scope="module")
-def api(fleet: Running) -> Any:
-    return fleet.api()
-
-
 def test_nodes_are_ready_with_their_cpus(api: Any) -> None:
     """And a scheduler may choose them by their machine: none has a taint."""
     nodes = {one.metadata.name: one for one in api.list_node().items}

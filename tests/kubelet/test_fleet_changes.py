@@ -40,11 +40,6 @@ def fleet(up: Up) -> Iterator[Running]:
     assert not running.folder().exists()
 
 
-@pytest.fixture(scope="module")
-def api(fleet: Running) -> Any:
-    return fleet.api()
-
-
 def _held(fleet: Running, node: str) -> list[str]:
     """The exclusive CPUs that the node's state file names."""
     text = (fleet.folder() / "nodes" / node / STATE).read_text()

@@ -1,5 +1,5 @@
-"""Nodes of the model's tests: machines by name or by counts, and steps taken one after the
-other."""
+"""Nodes of the model's tests: machines by name or by counts, and steps taken one after the other;
+and what tests write of hints and of state files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import topologies
 from reference import Checkpoint, CPUSet, CPUTopology, Node
 from reference.releases import NEWEST, AnyRelease
 from reference.steps import KubeletConfig, Start, Step
+from reference.topologymanager.hint import Hint
 from reference.view import View
 
 FOUR, EIGHT, TWO_NODES = "1s-1n-4c-smt1", "1s-1n-4c-smt2", "2s-2n-8c-smt2"
@@ -51,6 +52,14 @@ def booted(
 ) -> Node:
     """A node that has started and then taken these steps."""
     return node(Start(), *steps, config=config, machine=machine, release=release)
+
+
+def hint_text(hint: Hint | None) -> str:
+    """``01 P``: the NUMA nodes of a hint, or ``any``; P where it is preferred."""
+    if hint is None:
+        return "None"
+    nodes = "any" if hint.nodes is None else "".join(map(str, CPUSet.of_mask(hint.nodes)))
+    return f"{nodes} P" if hint.preferred else nodes
 
 
 def state_file(default: str, entries: Mapping[str, Mapping[str, str]]) -> str:

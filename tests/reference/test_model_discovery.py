@@ -196,6 +196,10 @@ RULES: dict[str, tuple[Files, Callable[[MachineInfo], object], Mapping[str, obje
         (machine(SMT) | {DISTANCE: "10 x\n"}, lambda info: info.nodes[0].distances, {"1.25": ()}),
     "distances may be missing":
         (without(machine(SMT), DISTANCE), lambda info: info.nodes[0].distances, {"1.26": ()}),
+    **{f"distances {text!r} are no numbers":
+        (machine(SMT) | {DISTANCE: text}, attrgetter("fault", "num_cores"),
+         dict.fromkeys(["1.26", "1.37"], (f"cannot convert {value} to int", 0)))
+       for text, value in (("10  21\n", ""), ("", ""), ("10 -1", "-1"))},
     "memory and huge pages may be missing":
         (without(machine(SMT), f"{NODE}/node0/meminfo"),
          lambda info: (info.num_cores, info.nodes[0].memory), dict.fromkeys(BY_SYSFS, (4, 0))),
@@ -478,15 +482,6 @@ def test_an_absurd_cpu_number_costs_no_memory() -> None:
     files = without(machine({0: (0, 0)}), f"{CPU}/online")
     with pytest.raises(NotModelled):
         discover(files | {f"{NODE}/node0/cpu{10**12}": "../../cpu/cpu0"})
-
-
-@pytest.mark.parametrize(
-    ("release", "text", "value"),
-    [("1.26", "10  21\n", ""), ("1.37", "", ""), ("1.37", "10 -1", "-1")],
-)
-def test_distances_that_are_no_numbers(release: str, text: str, value: str) -> None:
-    info = discover(machine(SMT) | {DISTANCE: text}, release=release)
-    assert (info.fault, info.num_cores) == (f"cannot convert {value} to int", 0)
 
 
 @pytest.mark.parametrize("release", BY_SYSFS)

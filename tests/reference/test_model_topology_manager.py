@@ -17,6 +17,7 @@ from reference.topologymanager.hint import ANY, Hint
 from reference.topologymanager.policy import Merger
 from reference.topologymanager.topology_manager import TopologyManager
 from reference.topologymanager.validation import TopologyPolicy
+from tests.reference.nodes import hint_text
 
 CLOSEST, LIMIT = "prefer-closest-numa-nodes", "max-allowable-numa-nodes"
 GATE = "TopologyManagerPolicyOptions"
@@ -47,21 +48,13 @@ def config(
 
 
 def hints(text: str) -> list[Hint]:
-    """``"0 P, 01, any P"``."""
+    """Of ``0 P, 01, any P``, as :func:`hint_text` writes one."""
     made = []
     for one in filter(None, text.split(", ")):
         nodes, _, preferred = one.partition(" ")
         mask = ANY if nodes == "any" else CPUSet(map(int, nodes)).mask
         made.append(Hint(mask, preferred == "P"))
     return made
-
-
-def text(hint: Hint | None) -> str:
-    """The inverse, of one."""
-    if hint is None:
-        return "None"
-    nodes = "any" if hint.nodes is None else "".join(map(str, CPUSet.of_mask(hint.nodes)))
-    return f"{nodes} P" if hint.preferred else nodes
 
 
 # -- settings --------------------------------------------------------------------------------
@@ -206,7 +199,7 @@ def test_node_ids_that_do_not_fit(strange: int) -> None:
 def merged(lists: list[str], *, nodes: int = 2, release: str = "1.36", **more: object) -> str:
     """What is made of these lists on a machine with that many NUMA nodes."""
     merger = replace(Merger((1 << nodes) - 1, release=release), **more)  # type: ignore[arg-type]
-    return text(merger.merge([hints(one) for one in lists]))
+    return hint_text(merger.merge([hints(one) for one in lists]))
 
 
 @pytest.mark.parametrize(
@@ -289,12 +282,12 @@ class Recorder:
         return self.answers.pop(0)
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
-        self.calls.append(f"allocate {container.name} {text(hint)}")
+        self.calls.append(f"allocate {container.name} {hint_text(hint)}")
         if len(self.calls) >= self.fails_at:
             raise NotEnoughCPUs(2, 1)
 
     def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
-        self.calls.append(f"allocate pod {text(hint)}")
+        self.calls.append(f"allocate pod {hint_text(hint)}")
 
 
 POD = Pod("p", (Container("i", kind=Kind.INIT), Container("a"), Container("b")))
@@ -389,7 +382,8 @@ def test_up_to_1_17_hints_know_nothing_of_each_other() -> None:
     """All masks are computed before anybody has a CPU (issue 83476)."""
     provider = Recorder(None, hints("0 P, 1 P"), hints("0 P, 1 P"))
     given = manager("restricted", release="1.17").affinities(POD, provider)
-    assert [f"{name} {text(hint)}" for name, hint in given.items()] == ["i 01 P", "a 0 P", "b 0 P"]
+    seen = [f"{name} {hint_text(hint)}" for name, hint in given.items()]
+    assert seen == ["i 01 P", "a 0 P", "b 0 P"]
     assert provider.calls == ["hints i", "hints a", "hints b"]
     assert manager("none", release="1.17").affinities(SOLO, Recorder()) == {"a": None}
 
@@ -404,7 +398,7 @@ def test_single_numa_node_when_it_was_new(release: str, refused: bool) -> None:
         with pytest.raises(TopologyAffinityError):
             fresh.affinities(SOLO, Recorder(hints("0 P")))
     else:
-        assert text(fresh.affinities(SOLO, Recorder(hints("0 P")))["a"]) == "0 P"
+        assert hint_text(fresh.affinities(SOLO, Recorder(hints("0 P")))["a"]) == "0 P"
 
 
 UNALIGNED = "Resources cannot be allocated with Topology"
