@@ -136,7 +136,8 @@ def seen(info: MachineInfo) -> dict[str, Any]:
     """``info`` in the layout of the figures."""
     # Whatever its CPU topology is, cAdvisor's part is shown.
     bare = replace(info, refusal="", num_cores=info.num_cores or 1)
-    shown = known(discovered(modelled(bare)), info.release) | {"num_cores": info.num_cores}
+    shown: dict[str, Any] = known(discovered(modelled(bare)), info.release)
+    shown["num_cores"] = info.num_cores
     if info.fault and not has(info.release, Behaviour.SYSFS_TOPOLOGY):
         shown["topology_error"] = info.fault
     try:

@@ -425,7 +425,7 @@ def test_what_is_counted_beside_a_pod_that_ends_is_not_known() -> None:
     assert ALIGNED_CONTAINERS in (alone.metrics or {})
 
 
-def elsewhere(view: View, cpusets: Mapping[str, CPUSet]) -> View:
+def elsewhere(view: View, cpusets: Mapping[str, CPUSet | None]) -> View:
     """The view with containers of pod shared on other CPUs, which one more update gave them."""
     before, asked = view.cpusets["shared"], dict(view.asked["shared"])
     for name, cpus in cpusets.items():
