@@ -7,6 +7,7 @@ v1.37.0, KEP-2902, and kubernetes/kubernetes#139778, #140730, #141237 and #13945
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
@@ -24,6 +25,8 @@ from tests.reference.nodes import even
 
 FOUR_BY_14 = CPUTopology.of({cpu: (cpu // 14, cpu // 28, cpu, 0) for cpu in range(56)})
 EIGHT_BY_4 = CPUTopology.of({cpu: (cpu // 4, cpu // 16, cpu, 0) for cpu in range(32)})
+
+distributed = partial(take, strategy="distributed")
 
 
 @pytest.mark.parametrize(
@@ -44,23 +47,13 @@ def test_from_137_on_one_socket_is_preferred(
         ("1.37", True, after),
         ("1.36+socket-aligned-distribution", True, after),
     ):
-        taken = take(
-            FOUR_BY_14, free, number,
-            release=release, strategy="distributed", align_by_socket=aligned,
-        )  # fmt: skip
+        taken = distributed(FOUR_BY_14, free, number, release=release, align_by_socket=aligned)
         assert str(taken) == expected, (release, aligned)
 
 
 def in_pairs(machine: CPUTopology, free: str, number: int, release: str) -> CPUSet:
-    """Distributed in groups of two."""
-    return take(
-        machine,
-        CPUSet.parse(free),
-        number,
-        release=release,
-        strategy="distributed",
-        group_size=2,
-    )
+    """In groups of two."""
+    return distributed(machine, CPUSet.parse(free), number, release=release, group_size=2)
 
 
 def test_an_endless_search_is_a_kubelet_that_hangs() -> None:
@@ -86,9 +79,9 @@ def test_a_kubelet_with_the_fix_finds_an_answer() -> None:
 def test_a_combination_that_is_kept_is_the_first_of_the_best(busy: str, first: int) -> None:
     """kubernetes/kubernetes#141237: without the fix NUMA node 7 takes the place of another."""
     free = EIGHT_BY_4.cpus - CPUSet.parse(busy)
-    taken = take(EIGHT_BY_4, free, 16, strategy="distributed", release="1.37")
+    taken = distributed(EIGHT_BY_4, free, 16, release="1.37")
     assert CPUSet.parse("28-31") <= taken
-    kept = take(EIGHT_BY_4, free, 16, strategy="distributed", release="1.37+combinations-kept")
+    kept = distributed(EIGHT_BY_4, free, 16, release="1.37+combinations-kept")
     assert str(kept) == f"{first}-{first + 15}"
 
 
@@ -100,14 +93,12 @@ def test_a_hint_sets_the_fewest_numa_nodes_with_the_fix() -> None:
     free = machine.cpus - CPUSet([0])
     fixed = "1.37+numa-floor-from-hint"
     for release, hint_nodes in (("1.36", 4), (fixed, 0), (fixed, 5)):
-        taken = take(
-            machine, free, 8, strategy="distributed", release=release, hint_nodes=hint_nodes
-        )
+        taken = distributed(machine, free, 8, release=release, hint_nodes=hint_nodes)
         assert str(taken) == "8-15"
-    spread = take(machine, free, 8, strategy="distributed", release=fixed, hint_nodes=4)
+    spread = distributed(machine, free, 8, release=fixed, hint_nodes=4)
     assert [len(spread & machine.cpus_in_numa_nodes(node)) for node in range(4)] == [2, 2, 2, 2]
     with pytest.raises(NotModelled, match="numa-floor-from-hint"):
-        take(machine, machine.cpus, 2, strategy="distributed", release=fixed, hint_nodes=4)
+        distributed(machine, machine.cpus, 2, release=fixed, hint_nodes=4)
 
 
 def test_cpus_that_do_not_add_up_are_an_error() -> None:
@@ -123,10 +114,10 @@ def test_the_search_stops_at_the_combination_after_one_that_is_wholly_even() -> 
     machine = CPUTopology.of({cpu: (cpu // 5, int(cpu >= 20), cpu, 0) for cpu in range(120)})
     free = CPUSet(cpu for cpu in range(120) if cpu < 20 or cpu % 5 == 0)
     with pytest.raises(AllocationHangs):
-        take(machine, free, 16, strategy="distributed", release="1.37")
+        distributed(machine, free, 16, release="1.37")
     with pytest.raises(AllocationError, match=r"not enough CPUs allocated, remaining: 4\b"):
-        take(machine, free, 16, strategy="distributed", release="1.36")
-    kept = take(machine, free, 16, strategy="distributed", release="1.37+combinations-kept")
+        distributed(machine, free, 16, release="1.36")
+    kept = distributed(machine, free, 16, release="1.37+combinations-kept")
     assert str(kept) == "0-3,5-8,10-13,15-18"
 
 
@@ -134,7 +125,7 @@ def test_sixteen_numa_nodes_are_searched_without_looking_at_every_combination() 
     """65,535 combinations, up to 65,535 subsets each: plain search takes most of a minute."""
     machine = even(64, 16, 2)
     expected = "0-35,64-74,76-78,80-82,84-86,88-90,92-94,96-98"
-    assert str(take(machine, machine.cpus, 65, strategy="distributed")) == expected
+    assert str(distributed(machine, machine.cpus, 65)) == expected
 
 
 @pytest.mark.parametrize("strategy", ["packed", "distributed"])

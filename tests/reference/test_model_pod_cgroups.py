@@ -32,9 +32,7 @@ from tests.reference.nodes import booted, do
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 WITH_QUOTAS = replace(CONFIG, feature_gates={"DisableCPUQuotaWithExclusiveCPUs": False})
 
-
-def _of(pod: Pod, release: str = "1.36", *, exclusive: bool = False, period: int = 100_000) -> CFS:
-    return pod_cfs(pod, exclusive=exclusive, feature_gates={}, period=period, release=release)
+_of = partial(pod_cfs, exclusive=False, feature_gates={}, period=100_000, release="1.36")
 
 
 def _one(name: str, limit: str | None, kind: Kind = Kind.APP) -> Container:
@@ -69,22 +67,20 @@ def test_a_sidecars_limit_covers_later_init_containers_up_to_1_36() -> None:
     limited, side = _one("s1", "1", Kind.SIDECAR), _one("s2", None, Kind.SIDECAR)
     for later in (side, _one("i", None, Kind.INIT)):
         pod = Pod("p", (limited, later, _one("a", "1")))
-        assert [_of(pod, release).quota for release in ("1.36", "1.37")] == [200_000, None]
+        assert [_of(pod, release=release).quota for release in ("1.36", "1.37")] == [200_000, None]
         before = Pod("p", (later, limited, _one("a", "1")))
         assert _of(before).quota is None
 
 
 def test_exclusive_cpus_lift_it_from_1_33_on() -> None:
     pod = guaranteed("a", 2)
-    quotas = [_of(pod, release, exclusive=True).quota for release in ("1.32", "1.33", "1.37")]
+    quotas = [_of(pod, release=one, exclusive=True).quota for one in ("1.32", "1.33", "1.37")]
     assert quotas == [200_000, None, None]
 
 
 def test_it_is_of_the_period_that_is_configured() -> None:
     assert _of(guaranteed("a", "500m"), period=10_000) == CFS(5_000, 512, 10_000, 20)
-    assert pod_cfs(
-        guaranteed("a", "500m"), exclusive=False, feature_gates={}, period=None, release="1.36"
-    ) == CFS(None, 512, weight=20)
+    assert _of(guaranteed("a", "500m"), period=None) == CFS(None, 512, weight=20)
 
 
 @given(st.integers(2, 1 << 18), st.integers(2, 1 << 18))

@@ -16,7 +16,7 @@ import pytest
 
 import topologies
 from reference import discover
-from tests.cli.running import here
+from tests.cli.running import here, ran
 from tests.support import lacking
 from tests.support.hostile_ssh import Moment, silent_server
 from topologies.capturing import BadTarget, Capture, CaptureError, HostKeyError, capture_ssh
@@ -38,8 +38,8 @@ class Node:
 
     @property
     def url(self) -> str:
-        user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout
-        return f"ssh://{user.strip()}@127.0.0.1:{self.port}"
+        user = ran("id", "-un", status=0).stdout.strip()
+        return f"ssh://{user}@127.0.0.1:{self.port}"
 
     @property
     def key(self) -> Path:
@@ -78,9 +78,7 @@ def public(key: Path) -> str:
 
 
 def keygen(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> None:
-    subprocess.run(
-        ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "", "-f", path], check=True
-    )
+    ran("ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "", "-f", path, status=0)
 
 
 def free_port() -> int:
@@ -165,10 +163,7 @@ def test_neither_root_nor_python_is_needed(node: Node, open_folder: Path) -> Non
 
 def test_an_unknown_host_key_is_refused_with_its_fingerprint(node: Node) -> None:
     node.known_hosts.unlink()
-    shown = subprocess.run(
-        ["ssh-keygen", "-l", "-f", node.folder / "host.pub"],
-        capture_output=True, text=True, check=True,
-    ).stdout.split()[1]  # fmt: skip
+    shown = ran("ssh-keygen", "-l", "-f", node.folder / "host.pub", status=0).stdout.split()[1]
     with pytest.raises(HostKeyError) as caught:
         node.capture()
     assert str(caught.value) == (
