@@ -134,10 +134,8 @@ def test_an_update_changes_what_it_names_and_nothing_else(ask: Ask, runtime: Fak
     container = create(ask, run_pod(ask), "c", "0-7")
     start(ask, container)
     resources = pb.LinuxContainerResources(cpuset_cpus="4-7")
-    ask(
-        "UpdateContainerResources",
-        pb.UpdateContainerResourcesRequest(container_id=container, linux=resources),
-    )
+    request = pb.UpdateContainerResourcesRequest(container_id=container, linux=resources)
+    ask("UpdateContainerResources", request)
     assert runtime.cpusets() == {"uid-p": {"c": CPUSet([4, 5, 6, 7])}}
     assert status(ask, container).resources.linux.cpu_shares == 2048
     assert str(runtime.recent_calls(1)[0]) == "UpdateContainerResources p/c cpuset 4-7"

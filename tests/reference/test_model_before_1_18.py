@@ -332,12 +332,9 @@ def test_how_a_pod_too_large_is_refused(release: str) -> None:
         assert (seen.phase, seen.reason) == (Phase.REJECTED, "UnexpectedAdmissionError")
         assert seen.message.endswith("[(res: cpu, q: 1000), ]")
     else:
-        assert seen == PodView(
-            Phase.REJECTED,
-            "OutOfcpu",
-            "Pod Node didn't have enough resource: cpu, requested: 3000, used: 5000, "
-            "capacity: 7000",
-        )
+        numbers = "requested: 3000, used: 5000, capacity: 7000"
+        text = f"Pod Node didn't have enough resource: cpu, {numbers}"
+        assert seen == PodView(Phase.REJECTED, "OutOfcpu", text)
     assert "b" not in view.assignments
 
 

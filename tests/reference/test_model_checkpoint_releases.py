@@ -8,6 +8,7 @@ Sources: ``pkg/kubelet/cm/cpumanager/state`` (``state_file.go``, ``checkpoint.go
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -359,7 +360,8 @@ def test_what_a_release_writes_it_reads_back_unless_it_was_changed(
     on."""
     release, on, one = drawn
     text = one.dumps(release=release, feature_gates=on)
-    read = Checkpoint.loads(text, policy=one.policy_name, release=release, feature_gates=on)
+    loads = partial(Checkpoint.loads, policy=one.policy_name, release=release)
+    read = loads(text, feature_gates=on)
     assert read == one
     assert read.dumps(release=release, feature_gates=on) == text
     for viewer in (None, release):
@@ -368,12 +370,9 @@ def test_what_a_release_writes_it_reads_back_unless_it_was_changed(
     minor = Release.parse(release).minor
     if minor >= 12:
         with pytest.raises(CheckpointError):
-            Checkpoint.loads(
-                changed(text, data), policy=one.policy_name, release=release, feature_gates=on
-            )
+            loads(changed(text, data), feature_gates=on)
     if minor >= 18:
-        newest = one.dumps(release="1.37", feature_gates=on)
-        read = Checkpoint.loads(newest, policy=one.policy_name, release=release)
+        read = loads(one.dumps(release="1.37", feature_gates=on))
         assert (read.default_cpuset, read.entries) == (one.default_cpuset, one.entries)
         assert read.pod_entries == read.baselines == {}
 
@@ -422,17 +421,14 @@ MINORS = [9, 10, 11, 12, 17, 18, 21, 22, 26, 32, 35, 36, 37]
 @pytest.mark.parametrize("writer", MINORS)
 @pytest.mark.parametrize("reader", MINORS)
 def test_which_release_reads_whose_file(writer: int, reader: int) -> None:
+    release = f"1.{reader}"
     for entries, on, reader_on in product((False, True), repeat=3):
         one = (BY_ID if writer <= 17 else BY_POD) if entries else NONE
         text = one.dumps(release=f"1.{writer}", feature_gates=dict.fromkeys(POD_LEVEL, on))
+        gates = dict.fromkeys(POD_LEVEL, reader_on)
         taken = True
         try:
-            read = Checkpoint.loads(
-                text,
-                release=f"1.{reader}",
-                feature_gates=dict.fromkeys(POD_LEVEL, reader_on),
-                containers=KNOWN,
-            )
+            read = Checkpoint.loads(text, release=release, feature_gates=gates, containers=KNOWN)
         except CheckpointError:
             taken = False
         case = (writer, reader, entries, on, reader_on)

@@ -339,11 +339,8 @@ def test_what_a_release_finds_of_a_machine(rule: str) -> None:
 @pytest.mark.parametrize("release", BY_CPUINFO)
 def test_without_core_ids_every_thread_is_a_core(release: str) -> None:
     """So on ppc, riscv and 32-bit arm."""
-    info = discover(
-        machine(SMT, cpuinfo="processor\t: 0\n\nprocessor\t: 1\n"),
-        release=release,
-        architecture="ppc64le",
-    )
+    files = machine(SMT, cpuinfo="processor\t: 0\n\nprocessor\t: 1\n")
+    info = discover(files, release=release, architecture="ppc64le")
     assert cores(info) == [(0,), (1,)]
     assert [node.node_id for node in info.nodes] == [0]
 

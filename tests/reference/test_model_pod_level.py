@@ -42,18 +42,15 @@ def pod(name: str, cpu: str, *containers: Container) -> Pod:
     return Pod(name, containers, resources=PodResources(cpu, cpu, MEMORY, MEMORY))
 
 
-def config(
-    policy: str = "restricted", scope: str = "pod", gates: Mapping[str, bool] = ON
-) -> KubeletConfig:
-    return KubeletConfig(
-        reserved_system_cpus=CPUSet([0, 16]),
-        topology_manager_policy=policy,
-        topology_manager_scope=scope,
-        feature_gates=gates,
-    )
+CONFIG = KubeletConfig(
+    reserved_system_cpus=CPUSet([0, 16]),
+    topology_manager_policy="restricted",
+    topology_manager_scope="pod",
+    feature_gates=ON,
+)
+PLAIN = replace(CONFIG, feature_gates={})
 
-
-booted = partial(nodes.booted, machine=MACHINE)
+booted = partial(nodes.booted, config=CONFIG, machine=MACHINE)
 
 
 def held(node: Node, name: str = "a") -> dict[str, str]:
@@ -68,7 +65,7 @@ def test_no_cpus_of_a_container_with_a_fraction_are_reported(release: str, repor
     """Though it would be Guaranteed alone: 1.37 reports them for the pod
     (``resourcesQualifyForExclusiveCPUs``)."""
     one = Apply(pod("a", "4", exclusive("own", "2"), exclusive("part", "500m")))
-    view = booted(one, AskPodResources(), config=config(), release=release).view()
+    view = booted(one, AskPodResources(), release=release).view()
     assert str((view.pod_resources or {})["a"]["part"]) == reported
 
 
@@ -161,10 +158,10 @@ def test_whose_pool_is_empty(kinds: list[Kind], counts: list[int], fault: str) -
 def test_without_the_managers_nobody_gets_any(release: str) -> None:
     """From 1.34 on; in 1.32 and 1.33 containers are looked at alone."""
     large = Apply(pod("a", "40", exclusive("main", "2")))
-    assert held(booted(large, config=config(gates={}), release=release)) == {}
+    assert held(booted(large, config=PLAIN, release=release)) == {}
     small = Apply(pod("a", "4", exclusive("main", "2")))
-    early = booted(small, config=config(gates={"PodLevelResources": True}), release="1.33")
-    assert held(early) == {"main": "1,17"}
+    early = replace(CONFIG, feature_gates={"PodLevelResources": True})
+    assert held(booted(small, config=early, release="1.33")) == {"main": "1,17"}
 
 
 @pytest.mark.parametrize(
@@ -186,10 +183,11 @@ def test_gates_with_which_a_kubelet_panics(
 ) -> None:
     """One that it does not know or knows no more, that is locked, or that others depend on: outside
     the model. Some of them the minor before bears."""
+    config = replace(CONFIG, feature_gates=gates)
     with pytest.raises(NotModelled):
-        nodes.node(config=config(gates=gates), machine=MACHINE, release=panics)
+        nodes.node(config=config, machine=MACHINE, release=panics)
     if bears:
-        booted(config=config(gates=gates), release=bears)
+        booted(config=config, release=bears)
 
 
 # -- laws ------------------------------------------------------------------------------------------
@@ -201,9 +199,8 @@ TOPOLOGY = discover(tree(MACHINE)).cpu_topology()
 def test_a_pool_is_dealt_out_and_comes_back(one: Pod, release: str) -> None:
     """Whatever its containers ask for: all within the pod's CPUs, exclusive ones that run at once
     apart from each other and from who shares, and nothing is lost when the pod has gone."""
-    manager = CPUManager(
-        make_policy(TOPOLOGY, config(), release=release), release=release, feature_gates=ON
-    )
+    policy = make_policy(TOPOLOGY, CONFIG, release=release)
+    manager = CPUManager(policy, release=release, feature_gates=ON)
     manager.start(None)
     manager.sources_ready = True
     before = manager.state.default
@@ -249,7 +246,7 @@ def test_manifests_that_the_kubelet_does_not_take_up(whole: PodResources, fault:
     assert bool(fault_of_whole(one)) is bool(fault)
     if fault:
         with pytest.raises(IllegalStep):
-            booted(Apply(one), config=config())
+            booted(Apply(one))
 
 
 def test_what_an_api_server_adds_to_limits_as_a_whole_is_not_modelled_from_1_37_on() -> None:
@@ -257,9 +254,8 @@ def test_what_an_api_server_adds_to_limits_as_a_whole_is_not_modelled_from_1_37_
     API server has it, the pod is Guaranteed."""
     limits = PodResources(cpu_limit="2", memory_limit=MEMORY)
     one = Apply(Pod("a", (Container("c"),), resources=limits))
-    static = config(gates={})
-    in_cluster = replace(static, api_server=True)
-    booted(one, config=static, release="1.37")
+    in_cluster = replace(PLAIN, api_server=True)
+    booted(one, config=PLAIN, release="1.37")
     booted(one, config=in_cluster, release="1.36")
     with pytest.raises(NotModelled, match="an API server adds requests"):
         booted(one, config=in_cluster, release="1.37")
