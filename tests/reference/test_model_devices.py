@@ -40,12 +40,8 @@ ONE = {"d0": Device("d0", (0,)), "d1": Device("d1", (1,)), "d2": Device("d2", (1
 
 def hints(*ids: str, request: int, release: str = "1.36", nodes: int = 3) -> list[str]:
     """Of devices of which these are available."""
-    return [
-        str(one)
-        for one in generate_device_topology_hints(
-            ONE, ids, (), request, range(nodes), release=release
-        )
-    ]
+    made = generate_device_topology_hints(ONE, ids, (), request, range(nodes), release=release)
+    return [str(one) for one in made]
 
 
 def test_from_1_36_on_a_hint_names_nodes_with_devices_alone() -> None:

@@ -274,19 +274,16 @@ def test_a_start_is_followed_by_where_memory_was_seen() -> None:
     """An init container's memory is taken once more, so it matters which pod comes first, though
     each has its CPUs either way."""
     config = replace(CONFIG, topology_manager_policy="none")
-    pods = [
-        Pod("f", (container("init", 80, kind=Kind.INIT), container("c", 10))),
-        pod("c", 60),
-    ]
-    made = node(Apply(pods[0]), Stop(), Apply(pods[1]), Start(), config=config)
+    first = Pod("f", (container("init", 80, kind=Kind.INIT), container("c", 10)))
+    made = node(Apply(first), Stop(), Apply(pod("c", 60)), Start(), config=config)
     assert made.outcomes == 2
-    first = made.view()
-    asked = replace(first.asked["c"]["c1"], mems=CPUSet([0, 1]) - first.asked["c"]["c1"].mems)
-    other = replace(first, asked={**first.asked, "c": {"c1": asked}})
-    assert other == first
+    before = made.view()
+    asked = replace(before.asked["c"]["c1"], mems=CPUSet([0, 1]) - before.asked["c"]["c1"].mems)
+    other = replace(before, asked={**before.asked, "c": {"c1": asked}})
+    assert other == before
     assert made.follow(other)
     assert made.view().asked["c"]["c1"].mems == asked.mems
-    assert made.follow(replace(first, asked={}))
+    assert made.follow(replace(before, asked={}))
 
 
 # -- memory of a pod as a whole --------------------------------------------------------------------
@@ -393,9 +390,8 @@ def test_up_to_1_36_a_container_that_requests_no_memory_has_to_lie_somewhere() -
 def test_a_kubelet_without_the_gate_forgets_what_pods_hold_as_a_whole() -> None:
     """1.36 finds the file corrupt. Containers of one pod count each for itself then."""
     made = managed(128, release="1.37")
-    made.allocate_pod(
-        whole_pod(50, container("one", 30), container("two", 20)), Hint(0b1, preferred=True)
-    )
+    asked = whole_pod(50, container("one", 30), container("two", 20))
+    made.allocate_pod(asked, Hint(0b1, preferred=True))
     kept = made.state.taken_up(writes_pods=False, release="1.37")
     assert kept.pods == {}
     with pytest.raises(StateError, match="the expected machine state is different"):
