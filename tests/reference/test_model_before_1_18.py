@@ -9,7 +9,6 @@ tests/conformance/test_before_1_17.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -40,7 +39,7 @@ from reference.steps import (
 from reference.view import Phase, PodView, View
 from tests.reference.nodes import TWO_NODES, do
 from tests.reference.nodes import node as node_of
-from tests.support.pods import best_effort, pod
+from tests.support.pods import assignments, best_effort, cpusets, pod
 
 #: The kubelet reserves CPU 0: a single CPU is taken from the core with the lowest id.
 ONE = KubeletConfig(system_reserved="1")
@@ -52,29 +51,18 @@ def between(first: int, last: int) -> list[str]:
 
 
 EVERY = between(OLDEST, 17)
-
-
-def flat(named: Mapping[str, Mapping[str, CPUSet | None]]) -> dict[str, str]:
-    """By ``pod/container``."""
-    return {f"{pod}/{one}": str(cpus) for pod, of in named.items() for one, cpus in of.items()}
-
-
-def held(view: View) -> dict[str, str]:
-    return flat(view.assignments)
-
-
-def cpusets(view: View) -> dict[str, str]:
-    return flat(view.cpusets)
+#: By pod and container.
+Held = dict[str, dict[str, str]]
 
 
 @pytest.mark.parametrize("release", EVERY)
 def test_an_exclusive_container_and_a_shared_one(release: str) -> None:
     """The cpusets are the same in every release; the state file shows who has what since 1.9."""
     one = node(Start(), Apply(best_effort("s")), Apply(pod("a", "2")), release=release)
-    assert cpusets(one.view()) == {"a/c1": "1,5", "s/c1": "0,2-4,6-7"}
+    assert cpusets(one.view()) == {"a": {"c1": "1,5"}, "s": {"c1": "0,2-4,6-7"}}
     view = do(one, Delete("a"))
-    assert cpusets(view) == {"s/c1": "0-7"}
-    assert held(view) == {}
+    assert cpusets(view) == {"s": {"c1": "0-7"}}
+    assert assignments(view) == {}
 
 
 # -- settings -------------------------------------------------------------------------------------
@@ -87,7 +75,7 @@ def test_a_list_reserves_since_1_17(release: str) -> None:
     assert view.view().running is (release == "1.17")
     both = KubeletConfig(reserved_system_cpus=CPUSet([3]), system_reserved="1")
     full = node(Start(), Apply(pod("a", "7")), config=both, release=release)
-    assert cpusets(full.view()) == {"a/c1": "0-2,4-7" if release == "1.17" else "1-7"}
+    assert cpusets(full.view()) == {"a": {"c1": "0-2,4-7" if release == "1.17" else "1-7"}}
 
 
 @pytest.mark.parametrize("release", ["1.12", "1.36", "1.99"])
@@ -246,7 +234,7 @@ def test_entries_are_by_container_id(release: str) -> None:
     ((key, cpus),) = content["entries"].items()
     assert (key, len(key), cpus) == (container_id(one.uid, "c1", 1), 64, "1,5")
     assert ("checksum" in content) is (int(release[2:]) >= 12)
-    assert held(view) == cpusets(view) == {"a/c1": "1,5"}
+    assert assignments(view) == cpusets(view) == {"a": {"c1": "1,5"}}
 
 
 def test_an_id_that_nobody_had_stays_an_id() -> None:
@@ -294,13 +282,13 @@ def test_a_kubelet_without_managers_is_stopped_and_starts_without_the_file() -> 
     with pytest.raises(NotModelled, match="without its managers"):
         one.do(Apply(pod("a", "2")))
     view = do(one, Stop(), RemoveState(), Start(), Apply(pod("a", "2")))
-    assert (view.hangs, held(view)) == ("", {"a/c1": "1,5"})
+    assert (view.hangs, assignments(view)) == ("", {"a": {"c1": "1,5"}})
 
 
 @pytest.mark.parametrize("release", between(9, 11))
 def test_up_to_1_11_only_cpus_of_the_file_are_handed_out(release: str) -> None:
     one = node(WriteState(state("0-3")), Start(), Apply(pod("a", "2")), release=release)
-    assert held(one.view()) == {"a/c1": "1-2"}
+    assert assignments(one.view()) == {"a": {"c1": "1-2"}}
     assert str(one.view().shared_pool) == "0,3"
 
 
@@ -355,7 +343,7 @@ def test_init_containers_decide_the_qos_class_since_1_16(release: str) -> None:
     view = node(Start(), Apply(mixed), release=release).view()
     late = release in ("1.16", "1.17")
     assert view.pods["a"].qos == ("Burstable" if late else "Guaranteed")
-    assert cpusets(view) == {"a/c1": "0-7" if late else "1,5"}
+    assert cpusets(view) == {"a": {"c1": "0-7" if late else "1,5"}}
 
 
 ALIGNED = replace(
@@ -388,6 +376,7 @@ def test_the_topology_manager_only_says_where() -> None:
 # -- restarts -------------------------------------------------------------------------------------
 
 
+SHARED_BY_ALL = {"a": {"c1": "0-7"}, "b": {"c1": "0-7"}, "s": {"c1": "0-7"}}
 BEFORE = (Start(), Apply(pod("a", "2")), Apply(best_effort("s")), Apply(pod("b", "2")))
 
 
@@ -404,37 +393,35 @@ def test_a_restart_keeps_everything(release: str) -> None:
 def test_a_restart_of_1_8_shares_everything() -> None:
     """Issue 57681: the state is gone, and each round sends every container the pool, which is the
     machine. New pods take the same CPUs again."""
-    view = restarted("1.8")
-    assert set(cpusets(view).values()) == {"0-7"}
+    assert cpusets(restarted("1.8")) == SHARED_BY_ALL
     one = node(Start(), Apply(pod("a", "1")), Stop(), Start(), Apply(pod("n", "1")), release="1.8")
-    assert cpusets(one.view()) == {"a/c1": "0-3,5-7", "n/c1": "4"}
-
-
-SHARED_BY_ALL = {"a/c1": "0-7", "b/c1": "0-7", "s/c1": "0-7"}
+    assert cpusets(one.view()) == {"a": {"c1": "0-3,5-7"}, "n": {"c1": "4"}}
 
 
 @pytest.mark.parametrize(
     ("while_down", "releases", "own", "found"),
     [
         # Up to 1.13 who was deleted is stopped and gives back.
-        (Delete("a"), between(9, 13), {"b/c1": "2,6"}, {"b/c1": "2,6", "s/c1": "0-1,3-5,7"}),
+        (Delete("a"), between(9, 13), {"b": {"c1": "2,6"}},
+         {"b": {"c1": "2,6"}, "s": {"c1": "0-1,3-5,7"}}),
         # Then a restart forgets and gives anew (issue 81324; seen on 1.15.12 and 1.16.15): who was
         # deleted leaves its CPUs to the next.
-        (Delete("a"), between(14, 16), {"b/c1": "1,5"}, {"b/c1": "1,5", "s/c1": "0,2-4,6-7"}),
+        (Delete("a"), between(14, 16), {"b": {"c1": "1,5"}},
+         {"b": {"c1": "1,5"}, "s": {"c1": "0,2-4,6-7"}}),
         # Without the state file running containers share in 1.9, and take CPUs anew since 1.10
         # (seen on 1.16.15).
         (RemoveState(), ["1.9"], None, SHARED_BY_ALL),
         (RemoveState(), between(10, 17), None,
-         {"a/c1": "1,5", "b/c1": "2,6", "s/c1": "0,3-4,7"}),
+         {"a": {"c1": "1,5"}, "b": {"c1": "2,6"}, "s": {"c1": "0,3-4,7"}}),
     ],
 )  # fmt: skip
 def test_a_restart_after_a_deletion_or_without_the_state_file(
-    while_down: Step, releases: list[str], own: dict[str, str] | None, found: dict[str, str]
+    while_down: Step, releases: list[str], own: Held | None, found: Held
 ) -> None:
     for release in releases:
         view = restarted(release, while_down)
         assert cpusets(view) == found, release
-        assert own is None or held(view) == own, release
+        assert own is None or assignments(view) == own, release
 
 
 @pytest.mark.parametrize("release", between(14, 16))
@@ -444,7 +431,7 @@ def test_who_comes_first_after_a_restart_is_chance(release: str) -> None:
     one = node(Start(), a, b, Stop(), Start(), release=release)
     assert one.outcomes == 2
     seen, other = one.view(), node(Start(), b, a, release=release).view()
-    assert held(seen) != held(other)
+    assert assignments(seen) != assignments(other)
     swapped = _swapped(seen.state_file or "")
     assert one.follow(
         replace(seen, assignments=other.assignments, cpusets=other.cpusets, state_file=swapped)
@@ -473,7 +460,7 @@ def test_up_to_1_13_a_reboot_leaks_and_then_begins_anew(release: str) -> None:
     former = {"": [CPUSet([1, 5])]} if leaks else {}
     shown = {name: [*held.values()] for name, held in view.assignments.items()}
     assert shown == {"a": [CPUSet.parse(own)], **former}
-    assert cpusets(view)["a/c1"] == own
+    assert cpusets(view)["a"]["c1"] == own
     assert view.shared_pool == CPUSet(range(8)) - CPUSet.parse(own) - CPUSet(
         [1, 5] if leaks else []
     )
@@ -484,12 +471,12 @@ def test_a_running_container_that_finds_no_cpus(release: str) -> None:
     """Its state was lost, and the containers of a pod that is new take too many. Up to 1.11 it is
     sent the pool, as ``reconcileState`` goes on after the error."""
     one = node(Start(), Apply(pod("a", "5")), Stop(), RemoveState(), release=release)
-    held_before = cpusets(do(one, Apply(pod("b", "2", init="2"))))["a/c1"]
+    held_before = cpusets(do(one, Apply(pod("b", "2", init="2"))))["a"]["c1"]
     view = do(one, Start())
     assert "a" not in view.assignments
     pool = str(view.shared_pool)
     assert pool != held_before
-    assert cpusets(view)["a/c1"] == (pool if release in ("1.10", "1.11") else held_before)
+    assert cpusets(view)["a"]["c1"] == (pool if release in ("1.10", "1.11") else held_before)
 
 
 # -- init containers ------------------------------------------------------------------------------
@@ -503,32 +490,32 @@ TWO_INITS = Pod("a", (*INITS, exclusive("c", 1)))
 @pytest.mark.parametrize(
     ("one", "releases", "expected"),
     [
-        (ONE_INIT, between(9, 13), {"a/i": "1,5", "a/c1": "2,6"}),
-        (ONE_INIT, ["1.14"], {"a/c1": "2,6"}),
-        (ONE_INIT, ["1.15"], {"a/i": "1,5", "a/c1": "2,6"}),
-        (ONE_INIT, ["1.16", "1.17"], {"a/i": "2,6", "a/c1": "1,5"}),
+        (ONE_INIT, between(9, 13), {"a": {"i": "1,5", "c1": "2,6"}}),
+        (ONE_INIT, ["1.14"], {"a": {"c1": "2,6"}}),
+        (ONE_INIT, ["1.15"], {"a": {"i": "1,5", "c1": "2,6"}}),
+        (ONE_INIT, ["1.16", "1.17"], {"a": {"i": "2,6", "c1": "1,5"}}),
         # kubernetes/kubernetes#78762
-        (ONE_INIT, ["1.17+init-cpus-returned=off"], {"a/i": "1,5", "a/c1": "2,6"}),
-        (TWO_INITS, ["1.13", "1.15"], {"a/i": "4", "a/j": "1,5", "a/c": "2"}),
-        (TWO_INITS, ["1.14"], {"a/c": "2"}),
+        (ONE_INIT, ["1.17+init-cpus-returned=off"], {"a": {"i": "1,5", "c1": "2,6"}}),
+        (TWO_INITS, ["1.13", "1.15"], {"a": {"i": "4", "j": "1,5", "c": "2"}}),
+        (TWO_INITS, ["1.14"], {"a": {"c": "2"}}),
         # Each round takes CPUs from one for the other and ends as it began: no round is the last to
         # change anything, and the node is at rest all the same.
-        (TWO_INITS, ["1.16", "1.17"], {"a/j": "1,5", "a/c": "4"}),
+        (TWO_INITS, ["1.16", "1.17"], {"a": {"j": "1,5", "c": "4"}}),
     ],
 )
 def test_what_init_containers_that_ended_hold(
-    one: Pod, releases: list[str], expected: dict[str, str]
+    one: Pod, releases: list[str], expected: Held
 ) -> None:
     """Their own for the pod's life; in 1.14 nothing, as no round meets them; since 1.16 others,
     since their own returned for the app container and a round gave them some again (seen on
     1.16.15)."""
     for release in releases:
-        assert held(node(Start(), Apply(one), release=release).view()) == expected, release
+        assert assignments(node(Start(), Apply(one), release=release).view()) == expected, release
 
 
 @pytest.mark.parametrize("release", EVERY)
 def test_all_cpus_of_a_pod_with_init_containers_return(release: str) -> None:
     pods = (Apply(best_effort("s")), Apply(pod("a", "2", init="2")))
     view = node(Start(), *pods, Delete("a"), release=release).view()
-    assert held(view) == {}
-    assert cpusets(view) == {"s/c1": "0-7"}
+    assert assignments(view) == {}
+    assert cpusets(view) == {"s": {"c1": "0-7"}}
