@@ -20,7 +20,6 @@ from conformance.scenarios.abilities import (
     REJECTIONS,
     RESTARTED,
 )
-from conformance.scenarios.in_cluster import in_cluster
 from conformance.scenarios.outcomes import promise_quota
 from reference import CPUSet
 from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPolicy
@@ -137,7 +136,7 @@ def ended_pod_is_left_alone(node: LockstepNode) -> None:
     """A kubelet that starts leaves a pod alone that has ended, though another has its CPUs by now.
     The first pod has done its work, and is not deleted. The second one takes all that can be
     exclusive. Admitted again, the first would fail."""
-    node.boot(in_cluster(node))
+    node.boot(replace(node.default_config(), api_server=True))
     node.apply(_never(guaranteed("a", 2)))
     node.kill_container("a", exit_code=0)
     node.apply(guaranteed("b", len(node.free)))
