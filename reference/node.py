@@ -51,6 +51,7 @@ from reference.kubelet.outcomes import (
     branch_of,
     branches_of,
     counting_ending,
+    require_known_memory,
     require_known_room,
 )
 from reference.kubelet.pod_resources import answer, counter_of, flood_answers
@@ -580,6 +581,7 @@ class Node:
         require_known_room(kubelet, decoded)
         if self._crash is not None:
             require_known_writes(kubelet)
+            require_known_memory(kubelet)
         before = kubelet.copy() if kubelet.ending and self._crash is None else None
         pool = kubelet.cpu_manager.state.default
         try:

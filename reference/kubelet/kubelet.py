@@ -249,7 +249,9 @@ class PodLifecycle:
         name if the pod's restart policy says so. A pod whose app containers have all ended is not
         active any more, so what it holds is stale (``computePodActions``, ``kuberuntime``)."""
         self.runtime.end(pod.uid, container.name)
-        if exit_code in container.restarts_all_on:
+        if pod.name in self._running_on:  # its worker hears of a refused pod (seen on 1.26.15)
+            del self._running_on[pod.name]
+        elif exit_code in container.restarts_all_on:
             for one in pod.containers:
                 self._create(pod, one)
         elif _restarts(pod, container, exit_code):

@@ -88,6 +88,13 @@ def require_known_room(kubelet: Kubelet, pods: Iterable[Pod]) -> None:
             raise NotModelled(f"pod {pod.name}: CPUs of the pod before it may not be free yet")
 
 
+def require_known_memory(kubelet: Kubelet) -> None:
+    """Before a pod with memory. Raises :class:`NotModelled` where pods that still end may have held
+    theirs as the last one was admitted, or not."""
+    if kubelet.memory_by_chance:
+        raise NotModelled("memory beside that of pods that still end")
+
+
 def counting_ending(
     before: Kubelet, after: Kubelet, pods: Sequence[Pod], state_file: str | None
 ) -> list[Branch]:
@@ -97,8 +104,8 @@ def counting_ending(
     shows, nor is what memory the next pod finds. Raises :class:`NotModelled` for that pod, and
     where they are too many."""
     counted = _counted(before, before.ending, pods)
-    if before.memory_by_chance and any(_memory_of(after, pod) for pod in pods):
-        raise NotModelled("memory beside that of pods that still end")
+    if any(_memory_of(after, pod) for pod in pods):
+        require_known_memory(before)
     if _alike(counted, after):
         if counted.memory and counted.memory != after.memory:
             after.memory_by_chance = True

@@ -19,6 +19,7 @@ from reference.steps import (
     Configure,
     Container,
     Delete,
+    KillContainer,
     Kind,
     KubeletConfig,
     Pod,
@@ -188,6 +189,20 @@ def test_a_refused_pod_may_keep_its_containers(release: str) -> None:
     assert one.view() == ended
     assert one.follow(kept) is (release in ("1.22", "1.26"))
     one.do(Delete("a"))
+    assert "a" not in one.view().cpusets
+
+
+def test_a_refused_pod_that_keeps_its_containers_loses_them_with_one() -> None:
+    """Seen on 1.26.15: its worker hears that a container has ended, and ends the pod."""
+    one = _refused_after_a_restart("1.26")
+    ended = one.view()
+    kept = replace(
+        ended,
+        pods={**ended.pods, "a": replace(ended.pods["a"], qos="")},
+        cpusets={**ended.cpusets, "a": {"c1": CPUSet.parse("2-3,5-6,10-11,13-14")}},
+    )
+    assert one.follow(kept)
+    one.do(KillContainer("a", "c1"))
     assert "a" not in one.view().cpusets
 
 
