@@ -110,7 +110,7 @@ def test_without_a_kubelet_there_is_no_verdict(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["1.99"], f"1.99: reference/behaviours.py has 1.8 to 1.{ANNOUNCED}"),
+        (["1.99"], f"1.99: the model has 1.8 to 1.{ANNOUNCED} (ANNOUNCED in "),
         (["new"], "not a Kubernetes release"),
         (["1.37.0"], f"1.37.0: name a minor, such as 1.{ANNOUNCED}"),
         (["1.37", "--kubelet", "/bin/true"], "/bin/true is not a kubelet"),
