@@ -109,6 +109,9 @@ _NOTHING_TOLD: Final = View(running=False)
 #: From here on a kubelet knows a container by the hash of its name and image, before by that of all
 #: its fields (kubernetes/kubernetes#124220, #129385; seen between 1.26.15 and 1.32.2).
 _HASHES_NAME_AND_IMAGE_SINCE: Final = 31
+#: Up to then no NUMA node can serve a device with an empty list of them
+#: (kubernetes/kubernetes#112387).
+_EMPTY_LISTS_SINCE: Final = 26
 
 
 Trees: TypeAlias = Callable[[str], Mapping[str, str]]
@@ -327,8 +330,9 @@ class Node:
                 if not has(self._release, Behaviour.TOPOLOGY_SCOPE):
                     # Nothing but Go's map order decides which devices a container gets.
                     raise NotModelled(f"RegisterDevices: devices of release {self._release}")
-                if any(one.names_none for one in devices) and minor_of(self._release) < 26:
-                    raise NotModelled("RegisterDevices: a list of no NUMA nodes, before 1.26")
+                empty = any(one.names_none for one in devices)
+                if empty and minor_of(self._release) < _EMPTY_LISTS_SINCE:
+                    raise NotModelled(f"RegisterDevices by release {self._release}: an empty list")
                 kubelet.register(resource, devices)
             case FailUpdates(times=times):
                 self._runtime.refusals = times if times < FOR_EVER else math.inf

@@ -25,6 +25,10 @@ POD_LEVEL: Final = tests(
     "cpu_manager_metrics_test.go#L579", "the metrics of pods with pod-level resources"
 )
 SOCKET: Final = tests("podresources_test.go#L2041", "the metrics of the pod-resources socket")
+_of_the_socket: Final = partial(
+    _metrics, SOCKET, since="1.34", needs=Needs(free=2),
+    capabilities=[Capability.METRICS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
+)  # fmt: skip
 
 
 def _counts(node: LockstepNode, names: Iterable[str]) -> dict[str, float]:
@@ -90,10 +94,7 @@ def container_scope_is_counted(node: LockstepNode) -> None:
     _promise_counts(node, "One container is counted", counts)
 
 
-@_metrics(
-    SOCKET, since="1.34", needs=Needs(free=2),
-    capabilities=[Capability.METRICS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
-)  # fmt: skip
+@_of_the_socket()
 def pod_resources_requests_are_counted(node: LockstepNode) -> None:
     """The kubelet counts what it is asked at its pod-resources socket, each call by its name.
     How often a step asks is left to the subject, so each counter has to grow with its call, and
@@ -113,10 +114,7 @@ def pod_resources_requests_are_counted(node: LockstepNode) -> None:
         node.promise_equal("The call is counted", "counters that grow", expected, grown)
 
 
-@_metrics(
-    SOCKET, since="1.34", needs=Needs(free=2),
-    capabilities=[Capability.METRICS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
-)  # fmt: skip
+@_of_the_socket()
 def pod_resources_requests_add_up(node: LockstepNode) -> None:
     """The total of what the kubelet is asked at its pod-resources socket is the sum of its calls.
     Each call is one of List, Get and GetAllocatableResources, and counts once."""

@@ -172,18 +172,22 @@ def test_a_refused_pod_whose_containers_are_ended_gets_a_whole_status(
     assert _refused_after_a_restart(release).view().pods["a"].qos == qos
 
 
+def _running_on(ended: View) -> View:
+    """With the container of pod a still on its CPUs."""
+    return replace(
+        ended,
+        pods={**ended.pods, "a": replace(ended.pods["a"], qos="")},
+        cpusets={**ended.cpusets, "a": {"c1": CPUSet.parse("2-3,5-6,10-11,13-14")}},
+    )
+
+
 @pytest.mark.parametrize("release", ["1.21", "1.22", "1.26", "1.27"])
 def test_a_refused_pod_may_keep_its_containers(release: str) -> None:
     """Behaviour ``REFUSED_MAY_RUN_ON``, seen on 1.22.17: every other start, where somebody looks on
     all the time; and on 1.26.15. It counts as forgotten only once it is late."""
     one = _refused_after_a_restart(release)
     ended = one.view()
-    cpus = CPUSet.parse("2-3,5-6,10-11,13-14")
-    kept = replace(
-        ended,
-        pods={**ended.pods, "a": replace(ended.pods["a"], qos="")},
-        cpusets={**ended.cpusets, "a": {"c1": cpus}},
-    )
+    kept = _running_on(ended)
     assert "a" not in ended.cpusets
     assert not one.follow(kept, late=False)
     assert one.view() == ended
@@ -195,13 +199,7 @@ def test_a_refused_pod_may_keep_its_containers(release: str) -> None:
 def test_a_refused_pod_that_keeps_its_containers_loses_them_with_one() -> None:
     """Seen on 1.26.15: its worker hears that a container has ended, and ends the pod."""
     one = _refused_after_a_restart("1.26")
-    ended = one.view()
-    kept = replace(
-        ended,
-        pods={**ended.pods, "a": replace(ended.pods["a"], qos="")},
-        cpusets={**ended.cpusets, "a": {"c1": CPUSet.parse("2-3,5-6,10-11,13-14")}},
-    )
-    assert one.follow(kept)
+    assert one.follow(_running_on(one.view()))
     one.do(KillContainer("a", "c1"))
     assert "a" not in one.view().cpusets
 

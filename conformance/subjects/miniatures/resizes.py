@@ -129,13 +129,12 @@ class RetriesAtNoEnd(Reader):
     """Tries no resize that waits again when another pod has ended."""
 
     def do(self, step: Step) -> None:
-        mine = self._in_cluster
-        waiting = mine._wanted
-        if isinstance(step, KillContainer):
-            mine._wanted = {}
+        if not isinstance(step, KillContainer):
+            super().do(step)
+            return
+        waiting, self._in_cluster._wanted = self._in_cluster._wanted, {}
         super().do(step)
-        if isinstance(step, KillContainer):
-            mine._wanted = waiting
+        self._in_cluster._wanted = waiting
 
 
 class RetriesTheLatestFirst(Reader):
