@@ -36,12 +36,14 @@ class KubeletError(ModelError):
     """The kubelet refuses; ``str()`` is its text, to the letter.
 
     ``possible`` holds every text it may choose from where Go's random map order decides which of
-    several faults it names; ``str()`` is then the first of them.
+    several faults it names; ``str()`` is then the first of them. ``state_file``: the text that the
+    CPU manager of a kubelet that gives up had written by then, ``None`` where it had written none.
     """
 
     def __init__(self, *possible: str) -> None:
         super().__init__(possible[0])
         self.possible: Final = possible
+        self.state_file: str | None = None
 
 
 class DiscoveryError(KubeletError):

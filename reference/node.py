@@ -462,6 +462,8 @@ class Node:
                 return
             self._errors = tuple(error_text(error, one, self._release) for one in error.possible)
             self._exit_status = status(error, self._release)
+            if error.state_file is not None:
+                self._write(error.state_file)
             return
         try:
             left = _left_to_admit(fresh, self._manifests, self._in_cluster.over, self._release)

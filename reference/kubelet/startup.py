@@ -22,7 +22,7 @@ from reference.cpumanager.policy import Policy
 from reference.cpumanager.state.state_mem import Crash
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import PodDevices
-from reference.errors import DiscoveryError, InvalidConfiguration, NotModelled
+from reference.errors import DiscoveryError, InvalidConfiguration, KubeletError, NotModelled
 from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
 from reference.kubelet.configuration import as_known
 from reference.kubelet.container_manager import ContainerManager
@@ -103,7 +103,12 @@ class Maker:
             running={(uid, name) for uid, boxes in runtime.running().items() for name in boxes},
             doubtful=runtime.restarted,
         )
-        manager.memory_manager = self._memory_manager(info, config, memory)
+        try:
+            manager.memory_manager = self._memory_manager(info, config, memory)
+        except KubeletError as error:  # the CPU manager starts first (seen on 1.36.4)
+            if manager.cpu_manager.state.changes:
+                error.state_file = manager.cpu_manager.state_file()
+            raise
         left = allocatable(info, config, self.release)
         kind = Kubelet if self._knows_pods else KubeletByContainer
         kubelet = kind(

@@ -21,6 +21,7 @@ from reference.steps import (
     Pod,
     PodResources,
     Reboot,
+    RemoveState,
     Start,
     Step,
     Stop,
@@ -254,6 +255,13 @@ def test_a_kubelet_does_not_start_over_memory_of_another_machine(step: Step) -> 
     made = node(Stop(), step, Start())
     assert not made.view().running
     assert "the expected machine state is different from the real one" in made.view().error
+
+
+def test_the_cpu_manager_has_written_its_file_when_the_memory_manager_refuses() -> None:
+    """Seen on 1.36.4."""
+    made = node(Stop(), RemoveState(), Reboot("2s-2n-16c-smt2-256mib"), Start())
+    assert "start memory manager error" in made.view().error
+    assert made.view().shared_pool == CPUSet.parse("0-31")
 
 
 @pytest.mark.parametrize(
