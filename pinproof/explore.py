@@ -26,6 +26,7 @@ import reports
 import topologies
 from conformance.ending import ended_like_an_interrupt
 from conformance.kubelets.put import with_files
+from conformance.oracle import ModelOracle
 from conformance.progress import Stage
 from conformance.records import Header
 from conformance.results import Result, ResultsError
@@ -64,6 +65,7 @@ from pinproof.parameters import (
 )
 from pinproof.progress import busy
 from pinproof.subjects import fork_at, opened, with_node_options
+from reference.errors import NotModelled
 from reference.releases import Release, newest_known
 from reference.steps import Start
 from topologies import Machine
@@ -160,8 +162,8 @@ def explore(asked: Asked) -> None:
     with opened(subject) as tried:
         default = () if one or planned else MACHINES
         names = _machines(tried, asked.machine or (), default=default)
-        _require_walkable(asked.replay or asked.plan, [one] if one else planned)
         judged_by = str(_judge_of(asked.release, tried).overridden(*fork.overrides))
+        _require_walkable(asked.replay or asked.plan, [one] if one else planned, judged_by)
         tried = _of_release(tried, asked.release)
         smoke(tried)
         if one is not None:
@@ -271,14 +273,16 @@ def _nodes(subject: HasOwnMachines, names: Sequence[str]) -> list[Machine]:
     return [own[one] for one in names or own]
 
 
-def _require_walkable(path: Path | None, histories: Sequence[History]) -> None:
-    """Refuse histories of a file that no node can walk. Raises :class:`SubjectUsageError`."""
+def _require_walkable(path: Path | None, histories: Sequence[History], release: str) -> None:
+    """Refuse histories of a file that no node of the release can walk. Raises
+    :class:`SubjectUsageError`."""
     for one in histories:
         if not one.steps or not isinstance(one.taken[0], Start):
             raise SubjectUsageError(f"{path}: the first step of a history is Start")
         try:
-            machine_of(one.machine)
-        except topologies.MachineError as error:
+            machine = machine_of(one.machine)
+            ModelOracle(machine, one.task(release).config, machines=machine_of, release=release)
+        except (topologies.MachineError, NotModelled) as error:
             raise SubjectUsageError(f"{path}: {error}") from error
 
 

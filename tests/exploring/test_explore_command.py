@@ -231,6 +231,11 @@ def test_a_replay_that_ends_early_says_so(tmp_path: Path, why: str, step: Step) 
         ("--replay", _history(steps=[{"Stop": {}}]), "the first step of a history is Start"),
         ("--replay", _history(config={"policy": 1}), "policy"),
         ("--replay", _history(machine="nowhere"), "there is no machine 'nowhere'"),
+        (
+            "--replay",
+            _history(config={"feature_gates": {"Pinning": True}}),
+            "the feature gate Pinning: the model of 1.36 has none",
+        ),
         ("--plan", _plan(format=9), "format 9; this pinproof reads format 1"),
         ("--plan", _plan(histories=[]), "the plan has no history"),
         ("--plan", _plan(release="1.99"), "1.99"),
