@@ -35,6 +35,7 @@ from reference.kubelet.in_cluster import PodsInCluster
 from reference.kubelet.in_place_resize import overlooks_requests, require_quota_left_alone
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.limits import (
+    end_while_down,
     require_down,
     require_known_outcome,
     require_known_start,
@@ -656,10 +657,13 @@ class Node:
         CPUs of both are in the state for a while (kubernetes/kubernetes#106549)."""
         name, container = step.pod, step.container
         uid_of_running(self._manifests, self._runtime, step)
-        kubelet = self._running(step)
         if self._hangs or not has(self._release, Behaviour.KEYED_BY_POD):
             raise NotModelled(f"KillContainer: {name}/{container} by release {self._release}")
         pod = self._in_cluster.decoded(self._manifests[name], self._config)
+        if self._kubelet is None:
+            end_while_down(pod, step, self._runtime)
+            return
+        kubelet = self._kubelet
         if self._in_cluster.is_ephemeral(name, container):
             kubelet.end_ephemeral(pod.uid, container)
             return

@@ -151,7 +151,9 @@ class RealNode:
                 return scripts.tamper_quota(places, self._container(pod, container), quota)
             case KillContainer(pod=pod, container=container):
                 found = self._container(pod, container)
-                return scripts.kill_container(found, self._pods[pod], session.patience.effect)
+                seconds = session.patience.effect
+                owner = self._pods[pod]
+                return scripts.kill_container(found, owner, seconds, kubelet_runs=self._up)
             case RestartRuntime():
                 session.others.restarts_runtime()
                 return scripts.restart_runtime(session.runtime_unit, session.patience.start)

@@ -138,10 +138,13 @@ def tamper_quota(places: Places, container: ContainerObserved, quota: int) -> Ac
     return Act(f"echo {quota} >{quote(f'{places.cpu_mount}{path}/cpu.cfs_quota_us')}")
 
 
-def kill_container(container: ContainerObserved, pod: Pod, seconds: float) -> Act:
+def kill_container(
+    container: ContainerObserved, pod: Pod, seconds: float, *, kubelet_runs: bool
+) -> Act:
     """SIGKILL for its first process; wait until another runs, if another is to."""
     killed = next((one for one in pod.containers if one.name == container.name), None)
-    again = killed is None or pod.restart_policy_of(killed) is not RestartPolicy.NEVER
+    policy = pod.restart_policy_of(killed) if killed else RestartPolicy.ALWAYS
+    again = kubelet_runs and policy is not RestartPolicy.NEVER
     runs = f" &&\n  pin_running {quote(pod.uid)} {pod_tasks(pod)}" if again else ""
     script = f"""
 kill -9 {container.pid}

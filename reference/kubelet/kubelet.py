@@ -127,8 +127,10 @@ class PodLifecycle:
         self.ending: frozenset[str] = frozenset()
         #: Those of them that have ended, by name.
         self._outlived: dict[str, Pod] = {}
-        #: Those of them that count in the admission of a pod.
+        #: Those of them that count in the admission of a pod for the managers, and for the node
+        #: predicates.
         self.counted: frozenset[str] = frozenset()
+        self.weighed: frozenset[str] = frozenset()
         #: Refused pods whose containers had ended before: they have a class if the kubelet hears of
         #: the pod before it hears of these (seen on 1.26.15).
         self.classed_by_chance: tuple[str, ...] = ()
@@ -254,7 +256,7 @@ class PodLifecycle:
         elif exit_code in container.restarts_all_on:
             for one in pod.containers:
                 self._create(pod, one)
-        elif _restarts(pod, container, exit_code):
+        elif restarts(pod, container, exit_code):
             self._create(pod, container)
         elif not self._has_running_app(pod):
             self.ended.add(pod.uid)
@@ -329,8 +331,8 @@ class PodLifecycle:
         large = any(len(one.containers) > 1 for one in woken)
         if large or (woken and answer != said([*others, *woken])):
             raise _may_still_count(pod, self._release)
-        counted = [one for one in self._ending_besides(pod) if one.uid in self.counted]
-        return said([*others, *counted]) if counted else answer
+        weighed = [one for one in self._ending_besides(pod) if one.uid in self.weighed]
+        return said([*others, *weighed]) if weighed else answer
 
     def _refused_besides(self, pod: Pod) -> list[Pod]:
         return [one for one in self._refused.values() if one.uid != pod.uid]
@@ -352,7 +354,8 @@ class PodLifecycle:
         if cgroup and cgroup.qos != qos_class(pod):  # it gets another one: not modelled
             self.runtime.pod_cgroups[pod.uid] = PodCgroup(qos_class(pod), None)
         for container in pod.containers:
-            if container.name not in self.runtime.of(pod.uid):
+            box = self.runtime.of(pod.uid).get(container.name)
+            if box is None or box.owed:
                 self._create(pod, container, raced=raced)
             elif self.runtime.runs(pod.uid, container.name):
                 self._go_on(pod, container)
@@ -392,7 +395,7 @@ class PodLifecycle:
         box.running = container.kind is not Kind.INIT
 
 
-def _restarts(pod: Pod, container: Container, exit_code: int) -> bool:
+def restarts(pod: Pod, container: Container, exit_code: int) -> bool:
     """As ``ContainerShouldRestart`` (pkg/api/v1/pod/util.go) once no rule says otherwise."""
     policy = pod.restart_policy_of(container)
     return policy is RestartPolicy.ALWAYS or (policy is RestartPolicy.ON_FAILURE and exit_code != 0)
@@ -534,12 +537,13 @@ class Kubelet(PodLifecycle):
             }
 
     def _weighed_devices(self, pod: Pod) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Those of a resource without a plugin, and those that no admission has handed out. All
-        other requests were found to fit when they were handed out."""
+        """Those of a resource without a plugin, those that no admission has handed out, and all
+        beside a pod that ends and is counted here alone. Other requests were found to fit when they
+        were handed out."""
         manager = self.device_manager
         known = manager.pod_devices.resources
         missing = missing_devices(pod, known, self._release)
-        if not manager.allocates_at_start(pod):
+        if not manager.allocates_at_start(pod) and self.weighed == self.counted:
             return missing, {}
         later = {what: devices_of(pod, what) for what in known if devices_of(pod, what)}
         return {**missing, **later}, {what: manager.allocatable(pod, what) for what in later}

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 from reference.behaviours import Behaviour
 from reference.errors import IllegalStep, NotModelled
-from reference.kubelet.kubelet import Kubelet
+from reference.kubelet.kubelet import Kubelet, restarts
 from reference.kubelet.outcomes import Branch
 from reference.kubelet.runtime import Runtime
 from reference.pods.qos import exclusive_cpus
@@ -47,6 +47,15 @@ def uid_of_running(
         container = f"{step.pod}/{step.container}"
         raise IllegalStep(f"{type(step).__name__}: no container {container} runs")
     return pod.uid
+
+
+def end_while_down(pod: Pod, step: KillContainer, runtime: Runtime) -> None:
+    """A container ends while the kubelet is down, and the next kubelet creates it again. Raises
+    :class:`NotModelled` where the pod's restart policy says otherwise, or more than that."""
+    ended = next((one for one in pod.containers if one.name == step.container), None)
+    if ended is None or ended.restarts_all_on or not restarts(pod, ended, step.exit_code):
+        raise NotModelled(f"KillContainer: {pod.name}/{step.container} while the kubelet is down")
+    runtime.end(pod.uid, ended.name, owed=True)
 
 
 def require_same_pod(known: Pod | None, pod: Pod) -> None:

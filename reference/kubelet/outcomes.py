@@ -117,7 +117,9 @@ def counting_ending(
     branches: list[Branch] = []
     for count in range(1, len(before.ending) + 1):
         for some in combinations(sorted(before.ending), count):
-            branches.append(branch_of(_counted(before, some, pods), state_file))
+            for between in (False, True):
+                kubelet = _counted(before, some, pods, between=between)
+                branches.append(branch_of(kubelet, state_file))
     return branches
 
 
@@ -191,12 +193,17 @@ def _with_updates(updates: Iterable[_Update], after: Kubelet, state_file: str | 
     return branch_of(kubelet, state_file)
 
 
-def _counted(before: Kubelet, ending: Iterable[str], pods: Sequence[Pod]) -> Kubelet:
-    """What pods hold that end is nobody else's until then, and free after that."""
+def _counted(
+    before: Kubelet, ending: Iterable[str], pods: Sequence[Pod], *, between: bool = False
+) -> Kubelet:
+    """What pods hold that end is nobody else's until then, and free after that. ``between``: they
+    end after the kubelet has listed the active pods for the node predicates, and before its
+    managers ask for them (``HandlePodAdditions``; seen on 1.32.2)."""
     kubelet = before.copy()
-    kubelet.counted = frozenset(ending)
+    kubelet.weighed = frozenset(ending)
+    kubelet.counted = frozenset() if between else kubelet.weighed
     kubelet.take_up(pods)
-    kubelet.counted = frozenset()
+    kubelet.counted = kubelet.weighed = frozenset()
     kubelet.settle()
     return kubelet
 

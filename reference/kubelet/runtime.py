@@ -28,7 +28,8 @@ def container_id(uid: str, name: str, number: int) -> str:
 class RuntimeContainer:
     """One container; ``cpuset`` is ``None`` while none was asked for, and ``cfs`` where it is not
     modelled. ``again``: another of its name was there before it. ``recorded``: whether a kubelet
-    has written down which resources it gave to the container of this name."""
+    has written down which resources it gave to the container of this name. ``owed``: it has ended
+    while the kubelet was down, and the next one creates it again."""
 
     spec: Container
     cpuset: CPUSet | None
@@ -38,6 +39,7 @@ class RuntimeContainer:
     running: bool = True
     again: bool = False
     recorded: bool = False
+    owed: bool = False
 
     def copy(self) -> RuntimeContainer:
         """An independent copy."""
@@ -50,6 +52,7 @@ class RuntimeContainer:
             self.running,
             self.again,
             self.recorded,
+            self.owed,
         )
 
 
@@ -206,9 +209,11 @@ class Runtime:
             if cgroup.cfs and any(box.running for box in self.of(uid).values())
         }
 
-    def end(self, uid: str, container: str) -> None:
-        """A container ends by itself; it stays until it is created again or removed."""
-        self._boxes[uid][container].running = False
+    def end(self, uid: str, container: str, *, owed: bool = False) -> None:
+        """A container ends by itself; it stays until it is created again or removed. ``owed``: the
+        next kubelet creates it."""
+        box = self._boxes[uid][container]
+        box.running, box.owed = False, owed
 
     def remove_pod(self, uid: str) -> None:
         """Stop and remove the containers of a pod."""

@@ -375,6 +375,21 @@ def test_a_pod_whose_sidecar_is_stopped_may_hold_its_devices_for_about_a_second(
     assert do(made, Delete("a"), Delete("b")).pods == {}
 
 
+def test_a_pod_that_ends_may_be_gone_for_the_managers_and_not_for_the_node_predicates() -> None:
+    """The kubelet lists the active pods for these before its managers ask for them (seen on
+    1.32.2)."""
+    made = _beside_its_sidecar()
+    before = made.view()
+    made.do(Apply(Pod("b", (Container("c", devices=(("nic", 2),)),))))
+    text = (
+        "Pod was rejected: Unexpected error while attempting to recover from admission failure: "
+        "preemption: error finding a set of pods to preempt: no set of running pods found to "
+        "reclaim resources: [(res: nic, q: 2), ]"
+    )
+    refused = PodView(Phase.REJECTED, "UnexpectedAdmissionError", text, "BestEffort")
+    assert made.follow(replace(before, pods={**before.pods, "b": refused}))
+
+
 def test_which_devices_a_pod_gets_beside_one_that_ends_is_not_known() -> None:
     """Any that are free by then."""
     with pytest.raises(NotModelled, match="devices of pod b beside pods that still end"):
@@ -520,6 +535,33 @@ def test_1_32_with_the_gate_of_resizes_may_restore_a_quota() -> None:
         assert made.view().pods["a"].phase is Phase.RUNNING
     with pytest.raises(NotModelled, match=r"TamperQuota by release 1\.32 with"):
         node(Apply(half), tamper, config=config, release="1.32")
+
+
+# -- containers that end while the kubelet is down -------------------------------------------------
+
+
+def test_a_container_that_ends_beside_no_kubelet_is_created_again_on_its_cpus() -> None:
+    """Seen on 1.26.15, 1.32.2, 1.36.4 and 1.37.0."""
+    made = node(Apply(guaranteed("a", 2)), Apply(best_effort("s")))
+    before = made.view()
+    ended = do(made, Stop(), KillContainer("a", "c"), KillContainer("s", "c"))
+    assert ended.cpusets == {}
+    after = do(made, Start())
+    assert (after.cpusets, after.assignments) == (before.cpusets, before.assignments)
+    assert after.asked["a"]["c"].id != before.asked["a"]["c"].id
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "known"),
+    [("Always", 0, True), ("OnFailure", 1, True), ("OnFailure", 0, False), ("Never", 1, False)],
+)
+def test_it_is_not_known_what_follows_if_no_kubelet_creates_it_again(
+    policy: str, code: int, known: bool
+) -> None:
+    pod = replace(guaranteed("a", 2), restart_policy=RestartPolicy(policy))
+    made = node(Apply(pod), Stop())
+    with nullcontext() if known else pytest.raises(NotModelled, match="while the kubelet is down"):
+        made.do(KillContainer("a", "c", code))
 
 
 # -- a restart policy of its own, which outranks the pod's, and rules that bring one ---------------

@@ -174,8 +174,11 @@ class ExecNode(SteppedNode):
 
     def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
         pod = self._manifests.get(name)
-        if pod is None or self._kubelet is None or not self._runtime.runs(pod.uid, container):
+        if pod is None or not self._runtime.runs(pod.uid, container):
             return False
+        if self._kubelet is None:  # the model has refused what the next one does not create
+            self._runtime.end(pod.uid, container, owed=True)
+            return True
         (ended,) = (one for one in pod.containers if one.name == container)
         decoded = as_decoded(pod, self._config.feature_gates, release=self._release)
         self._kubelet.end_container(decoded, ended, exit_code)
