@@ -208,3 +208,25 @@ def keeps_several_containers(node: LockstepNode) -> None:
     for name, held in before.items():
         node.promise_cpus("Its CPUs are as before", f"a/{name}", held, node.taken("a", name))
     node.promise_cpuset("The shared container is on the pool", "a", node.view.shared_pool, "c2")
+
+
+@_restart(
+    sources.RESTARTS,
+    since="1.18",
+    needs=Needs(free=4),
+    capabilities=(*RESTARTED, Capability.CONTAINERS),
+)
+def ended_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
+    """A container that ends while the kubelet is down comes back on its exclusive CPUs.
+    The kubelet that starts next creates it, and finds its CPUs in the state file, though lower ones
+    are free by then."""
+    node.boot_with(guaranteed("first", 1), guaranteed("a", 2), best_effort("shared"))
+    held = node.taken("a")
+    node.stop()
+    node.kill_container("a")
+    node.kill_container("shared")
+    node.delete("first")
+    node.start()
+    node.promise_taken("Its entry is as before", "a", held)
+    node.promise_cpuset("It runs on them again", "a", held)
+    node.promise_on_pool("The shared container runs on the pool", "shared", "c")

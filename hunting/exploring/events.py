@@ -165,6 +165,11 @@ def _kill_twice(draft: Draft) -> bool:
     return _kill(draft) and draft.restart(kill=True) and _kill(draft)
 
 
+def _kill_while_down(draft: Draft) -> bool:
+    name = draft.container()
+    return bool(name) and draft.restart(KillContainer(_own(draft).name, name))
+
+
 def _tamper(draft: Draft) -> bool:
     every = CPUSet(draft.room.topology.cpus)
     pod = _own(draft).name
@@ -382,6 +387,7 @@ EVENTS: Final[dict[str, Event]] = {
     "a container restarts all": Event(_restarts_all, Capability.EXIT_CODES, 36),
     "kill a container": Event(_kill, Capability.CONTAINERS),
     "a container ends": Event(lambda draft: _kill(draft, exit_code=0), Capability.EXIT_CODES),
+    "kill a container while down": Event(_kill_while_down, Capability.CONTAINERS),
     "kill a container twice": Event(_kill_twice, Capability.CONTAINERS),
     "kill a sidecar": Event(lambda draft: _kill(draft, Kind.SIDECAR), Capability.CONTAINERS),
     "tamper with a cpuset": Event(_tamper, Capability.TAMPER),

@@ -95,9 +95,10 @@ def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
         settings["memory_manager_policy"] = "Static"
     if row["memory manager"] != "None":
         settings["reserved_memory"] = dict.fromkeys(_numa_nodes(machine, release), _RESERVED_MEMORY)
-    if row["CFS period"] != "100 ms":
+    if row["CFS quota"] == "of 10 ms":
         settings["cpu_cfs_quota_period"] = 10_000
         gates["CustomCPUCFSQuotaPeriod"] = True
+    settings["cpu_cfs_quota"] = row["CFS quota"] != "off"
     if row["event"] in _PERIODS:
         settings["reconcile_period"] = _PERIODS[row["event"]]
     return KubeletConfig(
@@ -188,6 +189,8 @@ def registration(row: Row, machine: str, release: str) -> RegisterDevices | None
             devices = [Device(f"d{number}", (nodes[-1],)) for number in range(2)]
         case "of two NUMA nodes":
             devices = [Device(f"d{number}", tuple(nodes[-2:])) for number in range(2)]
+        case "of an empty list":
+            devices = [Device(f"d{number}", names_none=True) for number in range(2)]
         case _:
             devices = [Device(f"d{number}") for number in range(3)]
     return RegisterDevices(DEVICE, tuple(devices))

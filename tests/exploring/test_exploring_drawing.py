@@ -136,7 +136,7 @@ def test_what_a_release_lacks_is_not_offered() -> None:
     assert not [one for one in values["class"] if one.startswith("pod-level")]
     assert values["max-allowable-numa-nodes"] == ("off",)
     assert values["gates"] == ("as released", "beta options off")
-    assert values["CFS period"] == ("100 ms",)
+    assert values["CFS quota"] == ("of 100 ms", "off")
     assert not {"grow", "shrink", "grow too far"} & {*values["event"]}
     assert values["prefer-align-cpus-by-uncorecache"] == ("off",)
     assert values["distribute-cpus-across-numa"] == ("off", "on")
@@ -147,7 +147,7 @@ def test_what_a_release_lacks_is_not_offered() -> None:
 def test_what_a_subject_cannot_do_is_not_offered() -> None:
     """A CPU manager alone has no API server, devices, memory, quotas or amounts reserved."""
     values = offered("1.36", _EXEC)
-    plain = ("pods from", "devices", "memory manager", "CFS period", "requested devices", "memory")
+    plain = ("pods from", "devices", "memory manager", "CFS quota", "requested devices", "memory")
     assert {name: values[name] for name in plain} == {name: (PLAIN[name],) for name in plain}
     lacking = {"grow", "ephemeral container", "refuse one update", "tamper with a quota"}
     assert not lacking & {*values["event"]}

@@ -133,6 +133,27 @@ class ForgetsOverABoot(Reader):
         super().do(step)
 
 
+class ForgetsWhatHasEnded(Reader):
+    """At a start, takes back the CPUs of a container that does not run and is to run again."""
+
+    def do(self, step: Step) -> None:
+        """It is created on the shared pool."""
+        ended = [
+            (uid, name)
+            for uid in self._runtime.uids()
+            for name, box in self._runtime.of(uid).items()
+            if box.owed
+        ]
+        super().do(step)
+        kubelet = self._kubelet
+        if isinstance(step, Start) and kubelet is not None and ended:
+            for uid, name in ended:
+                manager = kubelet.cpu_manager
+                manager.policy.remove_container(manager.state, uid, name)
+            kubelet.settle()
+            self._save()
+
+
 class ForgetsMemoryOverABoot(Reader):
     """Removes the file of its memory manager at a boot of the machine."""
 
