@@ -516,6 +516,20 @@ def allocatable_are_reported(node: LockstepNode) -> None:
     _promise_devices(node, "devices that pods could have", seen, *expected, HeldDevice(GPU, "gpu"))
 
 
+@_reported(source=NAMES_NONE, since="1.26", capabilities=(*DEVICES, *ASKS))
+def allocatable_lack_an_empty_list(node: LockstepNode) -> None:
+    """GetAllocatableResources does not report a device whose plugin sends no NUMA node in a list.
+    A known defect: the answer has an entry for each NUMA node of a device. List reports the device
+    once a container has it, so more is in use than there is."""
+    _boot(node, BEST_EFFORT, Device("nic-0", names_none=True))
+    run(node, _pod("a", 1))
+    listed = node.ask().devices.get("a", {}).get("c")
+    _promise_devices(node, "devices of a/c", listed, HeldDevice(NIC, "nic-0", ()))
+    _promise_devices(
+        node, "devices that pods could have", node.ask(AskAllocatable()).allocatable_devices
+    )
+
+
 @_reported(capabilities=(*DEVICES, *ASKS, Capability.CONFIGURE))
 def policy_none_reports_devices_alone(node: LockstepNode) -> None:
     """Under CPU manager policy none the pod-resources socket reports devices and no CPU.

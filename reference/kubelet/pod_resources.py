@@ -167,6 +167,20 @@ def held_by(manager: DeviceManager, uid: str, container: str) -> Mapping[str, He
     return manager.pod_devices.held.get(uid, {}).get(container, {})
 
 
+def allocatable_devices(manager: DeviceManager) -> frozenset[HeldDevice]:
+    """``GetAllocatableResources``: the healthy devices. The answer has an entry for each NUMA node
+    of a device, so it has none of one that names an empty list of them
+    (``containerDevicesFromResourceDeviceInstances``, ``pkg/kubelet/cm/container_manager.go``; seen
+    on 1.36.4)."""
+    healthy = manager.healthy_devices()
+    return reported(
+        {
+            resource: {one.id: one for one in held.values() if not one.names_none}
+            for resource, held in healthy.items()
+        }
+    )
+
+
 def reported(devices: Mapping[str, Held]) -> frozenset[HeldDevice]:
     """Devices by resource as an answer has them."""
     return frozenset(
@@ -183,7 +197,7 @@ def answer(server: PodResources, step: AskPodResources | AskAllocatable) -> View
             return View(
                 running=True,
                 allocatable=server.manager.allocatable_cpus,
-                allocatable_devices=reported(server.device_manager.healthy_devices()),
+                allocatable_devices=allocatable_devices(server.device_manager),
                 allocatable_memory=server.allocatable_memory(),
             )
         case AskPodResources(pod=""):

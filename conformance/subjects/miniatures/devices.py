@@ -158,6 +158,16 @@ class ReportsFreeDevicesAlone(DeviceManager):
         }
 
 
+class ReportsEmptyLists(DeviceManager):
+    """Reports a device with an empty list of NUMA nodes as allocatable."""
+
+    def healthy_devices(self) -> dict[str, Mapping[str, Device]]:
+        return {
+            resource: {one.id: replace(one, names_none=False) for one in held.values()}
+            for resource, held in super().healthy_devices().items()
+        }
+
+
 class AsksTheFirstProvider(TopologyManager):
     """Uses the hints of one resource, and ignores the hints of all others."""
 

@@ -422,6 +422,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "reports-free-devices-alone": Miniature(devices.ReportsFreeDevicesAlone,
         "devices/allocatable-are-reported", _TWO_NODES,
         also=("devices/policy-none-reports-devices-alone",)),
+    "reports-empty-lists": Miniature(devices.ReportsEmptyLists,
+        "devices/allocatable-lack-an-empty-list", _TWO_NODES),
     "refuses-many-resources": Miniature(devices.RefusesManyResources,
         "devices/four-resources-on-eight-nodes-may-hang"),
     # -- kubelets that are wrong about memory -----------------------------------------------------
