@@ -414,6 +414,7 @@ class Node:
             asked={self._name(uid): named for uid, named in self._runtime.asked().items()},
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             pod_cfs={self._name(uid): cfs for uid, cfs in self._runtime.pod_cfs().items()},
+            pods_weight=self._runtime.pods_weight,
             burstable_weight=self._runtime.burstable_weight,
             pod_resources=self._told.pod_resources,
             got_pod=self._told.got_pod,

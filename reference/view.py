@@ -145,8 +145,9 @@ class View:
     ``pod_cfs``: by pod name, the processor time of the cgroup of each pod that has a running
     container, where it is seen or modelled. No part of what makes two views equal.
 
-    ``burstable_weight``: the weight of the cgroup that all Burstable pods are in, as it was when a
-    pod last got its cgroup; ``None`` where it is not seen. No part of what makes two views equal.
+    ``pods_weight``: the weight of the cgroup that all pods are in; ``burstable_weight``: that of
+    the cgroup that all Burstable pods are in, as it was when a pod last got its cgroup. ``None``
+    where they are not seen. No part of what makes two views equal.
 
     ``asked``: by pod name, then container, what was asked of the runtime for every running
     container, where it is seen or modelled. No part of what makes two views equal.
@@ -179,6 +180,7 @@ class View:
     enforced: Mapping[str, Mapping[str, Enforced]] = field(default_factory=dict, compare=False)
     cfs: Mapping[str, Mapping[str, CFS]] = field(default_factory=dict, compare=False)
     pod_cfs: Mapping[str, CFS] = field(default_factory=dict, compare=False)
+    pods_weight: int | None = field(default=None, compare=False)
     burstable_weight: int | None = field(default=None, compare=False)
     asked: Mapping[str, Mapping[str, Asked]] = field(default_factory=dict, compare=False)
     pod_resources: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)

@@ -51,6 +51,7 @@ def configuration(
     made |= _of_sandbox() | settings_of(config)
     _reserve_memory(made, config)
     made["cgroupsPerQOS"] = own_cgroups
+    made["enforceNodeAllocatable"] = ["pods"] if own_cgroups else []
     if config.api_server:
         # The server has devices once the kubelet tells it of its node, by default every 10 s.
         made |= {"nodeStatusUpdateFrequency": "1s", "nodeStatusReportFrequency": "5m"}
@@ -90,7 +91,6 @@ def _of_sandbox() -> dict[str, Any]:
         "enableServer": False,
         "healthzPort": 0,
         "cgroupDriver": "cgroupfs",
-        "enforceNodeAllocatable": [],
         "localStorageCapacityIsolation": False,
         "evictionHard": {"memory.available": "1Mi"},
         # What the process has anyway: a kubelet that may not lower it tries for 0.2 s.

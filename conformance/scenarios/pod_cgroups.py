@@ -18,7 +18,7 @@ from conformance.scenarios.outcomes import promise_pod_quota
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.resize import IN_PLACE, promise_granted
 from reference.kubelet.cpu_quota import cpu_weight, shares_of
-from reference.steps import Container, Kind, Pod, PodResources
+from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
 
 _MADE: Final = sources.code(
     "1.36.4", "pkg/kubelet/cm/helpers_linux.go", "what the cgroup of a pod is made with"
@@ -143,6 +143,37 @@ def burstable_pods_weigh_what_they_request(node: LockstepNode) -> None:
 def _promise_tier(node: LockstepNode, milli: int) -> None:
     expected, seen = cpu_weight(shares_of(milli)), node.view.burstable_weight
     node.promise_equal("It weighs what they request", "weight of Burstable pods", expected, seen)
+
+
+def _promise_weight_of_all(node: LockstepNode, config: KubeletConfig | None, milli: int) -> None:
+    """Promise what the cgroup of all pods weighs where so many thousandths of a CPU are
+    reserved."""
+    node.boot_with(guaranteed("a", 1), config=config)
+    left = 1000 * len(node.topology.cpus) - milli
+    expected, seen = cpu_weight(shares_of(left)), node.view.pods_weight
+    node.promise_equal("It weighs what is not reserved", "weight of all pods", expected, seen)
+
+
+_of_all: Final = partial(row, enter=_of_cgroups, source=sources.RESERVING)
+
+_of_all(
+    "quotas/pods-weigh-what-is-not-reserved",
+    "The cgroup that all pods are in weighs the CPUs that are not reserved",
+    "They are reserved by a list, which stands for an amount. Under load the rest of the system "
+    "has its part of the processor time.",
+    lambda node: _promise_weight_of_all(
+        node, None, 1000 * len(node.default_config().reserved_system_cpus or ())
+    ),
+)
+_of_all(
+    "quotas/pods-weigh-what-both-amounts-leave",
+    "The cgroup that all pods are in weighs what systemReserved and kubeReserved leave of the CPUs",
+    "Both together, in thousandths of a CPU, though the reserved CPUs are whole ones.",
+    lambda node: _promise_weight_of_all(
+        node, KubeletConfig(system_reserved="500m", kube_reserved="700m"), 1200
+    ),
+    capabilities=(*_CGROUPS, Capability.CONFIGURE, Capability.RESERVATION), needs=Needs(free=3),
+)  # fmt: skip
 
 
 def _whole(*containers: Container, request: str | None, limit: str | None) -> Pod:

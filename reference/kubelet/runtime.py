@@ -68,7 +68,7 @@ class Runtime:
     """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse;
     ``math.inf``: every one. ``pod_cgroups``: by pod uid, for each pod that has one.
     ``burstable_weight``: that of the cgroup
-    above those of Burstable pods."""
+    above those of Burstable pods; ``pods_weight``: that of the cgroup above all."""
 
     __slots__ = (
         "_boxes",
@@ -77,6 +77,7 @@ class Runtime:
         "_owners",
         "burstable_weight",
         "pod_cgroups",
+        "pods_weight",
         "refusals",
         "removed",
     )
@@ -85,6 +86,7 @@ class Runtime:
         self.refusals: float = 0
         self.pod_cgroups: dict[str, PodCgroup] = {}
         self.burstable_weight = 1
+        self.pods_weight: int | None = None
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: dict[tuple[str, str], int] = {}
         self._owners: dict[str, tuple[str, str]] = {}
@@ -97,7 +99,7 @@ class Runtime:
         """An independent copy."""
         twin = Runtime()
         twin.refusals, twin.pod_cgroups = self.refusals, dict(self.pod_cgroups)
-        twin.burstable_weight = self.burstable_weight
+        twin.burstable_weight, twin.pods_weight = self.burstable_weight, self.pods_weight
         twin._boxes = {
             uid: {name: box.copy() for name, box in boxes.items()}
             for uid, boxes in self._boxes.items()

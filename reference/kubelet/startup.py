@@ -26,7 +26,7 @@ from reference.errors import DiscoveryError, InvalidConfiguration, KubeletError,
 from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
 from reference.kubelet.configuration import as_known
 from reference.kubelet.container_manager import ContainerManager
-from reference.kubelet.cpu_quota import faults_of_period, quota_period
+from reference.kubelet.cpu_quota import cpu_weight, faults_of_period, quota_period, shares_of
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
 from reference.machine.machineinfo import MachineInfo
@@ -110,6 +110,7 @@ class Maker:
                 error.state_file = manager.cpu_manager.state_file()
             raise
         left = allocatable(info, config, self.release)
+        runtime.pods_weight = cpu_weight(shares_of(left))
         kind = Kubelet if self._knows_pods else KubeletByContainer
         kubelet = kind(
             manager, runtime, left, release=self.release, static_pods=not config.api_server

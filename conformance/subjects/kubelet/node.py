@@ -380,6 +380,7 @@ class KubeletNode(SteppedNode):
                 for uid, cgroup in self.runtime.pod_cgroups(ready=True).items()
                 if uid in cpusets and (cfs := pod_cgroups.cfs_of(self._sandbox, cgroup))
             },
+            pods_weight=pod_cgroups.pods_weight(self._sandbox),
             burstable_weight=pod_cgroups.burstable_weight(self._sandbox),
             hangs=self._process.hangs,
             flood_answers=self._flood,

@@ -37,9 +37,18 @@ def cfs_of(sandbox: Sandbox, cgroup: str) -> CFS | None:
     return CFS(int(quota), period=int(period), weight=weight)
 
 
+def pods_weight(sandbox: Sandbox) -> int | None:
+    """The weight of the cgroup that all pods are in; ``None`` without one."""
+    return _weight_of(sandbox, _PODS)
+
+
 def burstable_weight(sandbox: Sandbox) -> int | None:
     """The weight of the cgroup that all Burstable pods are in; ``None`` without one."""
-    cfs = cfs_of(sandbox, f"{_PODS}/burstable")
+    return _weight_of(sandbox, f"{_PODS}/burstable")
+
+
+def _weight_of(sandbox: Sandbox, cgroup: str) -> int | None:
+    cfs = cfs_of(sandbox, cgroup)
     return None if cfs is None else cfs.weight
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.subjects.miniatures.nodes import Reader
-from reference.kubelet.cpu_quota import burstable_weight, pod_cfs
+from reference.kubelet.cpu_quota import burstable_weight, cpu_weight, pod_cfs, shares_of
+from reference.kubelet.startup import allocatable
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import has_pod_level_resources
 from reference.releases import AnyRelease
@@ -111,6 +112,26 @@ class WeighsContainersOfPods(Reader):
         super().do(step)
         pods = (replace(one, resources=None) for one in self._manifests.values())
         self._runtime.burstable_weight = burstable_weight(pods)
+
+
+class WeighsWithoutTheSystem(Reader):
+    """Gives the cgroup of all pods the weight of what kubeReserved leaves, if that is set."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if isinstance(step, Start):
+            config = self._config
+            config = replace(config, system_reserved=None) if config.kube_reserved else config
+            left = allocatable(self._info, config, self._release)
+            self._runtime.pods_weight = cpu_weight(shares_of(left))
+
+
+class WeighsTheMachine(Reader):
+    """Gives the cgroup of all pods the weight of all CPUs of the machine."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        self._runtime.pods_weight = cpu_weight(shares_of(1000 * self._info.num_cores))
 
 
 class ReadsEachLimitAlone(_MakesCgroups):
