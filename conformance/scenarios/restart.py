@@ -210,7 +210,7 @@ def keeps_several_containers(node: LockstepNode) -> None:
     node.promise_cpuset("The shared container is on the pool", "a", node.view.shared_pool, "c2")
 
 
-@_restart(
+@_core(
     sources.RESTARTS,
     since="1.18",
     needs=Needs(free=4),

@@ -15,6 +15,7 @@ from reference.cpumanager.cpu_manager import reserved_milli_cpus
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, ConfigurationError, NotModelled
 from reference.feature_gates import GATES, refusal, stage_of
+from reference.kubelet.in_place_resize import require_quotas_of_limits
 from reference.machine.topology import CPUTopology
 from reference.releases import AnyRelease, Release, has
 from reference.steps import KubeletConfig
@@ -77,6 +78,7 @@ def require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
         fault = refusal(name, on, release)
         if fault:
             raise NotModelled(fault)
+    require_quotas_of_limits(config, release)
     with suppress(ConfigurationError):  # which is the kubelet's to say
         reserved_milli_cpus(config, release=release)
 

@@ -84,6 +84,15 @@ def require_quota_left_alone(config: KubeletConfig, release: AnyRelease) -> None
         raise NotModelled(f"TamperQuota by release {release} with feature gate {RESIZE_GATE}")
 
 
+def require_quotas_of_limits(config: KubeletConfig, release: AnyRelease) -> None:
+    """Up to 1.32 a kubelet with resizes and without CFS quotas never finds the limits that its
+    containers ought to have, and tries to set them again and again (seen on 1.32.2). Raises
+    :class:`NotModelled`."""
+    resizes = enabled(RESIZE_GATE, config.feature_gates, release=release)
+    if resizes and not config.cpu_cfs_quota and minor_of(release) <= _STATUS_LACKS_REQUESTS:
+        raise NotModelled(f"cpuCFSQuota false by release {release} with feature gate {RESIZE_GATE}")
+
+
 def pending(reason: str, text: str, release: AnyRelease) -> str:
     """Why a resize has not been granted, as its pod shows it: up to 1.32 as ``status.resize``, then
     as a condition, which has a message."""

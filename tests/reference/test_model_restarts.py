@@ -527,6 +527,13 @@ def test_a_pod_that_was_deleted_as_the_kubelet_was_killed_may_be_admitted_again(
         assert (REQUESTS in (made.view().metrics or {})) is known
 
 
+@pytest.mark.parametrize(("release", "known"), [("1.32", False), ("1.36", True)])
+def test_1_32_with_the_gate_of_resizes_needs_cfs_quotas(release: str, known: bool) -> None:
+    config = replace(CONFIG, cpu_cfs_quota=False, feature_gates=RESIZES)
+    with nullcontext() if known else pytest.raises(NotModelled, match="cpuCFSQuota false"):
+        node(config=config, release=release)
+
+
 def test_1_32_with_the_gate_of_resizes_may_restore_a_quota() -> None:
     config = replace(CONFIG, feature_gates=RESIZES)
     half, tamper = burstable("a", request="1", limit="2"), TamperQuota("a", "c", 50_000)
