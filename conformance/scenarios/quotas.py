@@ -1,4 +1,4 @@
-"""CFS quotas: beside exclusive CPUs, with another period than 100 ms, with pod-level resources."""
+"""CFS quotas and shares: beside exclusive CPUs, with another period, with pod-level resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.entering import core, refused, row
 from conformance.scenarios.outcomes import promise_quota, promise_running
 from conformance.scenarios.pod_level_parts import managed, of_managers, pod_of, shared
-from reference.steps import Container, KubeletConfig
+from reference.kubelet.cpu_quota import shares_of
+from reference.steps import Container, KubeletConfig, Pod
 from reference.view import CFS
 
 PERIOD: Final = sources.documentation(
@@ -23,6 +24,10 @@ PERIOD: Final = sources.documentation(
 )
 SWITCH: Final = sources.documentation(
     "Kubelet Configuration: cpuCFSQuota", "reference/config-api/kubelet-config.v1beta1/"
+)
+WEIGHTS: Final = sources.documentation(
+    "Resource Management for Pods and Containers: a cpu request is a weight",
+    "concepts/configuration/manage-resources-containers/#how-pods-with-resource-limits-are-run",
 )
 PERIOD_GATE: Final = sources.pull(136339, "feature gate CustomCPUCFSQuotaPeriod is on by default")
 PERIOD_TESTS: Final = sources.tests(
@@ -52,6 +57,22 @@ def _promise_of_period(node: LockstepNode, rule: str, owner: str, quota: int) ->
     what, period = f"period of the CFS quota of {owner} in microseconds", seen.period
     expected = node.config.cpu_cfs_quota_period
     node.promise_equal("It is of the configured period", what, expected, period)
+
+
+@promised(
+    WEIGHTS, area="quotas", since="1.26", needs=Needs(free=2),
+    capabilities=(*QUOTAS, Capability.CALLS),
+)  # fmt: skip
+def request_of_zero_weighs_least(node: LockstepNode) -> None:
+    """The CFS shares of a container are those of its cpu request, though that be 0.
+    Its limit counts where it requests nothing. A container with neither has the least shares."""
+    sizes = {"zero": ("0", "1"), "some": ("100m", "1"), "limited": (None, "500m")}
+    containers = [Container(name, cpu_request=a, cpu_limit=b) for name, (a, b) in sizes.items()]
+    node.boot_with(Pod("b", (*containers, Container("none"))))
+    for name, milli in (("zero", 0), ("some", 100), ("limited", 500), ("none", 0)):
+        seen = node.view.cfs.get("b", {}).get(name, CFS(None)).shares
+        rule = "They are those of its request"
+        node.promise_equal(rule, f"CFS shares of b/{name}", shares_of(milli), seen)
 
 
 @promised(QUOTA_GATE, area="containers", since="1.33", needs=Needs(free=2), capabilities=QUOTAS)

@@ -1,11 +1,17 @@
-"""Nodes that are wrong about the cgroup of a pod, in one way each."""
+"""Nodes that are wrong about the processor time of pods and containers, in one way each."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from conformance.subjects.miniatures.nodes import Reader
-from reference.kubelet.cpu_quota import burstable_weight, cpu_weight, pod_cfs, shares_of
+from reference.kubelet.cpu_quota import (
+    burstable_weight,
+    cfs_shares,
+    cpu_weight,
+    pod_cfs,
+    shares_of,
+)
 from reference.kubelet.startup import allocatable
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import has_pod_level_resources
@@ -103,6 +109,18 @@ class LooksAtAppContainersAlone(LiftsQuotasOfParts):
         apps = [one for one in pod.containers if one.kind is Kind.APP]
         pinned = any(self._kubelet_isolates(pod, one) for one in apps)
         return self.of(pod, exclusive=pinned)
+
+
+class TakesZeroForNone(Reader):
+    """Gives a container that requests 0 CPUs the CFS shares of its limit."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        for pod in self._manifests.values():
+            for box in self._runtime.of(pod.uid).values():
+                if box.cfs and box.spec.cpu_request == "0":
+                    shares = cfs_shares(replace(box.spec, cpu_request=None))
+                    box.cfs = replace(box.cfs, shares=shares)
 
 
 class WeighsContainersOfPods(Reader):

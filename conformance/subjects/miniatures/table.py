@@ -330,6 +330,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "quotas/pod-with-a-shared-container-keeps-its-own", _TWO_NODES),
     "weighs-containers-of-pods": Miniature(pod_cgroups.WeighsContainersOfPods,
         "quotas/burstable-pods-weigh-what-they-request"),
+    "takes-zero-for-none": Miniature(pod_cgroups.TakesZeroForNone,
+        "quotas/request-of-zero-weighs-least"),
     "weighs-the-machine": Miniature(pod_cgroups.WeighsTheMachine,
         "quotas/pods-weigh-what-is-not-reserved",
         also=("quotas/pods-weigh-what-both-amounts-leave",)),
