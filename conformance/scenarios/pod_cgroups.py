@@ -149,7 +149,7 @@ def _promise_weight_of_all(node: LockstepNode, config: KubeletConfig | None, mil
     """Promise what the cgroup of all pods weighs where so many thousandths of a CPU are
     reserved."""
     node.boot_with(guaranteed("a", 1), config=config)
-    left = 1000 * len(node.topology.cpus) - milli
+    left = 1000 * node.topology.num_cpus - milli
     expected, seen = cpu_weight(shares_of(left)), node.view.pods_weight
     node.promise_equal("It weighs what is not reserved", "weight of all pods", expected, seen)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import exclusive
-from conformance.scenario import promised
+from conformance.pods import exclusive, guaranteed
+from conformance.scenario import Needs, promised
 from conformance.scenarios.abilities import EDITS
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of
 from conformance.scenarios.sources import code
@@ -16,7 +16,7 @@ from reference.behaviours import Behaviour
 _MIGRATED: Final = code(
     "1.37.0",
     "pkg/kubelet/cm/cpumanager/state/state_checkpoint.go",
-    "a state file of version 3 is migrated to version 4",
+    "state files of versions 2 and 3 are migrated to version 4",
 )
 
 
@@ -44,3 +44,17 @@ def version_3_file_is_read(node: LockstepNode) -> None:
         node.expect_lost(given)
     node.start()
     node.promise_running("The kubelet starts on the file")
+
+
+@promised(_MIGRATED, area="state", since="1.37", needs=Needs(free=4), capabilities=EDITS)
+def file_of_1_36_keeps_every_container(node: LockstepNode) -> None:
+    """From 1.37 on the kubelet takes over the CPUs of each container from a state file of 1.36.
+    One pod has two containers, another pod one."""
+    node.boot_with(guaranteed("a", 1, 2), guaranteed("b", 1))
+    held = {owner: node.taken(*owner) for owner in (("a", "c1"), ("a", "c2"), ("b", "c"))}
+    node.kill()
+    node.write_state(_as_1_36_writes_it(node))
+    node.start()
+    node.promise_running("The kubelet starts on the file")
+    for (pod, container), cpus in held.items():
+        node.promise_taken("Its CPUs are as before", pod, cpus, container)

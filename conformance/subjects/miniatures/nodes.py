@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from reference import Node
+from reference import Checkpoint, Node
 from reference.kubelet.pod_resources import ASKED
 from reference.steps import (
     Apply,
@@ -19,6 +19,7 @@ from reference.steps import (
     Resize,
     Start,
     Step,
+    WriteState,
 )
 from reference.view import HeldDevice, Phase
 
@@ -130,6 +131,19 @@ class ForgetsOverABoot(Reader):
         if isinstance(step, Start) and self._booted:
             super().do(RemoveState())
         self._booted = isinstance(step, Reboot) or (self._booted and not isinstance(step, Start))
+        super().do(step)
+
+
+class TakesOverOneContainer(Reader):
+    """Reads one container of each pod from a state file that an earlier release has written."""
+
+    def do(self, step: Step) -> None:
+        """The file is replaced by what is read of it."""
+        if isinstance(step, WriteState):
+            found = Checkpoint.loads(step.text, release=self._release)
+            last = {uid: dict([*named.items()][-1:]) for uid, named in found.entries.items()}
+            read = replace(found, entries=last)
+            step = WriteState(read.dumps(release=self._release))
         super().do(step)
 
 

@@ -150,6 +150,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         also=("state/edited-is-refused", "state/truncated-is-refused", "state/empty-is-refused")),
     "forgets-over-a-boot": Miniature(nodes.ForgetsOverABoot,
         "restart/reboot-keeps-cpus-above-free-ones"),
+    "takes-over-one-container": Miniature(nodes.TakesOverOneContainer,
+        "state/file-of-1-36-keeps-every-container", release="1.37"),
     "forgets-what-has-ended": Miniature(nodes.ForgetsWhatHasEnded,
         "restart/ended-container-comes-back-on-its-cpus"),
     "frees-what-stops": Miniature(nodes.FreesWhatStops,
