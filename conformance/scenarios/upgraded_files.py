@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Needs, promised
+from conformance.scenario import Level, Needs, promised
 from conformance.scenarios.abilities import EDITS
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of
 from conformance.scenarios.sources import code
@@ -46,7 +46,9 @@ def version_3_file_is_read(node: LockstepNode) -> None:
     node.promise_running("The kubelet starts on the file")
 
 
-@promised(_MIGRATED, area="state", since="1.37", needs=Needs(free=4), capabilities=EDITS)
+@promised(
+    _MIGRATED, area="state", level=Level.CORE, since="1.37", needs=Needs(free=4), capabilities=EDITS
+)
 def file_of_1_36_keeps_every_container(node: LockstepNode) -> None:
     """From 1.37 on the kubelet takes over the CPUs of each container from a state file of 1.36.
     One pod has two containers, another pod one."""
