@@ -30,7 +30,8 @@ VOID = {"meta", "input", "br", "hr", "img", "link"}
 
 
 class Parsed(HTMLParser):
-    """Every tag with its attributes, and the text; refuses tags that do not match."""
+    """Every tag with its attributes, and the text; refuses tags that do not match. The end tag of
+    an item may be left out, as in HTML."""
 
     def __init__(self, document: str) -> None:
         super().__init__()
@@ -43,11 +44,19 @@ class Parsed(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, {key: value or "" for key, value in attrs}))
+        if tag == "li":
+            self._end_item()
         if tag not in VOID:
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
+        if tag in ("ol", "ul"):
+            self._end_item()
         assert self._open.pop() == tag
+
+    def _end_item(self) -> None:
+        if self._open[-1] == "li":
+            self._open.pop()
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
