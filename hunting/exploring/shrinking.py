@@ -17,6 +17,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
+from conformance.discovered import first_core, topology_of
 from conformance.pods import guaranteed
 from conformance.subject import Capability
 from hunting.exploring.drafting import ALL, is_legal
@@ -32,6 +33,8 @@ from hunting.exploring.plainer import (
     with_short_names,
 )
 from hunting.exploring.rows import Row
+from hunting.exploring.settings import machine_of
+from hunting.scope import Task
 from hunting.shrinking import Setting, settings, simpler, without
 from reference.pods.qos import whole_cpus
 from reference.steps import (
@@ -132,9 +135,18 @@ def _on_smaller_machine(row: Row, history: History, redraft: Redraft, differ: Di
 def _with_the_same_steps(history: History, release: str, differ: Differ) -> History:
     """On a smaller machine, where it differs there."""
     task, steps = history.task(release), history.taken
-    below = [replace(task, machine=name) for name in _smaller(history)]
+    below = [_moved(task, name) for name in _smaller(history)]
     made = [History.of(one, steps) for one in below if is_legal(one, steps)]
     return next(filter(None, differ(made)), history)
+
+
+def _moved(task: Task, machine: str) -> Task:
+    """The task on another machine, whose first core is reserved where CPUs are listed."""
+    config = task.config
+    if config.reserved_system_cpus:
+        first = first_core(topology_of(machine_of(machine), release=task.release))
+        config = replace(config, reserved_system_cpus=first)
+    return replace(task, machine=machine, config=config)
 
 
 def _smaller(history: History) -> Sequence[str]:

@@ -77,6 +77,18 @@ def test_a_row_becomes_plain_and_its_machine_small() -> None:
     assert len(subject.asked) == len(set(subject.asked))
 
 
+def test_reserved_cpus_move_with_the_machine() -> None:
+    """To the first core of the smaller one, which lacks CPU 8."""
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 8]))
+    history = History.of(Task(RELEASE, "2s-2n-8c-smt2", config), (Start(),))
+
+    def differ(histories: Sequence[History]) -> list[History | None]:
+        return [one if one.config["reserved_system_cpus"] else None for one in histories]
+
+    small = shrunk(history, RELEASE, differ)
+    assert (small.machine, small.config["reserved_system_cpus"]) == ("1s-1n-2c-smt1", "0")
+
+
 def test_pods_of_a_history_without_a_row_become_plain_and_its_machine_small() -> None:
     ends = Container(
         "a-name-that-is-long-app1", "2000m", "2000m", "512Mi", "512Mi",
