@@ -141,10 +141,10 @@ def _with_the_same_steps(history: History, release: str, differ: Differ) -> Hist
 
 
 def _moved(task: Task, machine: str) -> Task:
-    """The task on another machine, whose first core is reserved where CPUs are listed."""
-    config = task.config
-    if config.reserved_system_cpus:
-        first = first_core(topology_of(machine_of(machine), release=task.release))
+    """The task on another machine. Its first core is reserved there, where as many CPUs are
+    listed. With cores of another size what differs may have another cause."""
+    config, first = task.config, first_core(topology_of(machine_of(machine), release=task.release))
+    if len(config.reserved_system_cpus or ()) == len(first):
         config = replace(config, reserved_system_cpus=first)
     return replace(task, machine=machine, config=config)
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
+from conformance.discovered import topology_of
 from conformance.pods import best_effort, exclusive, guaranteed
 from hunting.exploring.drawing import drafted
 from hunting.exploring.factors import PLAIN
 from hunting.exploring.history import History
+from hunting.exploring.settings import machine_of
 from hunting.exploring.shrinking import shrunk
 from hunting.families import DEVICE
 from hunting.scope import Task
@@ -77,16 +79,23 @@ def test_a_row_becomes_plain_and_its_machine_small() -> None:
     assert len(subject.asked) == len(set(subject.asked))
 
 
+def _reserves_its_own(history: History) -> bool:
+    """Whether CPUs are reserved, and the machine has them."""
+    reserved = CPUSet.parse(history.config["reserved_system_cpus"] or "")
+    cpus = topology_of(machine_of(history.machine), release=RELEASE).cpus
+    return bool(reserved) and reserved <= cpus
+
+
 def test_reserved_cpus_move_with_the_machine() -> None:
-    """To the first core of the smaller one, which lacks CPU 8."""
+    """To the first core of the smallest one whose cores have two threads. It lacks CPU 8."""
     config = KubeletConfig(reserved_system_cpus=CPUSet([0, 8]))
     history = History.of(Task(RELEASE, "2s-2n-8c-smt2", config), (Start(),))
 
     def differ(histories: Sequence[History]) -> list[History | None]:
-        return [one if one.config["reserved_system_cpus"] else None for one in histories]
+        return [one if _reserves_its_own(one) else None for one in histories]
 
     small = shrunk(history, RELEASE, differ)
-    assert (small.machine, small.config["reserved_system_cpus"]) == ("1s-1n-2c-smt1", "0")
+    assert (small.machine, small.config["reserved_system_cpus"]) == ("1s-1n-4c-smt2", "0,4")
 
 
 def test_pods_of_a_history_without_a_row_become_plain_and_its_machine_small() -> None:
