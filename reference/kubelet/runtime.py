@@ -67,8 +67,8 @@ class PodCgroup(NamedTuple):
 class Runtime:
     """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse;
     ``math.inf``: every one. ``pod_cgroups``: by pod uid, for each pod that has one.
-    ``burstable_weight``: that of the cgroup
-    above those of Burstable pods; ``pods_weight``: that of the cgroup above all."""
+    ``burstable_weight``: that of the cgroup above those of Burstable pods; ``pods_weight``: that of
+    the cgroup above all, ``None`` before a kubelet has started."""
 
     __slots__ = (
         "_boxes",
