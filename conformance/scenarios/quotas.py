@@ -69,9 +69,9 @@ def request_of_zero_weighs_least(node: LockstepNode) -> None:
     sizes = {"zero": ("0", "1"), "some": ("100m", "1"), "limited": (None, "500m")}
     containers = [Container(name, cpu_request=a, cpu_limit=b) for name, (a, b) in sizes.items()]
     node.boot_with(Pod("b", (*containers, Container("none"))))
+    rule = "They are those of its request"
     for name, milli in (("zero", 0), ("some", 100), ("limited", 500), ("none", 0)):
         seen = node.view.cfs.get("b", {}).get(name, CFS(None)).shares
-        rule = "They are those of its request"
         node.promise_equal(rule, f"CFS shares of b/{name}", shares_of(milli), seen)
 
 

@@ -79,8 +79,7 @@ def overlooks_requests(config: KubeletConfig, release: AnyRelease) -> bool:
 def require_quota_left_alone(config: KubeletConfig, release: AnyRelease) -> None:
     """Up to 1.32 a kubelet with resizes may restore a quota that another hand has changed
     (``computePodResizeAction``; seen on 1.32.2). Raises :class:`NotModelled`."""
-    resizes = enabled(RESIZE_GATE, config.feature_gates, release=release)
-    if resizes and minor_of(release) <= _STATUS_LACKS_REQUESTS:
+    if _resizes_by_1_32(config, release):
         raise NotModelled(f"TamperQuota by release {release} with feature gate {RESIZE_GATE}")
 
 
@@ -88,9 +87,14 @@ def require_quotas_of_limits(config: KubeletConfig, release: AnyRelease) -> None
     """Up to 1.32 a kubelet with resizes and without CFS quotas never finds the limits that its
     containers ought to have, and tries to set them again and again (seen on 1.32.2). Raises
     :class:`NotModelled`."""
-    resizes = enabled(RESIZE_GATE, config.feature_gates, release=release)
-    if resizes and not config.cpu_cfs_quota and minor_of(release) <= _STATUS_LACKS_REQUESTS:
+    if not config.cpu_cfs_quota and _resizes_by_1_32(config, release):
         raise NotModelled(f"cpuCFSQuota false by release {release} with feature gate {RESIZE_GATE}")
+
+
+def _resizes_by_1_32(config: KubeletConfig, release: AnyRelease) -> bool:
+    """Whether a kubelet of 1.32 or earlier has the feature gate of resizes on."""
+    resizes = enabled(RESIZE_GATE, config.feature_gates, release=release)
+    return resizes and minor_of(release) <= _STATUS_LACKS_REQUESTS
 
 
 def pending(reason: str, text: str, release: AnyRelease) -> str:
