@@ -168,6 +168,8 @@ def _shown(asked: argparse.Namespace) -> int:
         print(f"{subject.info.version} ({name}), as announced for {release}:")
     lines = list(verdicts(release, found))
     print("\n".join(line for _, line in lines))
+    for why in found.lost:
+        print(f"  a history was lost: {why}")
     is_asked = [good for good, _ in lines if good is not None]
     print(
         f"{sum(is_asked)} of {len(lines)} are as announced, {len(lines) - len(is_asked)} not asked"

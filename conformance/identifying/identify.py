@@ -78,6 +78,8 @@ def identify(
                 found = asking.identity(watched)
             asking.ask_again(watched, found)
             found = asking.identity(watched)
+            asking.ask_lost(watched, found)
+            found = asking.identity(watched)
             asking.ask_witnesses(watched, found)
     found = asking.identity(watched)
     if not found.histories:
@@ -172,6 +174,20 @@ class _Asking:
             Watched(one.history, (), UNSTEADY) if one.history in unsteady else one
             for one in watched
         ]
+
+    def ask_lost(self, watched: list[Watched], found: Identity) -> None:
+        """Watch once more, and wait longer, what was lost: a busy host may have been the reason.
+        It counts where it ends as some release does; what does not stays lost."""
+        lost = {one.history for one in watched if one.lost}
+        if not lost or len(lost) > len(watched) / 2:
+            return
+        releases = tuple(_possible(found.fits, ()))
+        again: list[Watched] = []
+        self._take([_Job(one, releases, patient=True) for one in lost], again)
+        odd = {one.history for one in self.identity(again).unexplained}
+        whole = [one for one in again if not one.lost and one.history not in odd]
+        seen = {one.history for one in whole}
+        watched[:] = [*(one for one in watched if one.history not in seen), *whole]
 
     def ask_witnesses(self, watched: list[Watched], found: Identity) -> None:
         """Watch variants of what shows a switched behaviour, where one history alone shows it."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -207,8 +209,10 @@ def test_without_cyclictest_nothing_is_said(text: str) -> None:
     assert cyclictest.read_wakeups(text, CPUS) is None
 
 
-def test_the_script_runs_here() -> None:
-    """Below any kernel: it names a task that is pinned, and not the sampler."""
+def test_the_script_runs_here(tmp_path: Path) -> None:
+    """Below any kernel: it names a task that is pinned, and not the sampler. Other tests run awk,
+    too, so the sampler's has a name of its own."""
+    (tmp_path / "own-sampler").symlink_to(str(shutil.which("awk")))
     cpu = min(os.sched_getaffinity(0))
     pinned = subprocess.Popen(["sh", "-c", "while :; do sleep 0.01; done"], start_new_session=True)
     try:
@@ -216,6 +220,7 @@ def test_the_script_runs_here() -> None:
         place = ContainerObserved("abc", 1 << 22, "u", "c", (Level("/none", None, CPUSet([cpu])),))
         places = Places("k", "", "", "", 2, "/sys/fs/cgroup", "/sys/fs/cgroup", (), "")
         text = script(places, place, CPUSet(os.sched_getaffinity(0)), samples=3)
+        text = f'awk() {{ {tmp_path}/own-sampler "$@"; }}\n{text}'
         done = subprocess.run(
             ["setsid", "-w", "sh", "-c", text], capture_output=True, text=True, check=False
         )
@@ -224,5 +229,5 @@ def test_the_script_runs_here() -> None:
         pinned.wait()
     seen = read_disturbance(done.stdout, CPUSet([cpu]))
     assert "sh" in [one.name for one in seen.intruders], done.stderr
-    assert "awk" not in [one.name for one in seen.intruders]
+    assert "own-sampler" not in [one.name for one in seen.intruders]
     assert seen.default
