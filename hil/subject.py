@@ -53,7 +53,7 @@ from hil.observation import Observation
 from hil.pods import Image
 from hil.safety import Change, LeaseLost, NotRestored, PutBack, Risk, refuse_if_held
 from hil.safety.guards import check_workloads
-from hil.session.booting import booter
+from hil.session.booting import may_boot
 from hil.session.leasing import LeasedNode, lease_node
 from hil.session.node import RealNode
 from hil.session.node_session import NodeSession, salt
@@ -164,17 +164,16 @@ class NodeSubject(
             replace(one.facts.machine, name=one.facts.name) for one in reached
         )
         self.info = _info(target, [one.facts for one in reached])
-        boots = [booter(one.address, one.shell) is not None for one in reached]
 
         def able(least: Risk) -> frozenset[Capability]:
             each = (
                 capabilities(
                     one.facts,
                     max(least, options.risk_on(one.address)),
-                    boots=can_boot,
+                    boots=may_boot(one.address),
                     server=one.address.kubeconfig is not None,
                 )
-                for one, can_boot in zip(reached, boots, strict=True)
+                for one in reached
             )
             return frozenset.intersection(*each)
 

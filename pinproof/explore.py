@@ -130,8 +130,8 @@ class Asked:
     replay: Path | None = option(None, "Walk the one history in this file again.")
     risk: str = option(
         "",
-        "What may be done to a real node: kubelet-restart, cpu-offline or reboot. Needed but on "
-        "nodes of the lab.",
+        "What may be done to a real node: kubelet-restart, cpu-offline or reboot. Required, except "
+        "on nodes of the lab.",
         "--max-risk",
     )
     kubeconfig: Kubeconfig = None

@@ -22,6 +22,7 @@ from hil.abilities import capabilities, unable
 from hil.distributions import Distribution, distribution_of
 from hil.inspection import NodeFacts, gather
 from hil.safety import Risk, left_by_a_run, risk_of
+from hil.session.booting import may_boot
 from hil.shell import NodeError, NodeUsageError
 from hil.transport import NodeAddress, connected, each, nodes
 from pinproof import password, written_configuration
@@ -131,7 +132,9 @@ def _probed(address: NodeAddress, risk: Risk, meant: Mapping[str, Any]) -> dict[
         left = left_by_a_run(shell) if facts.leftovers else []
         trips = shell.trips
     distribution = distribution_of(facts)
-    reasons = reasons_against(facts, risk, lab=bool(address.lab))
+    reasons = reasons_against(
+        facts, risk, boots=may_boot(address), server=address.kubeconfig is not None
+    )
     return {
         "node": address.name,
         "address": address.url,
@@ -221,11 +224,14 @@ def _release(facts: NodeFacts) -> str:
     return release or str(NEWEST)
 
 
-def reasons_against(facts: NodeFacts, risk: Risk, *, lab: bool = False) -> dict[str, str]:
-    """Each scenario of the catalogue, and why it does not apply to the node; ``""``: it does."""
+def reasons_against(
+    facts: NodeFacts, risk: Risk, *, boots: bool, server: bool = False
+) -> dict[str, str]:
+    """Each scenario of the catalogue, and why it does not apply to the node; ``""``: it does.
+    ``boots`` and ``server`` as of :func:`hil.abilities.capabilities`."""
     if facts.kubelet is None:
         return dict.fromkeys((one.id for one in catalogue()), "there is no kubelet on the node")
-    able = capabilities(facts, Risk.REBOOT, boots=lab)
+    able = capabilities(facts, Risk.REBOOT, boots=boots, server=server)
     why = unable(facts)
     return {one.id: _reason(one, facts, risk, able, why) for one in catalogue()}
 

@@ -24,13 +24,18 @@ _PAUSE: Final = 2.0
 Boot = Callable[[str], None]
 
 
+def may_boot(address: NodeAddress) -> bool:
+    """Whether the node may be booted again: it is the lab's, or its inventory allows it."""
+    return bool(address.lab) or Allow.REBOOT in address.allow
+
+
 def booter(address: NodeAddress, shell: Shell) -> Boot | None:
     """How this node is booted again; ``None`` where it must not be."""
+    if not may_boot(address):
+        return None
     if address.lab:
         return lambda machine: _by_lab(address.name, shell, machine)
-    if Allow.REBOOT in address.allow:
-        return lambda machine: _by_itself(shell, machine)
-    return None
+    return lambda machine: _by_itself(shell, machine)
 
 
 def _by_lab(name: str, shell: Shell, machine: str) -> None:

@@ -189,6 +189,19 @@ def test_a_fork_that_starts_red_is_gated_by_news(fork: Path) -> None:
     assert _gated(fork, "reference").returncode == 1
 
 
+def test_a_difference_that_is_gone_turns_the_job_red(fork: Path) -> None:
+    """Also where the main branch has results: a list of differences is the gate."""
+    _init(fork, "gitlab")
+    assert _gated(fork, "reference").returncode == 0
+    shutil.copytree(fork / "pinproof-out", fork / "pinproof-base")
+    behaviours = 'fork = "example 1.36"\n'
+    (fork / "behaviours.toml").write_text(behaviours)
+    assert _gated(fork, "reference").returncode == 0
+    behaviours += '[[difference]]\nname = "own-pool"\nreason = "of old"\nscenarios = '
+    (fork / "behaviours.toml").write_text(f'{behaviours}["pool/shrinks-and-grows"]\n')
+    assert _gated(fork, "reference").returncode == 1
+
+
 @pytest.mark.parametrize("status", ["0", "22"])
 def test_results_of_the_main_branch_may_be_missing(fork: Path, status: str) -> None:
     _init(fork, "gitlab")

@@ -43,9 +43,21 @@ def test_a_probe_tells_what_a_node_is(inventory: str, fake: FakeNode, says: Says
     assert "scenarios apply at --max-risk pods" in out
 
 
+def test_a_probe_counts_on_a_boot_where_the_inventory_allows_it(inventory: str, says: Says) -> None:
+    _, out, _ = says("probe", inventory, "--json", "--max-risk", "reboot")
+    scenario = "restart/reboot-keeps-assignments"
+    (one,) = json.loads(out)
+    assert one["scenarios"]["do not apply"][scenario].startswith("cannot ")
+    with Path(inventory).open("a") as file:
+        file.write('allow = ["reboot"]\n')
+    _, out, _ = says("probe", inventory, "--json", "--max-risk", "reboot")
+    (one,) = json.loads(out)
+    assert scenario in one["scenarios"]["apply"]
+
+
 def test_more_risk_is_more_scenarios(described: NodeFacts) -> None:
     counts = [
-        sum(not reason for reason in reasons_against(described, risk, lab=True).values())
+        sum(not reason for reason in reasons_against(described, risk, boots=True).values())
         for risk in Risk
     ]
     assert counts == sorted(counts)
@@ -57,11 +69,11 @@ def test_what_a_read_only_probe_leaves_out_names_the_risk_that_permits_it(
 ) -> None:
     """Each such scenario applies at the named risk; what is about a machine of the catalogue does
     at none."""
-    reasons = reasons_against(described, Risk.READ_ONLY, lab=True)
+    reasons = reasons_against(described, Risk.READ_ONLY, boots=True)
     named = {one: reason.split()[-1] for one, reason in reasons.items() if "--max-risk" in reason}
     assert set(named.values()) == {"pods", "kubelet-restart", "cpu-offline", "reboot"}
     for risk in Risk:
-        at = reasons_against(described, risk, lab=True)
+        at = reasons_against(described, risk, boots=True)
         assert not [one for one, least in named.items() if least == risk.value and at[one]]
     own = reasons["machine/cpu-upgrade-incident"]
     assert own == "is about the catalogue's machine 1s-1n-4c-smt1, and never run on a real node"
