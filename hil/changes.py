@@ -62,4 +62,14 @@ class Note:
     undo: str
 
 
-Change: TypeAlias = WriteFile | RemoveFile | InstallFile | PutBack | KeepFile | SetOnline | Note
+@dataclass(frozen=True, slots=True)
+class OwnPods:
+    """Nothing changes now; but pods of this namespace of the cluster are the run's own: what they
+    leave in the state file and among cgroups is undone, and keeps nothing from being undone."""
+
+    namespace: str
+
+
+Change: TypeAlias = (
+    WriteFile | RemoveFile | InstallFile | PutBack | KeepFile | SetOnline | Note | OwnPods
+)

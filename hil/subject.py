@@ -52,6 +52,7 @@ from hil.lab.recipe import WORKLOAD_IMAGE
 from hil.observation import Observation
 from hil.pods import Image
 from hil.safety import Change, LeaseLost, NotRestored, PutBack, Risk, refuse_if_held
+from hil.safety.guarded import second_interrupt_tells
 from hil.safety.guards import check_workloads
 from hil.session.booting import may_boot
 from hil.session.leasing import LeasedNode, lease_node
@@ -340,6 +341,18 @@ class NodeSubject(
         if self._closed:
             return
         self._closed = True
+        manual = "; ".join(one.guarded.manual for one in self._leased.values())
+        with second_interrupt_tells(manual, self._progress):
+            failed = self._given_back()
+        for reached in self._reached.values():
+            reached.shell.close()
+        if failed:
+            raise SubjectNotRestored(
+                "; ".join(map(str, failed)), evidence="\n".join(one.evidence for one in failed)
+            )
+
+    def _given_back(self) -> list[NotRestored]:
+        """Why nodes could not be restored, after all of them were tried."""
         failed: list[NotRestored] = []
         for made in self._open:
             with contextlib.suppress(SubjectError, NodeError):
@@ -352,12 +365,7 @@ class NodeSubject(
                 failed.append(error)
             except LeaseLost:
                 continue  # the node has restored itself, and its last scenarios said so
-        for reached in self._reached.values():
-            reached.shell.close()
-        if failed:
-            raise SubjectNotRestored(
-                "; ".join(map(str, failed)), evidence="\n".join(one.evidence for one in failed)
-            )
+        return failed
 
     def _restoring(self, name: str) -> None:
         self._progress(f"restoring {name}")

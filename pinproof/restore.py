@@ -84,14 +84,22 @@ def _undone(address: NodeAddress, *, force: bool, accept: bool) -> str:
         for line in left:
             if line.startswith(("the dead-man timer", "not restored")):
                 note(f"{address.name}: {line}")
+        removed: list[str] = []
         try:
-            undone = restore_node(shell, force=force)
+            try:
+                undone = restore_node(shell, force=force)
+            except NotRestored:
+                # Pods of the dead run that are left in the cluster may be what differs.
+                removed = _swept(address, shell)
+                if not removed:
+                    raise
+                undone = restore_node(shell, force=force)
         except NotRestored as error:
             if not accept:
                 raise
             forget_node(shell)
             return f"accepted as it is: {one_line('; '.join(error.differences))}"
-        removed = _swept(address, shell)
+        removed += _swept(address, shell)
     outcome = "restored" if undone else "nothing to restore"
     return f"{outcome}; removed from its cluster: {', '.join(removed)}" if removed else outcome
 

@@ -6,7 +6,7 @@ decide CPUs (:mod:`hil.distributions.settings`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import yaml
@@ -29,6 +29,7 @@ def by_file(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
         )
     if kubelet.config_dir:
         path = f"{kubelet.config_dir.rstrip('/')}/{settings.DROP_IN}.conf"
+        _require_last(facts, path, kubelet.drop_ins, settings.deciding_settings())
         return (WriteFile(path, settings.patch(config).encode()),)
     if not kubelet.config_path:
         raise NodeUnfit(f"{facts.name}: its kubelet has no configuration file to change")
@@ -39,12 +40,29 @@ def by_file(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
     return (WriteFile(kubelet.config_path, text.encode()),)
 
 
+def _require_last(
+    facts: NodeFacts, own: str, files: Mapping[str, str], names: Collection[str]
+) -> None:
+    """Raises :class:`NodeUnfit` where a file that is read after our ``own`` has one of these
+    settings: files of a folder are read in the order of their names."""
+    for path, text in files.items():
+        if path.split("/") <= own.split("/"):
+            continue
+        try:
+            given = document(text).keys()
+        except ValueError:
+            continue  # the kubelet gives up on it, whoever configures it
+        if overriding := sorted({*given} & {*names}):
+            raise NodeUnfit(f"{facts.name}: {overriding[0]} in {path} overrides {own}")
+
+
 def by_rancher(folder: str) -> Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]]:
     """k3s and RKE2 hand flags through; a file of their folder adds to what the others say."""
 
     def changes(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
         text = yaml.safe_dump({"kubelet-arg+": settings.flags_of(config)})
         path = f"{folder}/config.yaml.d/{settings.DROP_IN}.yaml"
+        _require_last(facts, path, kubelet_of(facts).product_files, {"kubelet-arg", "kubelet-arg+"})
         return (WriteFile(path, text.encode(), mode=0o600),)
 
     return changes

@@ -19,6 +19,9 @@ from hil.inspection import KubeletFacts, NodeFacts, kubelet_of
 from hil.shell import NodeUnfit
 from reference.steps import KubeletConfig
 
+#: ``show --value`` came with 230, ``InvocationID`` with 232, ``NRestarts`` with 235 and
+#: ``systemd-run --collect`` with 236 (systemd's NEWS).
+_SYSTEMD: Final = 236
 #: The process of that name in the unit's cgroup, by its number and start.
 _CHILD: Final = r"""for p in /proc/[0-9]*; do
   read -r c <"$p/comm" && [ "$c" = kubelet ] && grep -q @UNIT@ "$p/cgroup" || continue
@@ -78,14 +81,15 @@ class Distribution:
         return f"pid=$({_child(unit)}); kill -9 ${{pid%% *}}"
 
     def identity(self, facts: NodeFacts) -> str:
-        """Script that prints one line that names the running process; nothing where it is down, or
-        waits to be started again."""
+        """Script that prints one line that names the running process; nothing where it is down.
+        Exit status 1: it is neither up nor down, or its service manager does not say."""
         unit = _unit_of(facts)
         if self.child:
             return _child(unit)
         return (
-            f'[ "$(systemctl show -p SubState --value {unit})" = running ] && '
-            f"systemctl show -p InvocationID --value {unit}"
+            f"s=$(systemctl show -p SubState --value {unit}) || exit 1\n"
+            f"case $s in running) systemctl show -p InvocationID --value {unit} ;;\n"
+            "dead | failed) ;; *) exit 1 ;; esac"
         )
 
 
@@ -103,6 +107,10 @@ def _unit_of(facts: NodeFacts) -> str:
     unit = kubelet_of(facts).unit
     if not facts.systemd or not unit:
         raise NodeUnfit(f"{facts.name}: its kubelet is not a systemd service")
+    if facts.systemd < _SYSTEMD:
+        raise NodeUnfit(
+            f"{facts.name}: systemd {facts.systemd} does not say enough of a unit; {_SYSTEMD} does"
+        )
     return shlex.quote(unit)
 
 

@@ -13,7 +13,8 @@ from conformance.kubelets.settings import GATES, RESERVED, every_setting, scalar
 from hil.inspection.kubelet import FLAGS, document, is_json
 from reference.steps import KubeletConfig
 
-DROP_IN: Final = "99-pinproof"
+#: It is read after those of others: "99-…", and letters.
+DROP_IN: Final = "zz-pinproof"
 
 
 def rewritten(text: str, config: KubeletConfig) -> str:

@@ -25,7 +25,7 @@ from hil.pods.manifests import manifest
 from hil.safety import Guarded, risk_of
 from hil.session.booting import Boot, booter
 from hil.session.executor import GuardedExecutor
-from hil.session.leasing import LeasedNode
+from hil.session.leasing import LeasedNode, claim
 from hil.session.node_session import NodeSession
 from hil.shell import Shell
 from hil.subject import NodeSubject
@@ -75,6 +75,9 @@ class DryRunSubject(NodeSubject):
         with contextlib.ExitStack() as stack:
             stack.enter_context(guarded)
             ledger.scenario, ledger.step = before
+            pod_source = _pod_source(address, facts, image, silent)
+            if pod_source is not None:
+                claim(guarded, pod_source)
             session = DryRunSession(
                 address.name,
                 facts,
@@ -83,7 +86,7 @@ class DryRunSubject(NodeSubject):
                 ledger=ledger,
                 risk=risk,
                 image=image,
-                pod_source=_pod_source(address, facts, image, silent),
+                pod_source=pod_source,
                 boot=_boot(address, shell, silent),
                 spec=address.lab,
             )
@@ -112,7 +115,7 @@ class DryRunPods(PodSource):
     def __init__(self, shell: DryRunShell, node: str, namespace: str, image: Image) -> None:
         self._shell = shell
         self._node = node
-        self._namespace = namespace
+        self.namespace = namespace
         self._image = image
         self._closed = False
         self._tell(f"read node {node}; remove namespaces labelled pinproof/node={node}")
@@ -122,19 +125,19 @@ class DryRunPods(PodSource):
         self._shell.run(f"{_BESIDE} {what}")
 
     def create(self, pod: Pod) -> tuple[Pod, tuple[()]]:
-        body = manifest(pod, self._image, node_name=self._node, namespace=self._namespace)
+        body = manifest(pod, self._image, node_name=self._node, namespace=self.namespace)
         self._tell(f"create pod {json.dumps(body, separators=(',', ':'))}")
         return pod, ()
 
     def delete(self, pod: Pod, *, force: bool) -> tuple[()]:
         grace = " with grace 0" if force else ""
-        self._tell(f"delete pod {self._namespace}/pinproof-{pod.name}{grace}")
+        self._tell(f"delete pod {self.namespace}/pinproof-{pod.name}{grace}")
         return ()
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._tell(f"remove namespace {self._namespace} with everything in it")
+            self._tell(f"remove namespace {self.namespace} with everything in it")
 
 
 def _pod_source(
@@ -144,7 +147,7 @@ def _pod_source(
         return None
     from hil.pods.apiserver import node_name
 
-    space = address.namespace or "pinproof-MADE-UP"
+    space = address.namespace or "pinproof-made-up"
     return DryRunPods(silent, node_name(address.node, facts), space, image)
 
 

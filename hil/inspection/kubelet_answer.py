@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from functools import cached_property
 from typing import Any, Final
@@ -66,7 +67,7 @@ class KubeletAnswer:
             drop_ins=self._drop_ins,
             settings=settings,
             root_dir=located.root_dir,
-            manifests=located.paths.manifests or str(settings.get("staticPodPath") or ""),
+            manifests=_plain(located.paths.manifests or str(settings.get("staticPodPath") or "")),
             state_path=located.state_path,
             state_file=self._texts.get(located.state_path),
             embedded=located.holder not in ("kubelet", "hyperkube"),
@@ -232,3 +233,8 @@ class KubeletAnswer:
         line = one_line(text)
         if line not in self.oddities:
             self.oddities.append(line)
+
+
+def _plain(folder: str) -> str:
+    """The folder's path as those of its files begin: without a slash at its end."""
+    return posixpath.normpath(folder) if folder else ""

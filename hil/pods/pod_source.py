@@ -35,6 +35,8 @@ class PodSource:
     #: Whether its pods are static: critical to a kubelet, which evicts others for them, and seen
     #: by nobody but the kubelet.
     static: bool
+    #: Of the cluster, where its pods are; ``""``: they are static.
+    namespace: str = ""
 
     def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
         """The pod as the node knows it, and what to change there. Raises
@@ -110,6 +112,7 @@ class ServerPods(PodSource):
         patience: float = _PATIENCE,
     ) -> None:
         self._pods = pods
+        self.namespace = pods.namespace
         self._release = release
         self._also: list[AnyRelease] = []
         self._then = then

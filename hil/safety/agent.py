@@ -19,6 +19,7 @@ from hil.changes import (
     InstallFile,
     KeepFile,
     Note,
+    OwnPods,
     PutBack,
     RemoveFile,
     SetOnline,
@@ -33,6 +34,8 @@ from topologies.errors import one_line
 PLACE: Final = LEFTOVERS[0]
 #: A path that the shell reads as it stands.
 _PLAIN: Final = re.compile(r"/[A-Za-z0-9/._@:+=,%-]*")
+#: A DNS label, as Kubernetes asks of it.
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _MADE: Final = re.compile(r"^echo (made-[0-9a-f]+) >&2$", re.MULTILINE)
 _NAME: Final = "pinproof: "
 _USAGE, _REFUSED, _BUSY, _FULL, _LOST, _DIFFERS = 70, 71, 73, 74, 75, 76
@@ -163,6 +166,10 @@ def _line(change: Change) -> str:
             return f"cpu {cpu:d} {online:d}"
         case Note(undo):
             return f"note {_encoded(undo)}"
+        case OwnPods(namespace):
+            if not _NAMESPACE.fullmatch(namespace):
+                raise ValueError(f"no name of a namespace: {namespace!r}")
+            return f"claim {namespace}"
 
 
 def describe(change: Change) -> str:
@@ -182,6 +189,8 @@ def describe(change: Change) -> str:
             return f"set CPU {cpu} {'online' if online else 'offline'}"
         case Note(undo):
             return f"note for undoing: {undo.strip()}"
+        case OwnPods(namespace):
+            return f"note that pods of namespace {namespace} are the run's own"
 
 
 def _path(path: str) -> str:

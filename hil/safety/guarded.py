@@ -216,13 +216,15 @@ class Guarded:
             unit = self.facts.units.get(kubelet.unit)
             paths = [kubelet.config_path, *kubelet.drop_ins, *(unit.files if unit else ())]
             changes += [KeepFile(path) for path in (*paths, kubelet.state_path) if path]
-        if self.risk is Risk.REBOOT and self.facts.systemd:
+        lasts = self.risk >= Risk.KUBELET_RESTART or (self._static_pods and self.risk >= Risk.PODS)
+        if lasts and self.facts.systemd:
             changes += self._after_boot()
         if changes:
             self.change(*changes)
 
     def _after_boot(self) -> list[Change]:
-        """A timer that was set is gone after a boot."""
+        """A timer that was set is gone after a boot, also one that nobody has asked for; what was
+        written to a disk is not."""
         run = f"/bin/sh {self.facts.root}{agent.PLACE}/node.sh at-boot"
         unit = f"[Unit]\nDescription=Restores this node\n[Service]\nExecStart={run}\n"
         wants = "[Unit]\nWants=pinproof-dead-man-boot.service\n"
@@ -278,8 +280,8 @@ class Guarded:
             except LeaseLost as error:
                 self._lost = f"the node restored itself: the runner was silent too long ({error})"
                 return
-            except NodeError:
-                continue  # a node that boots; the next main step tells
+            except Exception:  # noqa: S112
+                continue  # a node that boots, a connection in disorder: the next main step tells
 
 
 def _owner(text: str) -> str:

@@ -93,7 +93,8 @@ lease() {
 renew() {
   boot
   now
-  echo "$1 $boot $((time + $2)) $2" >"$D/lease.new" && mv -f "$D/lease.new" "$D/lease"
+  # Who only says that he lives holds no lock: a draft is his own.
+  echo "$1 $boot $((time + $2)) $2" >"$D/lease.$$" && mv -f "$D/lease.$$" "$D/lease"
 }
 mine() {
   lease
@@ -268,6 +269,19 @@ unlearned() { # while no kubelet runs
   done <"$J/classes"
   :
 }
+claim() { # namespace: from now on its pods are ours
+  echo "$1" >>"$J/namespaces" && durable "$J/namespaces" ||
+    die 74 "the journal cannot be written: is the disk full?"
+}
+claimed() { # the uids of pods that an API server gave us are known by the folders of their logs
+  [ -s "$J/namespaces" ] || return 0
+  while read -r space; do
+    for pod in "$R/var/log/pods/${space}_"*; do
+      [ ! -d "$pod" ] || grep -qxF -e "${pod##*_}" "$J/ours" 2>/dev/null ||
+        echo "${pod##*_}" 2>/dev/null >>"$J/ours"
+    done
+  done <"$J/namespaces"
+}
 note() { # script as base64
   prepare note
   decoded "$1" >"$D/new/content" || die 74 "the journal cannot be written: is the disk full?"
@@ -283,6 +297,7 @@ apply() { # changes on stdin, one a line
       keep) path_of "$one" && target "$path" && keep "$path" ;;
       cpu) switch "$one" "$two" ;;
       note) note "$one" ;;
+      claim) claim "$one" ;;
       *) die 70 "no such change: $what" ;;
     esac || exit $?
   done
@@ -337,13 +352,15 @@ fingerprint() {
   :
 }
 compare() { # before, after: one line for each difference
+  # A container that is created again, as after a boot, has another name; its pod keeps its own.
   awk -F '\t' '
+    function passes(name) { return name ~ /pod[0-9a-f][^\/]*\/.+\/cpuset\.cpus$/ }
     FNR == NR { was[$1] = $2; order[++n] = $1; next }
-    { is[$1] = $2; if (!($1 in was)) print $1 " was not there before" }
+    { is[$1] = $2; if (!($1 in was) && !passes($1)) print $1 " was not there before" }
     END {
       for (i = 1; i <= n; i++) {
         name = order[i]
-        if (!(name in is)) print name " is gone"
+        if (!(name in is)) { if (!passes(name)) print name " is gone" }
         else if (is[name] != was[name]) print name ": was " was[name] ", is " is[name]
       }
     }' "$1" "$2"
@@ -477,6 +494,7 @@ newcomers() { # pods in the state file that are neither of the original nor ours
 }
 undo() {
   failed=
+  claimed
   rm -f "$J/ballast"
   for entry in $(entries note); do
     bounded 60 sh "$entry/content" </dev/null >/dev/null 2>&1 9>&- ||
@@ -586,6 +604,7 @@ others_installed() { # too large for the sums of a fingerprint
   done
 }
 ours_go() { # nothing differs but cgroups of our own pods, which the kubelet is taking away
+  claimed
   [ -s "$J/ours" ] || return 1
   ! echo "$differences" | grep -vqF -e "$(cat "$J/ours")" -e "$(tr - _ <"$J/ours")"
 }
@@ -618,7 +637,7 @@ finish() {
 }
 lapse() { # the lease ends; who held it is still known
   [ -f "$D/lease" ] && read -r holder lease_boot _ patience <"$D/lease" || return 1
-  echo "$holder $lease_boot 0 0" >"$D/lease.new" && mv -f "$D/lease.new" "$D/lease"
+  echo "$holder $lease_boot 0 0" >"$D/lease.$$" && mv -f "$D/lease.$$" "$D/lease"
 }
 
 # --- dead-man timer
@@ -677,6 +696,9 @@ arm() { # seconds between two looks
     sh -c "$0"; done' "$look" "$1" "$D" </dev/null >/dev/null 2>&1 9>&- &
   echo $! >"$D/dead-man"
 }
+looks() { # process: it is the one that looks at this node
+  [ -n "$1" ] && tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline" | grep -qF "$D"
+}
 disarm() {
   looker=${looker:-$(cat "$D/dead-man" 2>/dev/null)}
   rm -f "$D/dead-man"
@@ -688,7 +710,8 @@ disarm() {
       rm -f "$LOOK"
       ;;
     *)
-      [ -z "$looker" ] || kill -9 "-$looker" 2>/dev/null
+      # After a boot this number may be another program's.
+      ! looks "$looker" || kill -9 "-$looker" 2>/dev/null
       if systemd; then
         systemctl stop pinproof-dead-man-boot.service >/dev/null 2>&1
         unarm_timer
@@ -732,7 +755,7 @@ is_set() {
     systemctl is-active --quiet pinproof-dead-man.timer ||
       systemctl is-active --quiet pinproof-dead-man-boot.service
   else
-    read -r looker 2>/dev/null <"$D/dead-man" && [ -d "/proc/$looker" ]
+    read -r looker 2>/dev/null <"$D/dead-man" && looks "$looker"
   fi
 }
 
@@ -793,9 +816,12 @@ begin() { # owner, patience, seconds between looks; fields on stdin, one a line
   done
   [ -f "$D/begun/watched" ] || printf '' >"$D/begun/watched"
   {
+    : >"$D/begun/identity"
+    [ ! -s "$D/begun/active" ] ||
+      bounded 30 sh "$D/begun/active" </dev/null 2>/dev/null 9>&- >"$D/begun/identity" ||
+      die 71 "the kubelet is neither up nor down: it is being started or stopped, or systemd does not answer"
     head -c 262144 /dev/zero >"$D/begun/ballast" &&
-      bounded 30 sh "$D/begun/active" </dev/null 2>/dev/null 9>&- >"$D/begun/identity"
-    fingerprint "$D/begun" >"$D/begun/before" && [ -f "$D/begun/identity" ] &&
+      fingerprint "$D/begun" >"$D/begun/before" && [ -f "$D/begun/identity" ] &&
       durable "$D"/begun/* "$D/begun" && [ -s "$D/begun/before" ]
   } || die 74 "the journal cannot be written: is the disk full?"
   # Where there is a service manager, its timer was there before anything else was.

@@ -13,15 +13,22 @@ from typing import Final
 
 from conformance.subject import SubjectLostError
 from hil.distributions import distribution_of
-from hil.inspection import NodeFacts
-from hil.pods import Image
-from hil.pods.apiserver.opening import pod_source_for
-from hil.safety import Guarded, NotRestored, Risk
+from hil.inspection import NodeFacts, gather, kubelet_of
+from hil.pods import Image, PodSource
+from hil.pods.apiserver.opening import pod_source_for, swept
+from hil.safety import Guarded, NotRestored, OwnPods, Risk
 from hil.safety.agent import PLACE
 from hil.session.booting import booter
 from hil.session.executor import GuardedExecutor
 from hil.session.node_session import NodeSession
-from hil.shell import NeedsKubelet, NodeError, NodeUnreachable, Shell, outlast_kubelet
+from hil.shell import (
+    NeedsKubelet,
+    NodeError,
+    NodeUnfit,
+    NodeUnreachable,
+    Shell,
+    outlast_kubelet,
+)
 from hil.transport import NodeAddress
 
 #: Seconds that a slow machine may take to forget our pods, once their manifests are gone.
@@ -42,13 +49,15 @@ class LeasedNode:
     def give_back(self) -> None:
         """Take our pods away and restore it. Raises :class:`hil.safety.NotRestored` and what the
         shell raises."""
+        left: list[str] = []
         try:
             self.session.pod_source.close()
         except NodeError as error:
+            left = [f"pods of this run may be left in its cluster: {error}"]
+        finally:  # an interrupt, too
             self._leave()
-            left = f"pods of this run may be left in its cluster: {error}"
-            raise NotRestored(self.session.name, [left]) from error
-        self._leave()
+        if left:
+            raise NotRestored(self.session.name, left)
 
     def _leave(self) -> None:
         # A busy node takes its pods away as slowly as it did everything else.
@@ -65,6 +74,27 @@ class LeasedNode:
             except SubjectLostError:
                 raise error from None
             self.guarded.leave(patience=patience)
+
+
+def claim(guarded: Guarded, pod_source: PodSource) -> None:
+    """Let the node know whose pods come to it, before one does."""
+    if pod_source.namespace:
+        guarded.change(OwnPods(pod_source.namespace))
+
+
+def require_same(before: NodeFacts, now: NodeFacts) -> None:
+    """Raises :class:`NodeUnfit` where undoing what a run before left has changed what the node was
+    asked: it would be judged by the configuration of that run."""
+    if _asked(before) != _asked(now):
+        raise NodeUnfit(
+            f"{before.name}: a run before had left its kubelet or its CPUs changed; now that is "
+            "undone: run this again"
+        )
+
+
+def _asked(facts: NodeFacts) -> tuple[object, ...]:
+    kubelet = kubelet_of(facts)
+    return facts.online, kubelet.version, kubelet.settings, kubelet.flags
 
 
 def lease_node(
@@ -84,11 +114,20 @@ def lease_node(
     static = address.kubeconfig is None
     guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=static, settle=_SETTLE)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(guarded)
+        try:
+            stack.enter_context(guarded)
+        except NotRestored:
+            # Pods that a run before left in the cluster may be what differs.
+            if not swept(address, facts):
+                raise
+            stack.enter_context(guarded)
+        if facts.leftovers:
+            require_same(facts, gather(shell, paths=address.kubelet))
         if risk >= Risk.REBOOT and isinstance(shell, NeedsKubelet):
             shell.outlast_boot(PLACE)
         # The lease is ours: what a run before left in the cluster may go.
         pod_source = pod_source_for(address, facts, image)
+        claim(guarded, pod_source)
         session = NodeSession(
             address.name,
             GuardedExecutor(shell, guarded),

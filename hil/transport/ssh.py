@@ -148,6 +148,10 @@ class SSHShell(BoundedShell["_Talk"]):
             with over:
                 channel = transport.open_session(timeout=self._patience)
                 channel.exec_command(run.command())
+        except paramiko.ChannelException as error:
+            # This one is refused (MaxSessions), and what runs on the connection goes on.
+            said = failed_request(error, late=False, patience=self._patience)
+            raise NodeUnreachable(f"{self.name}: {one_line(said)}") from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             said = failed_request(error, late=over.passed, patience=self._patience)
             with self._lock:

@@ -52,7 +52,8 @@ def reachable(fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
         monkeypatch.setattr(f"pinproof.{module}.gather", partial(gather, root=root))
     monkeypatch.setattr("pinproof.restore.restore_node", partial(restore_node, root=root))
     monkeypatch.setattr("hil.subject.connect", lambda address: fake.shell(address.name))
-    monkeypatch.setattr("hil.subject.gather", partial(gather, root=root))
+    for module in ("hil.subject", "hil.session.leasing"):
+        monkeypatch.setattr(f"{module}.gather", partial(gather, root=root))
     return fake
 
 

@@ -158,6 +158,28 @@ def test_scripts_run_at_the_same_time(address: NodeAddress) -> None:
         shell.run(f"rm -r {folder}")
 
 
+def test_a_session_that_is_refused_ends_no_other(tmp_path: Path) -> None:
+    """``MaxSessions 1``: the sign of life during a long step, for example."""
+    with own_sshd(tmp_path, sessions=1) as server:
+        address = NodeAddress(
+            "node1", server.url, identity=(server.key,), known_hosts=server.known_hosts
+        )
+        done: list[str] = []
+        with connected(address) as shell:
+            begun, go = tmp_path / "begun", tmp_path / "go"
+            script = f"touch {begun}; until [ -e {go} ]; do sleep 0.1; done; echo whole"
+            long = threading.Thread(target=lambda: done.append(shell.run(script).text))
+            long.start()
+            try:
+                until(begun.exists)
+                with pytest.raises(NodeUnreachable, match="refuses to open a session"):
+                    shell.run("true")
+            finally:
+                go.touch()
+                long.join()
+        assert done == ["whole\n"]
+
+
 @pytest.mark.parametrize("stdin", [b"", b"that nobody reads"])
 def test_what_is_sent_late_ends_no_connection(
     address: NodeAddress, monkeypatch: pytest.MonkeyPatch, stdin: bytes

@@ -291,7 +291,7 @@ def test_requests_are_told_beside_commands(facts: NodeFacts) -> None:
     scripts = [one.script for one in ledger.commands]
     requests = [one for one in scripts if one.startswith("# beside the runner, to the API server:")]
     assert requests[0].endswith("read node n7; remove namespaces labelled pinproof/node=n7")
-    assert requests[-1].endswith("remove namespace pinproof-MADE-UP with everything in it")
+    assert requests[-1].endswith("remove namespace pinproof-made-up with everything in it")
     assert any('create pod {"apiVersion"' in one and '"nodeName":"n7"' in one for one in requests)
     assert any(one.endswith("with grace 0") for one in requests)
     assert not any("/etc/kubernetes/manifests" in line for line in lines if "change:" in line)

@@ -302,6 +302,39 @@ def test_k3s_takes_flags_from_its_own_files(fake: FakeNode) -> None:
     assert isinstance(change, WriteFile)
     assert change.path == f"/etc/rancher/k3s/config.yaml.d/{DROP_IN}.yaml"
     assert b"cpu-manager-policy=none" in change.content
+    fake.file("/etc/rancher/k3s/config.yaml.d/zzz.yaml", "kubelet-arg: [reserved-cpus=1]\n")
+    facts = fake.facts()
+    assert "overrides" in distribution_of(facts).cannot_configure(facts)
+
+
+def test_a_folder_of_manifests_is_named_as_its_files_begin(fake: FakeNode) -> None:
+    """Each manifest of ours is known by the folder that it is in."""
+    config = (fake.root / CONFIG_PATH[1:]).read_text()
+    fake.file(CONFIG_PATH, config.replace("kubernetes/manifests", "kubernetes//manifests/"))
+    assert kubelet_of(fake.facts()).manifests == "/etc/kubernetes/manifests"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("zzz.conf", "reservedSystemCPUs: '0'", "reservedSystemCPUs in {} overrides "),
+        ("zz-pinproof.conf.d/a.conf", "cpuManagerPolicy: none", "cpuManagerPolicy in {} overrides"),
+        ("zzz.conf", "evictionHard: {}", ""),
+        ("99-own.conf", "cpuManagerPolicy: none", ""),
+    ],
+)
+def test_a_drop_in_that_is_read_after_ours_is_told(
+    fake: FakeNode, path: str, text: str, said: str
+) -> None:
+    """The kubelet would run with its settings, and be judged by ours."""
+    folder = "/etc/kubernetes/kubelet.conf.d"
+    command = f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0--config-dir={folder}\0"
+    _process(fake, 4242, command, "kubelet.service")
+    fake.file(f"{folder}/{path}", text)
+    facts = fake.facts()
+    assert f"{folder}/{path}" in kubelet_of(facts).drop_ins
+    told = distribution_of(facts).cannot_configure(facts)
+    assert told.startswith(said.format(f"{folder}/{path}")) if said else not told
 
 
 def test_a_configuration_is_changed_where_the_kubelet_reads_it(described: NodeFacts) -> None:

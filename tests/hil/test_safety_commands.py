@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -145,3 +146,25 @@ def test_restoring_clears_the_cluster_too(
     assert status == 0
     assert "removed from its cluster: pinproof-1234" in out
     assert len(asked) == 1
+
+
+def test_pods_in_the_cluster_keep_no_node_from_being_restored(
+    inventory: str, fake: FakeNode, says: Says, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What differs may be theirs: they are removed before the node is given up."""
+    place = Path(inventory)
+    config = place.parent / "admin.conf"
+    config.write_text("apiVersion: v1\nkind: Config\n")
+    place.write_text(place.read_text() + f'kubeconfig = "{config}"\n')
+    fake.dies(120, Risk.PODS)
+    pod = "kubepods.slice/kubepods-pod7a1b0c1e_0000_4000_8000_000000000009.slice"
+    left = fake.file(f"/sys/fs/cgroup/{pod}/cpuset.cpus", "\n")
+
+    def swept(address: NodeAddress, facts: NodeFacts) -> list[str]:
+        there = left.exists()
+        shutil.rmtree(left.parent, ignore_errors=True)
+        return ["pinproof-1234"] if there else []
+
+    monkeypatch.setattr("hil.pods.apiserver.opening.swept", swept)
+    status, out, _ = says("restore", inventory, "--force")
+    assert (status, "restored; removed from its cluster: pinproof-1234" in out) == (0, True)

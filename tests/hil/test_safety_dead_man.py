@@ -186,7 +186,7 @@ def test_a_death_while_a_node_is_taken_or_forgotten_leaves_nothing(
 ) -> None:
     kept = node.place()
     with node.unchanged():
-        node.dies()
+        node.dies(risk=Risk.PODS)
         for path in kept.iterdir():
             if path.name == "journal" and {"done", "begun"} & {*left}:
                 path.rename(kept / left[-1])
@@ -202,6 +202,51 @@ def test_a_death_while_a_node_is_taken_or_forgotten_leaves_nothing(
             kept.rmdir()
         assert node.fires() == 0
     assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("risk", "static", "stays"),
+    [(Risk.KUBELET_RESTART, False, True), (Risk.PODS, True, True), (Risk.PODS, False, False)],
+)
+def test_a_node_that_boots_by_itself_is_restored(
+    node: Node, risk: Risk, static: bool, stays: bool
+) -> None:
+    """Its timer is gone then; what a run wrote to its disk is there."""
+    with node.unchanged():
+        run = Guarded(node.shell(), node.facts(), risk, "dead", static_pods=static, settle=0)
+        run.__enter__()
+        run._over.set()
+        unit = node.root / "etc/systemd/system/pinproof-dead-man-boot.service"
+        assert unit.exists() is stays
+        if not stays:
+            node.lease_ends()
+            assert node.fires() == 0
+            return
+        boot_id = node.root / "proc/sys/kernel/random/boot_id"
+        before = boot_id.read_text()
+        boot_id.write_text("another\n")
+        node.now(100_000)
+        (command,) = re.findall("^ExecStart=(.*)$", unit.read_text(), re.M)
+        assert subprocess.run(command.split(), env=node.environment, check=False).returncode == 0
+        boot_id.write_text(before)
+        (node.root / "proc/uptime").unlink()
+
+
+def test_a_number_of_another_program_is_not_killed(fake: FakeNode) -> None:
+    """Where there is no service manager, the timer is a process, whose number may be another's
+    after a boot."""
+    (fake.root / "run/systemd/system").rmdir()
+    bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        fake.dies(120, Risk.PODS)
+        number = fake.root / "var/lib/pinproof/dead-man"
+        os.killpg(int(number.read_text()), signal.SIGKILL)
+        number.write_text(f"{bystander.pid}\n")
+        assert fake.restore(force=True)
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
 
 
 def test_units_without_the_folder_are_known(node: Node) -> None:

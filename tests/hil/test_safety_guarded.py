@@ -22,6 +22,7 @@ from hil.safety import (
     NodeBusy,
     Note,
     NotRestored,
+    OwnPods,
     RemoveFile,
     Risk,
     SetOnline,
@@ -30,7 +31,8 @@ from hil.safety import (
     restore_node,
 )
 from hil.safety.agent import call
-from hil.shell import NodeUnfit
+from hil.shell import Done, NodeUnfit
+from hil.transport.local import LocalShell
 from reference.steps import KubeletConfig
 from tests.support import lacking
 from tests.support.fakenode import PINNED, FakeNode
@@ -289,6 +291,19 @@ def test_a_disk_that_fills_up_later(fake: FakeNode, small: Path) -> None:
         assert text(fake, "/etc/kubernetes/manifests/own.yaml") == "kind: Pod\n"
 
 
+class Stuck(LocalShell):
+    """A connection in disorder."""
+
+    asked = 0
+
+    def __init__(self) -> None:
+        super().__init__("stuck")
+
+    def run(self, script: str, **_: object) -> Done:
+        Stuck.asked += 1
+        raise RuntimeError("Key-exchange timed out waiting for key negotiation")
+
+
 def pod_comes(fake: FakeNode, uid: str) -> str:
     """A pod gets exclusive CPUs. The state file, with its entry."""
     (fake.root / f"var/lib/kubelet/pods/{uid}").mkdir()
@@ -327,10 +342,10 @@ def test_cgroups_of_our_own_pods_may_go_late(
     uid = "6a1b0c1e-0000-4000-8000-000000000009"
     manifest = f'{{"metadata": {{"uid": "{uid}"}}}}'.encode()
     node.change(WriteFile("/etc/kubernetes/manifests/ours.yaml", manifest))
-    named = (PINNED if foreign else uid).replace("-", "_")
-    late = f"/sys/fs/cgroup/kubepods.slice/kubepods-pod{named}.slice/late.scope/cpuset.cpus"
+    named = (uid.replace("9", "8") if foreign else uid).replace("-", "_")
+    late = f"/sys/fs/cgroup/kubepods.slice/kubepods-pod{named}.slice/cpuset.cpus"
     sandbox = fake.file(late, "\n")
-    going = threading.Timer(3, lambda: shutil.rmtree(sandbox.parents[0 if foreign else 1]))
+    going = threading.Timer(3, lambda: shutil.rmtree(sandbox.parent))
     going.start()
     with contextlib.nullcontext() if patience and not foreign else pytest.raises(NotRestored):
         node.leave(patience=patience)
@@ -340,6 +355,75 @@ def test_cgroups_of_our_own_pods_may_go_late(
     assert went_first == (patience > 0 and not foreign)
     if went_first:
         assert fake.content() == before
+
+
+def test_a_container_that_is_created_again_is_no_difference(fake: FakeNode) -> None:
+    """As after a boot: its pod's cgroup is compared, and each container's that is still there."""
+    with fake.run(Risk.PODS):
+        scope = (fake.root / CONTAINER[1:]).parent
+        scope.rename(scope.with_name("cri-containerd-new.scope"))
+    with pytest.raises(NotRestored, match=r"slice/cpuset\.cpus is gone"), fake.run(Risk.PODS):
+        shutil.rmtree(scope.parent)
+
+
+def test_pods_of_our_namespace_are_no_newcomers(fake: FakeNode) -> None:
+    """An API server gave them their uids: the folders of their logs tell whose they are."""
+    uid = "77777777-0000-4000-8000-000000000003"
+    before = text(fake, STATE)
+    with fake.run(Risk.KUBELET_RESTART) as node:
+        node.change(OwnPods("pinproof-x1"))
+        (fake.root / f"var/log/pods/pinproof-x1_pinproof-a_{uid}").mkdir()
+        pod_comes(fake, uid)
+    assert text(fake, STATE) == before
+    with pytest.raises(ValueError, match="no name of a namespace"), fake.run(Risk.PODS) as node:
+        node.change(OwnPods("$(reboot)"))
+
+
+def test_pods_beside_our_namespace_are_newcomers(fake: FakeNode) -> None:
+    uid = "77777777-0000-4000-8000-000000000004"
+    (fake.root / f"var/log/pods/pinproof-x12_web_{uid}").mkdir()
+    run = fake.run(Risk.KUBELET_RESTART)
+    run.__enter__()
+    run.change(OwnPods("pinproof-x1"))
+    state = pod_comes(fake, uid)
+    with pytest.raises(NotRestored, match="cpu_manager_state"):
+        run.leave()
+    assert text(fake, STATE) == state
+
+
+@pytest.mark.parametrize("state", ["auto-restart", "start", ""])
+def test_a_kubelet_that_is_neither_up_nor_down_is_left_alone(fake: FakeNode, state: str) -> None:
+    """Its run could not tell how to leave it. The same where systemd does not answer."""
+    facts = fake.facts()
+    if state:
+        fake.file("/fake/show/SubState", state)
+    else:
+        program = fake.root / "fake/bin/systemctl"
+        program.write_text(program.read_text().replace("  show)", "  show) exit 1 ;;\n  none)"))
+    refused = pytest.raises(NodeUnfit, match="the kubelet is neither up nor down")
+    with fake.unchanged(), refused, fake.run(Risk.PODS, facts=facts):
+        pass
+    assert fake.running
+
+
+def test_an_old_systemd_restarts_no_kubelet(fake: FakeNode) -> None:
+    """It would leave it stopped: ``systemctl show --value`` came with 230."""
+    program = fake.root / "fake/bin/systemctl"
+    program.write_text(program.read_text().replace("systemd 252 (252.39-1)", "systemd 219"))
+    facts = fake.facts()
+    said = distribution_of(facts).cannot_restart(facts)
+    assert said == "systemd 219 does not say enough of a unit; 236 does"
+    with fake.guarded(Risk.PODS, facts=facts) as node:
+        node.change_file("/etc/kubernetes/manifests/a.yaml", "x")
+    assert fake.running
+
+
+def test_a_renewal_that_goes_wrong_in_any_way_is_not_the_last(fake: FakeNode) -> None:
+    run = fake.run(Risk.PODS, patience=4.0)
+    with contextlib.suppress(LeaseLost), run:  # where the host is busy, the lease may end
+        run._shell = Stuck()
+        assert until(lambda: Stuck.asked > 1)
+        run._shell = fake.shell()
 
 
 def test_a_parent_cgroup_gets_its_cpus_back(fake: FakeNode) -> None:

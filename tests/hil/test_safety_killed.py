@@ -7,7 +7,7 @@ import random
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,9 +19,9 @@ from conformance.subject import SubjectLostError, SubjectSetupError
 from hil.inspection import NodeFacts
 from hil.safety import Allow, Guarded, KeepFile, NotRestored, Risk, forget_node
 from hil.safety.guarded import second_interrupt_tells
-from hil.session.leasing import LeasedNode
+from hil.session.leasing import LeasedNode, require_same
 from hil.session.node_session import NodeSession
-from hil.shell import NodeUnreachable
+from hil.shell import NodeUnfit, NodeUnreachable
 from hil.subject import NodeSubject, Options, _Reached
 from hil.transport import NodeAddress
 from tests.support.fakenode import FakeNode
@@ -178,6 +178,26 @@ def test_a_lab_node_that_is_off_is_switched_on_to_be_restored() -> None:
     node = _Node()
     node.give_back()
     assert node.restored
+
+
+def test_an_interrupt_while_pods_are_taken_away_leaves_no_node_as_it_is() -> None:
+    def close() -> None:
+        raise KeyboardInterrupt
+
+    node = _Node(on=True, pod_source=SimpleNamespace(close=close))
+    with pytest.raises(KeyboardInterrupt):
+        node.give_back()
+    assert node.restored
+
+
+def test_a_node_that_a_run_before_left_changed_is_asked_again(described: NodeFacts) -> None:
+    """Undoing gives its kubelet other settings than it was asked for."""
+    require_same(described, described)
+    assert described.kubelet is not None
+    settings = {**described.kubelet.settings, "reservedSystemCPUs": "1"}
+    kubelet = replace(described.kubelet, settings=settings)
+    with pytest.raises(NodeUnfit, match="a run before had left its kubelet or its CPUs changed"):
+        require_same(replace(described, kubelet=kubelet), described)
 
 
 @pytest.mark.parametrize(("slowest", "patience"), [(1.0, 0.0), (60.0, 300.0), (500.0, 900.0)])

@@ -80,6 +80,7 @@ class OwnSshd:
         force_command: str = "",
         path: str = "",
         operator: Operator | None = None,
+        sessions: int = 50,
     ) -> None:
         program = lacking.program("sshd")
         lacking.program("ssh-keygen")
@@ -107,7 +108,8 @@ class OwnSshd:
             f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {self.host_key}\n"
             f"PidFile none\nAuthorizedKeysFile {keys}\nStrictModes no\nUsePAM no\n"
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-            "PermitRootLogin prohibit-password\nPrintMotd no\nMaxStartups 200\nMaxSessions 50\n"
+            "PermitRootLogin prohibit-password\nPrintMotd no\nMaxStartups 200\n"
+            f"MaxSessions {sessions}\n"
             # What a login shell reads at home is not what is measured.
             f"LogLevel VERBOSE\nSetEnv HOME={home}{path and f' PATH={path}'}\n"
             + (f"ForceCommand {force_command}\n" if force_command else "")
@@ -176,9 +178,17 @@ class OwnSshd:
 
 
 def own_sshd(
-    folder: Path, *, force_command: str = "", path: str = "", operator: Operator | None = None
+    folder: Path,
+    *,
+    force_command: str = "",
+    path: str = "",
+    operator: Operator | None = None,
+    sessions: int = 50,
 ) -> contextlib.closing[OwnSshd]:
-    """A server while the block runs; without what it takes, the test skips."""
+    """A server while the block runs; without what it takes, the test skips. ``sessions``: how many
+    a connection may have at a time."""
     return contextlib.closing(
-        OwnSshd(folder, force_command=force_command, path=path, operator=operator)
+        OwnSshd(
+            folder, force_command=force_command, path=path, operator=operator, sessions=sessions
+        )
     )
