@@ -102,7 +102,7 @@ KNOWN_GOOD: Final = {
     Minor(1, 17): (Version(1, 17, 17),),
 }
 #: ``NewKubeletCommand`` takes a context from here on.
-COMMAND_WITH_CONTEXT: Final = Minor(1, 36)
+COMMAND_WITH_CONTEXT: Final = Minor(1, 34)
 #: ``k8s.io/component-base/cli`` exists from here on.
 CLI_RUN: Final = Minor(1, 23)
 #: ``k8s.io/component-base/logs/json/register`` exists from here on; before, JSON was built in.

@@ -393,7 +393,8 @@ def test_a_recipe_replaces_staging_modules_by_published_ones() -> None:
     ("version", "wanted", "unwanted"),
     [
         (Version(1, 36, 4), ["cli.Run(app.NewKubeletCommand(context.Background()))"], []),
-        (Version(1, 35, 0), ["cli.Run(app.NewKubeletCommand())"], ['"context"']),
+        (Version(1, 34, 0), ["cli.Run(app.NewKubeletCommand(context.Background()))"], []),
+        (Version(1, 33, 0), ["cli.Run(app.NewKubeletCommand())"], ['"context"']),
         (Version(1, 23, 0), ["cli.Run(app.NewKubeletCommand())"], ['"context"']),
         (Version(1, 22, 17), ["logs.InitLogs()", "command.Execute()"], ["cli", "json/register"]),
     ],

@@ -106,6 +106,7 @@ class KubeletNode(SteppedNode):
         self._closed = False
         self._recovery = 0.0
         self._killed: set[tuple[str, str]] = set()
+        self._killed_while_down: set[tuple[str, str]] = set()
         self._asked: steps.AskPodResources | steps.AskAllocatable | steps.AskMetrics | None = None
         self._flood: dict[str, int] | None = None
         self._versions_before = 0
@@ -218,7 +219,9 @@ class KubeletNode(SteppedNode):
 
     def _start(self) -> None:
         if not self._is_up():
-            self._killed.clear()
+            # A kubelet that starts forgets its back-off, and a container that it starts again is
+            # the first of it.
+            self._killed, self._killed_while_down = self._killed_while_down, set()
             # Pods that run have cgroups on a node, which an older kubelet has not made here.
             ready = self.runtime.pod_cgroups(ready=True)
             known = {pod_cgroups.path_of(pod) for pod in self._applied.values() if pod.uid in ready}
@@ -314,7 +317,7 @@ class KubeletNode(SteppedNode):
     def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
         if (name, container) in self._killed:
             self._recovery = max(self._recovery, BACK_OFF)
-        self._killed.add((name, container))
+        (self._killed if self._is_up() else self._killed_while_down).add((name, container))
         return self.runtime.end_container(_uid(self._applied.get(name)), container, exit_code)
 
     def _await_reconcile(self) -> None:
