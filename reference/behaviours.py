@@ -360,8 +360,8 @@ class Behaviour(Enum):
     NUMA_LIMIT_OPTION = Known(Area.HINTS, "1.31", _kep(4622),
         "max-allowable-numa-nodes (beta) lifts the limit of eight NUMA nodes.")
     TOPOLOGY_OPTIONS_STABLE = Known(Area.HINTS, "1.32", _kep(3545),
-        "The Topology Manager's options no longer need feature gate TopologyManagerPolicyOptions, "
-        "and prefer-closest-numa-nodes is stable.")
+        "Feature gate TopologyManagerPolicyOptions and prefer-closest-numa-nodes are stable. Up to "
+        "1.35 the gate can be turned off.")
     TOPOLOGY_TEXTS_LOWERED = Known(Area.HINTS, "1.33", _topologymanager("1.33.6", "policy_options"),
         "The refusal of a Topology Manager option whose maturity is not enabled is in lower case.")
     DEVICES_CHECKED_AT_RESTART = Known(Area.HINTS, "1.28", _issue(109595),

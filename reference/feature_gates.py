@@ -45,12 +45,14 @@ class Stage(NamedTuple):
 class Gate:
     """A gate with its stages, first one first.
 
-    ``refused_off_since``: the first minor that panics where it is off. ``last``: the last minor
-    that knows it.
+    ``refused_off_since``: the first minor that panics where it is off. ``refused_on_until``: the
+    last minor that panics where it is on, without another gate that the model does not have.
+    ``last``: the last minor that knows it.
     """
 
     stages: tuple[Stage, ...]
     refused_off_since: int | None = None
+    refused_on_until: int | None = None
     last: int | None = None
 
 
@@ -72,7 +74,7 @@ GATES: Final[Mapping[str, Gate]] = {
     ), refused_off_since=37),
     "InPlacePodLevelResourcesVerticalScaling": Gate((
         Stage(35, ALPHA, False), Stage(36, BETA, True),
-    )),
+    ), refused_on_until=35),
     "InPlacePodVerticalScaling": Gate((
         Stage(27, ALPHA, False), Stage(33, BETA, True), Stage(35, GA, True),
     ), refused_off_since=35),
@@ -103,8 +105,8 @@ GATES: Final[Mapping[str, Gate]] = {
     )),
     "TopologyManagerPolicyOptions": Gate((
         Stage(Behaviour.TOPOLOGY_OPTIONS, ALPHA, False),
+        # From 1.32 on it is GA and can be turned off all the same (seen on 1.32.2 and 1.35.0).
         Stage(Behaviour.TOPOLOGY_OPTIONS_ON, BETA, True),
-        Stage(Behaviour.TOPOLOGY_OPTIONS_STABLE, GA, True),
     ), refused_off_since=36),
 }  # fmt: skip
 
@@ -145,6 +147,8 @@ def refusal(name: str, on: bool, release: AnyRelease) -> str:
         return f"feature gate {name}: {release} has removed it, and panics"
     if not on and gate.refused_off_since is not None and minor >= gate.refused_off_since:
         return f"feature gate {name} off: {release} panics"
+    if on and gate.refused_on_until is not None and minor <= gate.refused_on_until:
+        return f"feature gate {name} on without those that it depends on: {release} panics"
     return ""
 
 

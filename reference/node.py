@@ -28,7 +28,12 @@ from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import PodDevices
 from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
-from reference.kubelet.admission import fault_of, fault_of_whole
+from reference.kubelet.admission import (
+    fault_by_release,
+    fault_of,
+    fault_of_whole,
+    require_compared_whole,
+)
 from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, panic_is_caught, status
 from reference.kubelet.in_cluster import PodsInCluster
@@ -565,9 +570,10 @@ class Node:
                 raise IllegalStep(f"Apply: another pod has the uid {pod.uid}")
             api_server = self._config.api_server
             require_known_requests(pod, api_server=api_server, release=self._release)
-            fault = fault_of(pod) or fault_of_whole(
-                as_decoded(pod, self._config.feature_gates, release=self._release)
-            )
+            decoded = as_decoded(pod, self._config.feature_gates, release=self._release)
+            if not api_server:
+                require_compared_whole(decoded, self._release)
+            fault = fault_of(pod) or fault_by_release(pod, self._release) or fault_of_whole(decoded)
             if fault:
                 raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
             require_same_pod(self._known.get(pod.uid), pod)

@@ -95,6 +95,9 @@ def asks_for_docker(release: Minor) -> bool:
 KNOWN_GOOD: Final = {
     Minor(1, 37): (Version(1, 37, 0),),
     Minor(1, 36): (Version(1, 36, 4), Version(1, 36, 3)),
+    Minor(1, 35): (Version(1, 35, 0),),
+    Minor(1, 34): (Version(1, 34, 0),),
+    Minor(1, 33): (Version(1, 33, 0),),
     Minor(1, 32): (Version(1, 32, 2),),
     Minor(1, 26): (Version(1, 26, 15),),
     Minor(1, 22): (Version(1, 22, 17),),

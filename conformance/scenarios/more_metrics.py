@@ -19,7 +19,7 @@ from reference.cpumanager import metrics
 from reference.steps import AskMetrics, Kind
 
 _metrics: Final = partial(promised, area="metrics", capabilities=COUNTS)
-_of_two_nodes: Final = partial(_metrics, source=TOPOLOGY_UPSTREAM, since="1.36", needs=TWO_NODES)
+_of_two_nodes: Final = partial(_metrics, source=TOPOLOGY_UPSTREAM, since="1.33", needs=TWO_NODES)
 
 
 def _promise_sources(node: LockstepNode, rule: str, expected: dict[str, int]) -> None:

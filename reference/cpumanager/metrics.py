@@ -54,8 +54,8 @@ _SINCE: Final[Mapping[str, int]] = {
     REQUESTS: 26, ERRORS: 26,
     ADMISSIONS: 27, ADMISSION_ERRORS: 27, ADMISSION_TIMES: 27,
     POOL: 32, EXCLUSIVE: 32,
-    ALIGNED: 33, MISALIGNED: 33, IN_ONE_CACHE: 33, PER_NUMA: 33,
-    _BOUNDARY: 36, "resource_manager_allocation": 36, _ASSIGNMENTS: 36,
+    _BOUNDARY: 33, PER_NUMA: 33,
+    "resource_manager_allocation": 36, _ASSIGNMENTS: 36,
     "kubelet_resource_manager_allocation": 37, f"kubelet_{_ASSIGNMENTS}": 37,
 }  # fmt: skip
 _GATED: Final = ("resource_manager_", "kubelet_resource_manager_")

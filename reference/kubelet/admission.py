@@ -24,7 +24,7 @@ from reference.errors import (
 from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.qos import cpu_request, memory_request, pod_milli_cpus, total_request
 from reference.pods.quantity import quantity
-from reference.releases import AnyRelease, has
+from reference.releases import AnyRelease, has, minor_of
 
 #: ``status.reason`` where the kubelet did not foresee the cause.
 _UNEXPECTED: Final = "UnexpectedAdmissionError"
@@ -52,6 +52,33 @@ def fault_of(pod: Pod) -> str:
     ):
         return "an init container after an app container"
     return next(filter(None, map(_fault_of_container, pod.containers)), "")
+
+
+#: From here on a container may have a restart policy of its own, or rules of one, without gates
+#: (ContainerRestartRules, RestartAllContainersOnContainerExits); and the kubelet compares pod-level
+#: resources of a static pod with its containers' (``pkg/kubelet/config/common.go``). Seen on 1.32.2
+#: to 1.35.0.
+_OWN_POLICY_SINCE: Final = 35
+_RULES_SINCE: Final = 36
+_WHOLE_COMPARED_SINCE: Final = 35
+
+
+def fault_by_release(pod: Pod, release: AnyRelease) -> str:
+    """Why a kubelet of an earlier release would not take the manifest up, and a later one would."""
+    minor = minor_of(release)
+    for one in pod.containers:
+        if one.kind is Kind.APP and one.own_restart_policy and minor < _OWN_POLICY_SINCE:
+            return f"container {one.name}: it may have no restart policy before 1.35"
+        if one.restarts_all_on and minor < _RULES_SINCE:
+            return f"container {one.name}: it may have no restart rule before 1.36"
+    return ""
+
+
+def require_compared_whole(pod: Pod, release: AnyRelease) -> None:
+    """Up to 1.34 a kubelet takes a static pod up whose pod-level resources do not fit its
+    containers. Raises :class:`NotModelled`."""
+    if fault_of_whole(pod) and minor_of(release) < _WHOLE_COMPARED_SINCE:
+        raise NotModelled(f"pod {pod.name} by release {release}: {fault_of_whole(pod)}")
 
 
 def _fault_of_container(one: Container) -> str:

@@ -18,7 +18,9 @@ from reference.feature_gates import enabled
 from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.in_place_resize import (
     RESIZE_GATE,
+    capacity_refusal,
     pending,
+    require_nothing_removed,
     require_resizable,
     resize_refusal,
 )
@@ -31,11 +33,9 @@ from reference.releases import AnyRelease, minor_of
 from reference.steps import KubeletConfig, Step
 from reference.view import Phase, PodView
 
-#: From here on a resize goes through the admission of pods, and counts as one (``canAdmitPod``).
-_ADMITS_RESIZES_SINCE: Final = 35
-#: From here on a resize of one pod lets all be tried again that wait (``HandlePodUpdates``; seen on
-#: 1.36.4 and 1.37.0).
-_RETRIES_AT_RESIZES_SINCE: Final = 34
+#: Up to here a resize that waits is tried again at each look at its pod, every second or so in a
+#: sandbox (``SyncPod``, ``kubelet.go``); which of several comes first, chance decides.
+_RETRIES_AT_ANY_TIME_UNTIL: Final = 33
 #: From here on the end of a pod does, too (seen on 1.36.4).
 _RETRIES_AT_ENDS_SINCE: Final = 36
 _INFEASIBLE: Final = "Infeasible"
@@ -73,13 +73,13 @@ class PodsInCluster:
     @property
     def counts_by_chance(self) -> bool:
         """Whether a kubelet counts an admission each time that it tries a resize again: whenever a
-        status changes (``HandlePodReconcile``, ``kubelet.go``; seen on 1.36.4 and 1.37.0), which a
-        restart does not end."""
+        status changes (``HandlePodReconcile``, ``kubelet.go``; seen on 1.36.4 and 1.37.0), or looks
+        at its pod, which a restart does not end."""
         return any(map(self.may_try_again, self._wanted))
 
     def may_try_again(self, name: str) -> bool:
         """Whether a kubelet admits the pod again at any time, with the size that it waits for."""
-        return self._waits(name) and minor_of(self._release) >= _ADMITS_RESIZES_SINCE
+        return self._waits(name)
 
     def _waits(self, name: str) -> bool:
         return name in self._wanted and not self._is_infeasible(name)
@@ -162,10 +162,7 @@ class PodsInCluster:
         self._wanted[pod.name] = pod
         if kubelet is None:
             return
-        if minor_of(self._release) < _RETRIES_AT_RESIZES_SINCE:
-            self._decide(pods, pod, config, kubelet)
-        else:
-            self.retry(pods, config, kubelet, first=pod.name)
+        self.retry(pods, config, kubelet, first=pod.name)
 
     def retry(
         self, pods: Pods, config: KubeletConfig, kubelet: Kubelet, *, first: str = ""
@@ -174,6 +171,9 @@ class PodsInCluster:
         first unless it asks for more than it has (``sortPendingResizes``). What is infeasible
         stays so until another size is asked for."""
         names = list(self._wanted)
+        others = [name for name in names if name != first and not self._is_infeasible(name)]
+        if self._retries_at_any_time and len(others) > 1:
+            raise NotModelled(f"Resize: {' and '.join(others)} wait by {self._release}")
         if first and not _grows(pods[first], self._wanted[first]):
             names.sort(key=lambda name: name != first)
         for name in names:
@@ -181,10 +181,14 @@ class PodsInCluster:
                 self._decide(pods, self._wanted[name], config, kubelet)
 
     def retry_at_end(self, pods: Pods, config: KubeletConfig, kubelet: Kubelet) -> None:
-        """Ask again once a pod has ended: up to 1.35 a resize waits for a deletion, or for up to
-        three minutes (``HandlePodUpdates``; kubernetes/kubernetes#136231)."""
-        if minor_of(self._release) >= _RETRIES_AT_ENDS_SINCE:
+        """Ask again once a pod has ended: in 1.34 and 1.35 a resize waits for a deletion, or for up
+        to three minutes (``HandlePodUpdates``; kubernetes/kubernetes#136231)."""
+        if self._retries_at_any_time or minor_of(self._release) >= _RETRIES_AT_ENDS_SINCE:
             self.retry(pods, config, kubelet)
+
+    @property
+    def _retries_at_any_time(self) -> bool:
+        return minor_of(self._release) <= _RETRIES_AT_ANY_TIME_UNTIL
 
     def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
         name, gates = pod.name, config.feature_gates
@@ -198,6 +202,7 @@ class PodsInCluster:
             feature_gates=gates,
             release=self._release,
         )
+        infeasible = infeasible or capacity_refusal(after, kubelet.allocatable, self._release)
         text = infeasible or kubelet.resize(after)
         if text:
             reason = _INFEASIBLE if infeasible else "Deferred"
@@ -216,6 +221,7 @@ class PodsInCluster:
         require_resizable(before, pod, config.feature_gates, self._release)
         if qos_class(pod) != qos_class(before):
             raise IllegalStep(f"Resize: pod {pod.name} would be of another QoS class")
+        require_nothing_removed(before, pod)
         fault = fault_of(pod) or fault_of_whole(self._as_asked(before, pod, config))
         if fault:
             raise IllegalStep(f"Resize: pod {pod.name}: {fault}")

@@ -6,9 +6,10 @@ with a resize that is let through
 
 Up to 1.31 nobody asks. From 1.32 on a Guaranteed pod is refused, as its CPUs would not follow its
 request; from 1.34 on only where a cpu request changes. Feature gate
-InPlacePodVerticalScalingExclusiveCPUs lifts the refusal, and moves no CPUs. From 1.34 on the static
-memory manager refuses another memory request likewise; before, the kubelet compares its policy
-with "static", as which none is spelled.
+InPlacePodVerticalScalingExclusiveCPUs lifts the refusal, and moves no CPUs. From 1.33 on the static
+memory manager refuses likewise, from 1.34 on only another memory request; 1.32 compares its policy
+with "static", as which none is spelled. Up to 1.35 a pod that asks for more than the whole node has
+is refused as well.
 A resize comes through the API server, so no static pod has one.
 Source: ``canResizePod`` (``kubelet.go`` 1.32 and 1.33, ``allocation/allocation_manager.go`` 1.34
 and 1.35, ``allocation/handlers.go`` 1.36 and 1.37).
@@ -16,7 +17,7 @@ and 1.35, ``allocation/handlers.go`` 1.36 and 1.37).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import partial
 from typing import Final
@@ -25,15 +26,23 @@ from reference.behaviours import Behaviour
 from reference.errors import IllegalStep, NotModelled
 from reference.feature_gates import enabled
 from reference.pods.pod import Container, Kind, Pod
-from reference.pods.qos import GUARANTEED, cpu_request, memory_request, qos_class
+from reference.pods.qos import (
+    GUARANTEED,
+    cpu_request,
+    memory_request,
+    pod_milli_cpus,
+    qos_class,
+)
 from reference.releases import NEWEST, AnyRelease, has, minor_of
 from reference.steps import KubeletConfig
 
 RESIZE_GATE: Final = "InPlacePodVerticalScaling"
 _CONDITIONS_SINCE: Final = 33
+_CAPACITY_UNTIL: Final = 35
 #: The minor whose status of a container has its request only with a gate of its own, and whose
 #: static policy reads it there.
 _STATUS_LACKS_REQUESTS: Final = 32
+_READS_STATUS_UNTIL: Final = 34
 _CPU_GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
 _MEMORY_GATE: Final = "InPlacePodVerticalScalingExclusiveMemory"
 _WHOLE_GATE: Final = "InPlacePodLevelResourcesVerticalScaling"
@@ -60,7 +69,11 @@ def resize_refusal(
     text = "Resize is infeasible for Guaranteed Pods alongside"
     by_cpu = policy == "static" and not on(_CPU_GATE)
     if not has(release, Behaviour.RESIZE_REFUSED_FOR_CPU):
-        return f"{text} CPU Manager static policy" if by_cpu else ""
+        if by_cpu:
+            return f"{text} CPU Manager static policy"
+        by_memory = memory_policy == "Static" and minor_of(release) >= _CONDITIONS_SINCE
+        refused = by_memory and not on(_CPU_GATE)
+        return f"{text} Memory Manager static policy" if refused else ""
     if by_cpu and changes(cpu_request):
         return f'{text} CPU Manager policy "static"'
     if memory_policy == "Static" and not on(_MEMORY_GATE) and changes(memory_request):
@@ -71,9 +84,11 @@ def resize_refusal(
 def overlooks_requests(config: KubeletConfig, release: AnyRelease) -> bool:
     """Whether a kubelet that starts beside pods of an API server takes their cpu requests from a
     status that does not have them, so that it counts no exclusive CPUs as requested
-    (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2)."""
+    (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2). In 1.33 and 1.34 the status has them
+    once the server was sent it, a moment after a container runs (seen on both)."""
     resizes = enabled(RESIZE_GATE, config.feature_gates, release=release)
-    return config.api_server and resizes and minor_of(release) == _STATUS_LACKS_REQUESTS
+    reads_status = _STATUS_LACKS_REQUESTS <= minor_of(release) <= _READS_STATUS_UNTIL
+    return config.api_server and resizes and reads_status
 
 
 def require_quota_left_alone(config: KubeletConfig, release: AnyRelease) -> None:
@@ -114,13 +129,38 @@ def _changes(before: Pod, after: Pod, init: bool, of: Callable[[Container], Frac
     )
 
 
+def require_nothing_removed(before: Pod, after: Pod) -> None:
+    """Raise :class:`IllegalStep` where a container would lose a request or a limit, which the API
+    server refuses."""
+    for old, new in zip(before.containers, after.containers, strict=True):
+        if any(had is not None and given is None for had, given in _given(old, new)):
+            raise IllegalStep(f"Resize: pod {after.name}: no request and no limit can be removed")
+
+
+def _given(old: Container, new: Container) -> Iterator[tuple[str | None, str | None]]:
+    """The requests and limits before and after, as the API server has them."""
+    yield old.requested_cpu, new.requested_cpu
+    yield old.cpu_limit, new.cpu_limit
+    yield old.requested_memory, new.requested_memory
+    yield old.memory_limit, new.memory_limit
+
+
+def capacity_refusal(pod: Pod, allocatable: int, release: AnyRelease) -> str:
+    """The message with which a pod that asks for more cpu than the node has (``allocatable``, in
+    thousandths) is infeasible, up to 1.35; ``""`` if it asks for no more."""
+    request = pod_milli_cpus(pod)
+    if minor_of(release) > _CAPACITY_UNTIL or request <= allocatable:
+        return ""
+    return f"Node didn't have enough capacity: cpu, requested: {request}, capacity: {allocatable}"
+
+
 def require_resizable(
     before: Pod, after: Pod, gates: Mapping[str, bool], release: AnyRelease
 ) -> None:
     """Raise :class:`IllegalStep` for another size of an init container, or of the pod as a whole,
     where the API server keeps it (``apis/core/validation``)."""
-    if before.resources != after.resources and not enabled(_WHOLE_GATE, gates, release=release):
-        raise IllegalStep(f"Resize: pod {after.name}: it keeps its pod-level resources")
+    if not enabled(_WHOLE_GATE, gates, release=release) and (before.resources or after.resources):
+        raise IllegalStep(f"Resize: pod {after.name}: one with pod-level resources has no resize")
     if enabled(_INIT_GATE, gates, release=release):
         return
     sizes = [[one for one in pod.containers if one.kind is Kind.INIT] for pod in (before, after)]

@@ -138,7 +138,7 @@ class PodLifecycle:
         self._stopping: Pod | None = None
         #: The uids of admitted pods that have ended.
         self.ended: set[str] = set()
-        self._allocatable = allocatable
+        self.allocatable = allocatable
         self._release = release
         self._static_pods = static_pods
         # The API server gives each pod its class when it is created.
@@ -319,7 +319,7 @@ class PodLifecycle:
             return lack(
                 pod,
                 active,
-                self._allocatable,
+                self.allocatable,
                 self._release,
                 static=self._static_pods,
                 devices=devices,
@@ -473,7 +473,7 @@ class Kubelet(PodLifecycle):
         twin = type(self)(
             self._container_manager.copy(),
             self.runtime.copy(),
-            self._allocatable,
+            self.allocatable,
             release=self._release,
             static_pods=self._static_pods,
         )
@@ -498,9 +498,9 @@ class Kubelet(PodLifecycle):
         try:
             by_status = minor_of(self._release) <= _SIZED_BY_STATUS_UNTIL
             self._container_manager.resize(before if by_status else pod)
-            text = shortage(pod, others, self._allocatable)
+            text = shortage(pod, others, self.allocatable)
             ending = self._ending_besides(pod)
-            if ending and text != shortage(pod, [*others, *ending], self._allocatable):
+            if ending and text != shortage(pod, [*others, *ending], self.allocatable):
                 raise NotModelled(f"Resize: pod {pod.name} beside pods that still end")
             granted = not text
         except (AllocationError, TopologyAffinityError) as error:
@@ -585,7 +585,7 @@ class Kubelet(PodLifecycle):
             yield pods
             return
         movable = [pod for pod in pods if pod_milli_cpus(pod)]
-        if sum(map(pod_milli_cpus, pods)) <= self._allocatable:
+        if sum(map(pod_milli_cpus, pods)) <= self.allocatable:
             taking = [pod for pod in pods if self._wants_cpus(pod)]
             held_counts = self._cpu_manager.policy.can_refuse_holders or self.memory is not None
             movable = movable if taking and held_counts else taking

@@ -133,7 +133,9 @@ class Maker:
         fresh.of_pods = whole  # a file that is not there is written at once
         state = (kept or fresh).taken_up(writes_pods=whole, release=self.release)
         validate(state, fresh, release=self.release)
-        return self.memory_manager_factory(state, release=self.release, pod_managers=whole)
+        return self.memory_manager_factory(
+            state, release=self.release, pod_managers=whole, from_server=config.api_server
+        )
 
     @property
     def _knows_pods(self) -> bool:

@@ -14,6 +14,7 @@ Source: ``memorymanager/policy_static.go``, ``memory_manager.go``, 1.26 to 1.37.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Final
 
@@ -34,7 +35,7 @@ from reference.pods.pod_level_resources import (
     is_guaranteed_alone,
 )
 from reference.pods.qos import GUARANTEED, memory_request, qos_class, total_request
-from reference.pods.quantity import quantity, value
+from reference.pods.quantity import Quantity, quantity, value
 from reference.releases import AnyRelease, has
 from reference.topologymanager.hint import ANY, Hint
 
@@ -86,15 +87,42 @@ def default_machine_state(memory: Mapping[int, int], reserved: Mapping[int, str]
     return State(machine)
 
 
+class NotAnInt64(MemoryManagerError):
+    """A quantity that the kubelet does not read as a number of bytes."""
+
+    def __init__(self) -> None:
+        super().__init__("failed to represent quantity as int64")
+
+
+def as_int64(amount: Fraction, *, from_server: bool) -> int:
+    """``Quantity.AsInt64``: no fraction of a byte; and of a static pod no fraction of a binary
+    unit, and nothing in thousandths, as an API server alone writes it in bytes. Raises
+    :class:`NotAnInt64`. Seen on 1.26.15, 1.32.2 and 1.36.4."""
+    if not from_server and isinstance(amount, Quantity) and (amount.wide or amount.scale < 0):
+        raise NotAnInt64
+    if value(amount) != amount:
+        raise NotAnInt64
+    return value(amount)
+
+
 class MemoryManager:
     """``manager`` with ``staticPolicy``, of one run of the kubelet: a hint provider of the Topology
     Manager. ``pod_managers``: pods with pod-level resources are served
-    (:func:`reference.pods.pod_level_resources.pod_managers_on`). ``active_pods`` and
-    ``sources_ready`` as :class:`reference.cpumanager.cpu_manager.CPUManager` has them."""
+    (:func:`reference.pods.pod_level_resources.pod_managers_on`). ``from_server``: pods come through
+    an API server. ``active_pods`` and ``sources_ready`` as
+    :class:`reference.cpumanager.cpu_manager.CPUManager` has them."""
 
-    def __init__(self, state: State, *, release: AnyRelease, pod_managers: bool = False) -> None:
+    def __init__(
+        self,
+        state: State,
+        *,
+        release: AnyRelease,
+        pod_managers: bool = False,
+        from_server: bool = False,
+    ) -> None:
         self.state = state
         self._pod_managers = pod_managers
+        self._from_server = from_server
         self.active_pods: Callable[[], Iterable[Pod]] = tuple
         self.sources_ready = False
         self._release = release
@@ -142,7 +170,10 @@ class MemoryManager:
         if not self._serves(pod):
             return None
         held = self.state.get(pod.uid, container.name)
-        return self._hints(pod, held, self._requested(pod, container))
+        try:
+            return self._hints(pod, held, self._requested(pod, container))
+        except NotAnInt64:
+            return None
 
     def pod_hints(self, pod: Pod) -> list[Hint] | None:
         """``GetPodTopologyHints``: the same for a whole pod. Up to 1.37 what its first container
@@ -152,8 +183,12 @@ class MemoryManager:
         self._begin(pod)
         if not self._serves(pod):
             return None
-        total = self._pod_total(pod)
-        if total and self._is_served_whole(pod) and self._empty_pool_fault(pod, total):
+        try:
+            total = self._pod_total(pod)
+            fault = self._is_served_whole(pod) and total and self._empty_pool_fault(pod, total)
+        except NotAnInt64:
+            return None
+        if fault:
             return []
         blocks = [self.state.get(pod.uid, one.name) for one in pod.containers]
         if has(self._release, Behaviour.POD_MEMORY_KEPT):
@@ -350,12 +385,13 @@ class MemoryManager:
         """``getContainerRequestedResources``: what the container has to itself."""
         if self._is_served_whole(pod) and not is_guaranteed_alone(container):
             return 0
-        return value(memory_request(container))
+        return as_int64(memory_request(container), from_server=self._from_server)
 
     def _pod_total(self, pod: Pod) -> int:
         """``getPodRequestedResources``."""
         if self._is_served_whole(pod):
-            return value(quantity((pod.resources and pod.resources.memory_request) or "0"))
+            whole = (pod.resources and pod.resources.memory_request) or "0"
+            return as_int64(quantity(whole), from_server=self._from_server)
         return total_request(pod, partial(self._requested, pod))
 
     def _empty_pool_fault(self, pod: Pod, total: int) -> str:

@@ -70,7 +70,7 @@ class TopologyOptions:
 
 
 def require_topology_options_allowed(config: KubeletConfig, release: AnyRelease = NEWEST) -> None:
-    """Refuse options whose feature gate is off, under any policy (1.26 to 1.31). Raises
+    """Refuse options whose feature gate is off, under any policy (1.26 to 1.35). Raises
     :class:`ConfigurationError`."""
     given, gate = config.topology_manager_policy_options, "TopologyManagerPolicyOptions"
     if not given or enabled(gate, config.feature_gates, release=release):

@@ -17,7 +17,7 @@ from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.inside import OWN_CGROUPS
-from conformance.subjects.kubelet.node import KubeletNode
+from conformance.subjects.kubelet.node import BACK_OFF, KubeletNode
 from conformance.subjects.kubelet.process import Patience
 from hunting.exploring.driving import Walk, walked
 from hunting.exploring.history import History
@@ -272,6 +272,20 @@ def test_a_kubelet_sees_another_boot_id_after_a_reboot_alone(
     do(node, Reboot(), Start())
     assert not node.view().running
     assert "another boot" in node.evidence()
+
+
+def test_a_container_that_ended_while_the_kubelet_was_down_is_the_first_of_its_back_off(
+    node: KubeletNode,
+) -> None:
+    """The next kubelet starts it, and waits ten seconds or more when it ends again (explore,
+    1.32.2, seed 883, history 175)."""
+    applied(node, guaranteed("a", 2))
+    node.do(KillContainer("a", "c"))
+    settled(node, lambda view: "a" in view.cpusets)
+    do(node, Stop(), KillContainer("a", "c"), Start())
+    assert node._recovery < BACK_OFF
+    do(node, KillContainer("a", "c"))
+    assert node._recovery >= BACK_OFF
 
 
 def test_a_pod_has_ended_once_its_cgroup_is_gone(node: KubeletNode) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -84,19 +84,53 @@ def waiting(name: str, cpus: str) -> Pod:
     return burstable(name, request=cpus, limit="6")
 
 
-@pytest.mark.parametrize(
-    ("release", "left", "later"), [("1.33", ["b", "c"], ["c"]), ("1.34", ["c"], [])]
-)
-def test_a_resize_lets_others_be_tried_again(
-    release: str, left: list[str], later: list[str]
-) -> None:
+_LARGE: Final = [
+    Apply(waiting("large", "4")), Apply(waiting("b", "500m")), Apply(waiting("c", "500m")),
+]  # fmt: skip
+
+
+def test_a_resize_lets_others_be_tried_again() -> None:
     """In the order in which they were asked for; what asks for less goes first (seen of 1.36.4)."""
-    large = [Apply(waiting("large", "4")), Apply(waiting("b", "500m")), Apply(waiting("c", "500m"))]
     more = [Resize(waiting(name, "4")) for name in ("b", "c")]
-    made = node(*large, *more, Resize(waiting("large", "500m")), release=release)
-    assert [name for name, one in made.view().pods.items() if one.resize] == left
+    made = node(*_LARGE, *more, Resize(waiting("large", "500m")), release="1.34")
+    assert [name for name, one in made.view().pods.items() if one.resize] == ["c"]
     do(made, Resize(waiting("b", "250m")))
-    assert [name for name, one in made.view().pods.items() if one.resize] == later
+    assert [name for name, one in made.view().pods.items() if one.resize] == []
+
+
+def test_up_to_1_33_a_resize_is_tried_again_at_any_time() -> None:
+    """Which of several comes first, chance decides."""
+    made = node(
+        *_LARGE, Resize(waiting("b", "4")), Resize(waiting("large", "500m")), release="1.33"
+    )
+    assert not [name for name, one in made.view().pods.items() if one.resize]
+    both = [Resize(waiting(name, "4")) for name in ("b", "c")]
+    with pytest.raises(NotModelled, match="b and c wait"):
+        node(*_LARGE, *both, Resize(waiting("large", "500m")), release="1.33")
+
+
+@pytest.mark.parametrize(("release", "reason"), [("1.35", "Infeasible"), ("1.36", "Deferred")])
+def test_what_the_whole_node_does_not_have_is_infeasible_up_to_1_35(
+    release: str, reason: str
+) -> None:
+    small, large = (burstable("a", request=cpus, limit="8") for cpus in ("1", "7"))
+    why = node(Apply(small), Resize(large), release=release).view().pods["a"].resize
+    what = {"Infeasible": "capacity", "Deferred": "resource"}[reason]
+    assert why.startswith(f"{reason}: Node didn't have enough {what}: cpu, requested: 7000, ")
+
+
+def test_no_limit_is_removed() -> None:
+    made = node(Apply(burstable("a", request="1", limit="2")))
+    with pytest.raises(IllegalStep, match="no request and no limit can be removed"):
+        made.do(Resize(burstable("a", request="1")))
+
+
+def test_1_33_resizes_no_guaranteed_pod_beside_the_static_memory_manager() -> None:
+    """Whatever changes; the gate for exclusive CPUs lifts that, too."""
+    refusal = partial(resize_refusal, policy="none", memory_policy="Static", release="1.33")
+    text = "Resize is infeasible for Guaranteed Pods alongside Memory Manager static policy"
+    assert refusal(pod("2"), pod("3")) == text
+    assert refusal(pod("2"), pod("3"), feature_gates=EXCLUSIVE) == ""
 
 
 @pytest.mark.parametrize("gates", [{}, EXCLUSIVE])
@@ -135,15 +169,15 @@ def test_a_pod_that_has_ended_waits_for_no_size() -> None:
     "steps", [[], [Stop(), Start()], [Stop(), Start(), Delete("b")]],
     ids=["", "after a restart", "until it is deleted after a restart"],
 )  # fmt: skip
-@pytest.mark.parametrize(("release", "known"), [("1.34", True), ("1.36", False), ("1.37", False)])
-def test_since_1_35_a_kubelet_tries_a_deferred_resize_again_whenever_a_status_changes(
-    release: str, known: bool, steps: list[Step]
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_a_kubelet_tries_a_deferred_resize_again_whenever_a_status_changes(
+    release: str, steps: list[Step]
 ) -> None:
     """Each time is an admission that it counts."""
     large = Resize(burstable("b", request="7", limit="7"))
     small = Apply(burstable("b", request="1", limit="6"))
     view = node(small, large, *steps, AskMetrics(), release=release).view()
-    assert (ADMISSIONS in (view.metrics or {})) is known
+    assert ADMISSIONS not in (view.metrics or {})
 
 
 @pytest.mark.parametrize("other", [False, True])
@@ -297,12 +331,12 @@ def test_an_init_container_that_ended_has_a_size_since_1_36(
 
 @pytest.mark.parametrize(
     ("release", "gates", "text"),
-    [("1.33", {}, ""), ("1.34", {}, MEMORY), ("1.37", {}, MEMORY), ("1.37", MEMORY_GATE, "")],
+    [("1.32", {}, ""), ("1.34", {}, MEMORY), ("1.37", {}, MEMORY), ("1.37", MEMORY_GATE, "")],
 )
 def test_the_static_memory_manager_refuses_another_memory(
     release: str, gates: dict[str, bool], text: str
 ) -> None:
-    """Up to 1.33 the kubelet compares its policy with another spelling of it."""
+    """1.32 compares its policy with another spelling of it."""
     refusal = partial(
         resize_refusal, policy="none", memory_policy="Static", feature_gates=gates, release=release
     )

@@ -3,6 +3,7 @@ scenarios ``memory/…`` do is held by their recordings (tests/conformance/test_
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -65,6 +66,28 @@ def test_a_reservation_is_kept_from_its_numa_node() -> None:
     assert [each.allocatable // MIB for each in state.machine.values()] == [32, 128]
     with pytest.raises(NotModelled, match="more memory reserved in NUMA node 0 than it has"):
         default_machine_state({0: MIB}, {0: "2Mi"})
+
+
+@pytest.mark.parametrize(
+    ("text", "static", "server"),
+    [
+        ("64Mi", True, True), ("100M", True, True), ("67108864", True, True),
+        # An API server writes these in bytes, or in Mi.
+        ("0.5Mi", False, True), ("1.5Gi", False, True), ("67108864000m", False, True),
+        # It has these in thousandths of a byte.
+        ("0.1Mi", False, False), ("100m", False, False),
+    ],
+)  # fmt: skip
+def test_memory_that_is_no_int64_is_refused(text: str, static: bool, server: bool) -> None:
+    """And has no hint (``AsInt64``; seen on 1.26.15, 1.32.2 and 1.36.4)."""
+    asked = Pod("a", (Container("c", "1", "1", text, text),))
+    for from_server, granted in ((False, static), (True, server)):
+        state = default_machine_state({0: 4096 * MIB}, {})
+        made = MemoryManager(state, release="1.36", from_server=from_server)
+        assert (hints(made, asked) is not None) is granted
+        refused = pytest.raises(MemoryManagerError, match="failed to represent quantity as int64")
+        with nullcontext() if granted else refused:
+            take(made, asked, 1)
 
 
 def test_a_group_serves_no_request_of_one_node() -> None:

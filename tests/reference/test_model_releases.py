@@ -113,7 +113,6 @@ STAGES = [
     ("TopologyManagerPolicyBetaOptions", 28, "BETA", True),
     ("TopologyManagerPolicyOptions", 26, "ALPHA", False),
     ("TopologyManagerPolicyOptions", 28, "BETA", True),
-    ("TopologyManagerPolicyOptions", 32, "GA", True),
 ]
 
 

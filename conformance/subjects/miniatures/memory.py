@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
+from typing import Any
 
 from reference.cpuset import CPUSet
 from reference.errors import MemoryManagerError
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
 from reference.memorymanager.state import Block, State, validate
 from reference.pods.pod import Container, Kind, Pod
-from reference.releases import AnyRelease
 from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
 
@@ -139,22 +139,22 @@ class KeepsEmptyGroups(MemoryManager):
 class ForgetsMemory(MemoryManager):
     """Starts with all memory of every NUMA node free."""
 
-    def __init__(self, state: State, *, release: AnyRelease, pod_managers: bool = False) -> None:
+    def __init__(self, state: State, **how: Any) -> None:
         fresh = state.copy()
         for uid, named in state.blocks.items():
             for name in named:
                 fresh.remove(uid, name)
-        super().__init__(fresh, release=release, pod_managers=pod_managers)
+        super().__init__(fresh, **how)
 
 
 class ComparesEachNodeAlone(MemoryManager):
     """Refuses a state file in which a NUMA node of a group has other memory left than it works
     out."""
 
-    def __init__(self, state: State, *, release: AnyRelease, pod_managers: bool = False) -> None:
+    def __init__(self, state: State, **how: Any) -> None:
         sizes = {node: each.allocatable for node, each in state.machine.items()}
         validate(state, default_machine_state(sizes, {}), release="1.26")
-        super().__init__(state, release=release, pod_managers=pod_managers)
+        super().__init__(state, **how)
 
 
 class BindsNoMemory(MemoryManager):
