@@ -57,6 +57,11 @@ RESERVED: Final = sources.documentation(
     "Utilizing the NUMA-aware Memory Manager: reserved memory flag", f"{_PAGE}#reserved-memory-flag"
 )
 LENT: Final = sources.pull(104788, "what init containers lend is kept as another pod is admitted")
+AS_INT64: Final = sources.code(
+    "1.36.4",
+    "pkg/kubelet/cm/memorymanager/policy_static.go",
+    "the memory of a container is read as an int64",
+)
 INIT_RESTART: Final = sources.issue(
     123971, "a kubelet restart refuses pods with init containers under the memory manager"
 )
@@ -521,6 +526,22 @@ def gate_off_keeps_the_file(node: LockstepNode) -> None:
     Memory that the file names is given to no other pod."""
     _gate_tried(node)
     run_in(node, first_node(node), with_memory_of("a", 100))
+
+
+@of_memory(source=AS_INT64, capabilities=(*MEMORY, *REJECTIONS))
+def parts_of_a_byte_are_refused(node: LockstepNode) -> None:
+    """The kubelet refuses a Guaranteed container whose memory is no whole number of bytes.
+    As ``50.1Mi`` is. The memory manager does not round it up; the CPUs of the pod return. The same
+    amount as a whole number is admitted."""
+    _boot(node, SINGLE)
+    pool = node.view.shared_pool
+    part = replace(exclusive("c", 1), memory_request="50.1Mi", memory_limit="50.1Mi")
+    text = "[memorymanager] failed to represent quantity as int64"
+    refused = node.apply(guaranteed_of("a", [part]))
+    promise_refused(node, refused, "UnexpectedAdmissionError", text)
+    node.pass_admission()
+    node.promise_pool("No CPU stays taken", pool)
+    run(node, with_memory_of("b", 50))
 
 
 @of_memory(source=INIT_RESTART, capabilities=(*MEMORY, *RESTARTED, *REJECTIONS))

@@ -16,6 +16,8 @@ from reference.errors import MemoryManagerError
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
 from reference.memorymanager.state import Block, State, validate
 from reference.pods.pod import Container, Kind, Pod
+from reference.pods.qos import memory_request
+from reference.pods.quantity import value
 from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
 
@@ -63,6 +65,13 @@ class LendsNoInitMemory(MemoryManager):
 
     def _update_reusable(self, pod: Pod, container: Container, block: Block) -> None:
         """Nothing is used again."""
+
+
+class RoundsMemoryUp(MemoryManager):
+    """Takes a part of a byte for a whole one."""
+
+    def _requested(self, pod: Pod, container: Container) -> int:
+        return value(memory_request(container))
 
 
 class ForgetsOwnLentMemory(MemoryManager):

@@ -458,6 +458,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "memory/container-scope-parts-containers", _TWO_NODES),
     "lends-no-init-memory": Miniature(memory.LendsNoInitMemory,
         "memory/init-memory-is-used-again", _TWO_NODES),
+    "rounds-memory-up": Miniature(memory.RoundsMemoryUp,
+        "memory/parts-of-a-byte-are-refused", _TWO_NODES),
     "overlooks-missing-nodes": Miniature(memory.overlooking_missing_nodes,
         "memory/reservation-of-a-missing-node-is-refused"),
     "overlooks-sums-of-reservations": Miniature(memory.overlooking_sums,
