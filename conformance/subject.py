@@ -22,12 +22,14 @@ nothing until the subject's deadline.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Protocol, runtime_checkable
 
 from reference.cpuset import CPUSet
+from reference.releases import Release, behaviours, newest_known
 from reference.steps import KubeletConfig, Step
 from reference.view import View
 from topologies import Machine
@@ -143,6 +145,22 @@ class SubjectInfo:
     version: str = ""
     digest: str = ""
     facts: dict[str, str] = field(default_factory=dict)
+
+
+_NUMBER: Final = re.compile(r"v?(1\.[0-9]{1,3}\.[0-9]{1,4})")
+
+
+def judging_release(info: SubjectInfo) -> Release:
+    """The release whose behaviour a subject is judged by: its minor, or the newest known one in
+    place of a newer; its patch release where that lacks what later ones of the minor brought, as
+    1.33.0 does. Raises ``ValueError`` for what is no release."""
+    own = newest_known(Release.parse(info.release))
+    found = _NUMBER.match(info.version)
+    said = Release.parse(found[1]) if found else own
+    if said.minor != own.minor or not own.known:
+        return own
+    patch = replace(own, patch=said.patch)
+    return patch if behaviours(patch) != behaviours(own) else own
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from conformance.subject import (
     Subject,
     SubjectUsageError,
     WaitsMost,
+    judging_release,
 )
 from conformance.subjects.reference import ReferenceSubject
 from conformance.verdict import ExitStatus, Verdict, exit_status
@@ -66,7 +67,7 @@ from pinproof.parameters import (
 from pinproof.progress import busy
 from pinproof.subjects import fork_at, opened, with_node_options
 from reference.errors import NotModelled
-from reference.releases import Release, newest_known
+from reference.releases import Release
 from reference.steps import Start
 from topologies import Machine
 
@@ -244,8 +245,7 @@ def _of_release(subject: Subject, release: str) -> Subject:
 def _judge_of(release: str, subject: Subject) -> Release:
     """The release to judge by. Raises :class:`SubjectUsageError`."""
     try:
-        named = Release.parse(release or subject.info.release)
-        return named if release else newest_known(named)
+        return Release.parse(release) if release else judging_release(subject.info)
     except ValueError as error:
         raise SubjectUsageError(f"--release: {error}") from error
 

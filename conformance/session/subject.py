@@ -13,7 +13,13 @@ from conformance.progress import now_and_then
 from conformance.session.ahead import PLUGIN
 from conformance.session.knowing import fork_of
 from conformance.smoke import smoke
-from conformance.subject import CouldDoMore, CountsTrips, Subject, SubjectNotRestored
+from conformance.subject import (
+    CouldDoMore,
+    CountsTrips,
+    Subject,
+    SubjectNotRestored,
+    judging_release,
+)
 from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
 from reference.releases import Release, newest_known
@@ -80,7 +86,7 @@ def judged_by(config: pytest.Config) -> str:
 
 def _judged_by(config: pytest.Config, subject: Subject) -> str:
     asked = config.getoption("--pin-release")
-    base = Release.parse(asked) if asked else newest_known(Release.parse(subject.info.release))
+    base = Release.parse(asked) if asked else judging_release(subject.info)
     own = fork_of(config).overrides
     return str(base.overridden(*own, *config.getoption("--pin-behaviour")))
 

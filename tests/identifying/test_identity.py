@@ -40,6 +40,7 @@ from conformance.subject import (
     SubjectError,
     SubjectInfo,
     SubjectLostError,
+    judging_release,
 )
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ModelNode, right_node
@@ -626,3 +627,22 @@ def test_a_real_kubelet_is_what_it_says(release: str) -> None:
     assert found["release"].startswith(release)
     assert found["contradictions"] == {}
     assert found["unexplained"] == []
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "judged"),
+    [
+        ("1.33", "v1.33.0", "1.33.0"),
+        ("1.33", "v1.33.2+k3s1", "1.33.2"),
+        ("1.33", "v1.33.6", "1.33"),
+        ("1.36", "v1.36.4", "1.36"),
+        ("1.36", "", "1.36"),
+        ("1.99", "v1.99.0", f"1.{ANNOUNCED}"),
+        ("1.31", "4.18.1", "1.31"),
+    ],
+)
+def test_a_patch_release_judges_where_later_ones_do_more(
+    release: str, version: str, judged: str
+) -> None:
+    """1.33 means its newest patch release, which has what 1.33.6 brought."""
+    assert str(judging_release(SubjectInfo("a", release, version))) == judged
