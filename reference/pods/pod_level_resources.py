@@ -93,7 +93,10 @@ def _sum_text(pod: Pod, of: Callable[[Container], str | None]) -> str:
     """What the containers ask for together, init containers one at a time; ``""`` if none asks."""
     if all(of(one) is None for one in pod.containers):
         return ""
-    nano = total_request(pod, lambda one: Fraction(quantity(of(one) or "0"))) * 10**9
+    total = total_request(pod, lambda one: Fraction(quantity(of(one) or "0")))
+    if total.denominator == 1:
+        return str(total.numerator)
+    nano = total * 10**9
     return f"{-(-nano.numerator // nano.denominator)}n"
 
 

@@ -283,6 +283,7 @@ def test_a_container_that_ended_while_the_kubelet_was_down_is_the_first_of_its_b
     node.do(KillContainer("a", "c"))
     settled(node, lambda view: "a" in view.cpusets)
     do(node, Stop(), KillContainer("a", "c"), Start())
+    settled(node, lambda view: "a" in view.cpusets)
     assert node._recovery < BACK_OFF
     do(node, KillContainer("a", "c"))
     assert node._recovery >= BACK_OFF

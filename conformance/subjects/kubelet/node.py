@@ -315,9 +315,10 @@ class KubeletNode(SteppedNode):
         return self.runtime.set_cpuset(_uid(self._applied.get(name)), container, cpus)
 
     def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
-        if (name, container) in self._killed:
+        killed = self._killed if self._is_up() else self._killed_while_down
+        if (name, container) in killed:
             self._recovery = max(self._recovery, BACK_OFF)
-        (self._killed if self._is_up() else self._killed_while_down).add((name, container))
+        killed.add((name, container))
         return self.runtime.end_container(_uid(self._applied.get(name)), container, exit_code)
 
     def _await_reconcile(self) -> None:
