@@ -13,7 +13,7 @@ import pytest
 
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from reference import CPUSet, IllegalStep, Node, NotModelled
-from reference.cpumanager.metrics import ALIGNED_CONTAINERS, REQUESTS
+from reference.cpumanager.metrics import ALIGNED_CONTAINERS, IN_ONE_CACHE, REQUESTS
 from reference.steps import (
     Apply,
     ApplyTogether,
@@ -441,6 +441,28 @@ def test_what_is_counted_beside_a_pod_that_ends_is_not_known() -> None:
     assert ALIGNED_CONTAINERS not in (beside.metrics or {})
     alone = node(THREE, Apply(Pod("b", one_each)), AskMetrics(), config=aligned).view()
     assert ALIGNED_CONTAINERS in (alone.metrics or {})
+
+
+@pytest.mark.parametrize("refused", [("large",), ("large", "late")])
+def test_what_a_start_counts_is_known_where_its_order_does_not_matter(
+    refused: tuple[str, ...],
+) -> None:
+    """Memory for a third pod is lacking, so the kubelet refuses it after it has taken CPUs. Those
+    of the large one have one uncore cache if the other is refused before it (seen on 1.34.0)."""
+    config = KubeletConfig(
+        reserved_system_cpus=CPUSet([0, 1, 8, 9]),
+        memory_manager_policy="Static",
+        reserved_memory=dict.fromkeys((0, 1), "1Mi"),
+    )
+    cpus = {"held": "1", "other": "1", "large": "6", "late": "1"}
+    pods = [
+        Pod(name, (Container("c", cpus[name], cpus[name], "100Mi", "100Mi"),))
+        for name in ("held", "other", *refused)
+    ]
+    made = node(*map(Apply, pods), config=config, machine="2s-2n-8c-smt2-128mib")
+    view = do(made, Stop(), Start(), AskMetrics())
+    assert {view.pods[name].phase for name in refused} == {Phase.REJECTED}
+    assert (IN_ONE_CACHE in (view.metrics or {})) is (len(refused) == 1)
 
 
 def elsewhere(view: View, cpusets: Mapping[str, CPUSet | None]) -> View:
