@@ -1,8 +1,4 @@
-"""What a failure says, in the words that every report uses.
-
-What belongs here: whether a promise was broken or the node only differs from its witness, and both
-as text. What never does: a format, or where the text stands.
-"""
+"""What a failure says, in the words that every report uses."""
 
 from __future__ import annotations
 

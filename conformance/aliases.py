@@ -1,6 +1,6 @@
 """Ids that scenarios had before: each still selects its scenario, and its recordings count.
 
-What belongs here: old id, present id. It imports nothing, since the pytest plugin reads it.
+It imports nothing, since the pytest plugin reads it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A signal to end, which is like Ctrl-C: what was begun is taken away again.
-
-What belongs here: which signals say so, and how long. What never does: what there is to take away.
-"""
+"""A signal to end, which is like Ctrl-C: what was begun is taken away again."""
 
 from __future__ import annotations
 

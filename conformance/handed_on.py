@@ -1,8 +1,6 @@
 """What the process that began a run has found out, for the workers that it starts.
 
-What belongs here: handing it on by a name, through the pipe of pytest-xdist. What never does: what
-it is. A worker that asked again could be told something else: another worker may be changing what
-it asks.
+A worker that asked again could be told something else: another worker may be changing what it asks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a scenario needs of a machine.
-
-What belongs here: questions about a CPU topology. What never does: a scenario.
-"""
+"""What a scenario needs of a machine."""
 
 from __future__ import annotations
 

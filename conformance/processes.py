@@ -1,8 +1,5 @@
 """Processes that each do one task after another.
 
-What belongs here: who does which task, what becomes of a task whose process dies or hangs, and how
-all of them are ended. What never does: what a task is.
-
 A process has a connection of its own, so that one that dies in the middle of an answer spoils no
 other's. ``ProcessPoolExecutor`` has one for all, and waits without bound for a process that hangs.
 """

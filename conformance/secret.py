@@ -1,8 +1,4 @@
-"""What a user was asked for and what is to be nowhere but in memory: a password.
-
-What belongs here: keeping it by a name, between the command that asked and the subject that needs
-it; and handing it to processes of pytest-xdist, through their pipe. What never does: asking.
-"""
+"""What a user was asked for and what is to be nowhere but in memory: a password."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What a subject must be able to do for a step that not every subject takes.
-
-What belongs here: what the step itself needs. What never does: whether a subject can, and what a
-container or a configuration needs beside it.
-"""
+"""What a subject must be able to do for a step that not every subject takes."""
 
 from __future__ import annotations
 

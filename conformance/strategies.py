@@ -1,8 +1,5 @@
 """Hypothesis strategies for whatever the model and its subjects take.
 
-What belongs here: machines, CPU sets, pods, settings, state files and steps to draw in property
-tests, of this project and of those who use it. What never does: a property.
-
 Each function returns a strategy; what is drawn is right unless the name says ``any``::
 
     from hypothesis import given

@@ -1,8 +1,5 @@
 """How long a thoroughly broken subject is waited for.
 
-What belongs here: in which way waits were in vain before. What never does: the deadline itself,
-which is the subject's.
-
 A wait is cut short only where everything that is still wrong was wrong in the same way at the end
 of :data:`ENOUGH` whole waits before, with no scenario passed in between. So a short
 wait accuses no subject of what a long one has not shown several times.

@@ -1,7 +1,4 @@
-"""Steps, configurations and views as they are written to a file, and read again.
-
-What belongs here: the form, which recordings, histories and finds share. What never does: a file.
-"""
+"""Steps, configurations and views as they are written to a file, and read again."""
 
 from __future__ import annotations
 

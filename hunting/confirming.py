@@ -1,8 +1,4 @@
-"""A find on a real subject: the same history, judged by the same promises.
-
-What belongs here: driving a subject through a history, and whether what it shows breaks the
-promise. What never does: what the model would have done.
-"""
+"""A find on a real subject: the same history, judged by the same promises."""
 
 from __future__ import annotations
 

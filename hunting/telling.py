@@ -1,7 +1,4 @@
-"""A find, told: as a story with a picture, a script, a scenario and a report for its maintainers.
-
-What belongs here: texts. What never does: a judgement.
-"""
+"""A find as a story with a picture, a script, a scenario and a report for its maintainers."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 its user alone can open.
 
 A client sends one line of JSON. It gets a line for each stage, and a last one with the answer or
-with the error. What never belongs here: what is asked for.
+with the error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How every command writes: JSON, lines beside its result, and the folder of a report.
-
-What belongs here: the form. What never does: what is said.
-"""
+"""How every command writes: JSON, lines beside its result, and the folder of a report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Several commands of pinproof at the same time, each a process of its own.
-
-What belongs here: starting, waiting and ending them together. What never does: what they do.
-"""
+"""Several commands of pinproof at the same time, each a process of its own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Parameters of commands, declared as the fields of a dataclass, which most call ``Asked``.
-
-What belongs here: how typer is given them, and what several commands take in the same words. What
-never does: a parameter of one command.
-"""
+"""Parameters of commands, declared as the fields of a dataclass, which most call ``Asked``."""
 
 from __future__ import annotations
 

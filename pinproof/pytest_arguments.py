@@ -1,8 +1,4 @@
-"""What ``run`` and ``certify`` hand to pytest beside their own options.
-
-What belongs here: refusing in one line what pytest does not know, how many processes pay, and where
-pytest remembers which scenarios failed last.
-"""
+"""What ``run`` and ``certify`` hand to pytest beside their own options."""
 
 from __future__ import annotations
 

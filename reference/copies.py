@@ -1,8 +1,4 @@
-"""Copies of objects with attributes.
-
-What belongs here: a flat copy that costs little. What never does: which attributes a copy must not
-share with what it was made of.
-"""
+"""Copies of objects with attributes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Sets of CPUs, the values that everything in the model is made of.
 
-What belongs here: the set itself and its text form, as the kubelet reads and writes it.
-What never does: topology, policy, or a number that is not a CPU id.
-
 A set is one int: bit ``n`` is CPU ``n``. Every operation of set algebra is then one integer
 operation, which is what lets the model judge millions of steps. The text form is the kubelet's
 (``k8s.io/utils/cpuset``; before 1.28 ``pkg/kubelet/cm/cpuset``), which is the Linux list format

@@ -1,8 +1,5 @@
 """The words in which a node is driven: pods, kubelet settings and steps.
 
-What belongs here: plain facts that a scenario writes down, and that the model as well as every
-subject understands. What never does: how a step is carried out, and what ought to come of it.
-
 A node under test is a small state machine. ``Start`` and ``Stop`` move it between *down* and
 *running* (or *down with an error*); ``Reboot``, ``Configure`` and the state-file steps are legal
 only while it is down; pods come and go at any time, because their manifests lie in a folder that

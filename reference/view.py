@@ -1,7 +1,4 @@
-"""What can be seen of a node: the one shape in which the model and every subject report.
-
-What belongs here: observed facts, as values. What never does: a judgement of them.
-"""
+"""What can be seen of a node: the one shape in which the model and every subject report."""
 
 from __future__ import annotations
 

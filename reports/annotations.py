@@ -1,7 +1,6 @@
 """Findings where a forge shows them: GitHub's annotations, GitLab's code quality, SARIF.
 
-What belongs here: one function a format, from a run to text, and the escaping of each. Each has one
-entry a cause, so that a hundred failures of one cause are one annotation.
+Each has one entry a cause, so that a hundred failures of one cause are one annotation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Two runs compared, case by case: what broke, what was mended, what came and what went.
 
-What belongs here: the comparison, and its forms as text, Markdown and JSON. A case is a scenario on
-a machine. A *regression* is a promise that is broken, is not a known failure, and was not broken
-before.
+A case is a scenario on a machine. A *regression* is a promise that is broken, is not a known
+failure, and was not broken before.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scheduling noise as a picture: the longest gap of each spinner, on exclusive and on shared CPUs.
 
-What belongs here: the numbers and the drawing. Names are escaped.
+Names are escaped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What the HTML report shows, as plain values: causes, columns, rows, and what was left out.
-
-What belongs here: choosing and arranging. What never does: markup; every string here is as it came
-from the stream, and the template's environment cleans and escapes it on the way out.
-"""
+"""What the HTML report shows, as plain values: causes, columns, rows, and what was left out."""
 
 from __future__ import annotations
 

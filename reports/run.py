@@ -1,7 +1,4 @@
-"""One run, read from its result stream: what every report is made from.
-
-What belongs here: reading, grouping and the verdict in words. What never does: a format.
-"""
+"""One run, read from its result stream: what every report is made from."""
 
 from __future__ import annotations
 

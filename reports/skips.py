@@ -1,7 +1,4 @@
-"""What was skipped and why: each reason once, with the machines and the scenarios that it is about.
-
-What belongs here: grouping. What never does: a format.
-"""
+"""What was skipped and why: each reason once, with its machines and scenarios."""
 
 from __future__ import annotations
 

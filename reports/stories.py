@@ -1,7 +1,4 @@
-"""Why a result is not a pass, in one line and at length, for reports that are text.
-
-What belongs here: choosing and cutting what a stream says. What never does: a format.
-"""
+"""Why a result is not a pass, in one line and at length, for reports that are text."""
 
 from __future__ import annotations
 

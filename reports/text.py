@@ -1,8 +1,7 @@
 """Making a stream's text fit to be shown: nothing in it is trusted.
 
-What belongs here: plain functions from text to text, and the few lines that read a CPU list.
-What never does: markup. Each writer escapes for its own format; these functions remove what no
-format may carry (terminal commands, characters XML forbids, marks that reorder a line).
+Each writer escapes for its own format; these functions remove what no format may carry (terminal
+commands, characters XML forbids, marks that reorder a line).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Histories: a machine, a configuration, and what happens to the kubelet there.
-
-What belongs here: what a history is, how it is written down, and what a subject needs for it. What
-never does: what a kubelet makes of it.
-"""
+"""Histories: a machine, a configuration, and what happens to the kubelet there."""
 
 from __future__ import annotations
 

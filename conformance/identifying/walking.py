@@ -1,8 +1,4 @@
-"""Histories on the model: what a release shows, and whether what was seen is what it shows.
-
-What belongs here: comparing views that were seen with those of a release, overrides included. What
-never does: a subject.
-"""
+"""Histories on the model: what a release shows, and whether what was seen is what it shows."""
 
 from __future__ import annotations
 

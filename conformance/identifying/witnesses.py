@@ -1,8 +1,6 @@
 """More histories that show one behaviour: what rests on one history may be a fault that looks like
 the behaviour there, and nowhere else.
 
-What belongs here: making such histories from one that is known. What never does: a subject.
-
 How it works: the same steps are taken on other machines of the catalogue, small ones first, and
 with one more pod. What the two releases still show differently there, on the model, is a witness.
 """

@@ -1,7 +1,4 @@
-"""Durations as Go writes them: ``10s``, ``1m0.5s``, ``500ms``.
-
-What belongs here: reading one. What never does: what a setting means.
-"""
+"""Durations as Go writes them: ``10s``, ``1m0.5s``, ``500ms``."""
 
 from __future__ import annotations
 

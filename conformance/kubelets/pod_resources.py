@@ -1,9 +1,7 @@
 """What the kubelet's pod-resources interface, service ``v1``, says: its calls, and CPUs, devices
 and memory as it names them.
 
-What belongs here: the names of the calls, and CPUs, devices and memory out of an answer's message.
-Nothing that a kubelet sent is trusted. What never does: how a call reaches the socket, and whose
-CPUs these ought to be.
+Nothing that a kubelet sent is trusted.
 
 The socket is ``ROOT_DIR/pod-resources/kubelet.sock`` (``pkg/kubelet/kubelet.go``,
 ``ListenAndServePodResources``), and has been there by default since 1.15. The service ``v1``, with

@@ -1,8 +1,5 @@
 """Programs that were built, kept in the user's cache.
 
-What belongs here: the folder of a kind of program, one builder at a time, drafts, and notes of
-digests. What never does: what a program is built from, or how.
-
 A program is kept in ``$XDG_CACHE_HOME/pinproof/FOLDER/KEY/`` with a note of its digest; it is used
 again only if it still has that digest. One builder at a time works on a version: the others wait
 for it and find what it made.

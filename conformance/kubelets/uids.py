@@ -1,8 +1,7 @@
 """State files under other uids: a pod that came through an API server has a uid that the server
 gave it, and the model knows it by the one it was stated with. Pure.
 
-What belongs here: the same file, to the byte, as it would be had the pods the other uids. Entries
-are in the order of uids and under a checksum, so replacing text alone would not do.
+Entries are in the order of uids and under a checksum, so replacing text alone would not do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What a node shows against what its oracle expects and what holds always.
-
-What belongs here: when a node counts as settled, and in what it differs. What never does: which
-step is taken, and what a scenario promises.
-"""
+"""What a node shows against what its oracle expects and what holds always."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The promises that a step can break, judged by the views before and after it.
-
-What belongs here: what must not change, or must become of a pod, in a step that a user may take at
-any time. What never does: steps that change what a kubelet finds behind its back (another machine,
-a state file that was written or removed, a cpuset that was changed); the caller leaves these out.
-"""
+"""The promises that a step can break, judged by the views before and after it."""
 
 from __future__ import annotations
 

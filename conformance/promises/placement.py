@@ -1,9 +1,5 @@
 """The promises about which CPUs a pod is given.
 
-What belongs here: what each policy option and each Topology Manager policy promises of the CPUs
-that a container has just been given, out of those that were free. What never does: which of
-several good choices is made.
-
 A promise is judged only where nothing but the one option or policy decides: a pod of one app
 container that has no init container, and that has just been admitted.
 """

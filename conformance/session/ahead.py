@@ -1,9 +1,4 @@
-"""Scenarios that begin before their turn: while one waits for its kubelet, the next ones run.
-
-What belongs here: which cases are begun, and how they are ended with the run. What never does: how
-a case is judged, and where its result goes: pytest asks for the cases one after the other, and gets
-their judgements in that order.
-"""
+"""Scenarios that begin before their turn: while one waits for its kubelet, the next ones run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The options of a run, declared once: ``pinproof run`` and the pytest plugin are made from them.
 
-What belongs here: name, help, default and kind of each. It imports nothing of the project, since
-the plugin is loaded into every pytest session.
+It imports nothing of the project, since the plugin is loaded into every pytest session.
 """
 
 from __future__ import annotations

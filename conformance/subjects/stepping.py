@@ -1,8 +1,4 @@
-"""What the nodes of different subjects have in common: one method for each kind of step.
-
-What belongs here: which method carries a step out, and which steps need the kubelet down. What
-never does: how a step is carried out.
-"""
+"""What the nodes of different subjects have in common: one method for each kind of step."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Answers as texts, in which the model and the Go code are compared.
-
-What belongs here: what each kind of answer says, and the text of a model's answer where it is not
-plain. What never does: what the model says.
-"""
+"""Answers as texts, in which the model and the Go code are compared."""
 
 from __future__ import annotations
 

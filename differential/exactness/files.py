@@ -1,8 +1,6 @@
 """State files that a kubelet finds at its start and has not written itself.
 
-What belongs here: what may have become of the file meanwhile. What never does: what a kubelet makes
-of it. Which file it is follows from a seed and from the node as it is then, so a case can be
-walked again.
+Which file it is follows from a seed and from the node as it is then, so a case can be walked again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Random machines, as cAdvisor would tell them.
-
-What belongs here: shapes that exist and shapes that merely can: sparse ids, cores of different
-sizes, CPUs that are offline, NUMA nodes without CPUs, caches that split nodes. What never does:
-the file tree of a machine; discovery has tests of its own.
-"""
+"""Random machines, as cAdvisor would tell them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Which case catches which mutant.
 
-What belongs here: the order in which cases are tried on mutants, one by one or in groups. What
-never does: programs and processes.
-
 A case is only tried on the mutants whose places it reaches, and the first ``fail`` ends it. Cases
 that try most mutants a second come first: of a single mutant, the quickest. On a slow witness
 mutants go in groups: a case that passes with a whole group on has caught none of them; one that

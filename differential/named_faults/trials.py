@@ -1,8 +1,4 @@
-"""Trying named faults: each alone on the scenarios that must catch it, and many at once.
-
-What belongs here: which cases are tried with which faults on, and what became of each. What never
-does: programs and processes, and what is printed.
-"""
+"""Trying named faults: each alone on the scenarios that must catch it, and many at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What an API server can do to us beside what every node can (:mod:`hil.shell`).
-
-What belongs here: the error. What never does: the client library, which not everybody has.
-"""
+"""What an API server can do to us beside what every node can (:mod:`hil.shell`)."""
 
 from __future__ import annotations
 

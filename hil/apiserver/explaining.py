@@ -1,6 +1,5 @@
 """What went wrong between us and an API server, in one line each.
 
-What belongs here: which of our errors an error of the client library is. What never does: requests.
 Imported only where there is a client library.
 """
 

@@ -1,7 +1,4 @@
-"""How a node would look if its kubelet did as the model does. Pure.
-
-What belongs here: a look made of a view. What never does: what brought the view about.
-"""
+"""How a node would look if its kubelet did as the model does. Pure."""
 
 from __future__ import annotations
 

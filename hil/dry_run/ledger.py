@@ -1,7 +1,4 @@
-"""What would be sent, and why: one entry for each command.
-
-What belongs here: the record, and its form for a person. What never does: what makes commands.
-"""
+"""What would be sent, and why: one entry for each command."""
 
 from __future__ import annotations
 

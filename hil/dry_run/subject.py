@@ -1,8 +1,4 @@
-"""Real nodes that are reached and read; what a run would send to them is entered in a ledger.
-
-What belongs here: how such nodes are taken and given back, and the walk: what is shown of each
-scenario. What never does: a verdict; a dry run has none.
-"""
+"""Real nodes that are reached and read; what a run would send to them is entered in a ledger."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Wake-up latency by cyclictest, where a node has that program (package ``rt-tests``).
 
-What belongs here: how it is started, and its last line, understood (the latter is pure). It runs
-beside the container, on the container's CPU, while the container sleeps.
+It runs beside the container, on the container's CPU, while the container sleeps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a node, its runtime or its vendor promised of exclusive CPUs, and whether it was so.
 
-What belongs here: promises beyond the kubelet's, each with who made it. Where there is none, what
-was measured is a fact and no more: the kubelet keeps containers off exclusive CPUs, and nothing
-else (https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/).
+Where there is none, what was measured is a fact and no more: the kubelet keeps containers off
+exclusive CPUs, and nothing else
+(https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Measuring on a node: a container on exclusive CPUs against one that shares, both spinning.
-
-What belongs here: the pods that are brought for it, and taken away. What never does: a verdict.
-"""
+"""Measuring on a node: a container on exclusive CPUs against one that shares, both spinning."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Trees of Debian's packages, made by mmdebstrap from the archive that this host's apt uses.
-
-What belongs here: the archive, mmdebstrap's options that every tree has, its stages in words. What
-never does: which packages a tree has.
-"""
+"""Trees of Debian's packages, made by mmdebstrap from the archive that this host's apt uses."""
 
 from __future__ import annotations
 

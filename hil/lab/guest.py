@@ -1,7 +1,4 @@
-"""A lab node seen over SSH: is its kubelet ready, what machine does it show, who is it.
-
-What belongs here: scripts for the guest and what their answers mean. What never does: QEMU.
-"""
+"""A lab node seen over SSH: is its kubelet ready, what machine does it show, who is it."""
 
 from __future__ import annotations
 

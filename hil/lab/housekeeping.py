@@ -1,8 +1,5 @@
 """Where a lab node's own work is done: on its first two CPUs.
 
-What belongs here: the cpusets of systemd's own slices, and where the kernel's threads and
-interrupts go. What never does: a pod's CPUs, which lie beside these slices and are the kubelet's.
-
 An emulator keeps translated code and address translations for each CPU, and to wake another CPU is
 to wake another thread of the host: what stays on two CPUs takes a fifth less time, and as much
 again where the kernel's own threads stay there too. A cpuset rather than an affinity

@@ -1,8 +1,4 @@
-"""The lab: nodes made, rebooted as other machines, and taken away without a trace.
-
-What belongs here: the order of things, and what is left when one fails or is called off: nothing.
-What never does: how each of them is done.
-"""
+"""The lab: nodes made, rebooted as other machines, and taken away without a trace."""
 
 from __future__ import annotations
 

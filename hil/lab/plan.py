@@ -1,7 +1,4 @@
-"""A node as it is to be: machine, image, kubelet and its settings; and the files that make it so.
-
-What belongs here: what is in a node's folder before QEMU starts. What never does: starting it.
-"""
+"""A node as it is to be: machine, image, kubelet and settings; and the files that make it so."""
 
 from __future__ import annotations
 

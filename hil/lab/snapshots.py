@@ -1,8 +1,8 @@
 """Guests whose kubelet is ready, kept: a node of the same kind starts from one in seconds.
 
-What belongs here: making a snapshot of a guest, and starting a node from it. A snapshot is the disk
-that the guest has written, frozen, and the state of the machine beside it: every node of it gets a
-disk over that disk, and a QEMU with the very same arguments reads the state in.
+A snapshot is the disk that the guest has written, frozen, and the state of the machine beside it:
+every node of it gets a disk over that disk, and a QEMU with the very same arguments reads the state
+in.
 """
 
 from __future__ import annotations

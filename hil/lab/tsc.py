@@ -1,7 +1,5 @@
 """How fast the host's time-stamp counter runs, which an emulated CPU has as it is.
 
-What belongs here: measuring it. What never does: a guest.
-
 The kernel of a guest measures it against emulated timers while it boots. On a busy host that goes
 wrong, and the guest's clock with it: one that ran 5.7 times too fast was seen, so that every bound
 of a script in the guest was too short. A kernel that is told does not measure.

@@ -1,8 +1,5 @@
 """How the bytes of :mod:`hil.observation.pod_resources` reach the kubelet's socket: POSIX shell.
 
-What belongs here: which program of the node carries them, and its bounds. What never does: what
-they say.
-
 A client must not hang up before the answer is whole: the server would drop it. So perl and python3
 follow the frames by their lengths, and end with the answer; socat cannot, and stays for a fixed
 time. None of them needs a module beyond the smallest package there is of it (Debian's

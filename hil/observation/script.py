@@ -1,8 +1,7 @@
 """The script of a look: POSIX shell, read-only, few processes.
 
-What belongs here: what is read on the node, and in which form it comes back. Sections begin with a
-line that holds a marker nobody on the node can know beforehand, so nothing that a file says can
-pass for another file. Every value that goes into the script is quoted.
+Sections begin with a line that holds a marker nobody on the node can know beforehand, so nothing
+that a file says can pass for another file. Every value that goes into the script is quoted.
 
 On a machine without hardware virtualisation starting a program costs ten milliseconds and more:
 whatever the shell can read by itself, it does.

@@ -1,7 +1,4 @@
-"""What one look at a node shows, as values.
-
-What belongs here: observed facts. What never does: how they were read, and what ought to be.
-"""
+"""What one look at a node shows, as values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Guards: what is refused before anything is done.
-
-What belongs here: judgements about facts. What never does: a node.
-"""
+"""Guards: what is refused before anything is done."""
 
 from __future__ import annotations
 

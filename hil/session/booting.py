@@ -1,8 +1,4 @@
-"""Booting a node again: through the lab, which can make another machine of it, or by its own hand.
-
-What belongs here: how a boot is asked for, and how it is known to be over. What never does: what is
-looked at afterwards.
-"""
+"""Booting a node: through the lab, which can make another machine of it, or by its own hand."""
 
 from __future__ import annotations
 

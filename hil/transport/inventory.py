@@ -1,7 +1,5 @@
 """Inventory: which nodes there are, and how each is reached.
 
-What belongs here: the TOML form, its check, and the choice of a way. What never does: the way.
-
     [[node]]
     name = "node7"                        # how it is called; default: the host of the url
     url = "ssh://root@10.0.0.7"           # or "kube://NODE", its API server; "local:"; "host:"

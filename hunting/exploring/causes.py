@@ -1,8 +1,4 @@
-"""When two differences are of one cause.
-
-What belongs here: what of a difference and of a history counts for that. What never does: walking a
-history again.
-"""
+"""When two differences are of one cause."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Which row is drawn next: pairs of values that have not met come first, then triples.
 
-What belongs here: what has met, and the choice of values. What never does: what a value means.
-
 How it works: one pair that has not met is wanted, and every other factor gets the value that meets
 most with the values chosen so far (a greedy covering array, as AETG makes one). What a history
 shows is known only once it is drafted, so several rows are drawn, and the one is taken whose

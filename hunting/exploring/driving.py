@@ -1,8 +1,4 @@
-"""A subject walks through a history, beside the model, and is judged as in a scenario.
-
-What belongs here: the scenario that a history is, and before which step a walk ended and why. What
-never does: what is made of its result.
-"""
+"""A subject walks through a history, beside the model, and is judged as in a scenario."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A history: where it happens and its steps, and how it is written down.
-
-What belongs here: the record and its file. What never does: what comes of it.
-"""
+"""A history: where it happens and its steps, and how it is written down."""
 
 from __future__ import annotations
 

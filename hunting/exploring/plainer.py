@@ -1,7 +1,4 @@
-"""Plainer pods: of Guaranteed containers without devices and rules, with short names.
-
-What belongs here: which plainer pods a history may have. What never does: which of them differ.
-"""
+"""Plainer pods: of Guaranteed containers without devices and rules, with short names."""
 
 from __future__ import annotations
 

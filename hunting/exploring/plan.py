@@ -1,7 +1,4 @@
-"""A plan: histories that are kept because they meet most pairs, the best first.
-
-What belongs here: which histories, and the file. What never does: walking them.
-"""
+"""A plan: histories that are kept because they meet most pairs, the best first."""
 
 from __future__ import annotations
 

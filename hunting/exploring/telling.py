@@ -1,7 +1,5 @@
 """What an exploration leaves in its folder: each cause with its story, history and scenario, and
 how much was covered.
-
-What belongs here: files. What never does: the result stream, and a judgement.
 """
 
 from __future__ import annotations

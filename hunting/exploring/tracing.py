@@ -1,8 +1,4 @@
-"""Which lines of the model a draft runs through: what no history has reached yet is seen.
-
-What belongs here: counting lines of the CPU manager and the Topology Manager in the model. What
-never does: a judgement.
-"""
+"""Which lines of the model a draft runs through: what no history has reached yet is seen."""
 
 from __future__ import annotations
 

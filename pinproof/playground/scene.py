@@ -1,7 +1,4 @@
-"""A node in the midst of a story: what each step makes of it, and what came of the step.
-
-What belongs here: steps of a story as steps of the model. What never does: how a node is shown.
-"""
+"""A node in the midst of a story: what each step makes of it, and what came of the step."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A story of the playground: a node and the steps taken with it, and the link that holds it.
 
-What belongs here: the one shape of a story, as JSON and as the fragment of a URL. A fragment is
-written by anyone, so what it unpacks to has bounds. What never does: what the model makes of it.
+A fragment is written by anyone, so what it unpacks to has bounds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Checksums over Go values, as the checkpoint manager makes them.
 
-What belongs here: values printed in the form of Go's spew library, and the hash of such a text.
-What never does: what the values are for.
-
 The kubelet prints a pointer to a struct with spew's ``%#v`` (blanks for indentation, sorted keys,
 no methods) and hashes the text. Names of Go types are part of it, so equal content has another
 checksum in another layout. Source: ``pkg/util/hash``, ``k8s.io/utils/dump``, 1.12 to 1.37.

@@ -1,8 +1,5 @@
 """The CFS quota and shares that a container is created with, and those of the cgroup of its pod.
 
-What belongs here: the numbers that the kubelet asks the runtime for, or writes itself. What never
-does: which cgroups there are.
-
 Up to 1.32 a container is held to its cpu limit whether or not its CPUs are its own
 (kubernetes/kubernetes#70585). From 1.33 on one with CPUs of its own has no quota, unless feature
 gate DisableCPUQuotaWithExclusiveCPUs is off (until 1.36; 1.37 refuses that). One that shares the

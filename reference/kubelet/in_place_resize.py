@@ -1,9 +1,5 @@
 """In-place resize: whether a pod under the static policy may be given other requests while it runs.
 
-What belongs here: who is refused, and in which words. What never does: what the CPU manager does
-with a resize that is let through
-(:meth:`reference.kubelet.container_manager.ContainerManager.resize`), or when one is tried again.
-
 Up to 1.31 nobody asks. From 1.32 on a Guaranteed pod is refused, as its CPUs would not follow its
 request; from 1.34 on only where a cpu request changes. Feature gate
 InPlacePodVerticalScalingExclusiveCPUs lifts the refusal, and moves no CPUs. From 1.33 on the static

@@ -1,7 +1,6 @@
 """The containers of a node, as its runtime has them.
 
-What belongs here: which containers there are, whether they run, and the cpuset each was given.
-What never does: deciding any of it. Containers outlive the kubelet and not the machine.
+Containers outlive the kubelet and not the machine.
 """
 
 from __future__ import annotations

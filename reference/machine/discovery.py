@@ -1,8 +1,5 @@
 """From a machine's tree to what cAdvisor reports of the machine.
 
-What belongs here: which reader a release and an architecture use, and what is left of a machine
-that they cannot make out. What never does: opening anything; a tree arrives as a mapping.
-
 How it works: up to 1.18 ``/proc/cpuinfo`` is parsed (``cpuinfo``), from 1.19 on sysfs is read
 (``sysinfo``). Beside that, sockets are counted (``counting``) and, from 1.16 to 1.19.8, the kubelet
 reads NUMA nodes itself (``numa_node_info``).

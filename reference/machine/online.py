@@ -1,8 +1,4 @@
-"""Which CPUs count as online.
-
-What belongs here: the three rules that cAdvisor has had, each asked for one CPU folder. What never
-does: what becomes of a CPU that is offline.
-"""
+"""Which CPUs count as online."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Looking around in a machine's tree.
 
-What belongs here: reading files, listing folders and following links of a tree in memory. What
-never does: what the files mean.
-
 There are three outcomes, because readers treat them differently: a file's text; no such file
 (``None``); and a file that is there and cannot be read (:class:`Unreadable`).
 

@@ -1,8 +1,5 @@
 """Kubernetes quantities (``2``, ``1500m``, ``64Mi``), exactly.
 
-What belongs here: reading a quantity, and the whole numbers that the kubelet makes of it. What
-never does: what it is a quantity of.
-
 A quantity is held in one of two ways, and that can be seen where a number outgrows 64 bits: as
 an int64 with a power of ten (*narrow*), or, from 19 digits on, below a billionth and for binary
 fractions, as a number of any size (*wide*). Source: ``k8s.io/apimachinery/pkg/api/resource``

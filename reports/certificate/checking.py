@@ -1,8 +1,4 @@
-"""Checking a certificate: what can be recomputed is, and what cannot is named.
-
-What belongs here: the questions and their answers as values. What never does: signatures, which
-other programs check.
-"""
+"""Checking a certificate: what can be recomputed is, and what cannot is named."""
 
 from __future__ import annotations
 

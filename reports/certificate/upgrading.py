@@ -1,8 +1,4 @@
-"""What follows from the stages of an upgrade that was made on a node.
-
-What belongs here: outcome and words, from what a certificate has, so that who checks one can
-compute them again. What never does: the upgrade itself.
-"""
+"""What follows from the stages of an upgrade that was made on a node."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The files of a submission, read with bounds.
-
-What belongs here: which files there are, and that they are plain files of bounded size. What never
-does: what they say.
-"""
+"""The files of a submission, read with bounds."""
 
 from __future__ import annotations
 

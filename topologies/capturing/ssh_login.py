@@ -1,8 +1,4 @@
-"""Logging in at a host over SSH, and what is said where that fails.
-
-What belongs here: one login with strict host keys, and the words for its errors. What never does:
-what runs on the host, and which hosts lie in between.
-"""
+"""Logging in at a host over SSH, and what is said where that fails."""
 
 from __future__ import annotations
 

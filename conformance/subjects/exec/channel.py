@@ -1,7 +1,5 @@
 """A program on the other end of a line: started, spoken to, and ended.
 
-What belongs here: processes, lines, deadlines and bounds. What never does: what the lines say.
-
 Every answer has a deadline and every line a bound. A program that hangs, ends or says too much is
 killed with all that came of it, and the channel is *lost*: it says why in one line from then on.
 """

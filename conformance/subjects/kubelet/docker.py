@@ -1,8 +1,5 @@
 """The Docker that a kubelet of 1.19 to 1.23 asks for.
 
-What belongs here: the answers that let such a kubelet start at once. What never does: containers,
-which are the container runtime's business.
-
 Before it does anything, cAdvisor wants to know where Docker keeps its files, whatever the container
 runtime is. Without an answer it asks five times, a second apart, and then takes a default. This
 Docker answers with that default, and has no version, so that cAdvisor takes it for no runtime.

@@ -1,8 +1,4 @@
-"""A fleet: nodes of one API server that clients on this host reach.
-
-What belongs here: the port of the host that leads to the API server, nodes that join it, and when
-they are ready. What never does: pods, which its clients create.
-"""
+"""A fleet: nodes of one API server that clients on this host reach."""
 
 from __future__ import annotations
 

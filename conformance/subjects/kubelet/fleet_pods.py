@@ -1,7 +1,4 @@
-"""The pods of a fleet's node around a change of its kubelet: evicted before, looked at after.
-
-What belongs here: what the API server and the kubelet say of them. What never does: the change.
-"""
+"""The pods of a fleet's node around a change of its kubelet: evicted before, looked at after."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The sandboxes of one subject: the next one is made while a kubelet is waited for, the last one
 ends meanwhile.
 
-What belongs here: when a sandbox begins and when its end is waited for. What never does: what it is
-made of. No thread is needed for that: a sandbox is made by its own process and taken down by the
-kernel. Several threads may take and give back.
+No thread is needed for that: a sandbox is made by its own process and taken down by the kernel.
+Several threads may take and give back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Device managers and Topology Managers that are wrong about devices, in one way each.
-
-What belongs here: subclasses of the model's managers with one step overridden. What never does:
-which scenario catches them (the package).
-"""
+"""Device managers and Topology Managers that are wrong about devices, in one way each."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""CPU managers and Topology Managers that are wrong in one way each.
-
-What belongs here: subclasses of the model's managers with one of the kubelet's own steps
-overridden. What never does: which scenario catches them (the package).
-"""
+"""CPU managers and Topology Managers that are wrong in one way each."""
 
 from __future__ import annotations
 

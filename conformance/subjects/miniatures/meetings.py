@@ -1,8 +1,4 @@
-"""Kubelets that are right about each of two settings, and wrong where these meet.
-
-What belongs here: readings of the configuration, static policies and managers with one step
-overridden. What never does: which scenario catches them (the package).
-"""
+"""Kubelets that are right about each of two settings, and wrong where these meet."""
 
 from __future__ import annotations
 

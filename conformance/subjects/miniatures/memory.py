@@ -1,8 +1,4 @@
-"""Memory managers that are wrong in one way each.
-
-What belongs here: subclasses of the model's memory manager with one step overridden. What never
-does: which scenario catches them (the package).
-"""
+"""Memory managers that are wrong in one way each."""
 
 from __future__ import annotations
 

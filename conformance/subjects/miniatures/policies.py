@@ -1,8 +1,4 @@
-"""Static policies that are wrong in one way each.
-
-What belongs here: subclasses of the model's static policy with one of the kubelet's own steps
-overridden. What never does: which scenario catches them (the package).
-"""
+"""Static policies that are wrong in one way each."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """CPU managers and static policies that are wrong about many containers, about names that are
 alike, or about what happens again, in one way each.
-
-What belongs here: subclasses of the model's managers and of its static policy with one of the
-kubelet's own steps overridden. What never does: which scenario catches them (the package).
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Readings of KubeletConfiguration that are wrong in one way each.
-
-What belongs here: functions of the configuration that is given, to the one that the kubelet acts
-on; and makers of a policy that reserve CPUs wrongly. What never does: which scenario catches them
-(the package).
-"""
+"""Readings of KubeletConfiguration that are wrong in one way each."""
 
 from __future__ import annotations
 

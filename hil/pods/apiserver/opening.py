@@ -1,8 +1,4 @@
-"""How pods come to a node that was taken, by what its inventory says.
-
-What belongs here: the choice between API server and static manifests, and what of it outlives a
-run that was killed. What never does: either.
-"""
+"""How pods come to a node that was taken, by what its inventory says."""
 
 from __future__ import annotations
 

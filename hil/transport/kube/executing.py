@@ -1,7 +1,5 @@
 """Scripts by exec: the API server, the node's kubelet and its runtime carry the streams.
 
-What belongs here: websocket frames, and the words that the pod runs. What never does: the pod.
-
 The protocol is ``v4.channel.k8s.io``, which every release and runtime speaks: one frame is one
 stream's piece, its first byte the stream. It cannot close stdin, so the words are told how long
 script and stdin are. What comes after them is nothing, and its end is the end of the connection: a

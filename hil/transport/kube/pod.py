@@ -1,7 +1,5 @@
 """The pod that is the way to a node: its manifest, its start and its end.
 
-What belongs here: one pod in a namespace of its own. What never does: what is run in it.
-
 It is what ``kubectl debug node/`` makes: privileged, in the node's process, network and IPC
 namespaces. It requests nothing, so its QoS class is BestEffort: it takes no CPU from those that a
 scenario can allocate, the CPU manager has no entry for it, and a kubelet evicts no pod for it. It

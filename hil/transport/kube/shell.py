@@ -1,8 +1,4 @@
-"""A shell on a node through its API server: one exec for each script, or one call of the relay.
-
-What belongs here: which way a script goes, and what happens where a way breaks. What never does:
-the ways.
-"""
+"""A shell on a node through its API server: one exec for each script, or one call of the relay."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """A driver of Dynamic Resource Allocation for a kubelet in the loop.
 
-What belongs here: what a driver says of one node's devices to an API server and to a kubelet. What
-never does: which claims are allocated (a scheduler does it), and which node has which devices.
-
 A device has nothing but its NUMA node. The driver is no process: it is served by the runner on two
 sockets in the sandbox. A kubelet finds the first by itself, also one that starts later, and
 prepares claims at the second.

@@ -1,8 +1,5 @@
 """A device plugin for a kubelet in the loop.
 
-What belongs here: the plugin's calls, by gRPC, and its registration. What never does: which kubelet
-it registers at and when, and what becomes of its devices.
-
 The plugin is no process: it is served by the runner on a socket in the sandbox, so it ends with the
 runner at the latest. The kubelet removes the socket when it starts, so a plugin serves one kubelet.
 Where the kubelet may choose, the plugin prefers the lowest ids.
