@@ -39,5 +39,7 @@ def needed(step: Step) -> Iterator[Capability]:
         yield _BY_KIND[type(step)]
     if isinstance(step, steps.AskPodResources) and step.pod:
         yield Capability.POD_RESOURCES_GET
+    if any(pod.critical for pod in steps.applied(step)):
+        yield Capability.API_SERVER
     if isinstance(step, steps.KillContainer) and step.exit_code != SIGKILLED:
         yield Capability.EXIT_CODES

@@ -43,6 +43,7 @@ from reference.kubelet.limits import (
     end_while_down,
     require_down,
     require_known_outcome,
+    require_known_preemption,
     require_known_start,
     require_known_writes,
     require_nothing_new,
@@ -610,12 +611,20 @@ class Node:
             self._hangs = str(error)
         else:
             require_known_outcome(kubelet, pods, self._gone)
+            require_known_preemption(self._kubelet, kubelet, disturbed=self._is_disturbed)
             if before is not None:
                 self._while_pods_end = counting_ending(before, kubelet, decoded, self._state_file)
             if self._crash is None:
                 left = as_the_pool_emptied(pool, kubelet, decoded, self._state_file)
                 self._while_pods_end += left
         self._kubelet, self._runtime = kubelet, kubelet.runtime
+
+    @property
+    def _is_disturbed(self) -> bool:
+        cluster = self._in_cluster
+        return bool(
+            cluster.wanted or cluster.has_ephemeral or self._runtime.refusals or self._crash
+        )
 
     def _settle(self) -> None:
         if self._kubelet is not None and not self._hangs:

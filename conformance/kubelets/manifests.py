@@ -52,6 +52,8 @@ def pod_spec(pod: Pod, program: Callable[[Container], Mapping[str, Any]]) -> dic
     }
     if before:
         spec["initContainers"] = before
+    if pod.critical:
+        spec["priorityClassName"] = "system-node-critical"
     if pod.resources is not None:
         spec["resources"] = _resources(pod.resources)
     return spec

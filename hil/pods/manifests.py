@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from conformance.kubelets.manifests import marks, pod_spec
+from conformance.subject import SubjectUnable
 from hil.apiserver.space import LABELS, bound
 from hil.observation.places import OURS
 from reference.steps import Container, Kind, Pod
@@ -51,7 +52,10 @@ def manifest(
     pod: Pod, image: Image, *, node_name: str = "", namespace: str = "default"
 ) -> dict[str, Any]:
     """The manifest as an object of the API. ``node_name``: bound to this node, past the scheduler
-    and whatever taints it has; the API server then gives a uid of its own."""
+    and whatever taints it has; the API server then gives a uid of its own. Raises
+    :class:`SubjectUnable` for a critical pod, which may put out pods of others."""
+    if pod.critical:
+        raise SubjectUnable(f"pod {pod.name} is critical: it may put out pods of others")
     spec = pod_spec(pod, lambda container: _program(container, image))
     name = f"{OURS}{pod.name}"
     metadata: dict[str, Any] = {"name": name, "namespace": namespace, **marks(pod)}

@@ -159,51 +159,50 @@ def shortage(pod: Pod, admitted: Iterable[Pod], allocatable: int) -> str:
     return f"Node didn't have enough resource: cpu, {text}"
 
 
+class Lack(NamedTuple):
+    """What a node lacks for a pod: ``needed`` of each resource (cpu in thousandths), and the
+    kubelet's ``words`` about the first."""
+
+    needed: Mapping[str, int]
+    words: str
+
+
 def lack(
     pod: Pod,
     admitted: Iterable[Pod],
     allocatable: int,
-    release: AnyRelease,
     *,
-    static: bool = True,
     devices: Mapping[str, int] = _NOTHING,
     capacity: Mapping[str, int] = _NOTHING,
-) -> Refusal | None:
+) -> Lack | None:
     """Of a pod that asks for more cpu than is left (see :func:`shortage`), or for more ``devices``
-    of a resource than are left of its ``capacity`` (0 where none is said); ``None`` otherwise.
-
-    A static pod is critical, so the kubelet looks for pods to put out in its favour and finds none,
-    since the others are critical as well. Up to 1.15 it is like any other.
-    """
+    of a resource than are left of its ``capacity`` (0 where none is said); ``None`` otherwise."""
     others = list(admitted)
-    text = shortage(pod, others, allocatable)
-    words = [text] if text else []
-    used = {what: sum(devices_of(one, what) for one in others) for what in devices}
-    short = {
-        what: count + used[what] - capacity.get(what, 0)
-        for what, count in devices.items()
-        if count + used[what] > capacity.get(what, 0)
-    }
-    words += [
-        _lack_of_devices(what, devices[what], used[what], capacity.get(what, 0))
-        for what in sorted(short)
-    ]
-    if not words:
-        return None
-    if not static or not has(release, Behaviour.STATIC_PODS_ARE_CRITICAL):
-        what = "cpu" if text else min(short)
-        return refusal(f"OutOf{what}", words[0], release)
-    if text:
-        cpus = pod_milli_cpus(pod) - (allocatable - sum(map(pod_milli_cpus, others)))
-        short = {"cpu": cpus, **short}
-    wanted = "".join(f"(res: {what}, q: {amount}), " for what, amount in short.items())
-    return refusal(
-        _UNEXPECTED,
+    words = shortage(pod, others, allocatable)
+    needed = {}
+    if words:
+        used = sum(map(pod_milli_cpus, others))
+        needed["cpu"] = pod_milli_cpus(pod) - (allocatable - used)
+    for what, count in sorted(devices.items()):
+        used, whole = sum(devices_of(one, what) for one in others), capacity.get(what, 0)
+        if count + used > whole:
+            words = words or _lack_of_devices(what, count, used, whole)
+            needed[what] = count + used - whole
+    return Lack(needed, words) if needed else None
+
+
+def lack_refusal(lacking: Lack, release: AnyRelease) -> Refusal:
+    """Of a pod in whose favour no other is put out."""
+    return refusal(f"OutOf{next(iter(lacking.needed))}", lacking.words, release)
+
+
+def preemption_refusal(error: Exception, release: AnyRelease) -> Refusal:
+    """Of a critical pod in whose favour too few others can be put out."""
+    text = (
         "Unexpected error while attempting to recover from admission failure: "
-        "preemption: error finding a set of pods to preempt: no set of running pods found to "
-        f"reclaim resources: [{wanted}]",
-        release,
+        f"preemption: error finding a set of pods to preempt: {error}"
     )
+    return refusal(_UNEXPECTED, text, release)
 
 
 def _lack_of_devices(resource: str, requested: int, used: int, capacity: int) -> str:

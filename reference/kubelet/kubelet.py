@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from math import factorial
 from typing import Final, Protocol
@@ -22,17 +23,21 @@ from reference.devicemanager.manager import DeviceManager
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.golang.maps import SLOTS, turns
 from reference.kubelet.admission import (
+    Lack,
     Refusal,
     allocation_refusal,
     devices_of,
     lack,
+    lack_refusal,
     missing_devices,
+    preemption_refusal,
     refusal_of,
     shortage,
 )
 from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.cpu_quota import burstable_weight, cpu_size, resized, size
 from reference.kubelet.pod_resources import ASKED, PodResources
+from reference.kubelet.preemption import MESSAGE, REASON, NothingToPreemptError, pods_to_preempt
 from reference.kubelet.runtime import PodCgroup, Runtime
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
@@ -104,6 +109,8 @@ class PodLifecycle:
     says of pods that were refused before it started, by name. ``woken``: the uids of refused pods
     that it may count as active."""
 
+    pods_to_preempt: Callable[..., list[Pod]] = staticmethod(pods_to_preempt)
+
     def __init__(
         self,
         managers: Managers,
@@ -157,7 +164,7 @@ class PodLifecycle:
         """Admit the pods one after the other, start what is admitted, and settle. ``running_on``:
         refused pods whose containers are not ended (see :meth:`Kubelet.may_run_on`)."""
         self._running_on |= {pod.name: pod.uid for pod in running_on}
-        arrived, several = [], False
+        arrived, several, before = [], False, set(self._admitted)
         for number, pod in enumerate(pods):
             several = number > 0
             refusal = self._admit(pod)
@@ -179,6 +186,7 @@ class PodLifecycle:
             self.ending |= known.intersection(pod.uid for pod in self._refused.values())
         # Where refused pods ran, their CPUs return a round later (seen on 1.26.15).
         late = several or any(pod.uid in self.runtime.removed for pod in self._refused.values())
+        late = late or not before <= self._admitted.keys()  # and where pods were put out
         for pod in arrived:
             self._run(pod, raced=late)
         self.settle()
@@ -315,24 +323,40 @@ class PodLifecycle:
         :class:`NotModelled` where it may depend on refused pods that count for about a second."""
         devices, capacity = self._weighed_devices(pod)
 
-        def said(active: Sequence[Pod]) -> Refusal | None:
-            return lack(
-                pod,
-                active,
-                self.allocatable,
-                self._release,
-                static=self._static_pods,
-                devices=devices,
-                capacity=capacity,
-            )
-
+        said = partial(lack, pod, allocatable=self.allocatable, devices=devices, capacity=capacity)
         answer = said(others)
         woken = self._woken_besides(pod)
         large = any(len(one.containers) > 1 for one in woken)
         if large or (woken and answer != said([*others, *woken])):
             raise _may_still_count(pod, self._release)
-        weighed = [one for one in self._ending_besides(pod) if one.uid in self.weighed]
-        return said([*others, *weighed]) if weighed else answer
+        if weighed := [one for one in self._ending_besides(pod) if one.uid in self.weighed]:
+            answer = said([*others, *weighed])
+        return self._recovered(pod, others, answer) if answer else None
+
+    def _recovered(self, pod: Pod, others: Sequence[Pod], lacking: Lack) -> Refusal | None:
+        """A critical pod is admitted in spite of what the node lacks, once other pods are put out
+        (``HandleAdmissionFailure``, ``pkg/kubelet/preemption``). Static pods are critical, from
+        1.16 on. Raises :class:`NotModelled` beside pods that still end."""
+        static = self._static_pods and has(self._release, Behaviour.STATIC_PODS_ARE_CRITICAL)
+        if not static and not pod.critical:
+            return lack_refusal(lacking, self._release)
+        candidates = [one for one in others if not static and not one.critical]
+        try:
+            chosen = self.pods_to_preempt(candidates, lacking.needed, self._release)
+        except NothingToPreemptError as error:
+            return preemption_refusal(error, self._release)
+        if self._ending_besides(pod):
+            raise NotModelled(f"pod {pod.name} puts other pods out")
+        for one in chosen:
+            self._preempt(one)
+        return None
+
+    def _preempt(self, pod: Pod) -> None:
+        """The pod has failed, and its containers have ended, before the critical one starts
+        (``killPodNow``)."""
+        del self._admitted[pod.name]
+        self.pods[pod.name] = PodView(Phase.REJECTED, REASON, MESSAGE, self._qos(pod))
+        self.end_gone()
 
     def _refused_besides(self, pod: Pod) -> list[Pod]:
         return [one for one in self._refused.values() if one.uid != pod.uid]

@@ -13,6 +13,7 @@ from reference.behaviours import Behaviour
 from reference.errors import IllegalStep, NotModelled
 from reference.kubelet.kubelet import Kubelet, restarts
 from reference.kubelet.outcomes import Branch
+from reference.kubelet.preemption import REASON
 from reference.kubelet.runtime import Runtime
 from reference.pods.qos import exclusive_cpus
 from reference.releases import AnyRelease, has
@@ -23,8 +24,10 @@ from reference.view import Phase
 def require_known_start(branches: Iterable[Branch], perhaps_ended: Set[str]) -> None:
     """Refuse a start that admits a pod whose containers may have ended for good: it was refused
     while it ran, or the machine booted after the API server had heard that it runs (seen on 1.32.2
-    and 1.36.4)."""
+    and 1.36.4). And one that puts pods out."""
     for kubelet, _ in branches:
+        if preempted(kubelet) - kubelet.over.keys():
+            raise NotModelled("Start beside a critical pod that puts others out")
         for name in perhaps_ended:
             if kubelet.pods[name].phase is Phase.RUNNING:
                 raise NotModelled(
@@ -97,6 +100,19 @@ def require_together(pods: Sequence[Pod], config: KubeletConfig, release: AnyRel
         raise IllegalStep(f"ApplyTogether: {len(pods)} pods")
     if config.api_server or not has(release, Behaviour.KEYED_BY_POD):
         raise NotModelled(f"ApplyTogether by release {release}, or from an API server")
+
+
+def require_known_preemption(before: Kubelet, after: Kubelet, *, disturbed: bool) -> None:
+    """After pods were applied. ``disturbed``: by a resize that waits, by ephemeral containers, by
+    updates that the runtime refuses, or by a kill to come. Raises :class:`NotModelled` where pods
+    were put out meanwhile."""
+    if disturbed and preempted(after) != preempted(before):
+        raise NotModelled(f"pods {', '.join(sorted(preempted(after)))} are put out")
+
+
+def preempted(kubelet: Kubelet) -> set[str]:
+    """The names of the pods that it put out for critical ones."""
+    return {name for name, view in kubelet.pods.items() if view.reason == REASON}
 
 
 def require_known_outcome(kubelet: Kubelet, pods: Iterable[Pod], gone: Set[str]) -> None:

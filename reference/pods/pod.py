@@ -107,7 +107,8 @@ class _HashedOnce:
 class Pod(_HashedOnce):
     """A pod as its manifest states it. ``containers`` is in spec order, init containers first.
     ``resources``: of the pod as a whole (``None``: not in the manifest). ``labels`` and
-    ``annotations``: of its metadata, each a key and a value.
+    ``annotations``: of its metadata, each a key and a value. ``critical``: of priority class
+    system-node-critical, as if it was static.
 
     The uid is written into the manifest, so that the pod keeps its entry in the state file
     whatever release reads it (a static pod without one is named by a hash that changes).
@@ -120,6 +121,7 @@ class Pod(_HashedOnce):
     restart_policy: RestartPolicy = RestartPolicy.ALWAYS
     labels: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
+    critical: bool = False
 
     def __post_init__(self) -> None:
         if not self.uid:

@@ -131,6 +131,8 @@ def pod_text(pod: Pod) -> str:
         inside += "".join(f"; {kind} {key}={value}" for key, value in named)
     if pod.restart_policy is not RestartPolicy.ALWAYS:
         inside += f"; restart policy {pod.restart_policy.value}"
+    if pod.critical:
+        inside += "; critical"
     return f"{qos_class(pod)} pod {pod.name} ({inside})"
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from reference import Checkpoint, Node
+from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.pod_resources import ASKED
+from reference.kubelet.preemption import pods_to_preempt
+from reference.pods.pod import Pod
+from reference.pods.qos import GUARANTEED, pod_milli_cpus, qos_class
 from reference.steps import (
     Apply,
     AskAllocatable,
@@ -84,6 +88,71 @@ class AdmitsTheEndedAgain(Reader):
             self._in_cluster._over = {
                 name: pod for name, pod in over.items() if pod.phase is not Phase.ENDED
             }
+        super().do(step)
+
+
+class PutsNobodyOut(Reader):
+    """Refuses a critical pod for which requests leave no room, as it refuses any other."""
+
+    def do(self, step: Step) -> None:
+        if isinstance(step, Apply):
+            step = replace(step, pod=replace(step.pod, critical=False))
+        super().do(step)
+
+
+class _PutsOut(Reader):
+    """A node whose kubelet chooses otherwise which pods it puts out."""
+
+    kubelet: type[Kubelet]
+
+    def do(self, step: Step) -> None:
+        if self._kubelet is not None:
+            self._kubelet.__class__ = self.kubelet
+        super().do(step)
+
+
+def _of_guaranteed(pods: Sequence[Pod], needed: Mapping[str, int], release: str) -> list[Pod]:
+    guaranteed = [pod for pod in pods if qos_class(pod) == GUARANTEED]
+    return pods_to_preempt(guaranteed or pods, needed, release)
+
+
+def _smallest(pods: Sequence[Pod], needed: Mapping[str, int], _: str) -> list[Pod]:
+    by_size, count = sorted(pods, key=pod_milli_cpus), 1
+    while sum(map(pod_milli_cpus, by_size[:count])) < needed["cpu"] and count < len(pods):
+        count += 1
+    return by_size[:count]
+
+
+class _OfGuaranteed(Kubelet):
+    pods_to_preempt = staticmethod(_of_guaranteed)
+
+
+class _Smallest(Kubelet):
+    pods_to_preempt = staticmethod(_smallest)
+
+
+class PutsTheGuaranteedOut(_PutsOut):
+    """Puts out Guaranteed pods for a critical one where there are any."""
+
+    kubelet = _OfGuaranteed
+
+
+class PutsTheSmallestOut(_PutsOut):
+    """Puts out the smallest pods for a critical one, one after the other, until it fits."""
+
+    kubelet = _Smallest
+
+
+class PutsOutForCPUs(Reader):
+    """Puts out every other pod for a critical one that needs exclusive CPUs."""
+
+    def do(self, step: Step) -> None:
+        kubelet = self._kubelet
+        pod = step.pod if isinstance(step, Apply) and step.pod.critical else None
+        if pod is not None and kubelet is not None and qos_class(pod) == GUARANTEED:
+            for other in [*kubelet._admitted.values()]:
+                kubelet._preempt(other)
+            kubelet.settle()
         super().do(step)
 
 

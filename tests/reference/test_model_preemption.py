@@ -1,0 +1,149 @@
+"""Which pods the model puts out for a critical one. What a kubelet makes of that is held by the
+recordings of ``conformance/scenarios/critical_pods.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from conformance.pods import best_effort, burstable, guaranteed
+from conformance.step_needs import needed
+from conformance.subject import Capability, SubjectUnable
+from hil.pods.manifests import Image, manifest
+from reference import CPUSet, NotModelled
+from reference.kubelet.preemption import NothingToPreemptError, pods_to_preempt
+from reference.steps import (
+    AddEphemeral,
+    Apply,
+    Container,
+    Delete,
+    FailUpdates,
+    KillAtRename,
+    Kind,
+    KubeletConfig,
+    Pod,
+    Resize,
+    Start,
+    Step,
+    Stop,
+)
+from reference.view import Phase, View
+from tests.reference import nodes
+from tests.reference.nodes import do
+
+IN_CLUSTER = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]), api_server=True)
+CRITICAL = replace(burstable("critical", request="2"), critical=True)
+node = partial(nodes.booted, config=IN_CLUSTER)
+
+
+def shared(name: str, cpus: str) -> Pod:
+    return burstable(name, request=cpus)
+
+
+def with_sidecar(name: str) -> Pod:
+    side = Container("side", "2", "2", "64Mi", "64Mi", kind=Kind.SIDECAR)
+    return Pod(name, (side, Container("c", "1", "1", "64Mi", "64Mi")))
+
+
+def devices(name: str, count: int) -> Pod:
+    return Pod(name, (Container("c", devices=(("nic", count),)),))
+
+
+@pytest.mark.parametrize(
+    ("pods", "cpus", "chosen"),
+    [
+        ([shared("a", "1"), shared("b", "3")], 1000, "a"),  # both suffice
+        ([shared("a", "1"), shared("b", "3")], 2000, "b"),  # one does
+        ([shared("a", "1"), shared("b", "3"), shared("c", "2")], 5000, "b c"),
+        ([guaranteed("a", 1), shared("b", "4")], 1000, "b"),
+        ([guaranteed("a", 4), shared("b", "1")], 2000, "a"),  # then no Burstable one has to go
+        ([guaranteed("a", 2), shared("b", "2")], 3000, "b a"),
+        ([best_effort("x"), guaranteed("a", 2)], 1000, "a"),
+    ],
+)
+def test_few_and_small_pods_go(pods: list[Pod], cpus: int, chosen: str) -> None:
+    assert [pod.name for pod in pods_to_preempt(pods, {"cpu": cpus}, "1.36")] == chosen.split()
+
+
+def test_each_resource_weighs_alike() -> None:
+    both = replace(devices("both", 1), containers=(Container("c", "1", devices=(("nic", 1),)),))
+    pods = [shared("cpus", "1"), devices("devices", 1), both]
+    (chosen,) = pods_to_preempt(pods, {"cpu": 1000, "nic": 1}, "1.36")
+    assert chosen.name == "both"
+
+
+@pytest.mark.parametrize(("release", "most"), [("1.33", 2000), ("1.34", 3000), ("1.37", 3000)])
+def test_sidecars_count_since_1_34(release: str, most: int) -> None:
+    """Source: ``GetResourceRequestQuantity``, ``pkg/api/v1/resource/helpers.go``."""
+    pod = with_sidecar("a")
+    assert pods_to_preempt([pod], {"cpu": most}, release) == [pod]
+    with pytest.raises(NothingToPreemptError):
+        pods_to_preempt([pod], {"cpu": most + 1}, release)
+
+
+def test_too_few_pods_are_named_by_what_is_lacking() -> None:
+    with pytest.raises(
+        NothingToPreemptError, match=r"reclaim resources: \[\(res: cpu, q: 500\), \]"
+    ):
+        pods_to_preempt([shared("a", "1500m")], {"cpu": 2000}, "1.36")
+
+
+def test_which_of_two_equal_pods_goes_is_chance() -> None:
+    with pytest.raises(NotModelled, match="which of pods a and b is put out"):
+        pods_to_preempt([shared("a", "1"), shared("b", "1")], {"cpu": 1000}, "1.36")
+
+
+def test_critical_pods_stay() -> None:
+    before = replace(guaranteed("a", 6), critical=True)
+    view = node(Apply(before), Apply(CRITICAL)).view()
+    assert view.pods["a"].phase is Phase.RUNNING
+    assert "no set of running pods found" in view.pods["critical"].message
+    static = nodes.booted(
+        Apply(guaranteed("a", 6)), Apply(CRITICAL), config=replace(IN_CLUSTER, api_server=False)
+    ).view()
+    assert static.pods["a"].phase is Phase.RUNNING
+
+
+def test_a_pod_that_was_put_out_can_be_deleted() -> None:
+    made = node(Apply(guaranteed("a", 6)), Apply(CRITICAL))
+    assert made.view().pods["a"].reason == "Preempting"
+    view = do(made, Stop(), Start(), Delete("a"), Delete("critical"), Apply(guaranteed("b", 6)))
+    assert view.pods["b"].phase is Phase.RUNNING
+
+
+def _resize_waits(made: Any) -> View:
+    return do(made, Apply(shared("s", "1m")), Resize(shared("s", "2")))
+
+
+@pytest.mark.parametrize(
+    ("before", "step"),
+    [
+        ((_resize_waits,), Apply(CRITICAL)),
+        ((AddEphemeral("a", "e"),), Apply(CRITICAL)),
+        ((FailUpdates(1),), Apply(CRITICAL)),
+        ((KillAtRename(9),), Apply(CRITICAL)),
+        ((Stop(), Apply(CRITICAL)), Start()),
+    ],
+)
+def test_where_it_is_not_modelled(
+    before: tuple[Step | Callable[[Any], View], ...], step: Step
+) -> None:
+    made = node(Apply(guaranteed("a", 5)))
+    for one in before:
+        if callable(one):
+            one(made)
+        else:
+            made.do(one)
+    with pytest.raises(NotModelled, match=r"put out|puts others out"):
+        made.do(step)
+
+
+def test_no_real_node_is_given_a_critical_pod() -> None:
+    """It may put out pods of others."""
+    assert [*needed(Apply(CRITICAL))] == [Capability.API_SERVER]
+    with pytest.raises(SubjectUnable, match="pod critical is critical: it may put out pods"):
+        manifest(CRITICAL, Image())
