@@ -73,6 +73,8 @@ def _container(
         shape["resources"] = resources
     if container.own_restart_policy is not None:
         shape["restartPolicy"] = container.own_restart_policy.value
+    if container.resize_restarts:
+        shape["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     if container.restarts_all_on:
         codes = {"operator": "In", "values": list(container.restarts_all_on)}
         shape["restartPolicyRules"] = [{"action": "RestartAllContainers", "exitCodes": codes}]

@@ -12,7 +12,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Needs, Source, promised
 from conformance.scenarios import sources
-from conformance.scenarios.abilities import API_SERVER, ENDS, KILLS, MEMORY, QUOTAS, RESIZES
+from conformance.scenarios.abilities import API_SERVER, CALLS, ENDS, KILLS, MEMORY, QUOTAS, RESIZES
 from conformance.scenarios.hint_parts import TWO_NODES, far_node
 from conformance.scenarios.in_cluster import in_cluster, with_memory
 from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, with_memory_of
@@ -27,6 +27,7 @@ from conformance.scenarios.resize import (
     promise_pending,
     promise_unmoved,
 )
+from reference import CPUSet
 from reference.steps import Container, Kind, Pod, RestartPolicy
 
 _RETRIED: Final = Source(
@@ -61,6 +62,32 @@ def limit_becomes_quota(node: LockstepNode) -> None:
     _promise_size(node, "b", 500, 3000)
     promise_granted(node, node.resize(burstable("b", request="1", limit="2")))
     _promise_size(node, "b", 1000, 2000)
+
+
+@_granted(since="1.33", needs=Needs(free=5), capabilities=(*API_SERVER, *QUOTAS, *CALLS))
+def resize_policy_starts_a_container_again(node: LockstepNode) -> None:
+    """A container whose resize policy says so is started again with its new size, and no other.
+    Both containers of a Burstable pod grow, and the first alone has policy RestartContainer for its
+    cpu. Meanwhile another pod has taken CPUs, so the first starts on the shared pool that is left.
+    The second one runs on."""
+    small = _with_policy("500m", "1")
+    node.boot_with(small, config=in_cluster(node))
+    node.apply(guaranteed("a", 2))
+    before = {name: node.asked("b", name).id for name in ("again", "on")}
+    promise_granted(node, node.resize(_with_policy("1", "2")))
+    ids = {name: node.asked("b", name).id for name in before}
+    for name, rule in (("again", "It is started again"), ("on", "The other one runs on")):
+        restarted = "another" if before[name] != ids[name] else "the same"
+        expected = "another" if name == "again" else "the same"
+        node.promise_equal(rule, f"container b/{name} by its id", expected, restarted)
+        _promise_size(node, "b", 1000, 2000, name)
+    started = node.asked("b", "again").started_on or CPUSet()
+    node.promise_cpus("It starts on the pool", "b/again", node.view.shared_pool, started)
+
+
+def _with_policy(request: str, limit: str) -> Pod:
+    first, second = (Container(name, request, limit, "64Mi", "64Mi") for name in ("again", "on"))
+    return Pod("b", (replace(first, resize_restarts=True), second))
 
 
 @_granted(source=UNLIMITED, since="1.33", needs=Needs(free=2), capabilities=(*API_SERVER, *QUOTAS))

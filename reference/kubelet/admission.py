@@ -21,7 +21,7 @@ from reference.errors import (
     SMTAlignmentError,
     TopologyAffinityError,
 )
-from reference.pods.pod import Container, Kind, Pod, PodResources
+from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
 from reference.pods.qos import cpu_request, memory_request, pod_milli_cpus, total_request
 from reference.pods.quantity import quantity
 from reference.releases import AnyRelease, has, minor_of
@@ -51,6 +51,10 @@ def fault_of(pod: Pod) -> str:
         for before, later in zip(pod.containers, pod.containers[1:], strict=False)
     ):
         return "an init container after an app container"
+    for one in pod.containers:
+        never = pod.restart_policy is RestartPolicy.NEVER or one.kind is Kind.INIT
+        if one.resize_restarts and never:
+            return f"container {one.name}: a resize may not restart it"
     return next(filter(None, map(_fault_of_container, pod.containers)), "")
 
 

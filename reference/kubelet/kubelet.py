@@ -517,10 +517,14 @@ class Kubelet(PodLifecycle):
         """Give an admitted pod other resources in place; why that has to wait, or ``""``. Whether
         it is infeasible was asked before (:func:`reference.kubelet.in_place_resize.refusal`)."""
         others = [one for one in self._admitted.values() if one.uid != pod.uid]
+        by_status = minor_of(self._release) <= _SIZED_BY_STATUS_UNTIL
+        held = self._cpu_manager.state.entries.get(pod.uid, {})
+        if by_status and any(one.resize_restarts and one.name in held for one in pod.containers):
+            # The status of a container that was started again has no allocated resources.
+            raise NotModelled(f"Resize: pod {pod.name}, whose exclusive CPUs would start it again")
         before, self._being_admitted = self._admitted.pop(pod.name), (pod,)
         granted = False
         try:
-            by_status = minor_of(self._release) <= _SIZED_BY_STATUS_UNTIL
             self._container_manager.resize(before if by_status else pod)
             text = shortage(pod, others, self.allocatable)
             ending = self._ending_besides(pod)
@@ -540,9 +544,15 @@ class Kubelet(PodLifecycle):
     def _apply_resources(self, before: Pod, pod: Pod) -> None:
         """What is sent for running containers of another size: their requests, and 0 for none
         (``updatePodContainerResources``). So one that has the limit of its pod loses its weight.
-        The cgroup of the pod follows (``doPodResizeAction``)."""
+        The cgroup of the pod follows (``doPodResizeAction``). One whose resize policy says so is
+        started again instead (``computePodResizeAction``)."""
         for old, one in zip(before.containers, pod.containers, strict=True):
-            if self.runtime.runs(pod.uid, one.name) and size(before, old) != size(pod, one):
+            if not self.runtime.runs(pod.uid, one.name):
+                continue
+            if one.resize_restarts and cpu_size(before, old) != cpu_size(pod, one):
+                self.runtime.end(pod.uid, one.name)
+                self._create(pod, one)
+            elif size(before, old) != size(pod, one):
                 sent = replace(one, cpu_request=one.cpu_request or "0")
                 self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, sent))
         if _resizes_cpu(self.runtime, before, pod):

@@ -342,3 +342,30 @@ def test_the_static_memory_manager_refuses_another_memory(
     )
     assert refusal(pod("2"), pod("3", memory="128Mi")) == text
     assert refusal(pod("2"), pod("3")) == ""
+
+
+def test_a_resize_starts_a_container_again_where_its_policy_says_so() -> None:
+    """Of a change of its cpu alone; a pod that never starts containers again may not ask for it."""
+    first = Container("c", "500m", "1", "64Mi", "64Mi", resize_restarts=True)
+    pod = Pod("a", (first, Container("d", "500m", "1", "64Mi", "64Mi")))
+    made = node(Apply(pod))
+    before = made.view().asked["a"]
+    larger = replace(pod, containers=(replace(first, cpu_request="1"), pod.containers[1]))
+    after = do(made, Resize(larger)).asked["a"]
+    assert [after[name].id != before[name].id for name in ("c", "d")] == [True, False]
+    never = replace(pod, name="b", uid="", restart_policy=RestartPolicy.NEVER)
+    with pytest.raises(IllegalStep, match="container c: a resize may not restart it"):
+        made.do(Apply(never))
+
+
+@pytest.mark.parametrize(("release", "known"), [("1.34", False), ("1.35", True)])
+def test_whose_status_decides_its_exclusive_cpus(release: str, known: bool) -> None:
+    """Seen on 1.33.0 and 1.34.0: one that a resize has started again counts no request."""
+    pods = [
+        Pod("a", (Container("c", cpus, cpus, "64Mi", "64Mi", resize_restarts=True),))
+        for cpus in ("2", "3")
+    ]
+    made = node(Apply(pods[0]), config=replace(CONFIG, feature_gates=EXCLUSIVE), release=release)
+    with nullcontext() if known else pytest.raises(NotModelled, match="would start it again"):
+        made.do(Resize(pods[1]))
+        assert not made.view().pods["a"].resize

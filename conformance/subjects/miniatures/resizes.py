@@ -31,6 +31,20 @@ class LeavesTheUnlimited(LeavesQuotas):
         super().do(step) if unlimited else Reader.do(self, step)
 
 
+class OverlooksResizePolicies(Reader):
+    """Resizes containers while they run, whatever their resize policy says."""
+
+    def do(self, step: Step) -> None:
+        if isinstance(step, Apply | Resize):
+            step = replace(step, pod=_without_policies(step.pod))
+        super().do(step)
+
+
+def _without_policies(pod: Pod) -> Pod:
+    plain = tuple(replace(one, resize_restarts=False) for one in pod.containers)
+    return replace(pod, containers=plain)
+
+
 class _RefusesBySettings(Reader):
     """Judges resizes as if the kubelet had other settings."""
 

@@ -246,6 +246,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
                                             "resize/resized-pod-starves-a-container")),
     "leaves-the-unlimited-at-resizes": Miniature(resizes.LeavesTheUnlimited,
         "resize/request-without-a-limit-is-resized"),
+    "overlooks-resize-policies": Miniature(resizes.OverlooksResizePolicies,
+        "resize/resize-policy-starts-a-container-again"),
     "puts-nobody-out": Miniature(nodes.PutsNobodyOut,
         "admission/exclusive-cpus-of-a-pod-that-is-put-out-are-shared",
         also=("admission/burstable-pods-are-put-out-first",)),
