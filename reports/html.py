@@ -132,11 +132,12 @@ def _signs(cells: Sequence[Cell]) -> Markup:
     text = Markup("").join(
         _linked(place, "".join(_SIGNS[cell.verdict] for cell in part)) for place, part in parts
     )
-    return Markup('<td colspan="{}">{}</td>').format(len(cells), text)
+    return Markup("<td colspan={}>{}</td>").format(len(cells), text)
 
 
-def _linked(href: str, text: str) -> Markup:
-    return Markup('<a href="#{}">{}</a>').format(href, text) if href else escape(text)
+def _linked(anchor: str, text: str) -> Markup:
+    """An anchor of :mod:`reports.page` has letters, digits, dots and hyphens, so no quotes."""
+    return Markup("<a href=#{}>{}</a>").format(anchor, text) if anchor else escape(text)
 
 
 def _cleaned(value: object) -> object:

@@ -133,8 +133,8 @@ def test_the_matrix_marks_and_links_to_causes() -> None:
     document = html.document(fakes.one_of_each())
     cells = Counter(attrs.get("class") for tag, attrs in Parsed(document).tags if tag == "td")
     assert {cell: cells[cell] for cell in "pfusn"} == {"p": 2, "f": 1, "u": 1, "s": 1, "n": 1}
-    assert '<td class="f"><a href="#fail-pinning.whole-cores-2s-2n-8c-smt2">✗</a></td>' in document
-    assert '<td class="u"><a href="#unknown-restart.keeps-2s-2n-8c-smt2">?</a></td>' in document
+    assert '<td class="f"><a href=#fail-pinning.whole-cores-2s-2n-8c-smt2>✗</a></td>' in document
+    assert '<td class="u"><a href=#unknown-restart.keeps-2s-2n-8c-smt2>?</a></td>' in document
     assert '<td class="p">✓</td>' in document
     page = parsed(fakes.run(fakes.result(), fakes.result("fail"), fakes.result()))
     assert [attrs.get("class") for tag, attrs in page.tags if tag == "td"][-1] == "f", "the gravest"
@@ -183,7 +183,7 @@ def test_errors_of_passing_scenarios_are_grouped_by_scenario_and_text() -> None:
     )
     section = between(html.document(run), '<section id="refusals"', "</section>")
     text = Parsed(f"{section}</section>").text
-    assert section.count('class="card"') == 1
+    assert section.count("class=card") == 1
     assert "on 9 machines common error on n0, n1 other error (2 times) and 2 more texts" in text
     assert "not as promised" not in section
 
@@ -216,9 +216,9 @@ def test_each_scenario_leads_to_why_it_was_skipped() -> None:
     both, alone = (re.search(f'<li id="(skip-.)">{count}', document) for count in "21")
     assert both
     assert alone
-    links = f'Skipped on <a href="#{both[1]}">2</a> and <a href="#{alone[1]}">1</a> of 3 machines'
+    links = f"Skipped on <a href=#{both[1]}>2</a> and <a href=#{alone[1]}>1</a> of 3 machines"
     assert links in document
-    assert f'Skipped on <a href="#{both[1]}">2</a> of 3 machines' in document
+    assert f"Skipped on <a href=#{both[1]}>2</a> of 3 machines" in document
 
 
 def test_a_row_of_many_machines_is_a_sign_for_each() -> None:
@@ -230,9 +230,9 @@ def test_a_row_of_many_machines_is_a_sign_for_each() -> None:
         fakes.result(scenario="other", machine=machines[-1]),
     )
     document = html.document(run)
-    assert re.findall(r'<td colspan="13">(.*?)</td>', document) == [
+    assert re.findall(r"<td colspan=13>(.*?)</td>", document) == [
         "............+",
-        '+<a href="#cause-1">xx</a>-<a href="#cause-2">?</a>+++++++.',
+        "+<a href=#cause-1>xx</a>-<a href=#cause-2>?</a>+++++++.",
     ]
     assert "<noscript>" in document
     told = "+ kept, x failed, ? could not tell, - skipped, . did not run"
