@@ -611,20 +611,13 @@ class Node:
             self._hangs = str(error)
         else:
             require_known_outcome(kubelet, pods, self._gone)
-            require_known_preemption(self._kubelet, kubelet, disturbed=self._is_disturbed)
+            require_known_preemption(self._kubelet, kubelet, self._in_cluster, self._crash)
             if before is not None:
                 self._while_pods_end = counting_ending(before, kubelet, decoded, self._state_file)
             if self._crash is None:
                 left = as_the_pool_emptied(pool, kubelet, decoded, self._state_file)
                 self._while_pods_end += left
         self._kubelet, self._runtime = kubelet, kubelet.runtime
-
-    @property
-    def _is_disturbed(self) -> bool:
-        cluster = self._in_cluster
-        return bool(
-            cluster.wanted or cluster.has_ephemeral or self._runtime.refusals or self._crash
-        )
 
     def _settle(self) -> None:
         if self._kubelet is not None and not self._hangs:

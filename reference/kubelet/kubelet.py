@@ -191,21 +191,7 @@ class PodLifecycle:
             self._run(pod, raced=late)
         self.settle()
         for pod in arrived:
-            self._note_rounds(pod)
-
-    def _note_rounds(self, pod: Pod) -> None:
-        """A container that has another cpuset by now was started before a round removed the entry
-        of a pod that is gone, or after it: the kubelet starts a pod's containers while rounds go on
-        (seen on 1.36.4, after a reboot)."""
-        for box in self.runtime.of(pod.uid).values():
-            asked = box.asked
-            if (
-                asked
-                and asked.started_on
-                and asked.entry is None
-                and asked.started_on != box.cpuset
-            ):
-                box.asked = replace(asked, raced=True)
+            _note_rounds(self.runtime, pod)
 
     @property
     def forgets(self) -> bool:
@@ -266,7 +252,7 @@ class PodLifecycle:
                 self._create(pod, one)
         elif restarts(pod, container, exit_code):
             self._create(pod, container)
-        elif not self._has_running_app(pod):
+        elif not _has_running_app(self.runtime, pod):
             self.ended.add(pod.uid)
             del self._admitted[pod.name]
             self.pods[pod.name] = PodView(Phase.ENDED, qos=self._qos(pod))
@@ -274,11 +260,6 @@ class PodLifecycle:
                 self._outlived[pod.name] = pod
                 self.ending |= {pod.uid}
         self.settle()
-
-    def _has_running_app(self, pod: Pod) -> bool:
-        """Sidecars are stopped once no app container runs."""
-        apps = (one for one in pod.containers if one.kind is Kind.APP)
-        return any(self.runtime.runs(pod.uid, one.name) for one in apps)
 
     def end_gone(self) -> None:
         """End the containers of pods that are not there, but for those that take their time."""
@@ -417,6 +398,22 @@ class PodLifecycle:
         )
         # What init containers do here ends at once.
         box.running = container.kind is not Kind.INIT
+
+
+def _note_rounds(runtime: Runtime, pod: Pod) -> None:
+    """A container that has another cpuset by now was started before a round removed the entry
+    of a pod that is gone, or after it: the kubelet starts a pod's containers while rounds go on
+    (seen on 1.36.4, after a reboot)."""
+    for box in runtime.of(pod.uid).values():
+        asked = box.asked
+        if asked and asked.started_on and asked.entry is None and asked.started_on != box.cpuset:
+            box.asked = replace(asked, raced=True)
+
+
+def _has_running_app(runtime: Runtime, pod: Pod) -> bool:
+    """Sidecars are stopped once no app container runs."""
+    apps = (one for one in pod.containers if one.kind is Kind.APP)
+    return any(runtime.runs(pod.uid, one.name) for one in apps)
 
 
 def restarts(pod: Pod, container: Container, exit_code: int) -> bool:

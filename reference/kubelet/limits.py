@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 from reference.behaviours import Behaviour
+from reference.cpumanager.state.state_mem import Crash
 from reference.errors import IllegalStep, NotModelled
+from reference.kubelet.in_cluster import PodsInCluster
 from reference.kubelet.kubelet import Kubelet, restarts
 from reference.kubelet.outcomes import Branch
 from reference.kubelet.preemption import REASON
@@ -102,10 +104,12 @@ def require_together(pods: Sequence[Pod], config: KubeletConfig, release: AnyRel
         raise NotModelled(f"ApplyTogether by release {release}, or from an API server")
 
 
-def require_known_preemption(before: Kubelet, after: Kubelet, *, disturbed: bool) -> None:
-    """After pods were applied. ``disturbed``: by a resize that waits, by ephemeral containers, by
-    updates that the runtime refuses, or by a kill to come. Raises :class:`NotModelled` where pods
-    were put out meanwhile."""
+def require_known_preemption(
+    before: Kubelet, after: Kubelet, cluster: PodsInCluster, crash: Crash | None
+) -> None:
+    """After pods were applied. Raises :class:`NotModelled` where pods were put out beside a resize
+    that waits, ephemeral containers, updates that the runtime refuses, or a kill to come."""
+    disturbed = cluster.wanted or cluster.has_ephemeral or before.runtime.refusals or crash
     if disturbed and preempted(after) != preempted(before):
         raise NotModelled(f"pods {', '.join(sorted(preempted(after)))} are put out")
 

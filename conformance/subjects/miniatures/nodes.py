@@ -91,7 +91,7 @@ class AdmitsTheEndedAgain(Reader):
         super().do(step)
 
 
-class PutsNobodyOut(Reader):
+class PutsNoPodOut(Reader):
     """Refuses a critical pod for which requests leave no room, as it refuses any other."""
 
     def do(self, step: Step) -> None:

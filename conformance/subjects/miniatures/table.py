@@ -248,7 +248,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "resize/request-without-a-limit-is-resized"),
     "overlooks-resize-policies": Miniature(resizes.OverlooksResizePolicies,
         "resize/resize-policy-starts-a-container-again"),
-    "puts-nobody-out": Miniature(nodes.PutsNobodyOut,
+    "puts-no-pod-out": Miniature(nodes.PutsNoPodOut,
         "admission/exclusive-cpus-of-a-pod-that-is-put-out-are-shared",
         also=("admission/burstable-pods-are-put-out-first",)),
     "puts-the-guaranteed-out": Miniature(nodes.PutsTheGuaranteedOut,
