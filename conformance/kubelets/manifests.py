@@ -74,7 +74,10 @@ def _container(
     if container.own_restart_policy is not None:
         shape["restartPolicy"] = container.own_restart_policy.value
     if container.resize_restarts:
-        shape["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+        shape["resizePolicy"] = [
+            {"resourceName": what, "restartPolicy": "RestartContainer"}
+            for what in container.resize_restarts
+        ]
     if container.restarts_all_on:
         codes = {"operator": "In", "values": list(container.restarts_all_on)}
         shape["restartPolicyRules"] = [{"action": "RestartAllContainers", "exitCodes": codes}]

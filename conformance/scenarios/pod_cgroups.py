@@ -13,8 +13,8 @@ from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios import sources
 from conformance.scenarios.abilities import API_SERVER, CONFIGURES, RESTARTED
 from conformance.scenarios.entering import row
-from conformance.scenarios.in_cluster import in_cluster
-from conformance.scenarios.outcomes import promise_pod_quota
+from conformance.scenarios.in_cluster import in_cluster, with_memory
+from conformance.scenarios.outcomes import promise_pod_quota, promise_quota
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.resize import IN_PLACE, promise_granted
 from reference.kubelet.cpu_quota import cpu_weight, shares_of
@@ -111,6 +111,24 @@ def pod_follows_its_containers(node: LockstepNode) -> None:
         promise_granted(node, node.resize(resized))
         promise_pod_quota(node, "It has the new quota", "b", limit)
         _promise_weight(node, "b", request)
+
+
+@_of_cgroups(source=IN_PLACE, since="1.34", capabilities=(*_CGROUPS, *API_SERVER))
+def resize_of_memory_brings_no_quota_back(node: LockstepNode) -> None:
+    """A pod with exclusive CPUs whose memory is resized has no CFS quota afterwards, as before.
+    Its container is started again for it, as its resize policy asks. It comes back on its CPUs, and
+    neither it nor the cgroup of its pod is held back."""
+    (one,) = guaranteed("a", 2).containers
+    pod = Pod("a", (replace(one, resize_restarts=("memory",)),))
+    node.boot_with(with_memory(pod, "64Mi"), config=in_cluster(node))
+    cpus, first = node.taken("a"), node.asked("a").id
+    promise_granted(node, node.resize(with_memory(pod, "128Mi")))
+    node.promise_that(
+        node.asked("a").id != first, "It is started again", "a/c", "another", "the same"
+    )
+    node.promise_cpuset("It comes back on its CPUs", "a", cpus)
+    promise_quota(node, "It has no quota", "a/c", None)
+    promise_pod_quota(node, "Its pod has no quota", "a", None)
 
 
 @_of_cgroups(needs=Needs(free=3), capabilities=(*_CGROUPS, *RESTARTED, *CONFIGURES))

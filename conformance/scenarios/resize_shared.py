@@ -87,7 +87,7 @@ def resize_policy_starts_a_container_again(node: LockstepNode) -> None:
 
 def _with_policy(request: str, limit: str) -> Pod:
     first, second = (Container(name, request, limit, "64Mi", "64Mi") for name in ("again", "on"))
-    return Pod("b", (replace(first, resize_restarts=True), second))
+    return Pod("b", (replace(first, resize_restarts=("cpu",)), second))
 
 
 @_granted(source=UNLIMITED, since="1.33", needs=Needs(free=2), capabilities=(*API_SERVER, *QUOTAS))

@@ -101,19 +101,16 @@ def with_limit_of(pod: Pod, container: Container) -> Container:
     return replace(container, cpu_limit=whole.cpu_limit)
 
 
-def size(pod: Pod, container: Container) -> tuple[Quantity, ...]:
-    """What counts as a container's size at a resize: cpu and memory, limits and requests
+def size(pod: Pod, container: Container) -> Mapping[str, tuple[Quantity, Quantity]]:
+    """What counts as a container's size at a resize: limit and request of ``cpu`` and ``memory``
     (``containerResourcesFromRequirements``)."""
     whole = pod.resources
     memory = container.memory_limit or (whole.memory_limit if whole else None)
-    asked = (memory, container.requested_memory)
-    return (*cpu_size(pod, container), *(quantity(one or "0") for one in asked))
-
-
-def cpu_size(pod: Pod, container: Container) -> tuple[Quantity, ...]:
-    """The part of :func:`size` that is cpu."""
-    asked = (with_limit_of(pod, container).cpu_limit, container.requested_cpu)
-    return tuple(quantity(one or "0") for one in asked)
+    cpu = with_limit_of(pod, container).cpu_limit
+    return {
+        "cpu": (quantity(cpu or "0"), quantity(container.requested_cpu or "0")),
+        "memory": (quantity(memory or "0"), quantity(container.requested_memory or "0")),
+    }
 
 
 def cfs_shares(container: Container) -> int:

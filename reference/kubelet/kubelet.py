@@ -35,7 +35,7 @@ from reference.kubelet.admission import (
     shortage,
 )
 from reference.kubelet.container_manager import ContainerManager
-from reference.kubelet.cpu_quota import burstable_weight, cpu_size, resized, size
+from reference.kubelet.cpu_quota import burstable_weight, resized, size
 from reference.kubelet.pod_resources import ASKED, PodResources
 from reference.kubelet.preemption import MESSAGE, REASON, NothingToPreemptError, pods_to_preempt
 from reference.kubelet.runtime import PodCgroup, Runtime
@@ -515,10 +515,11 @@ class Kubelet(PodLifecycle):
         it is infeasible was asked before (:func:`reference.kubelet.in_place_resize.refusal`)."""
         others = [one for one in self._admitted.values() if one.uid != pod.uid]
         by_status = minor_of(self._release) <= _SIZED_BY_STATUS_UNTIL
-        held = self._cpu_manager.state.entries.get(pod.uid, {})
-        if by_status and any(one.resize_restarts and one.name in held for one in pod.containers):
-            # The status of a container that was started again has no allocated resources.
-            raise NotModelled(f"Resize: pod {pod.name}, whose exclusive CPUs would start it again")
+        held, boxes = self._cpu_manager.state.entries.get(pod.uid, {}), self.runtime.of(pod.uid)
+        again = [one for one in pod.containers if one.name in held and boxes[one.name].again]
+        if by_status and any(one.resize_restarts for one in again):
+            # Its status has no allocated resources for a while.
+            raise NotModelled(f"Resize: pod {pod.name}, which a resize has started again")
         before, self._being_admitted = self._admitted.pop(pod.name), (pod,)
         granted = False
         try:
@@ -546,10 +547,11 @@ class Kubelet(PodLifecycle):
         for old, one in zip(before.containers, pod.containers, strict=True):
             if not self.runtime.runs(pod.uid, one.name):
                 continue
-            if one.resize_restarts and cpu_size(before, old) != cpu_size(pod, one):
+            was, now = size(before, old), size(pod, one)
+            if any(was[what] != now[what] for what in one.resize_restarts):
                 self.runtime.end(pod.uid, one.name)
                 self._create(pod, one)
-            elif size(before, old) != size(pod, one):
+            elif was != now:
                 sent = replace(one, cpu_request=one.cpu_request or "0")
                 self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, sent))
         if _resizes_cpu(self.runtime, before, pod):
@@ -706,6 +708,6 @@ def _resizes_cpu(runtime: Runtime, before: Pod, pod: Pod) -> bool:
     if before.resources != pod.resources:
         return True
     return any(
-        runtime.runs(pod.uid, one.name) and cpu_size(before, old) != cpu_size(pod, one)
+        runtime.runs(pod.uid, one.name) and size(before, old)["cpu"] != size(pod, one)["cpu"]
         for old, one in zip(before.containers, pod.containers, strict=True)
     )

@@ -45,8 +45,8 @@ class Container:
     ContainerRestartRules, from 1.35 on by default).
     ``devices``: how many it requests of each resource that a device plugin serves, by the
     resource's name.
-    ``resize_restarts``: it is started again where its cpu changes in place (``resizePolicy``
-    RestartContainer).
+    ``resize_restarts``: the resources, of ``cpu`` and ``memory``, of which a change in place starts
+    it again (``resizePolicy`` RestartContainer).
     """
 
     name: str
@@ -58,7 +58,7 @@ class Container:
     restarts_all_on: tuple[int, ...] = ()
     devices: tuple[tuple[str, int], ...] = ()
     restart_policy: RestartPolicy | None = None
-    resize_restarts: bool = False
+    resize_restarts: tuple[str, ...] = ()
 
     @property
     def own_restart_policy(self) -> RestartPolicy | None:

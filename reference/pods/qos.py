@@ -142,7 +142,8 @@ def _container_text(container: Container) -> str:
     rule = f", restarts all on exit code {codes}" if codes else ""
     devices = "".join(f", {count} {resource}" for resource, count in container.devices)
     own = f", restart policy {policy.value}" if (policy := container.restart_policy) else ""
-    again = ", restarts at a resize of its cpu" if container.resize_restarts else ""
+    what = " and ".join(container.resize_restarts)
+    again = f", restarts at a resize of its {what}" if what else ""
     return f"{kind}{container.name}: {_cpu_text(container)}{devices}{own}{rule}{again}"
 
 

@@ -346,7 +346,7 @@ def test_the_static_memory_manager_refuses_another_memory(
 
 def test_a_resize_starts_a_container_again_where_its_policy_says_so() -> None:
     """Of a change of its cpu alone; a pod that never starts containers again may not ask for it."""
-    first = Container("c", "500m", "1", "64Mi", "64Mi", resize_restarts=True)
+    first = Container("c", "500m", "1", "64Mi", "64Mi", resize_restarts=("cpu",))
     pod = Pod("a", (first, Container("d", "500m", "1", "64Mi", "64Mi")))
     made = node(Apply(pod))
     before = made.view().asked["a"]
@@ -362,10 +362,11 @@ def test_a_resize_starts_a_container_again_where_its_policy_says_so() -> None:
 def test_whose_status_decides_its_exclusive_cpus(release: str, known: bool) -> None:
     """Seen on 1.33.0 and 1.34.0: one that a resize has started again counts no request."""
     pods = [
-        Pod("a", (Container("c", cpus, cpus, "64Mi", "64Mi", resize_restarts=True),))
-        for cpus in ("2", "3")
+        Pod("a", (Container("c", cpus, cpus, "64Mi", "64Mi", resize_restarts=("cpu",)),))
+        for cpus in ("2", "3", "2")
     ]
-    made = node(Apply(pods[0]), config=replace(CONFIG, feature_gates=EXCLUSIVE), release=release)
-    with nullcontext() if known else pytest.raises(NotModelled, match="would start it again"):
-        made.do(Resize(pods[1]))
+    config = replace(CONFIG, feature_gates=EXCLUSIVE)
+    made = node(Apply(pods[0]), Resize(pods[1]), config=config, release=release)
+    with nullcontext() if known else pytest.raises(NotModelled, match="has started again"):
+        made.do(Resize(pods[2]))
         assert not made.view().pods["a"].resize

@@ -47,6 +47,17 @@ class _MakesCgroups(Reader):
         return pod_cfs(pod, exclusive=exclusive, feature_gates=gates, period=period, release=like)
 
 
+class BringsQuotasBack(_MakesCgroups):
+    """Gives the cgroup of a pod the quota of its limits where a resize starts a container again,
+    whether it has exclusive CPUs or not."""
+
+    def do(self, step: Step) -> None:
+        Reader.do(self, step)
+        if isinstance(step, Resize) and any(one.resize_restarts for one in step.pod.containers):
+            cgroups, uid = self._runtime.pod_cgroups, step.pod.uid
+            cgroups[uid] = cgroups[uid]._replace(cfs=self.of(step.pod))
+
+
 class SumsTheLimitsThereAre(_MakesCgroups):
     """Gives the cgroup of a pod the quota of the limits that there are, though one container has
     none."""

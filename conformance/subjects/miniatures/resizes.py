@@ -41,7 +41,7 @@ class OverlooksResizePolicies(Reader):
 
 
 def _without_policies(pod: Pod) -> Pod:
-    plain = tuple(replace(one, resize_restarts=False) for one in pod.containers)
+    plain = tuple(replace(one, resize_restarts=()) for one in pod.containers)
     return replace(pod, containers=plain)
 
 

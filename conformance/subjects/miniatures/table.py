@@ -326,6 +326,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "spreads-by-what-is-free": Miniature(policies.SpreadsByWhatIsFree,
         "options/numa-distribution-spares-what-fits-one", _TWO_NODES),
     "gets-no-sidecars": Miniature(nodes.GetsNoSidecars, "pod-resources/get-names-sidecars"),
+    "brings-quotas-back": Miniature(pod_cgroups.BringsQuotasBack,
+        "quotas/resize-of-memory-brings-no-quota-back"),
     "sums-the-limits-there-are": Miniature(pod_cgroups.SumsTheLimitsThereAre,
         "quotas/pod-with-an-unlimited-container-has-none"),
     "sizes-pods-by-the-first-container": Miniature(pod_cgroups.SizesByTheFirstContainer,
