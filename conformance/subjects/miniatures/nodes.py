@@ -116,7 +116,9 @@ def _of_guaranteed(pods: Sequence[Pod], needed: Mapping[str, int], release: str)
     return pods_to_preempt(guaranteed or pods, needed, release)
 
 
-def _smallest(pods: Sequence[Pod], needed: Mapping[str, int], _: str) -> list[Pod]:
+def _smallest(pods: Sequence[Pod], needed: Mapping[str, int], release: str) -> list[Pod]:
+    if not pods:
+        return pods_to_preempt(pods, needed, release)
     by_size, count = sorted(pods, key=pod_milli_cpus), 1
     while sum(map(pod_milli_cpus, by_size[:count])) < needed["cpu"] and count < len(pods):
         count += 1
