@@ -5,8 +5,10 @@ place. What never does: files (``files``), and what a kubelet makes of a pod.
 
 Of a pod's specification only what decides its CPUs is read: its containers, init containers and
 sidecars (init containers with ``restartPolicy: Always``), their requests and limits, and pod-level
-resources. Of its metadata: name, namespace, uid (of a mirror pod that of the static pod, which is
-the one that the kubelet keeps). Of its status: whether it has ended, and since when it runs.
+resources; and whether its priority makes it critical. Of its metadata: name, namespace, uid (of a
+mirror pod that of the static pod, which is the one that the kubelet keeps), and whether it is
+static, which makes it critical as well. Of its status: whether it has ended, and since when it
+runs.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 #: On a mirror pod: the uid of the static pod (``pkg/kubelet/types/pod_update.go``).
 MIRROR: Final = "kubernetes.io/config.mirror"
+#: Priority classes of critical pods, and the least priority of one (``pkg/apis/scheduling``).
+_CRITICAL: Final = ("system-node-critical", "system-cluster-critical")
+_CRITICAL_PRIORITY: Final = 2_000_000_000
 #: Where each workload keeps the template of its pods.
 _TEMPLATES: Final = {
     "Deployment": ("spec", "template"),
@@ -150,7 +155,7 @@ def _item(shape: Mapping[str, Any], place: str) -> _Item:
     spec = _mapping(shape.get("spec"), f"{at}: spec")
     uid = _uid(metadata, at)
     return _Item(
-        _pod(name, uid, spec, at),
+        replace(_pod(name, uid, spec, at), critical=_is_critical(metadata, spec, at)),
         uid,
         str(metadata.get("namespace") or "default"),
         str(spec.get("nodeName") or ""),
@@ -168,6 +173,17 @@ def _uid(metadata: Mapping[str, Any], at: str) -> str:
     annotations = _mapping(metadata.get("annotations") or {}, f"{at}: annotations")
     uid = annotations.get(MIRROR) or metadata.get("uid")
     return "" if uid is None else _checked(uid, _UID, f"{at}: uid")
+
+
+def _is_critical(metadata: Mapping[str, Any], spec: Mapping[str, Any], at: str) -> bool:
+    """``IsCriticalPod`` (``pkg/kubelet/types/pod_update.go``)."""
+    annotations = _mapping(metadata.get("annotations") or {}, f"{at}: annotations")
+    priority = spec.get("priority")
+    return (
+        MIRROR in annotations
+        or spec.get("priorityClassName") in _CRITICAL
+        or (isinstance(priority, int) and priority >= _CRITICAL_PRIORITY)
+    )
 
 
 def _pod(name: str, uid: str, spec: Mapping[str, Any], at: str) -> Pod:

@@ -108,8 +108,8 @@ def _json(value: object) -> str:
 
 def bare(document: object) -> Iterator[dict[str, Any]]:
     """Each pod in an object of the API, as a manifest of what decides its CPUs: names, uid, times,
-    phase, and the requests and limits of its containers. Whatever else a manifest holds is left
-    out: environment, arguments, volumes, images, labels, annotations, the node's name."""
+    phase, priority, and the requests and limits of its containers. Whatever else a manifest holds
+    is left out: environment, arguments, volumes, images, labels, annotations, the node's name."""
     shape = _mapping(document)
     if shape.get("kind") in ("List", "PodList"):
         for item in _sequence(shape.get("items")):
@@ -124,7 +124,7 @@ def _bare(pod: Mapping[str, Any]) -> dict[str, Any]:
     mirror = _mapping(metadata.get("annotations")).get(MIRROR)
     if isinstance(mirror, str):
         kept["annotations"] = {MIRROR: mirror}
-    shape: dict[str, Any] = {
+    shape = _only(spec, ("priority",)) | {
         name: [_container(_mapping(one)) for one in _sequence(spec.get(name))]
         for name in ("initContainers", "containers")
         if spec.get(name)

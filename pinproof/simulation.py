@@ -35,6 +35,7 @@ from reference import (
 from reference.behaviours import Behaviour
 from reference.kubelet.configuration import as_known, reserved_cpus
 from reference.kubelet.reasons import Reason, Rule, reason_for, reason_of_refusal
+from reference.pods.pod_level_resources import as_stored
 from reference.releases import has, require_whole_node
 from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, Start, WriteState
 from reference.view import Phase, View
@@ -183,14 +184,14 @@ def answer(
     notes: Iterable[str] = (),
 ) -> Answer:
     """What a kubelet of ``release`` does with these pods, after it has started over the state file
-    (``None``: there is none).
+    (``None``: there is none). Pods come from an API server; a static one is critical.
 
     Raises :class:`KubeletRefuses` where it does not start, :class:`SubjectUsageError` for a pod
     that it would not even take up, and :class:`reference.NotModelled`.
     """
-    topology = topology_of(machine, release=release)
+    topology, pods = topology_of(machine, release=release), [as_stored(pod) for pod in pods]
     known = known_pods(state, pods, config, release) if state is not None else []
-    node = _started(machine, config, release, state, known)
+    node = _started(machine, replace(config, api_server=True), release, state, known)
     said = [*notes, *notes_at_start(node, known, pods, config, release)]
     later = [pod for pod in pods if pod not in known]
     for pod in later:

@@ -19,6 +19,7 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpuset import CPUSet
 from reference.kubelet.configuration import as_known
+from reference.kubelet.preemption import MESSAGE
 from reference.machine.topology import CPUTopology
 from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.pod_level_resources import as_decoded, has_pod_level_resources, pod_managers_on
@@ -110,6 +111,12 @@ class Rule(Enum):
         "A pod is refused if its cpu request is above what is left of the node's CPUs without the "
         "reservation and the requests of the other pods.",
         f"{_CODE}/lifecycle/predicate.go",
+    )
+    CRITICAL_PODS = (
+        "critical-pods",
+        "Where requests leave no room for a critical pod, the kubelet ends others: as few "
+        "Guaranteed pods as possible, then Burstable ones, then BestEffort ones.",
+        f"{_CODE}/preemption/preemption.go",
     )
     ENDLESS_SEARCH = (
         "endless-search",
@@ -264,6 +271,7 @@ _REFUSALS: Final = (
         "failed to allocate cpus",
         Reason(Rule.FREE_CPUS, "the free CPUs cannot be handed out in this number"),
     ),
+    (MESSAGE, Reason(Rule.CRITICAL_PODS, "it was ended to make room for a critical pod")),
     ("Allocate failed", Reason(Rule.FREE_CPUS, "a container asks for more CPUs than are free")),
 )
 _NODE_CPUS: Final = Reason(Rule.NODE_CPUS, "the pod asks for more cpu than the node has left")

@@ -73,8 +73,15 @@ def require_known_requests(pod: Pod, *, api_server: bool, release: AnyRelease) -
     requests, and that differs from what the manifest says."""
     if not api_server or not has(release, Behaviour.POD_LEVEL_REQUESTS_NOT_FILLED_IN):
         return
-    if pod.resources and _filled_in(pod, pod.resources) != pod.resources:
+    if as_stored(pod) != pod:
         raise NotModelled(f"pod {pod.name}: an API server adds requests to its limits as a whole")
+
+
+def as_stored(pod: Pod) -> Pod:
+    """The pod as an API server keeps it, with what it requests as a whole filled in."""
+    if pod.resources is None:
+        return pod
+    return replace(pod, resources=_filled_in(pod, pod.resources))
 
 
 def _filled_in(pod: Pod, given: PodResources) -> PodResources:

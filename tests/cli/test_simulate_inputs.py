@@ -118,6 +118,26 @@ def test_a_list_as_kubectl_prints_it() -> None:
     assert pods_of(parsed(PODS)).notes == ("ignored, because they have ended: pods once",)
 
 
+@pytest.mark.parametrize(
+    ("pod", "critical"),
+    [
+        ("spec: {priorityClassName: system-cluster-critical, containers: [{name: c}]}", True),
+        ("spec: {priorityClassName: high, priority: 1000000000, containers: [{name: c}]}", False),
+        ("spec: {priority: 2000000000, containers: [{name: c}]}", True),
+        ("spec: {priority: much, containers: [{name: c}]}", False),
+        ("spec: {containers: [{name: c}]}", False),
+    ],
+)
+def test_a_priority_makes_a_pod_critical(pod: str, critical: bool) -> None:
+    (found,) = pods_in(f"{{kind: Pod, metadata: {{name: a}}, {pod}}}")
+    assert found.critical is critical
+
+
+def test_a_static_pod_is_critical() -> None:
+    critical = [pod.name for pod in pods_in(PODS) if pod.critical]
+    assert critical == ["static-web-node7"]
+
+
 def test_the_oldest_first() -> None:
     """By startTime, or else creationTimestamp; quoted or not."""
     assert [pod.name for pod in pods_in(PODS, oldest_first=True)] == ["static-web-node7", "db"]

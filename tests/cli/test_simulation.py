@@ -22,7 +22,7 @@ from conformance.subject import SubjectUsageError
 from pinproof.simulation import Answer, Kept, KubeletRefuses, StateFile, answer, reserved_of
 from reference import Checkpoint, CPUSet, discover
 from reference.kubelet.reasons import Rule
-from reference.steps import Kind, KubeletConfig, Pod, PodResources
+from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
 
 SMALL: Final = topologies.machine("1s-1n-4c-smt2")
 LARGE: Final = topologies.machine("4s-4n-48c-smt2")
@@ -190,3 +190,27 @@ def test_a_full_node_is_answered_soon() -> None:
     begin = time.process_time()
     answer(LARGE, CONFIG, pods, release="1.36")
     assert time.process_time() - begin < 20
+
+
+def test_pods_come_from_an_api_server() -> None:
+    """One that requests too much is no static pod, in whose favour others would be looked for."""
+    first, second = asked(burstable("a", request="5"), burstable("b", request="2")).verdicts()
+    assert (first.kept, second.kept) == (Kept.SHARED, Kept.REFUSED)
+    assert second.reason.rule is Rule.NODE_CPUS
+
+
+def test_a_critical_pod_puts_another_out() -> None:
+    critical = replace(burstable("critical", request="2"), critical=True)
+    found = asked(guaranteed("a", 6), critical)
+    first, second = found.verdicts()
+    assert (first.kept, first.reason.rule) == (Kept.REFUSED, Rule.CRITICAL_PODS)
+    assert found.view.pods["a"].reason == "Preempting"
+    assert (second.kept, str(second.cpus)) == (Kept.SHARED, "0-7")
+
+
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_requests_of_a_whole_pod_are_filled_in(release: str) -> None:
+    """By the API server, from its limits."""
+    resources = PodResources(cpu_limit="3", memory_limit="1Gi")
+    found = asked(Pod("a", (Container("c"),), resources=resources), release=release)
+    assert found.pods[0].resources == PodResources("3", "3", "1Gi", "1Gi")
