@@ -38,15 +38,13 @@ from hunting.scope import Task
 from pinproof import inputs
 from pinproof.completion import machine_names
 from pinproof.inputs import Question, inputs_of, pods_given
-from pinproof.kubelet_configuration import NO_MEMORY
 from pinproof.output import note, print_json, print_lines
 from pinproof.parameters import option, with_options
 from pinproof.progress import busy
 from pinproof.settings import Given
-from pinproof.whole_node import with_memory
 from reference import NEWEST, DiscoveryError, NotModelled
 from reference.releases import minor_of
-from reference.steps import KubeletConfig, Pod
+from reference.steps import Pod
 from topologies import Machine
 from topologies.errors import one_line
 
@@ -152,8 +150,6 @@ def _question(
     node = inputs_of(asked.machine, given, Question(asked.pods), asked.release)
     starting = inputs.answered(machine, replace(node, question=Question()))
     config, notes = starting.config, list(starting.notes)
-    if node.given.config is not None:
-        config, notes = _with_memory(config, notes, node.given)
     pods = None
     if node.question.pods is not None:
         read = pods_given(node.question.pods)
@@ -162,18 +158,6 @@ def _question(
         if not pods:
             raise SubjectUsageError(f"--pods {one_line(asked.pods or '')}: it has no pod")
     return Task(node.release, asked.machine, config), pods, notes
-
-
-def _with_memory(
-    config: KubeletConfig, notes: list[str], given: Given
-) -> tuple[KubeletConfig, list[str]]:
-    """The Memory Manager too, where all that it reserves is modelled."""
-    assert given.config is not None
-    try:
-        config = with_memory(config, given.config)
-    except SubjectUsageError:
-        return config, notes
-    return config, [one for one in notes if one != NO_MEMORY]
 
 
 def _advice(one: Shown, machine: Machine) -> Advice:

@@ -42,7 +42,9 @@ def _pod_facts(found: Answer, pod: Pod, verdicts: Sequence[Verdict]) -> dict[str
         "reason": status.reason,
         "message": status.message,
         "exclusive": {name: str(cpus) for name, cpus in held.items()},
-        "containers": {one.container: _container_facts(one) for one in verdicts},
+        "containers": {
+            one.container: _container_facts(one) | _memory_facts(found, one) for one in verdicts
+        },
     }
 
 
@@ -55,6 +57,11 @@ def _container_facts(verdict: Verdict) -> dict[str, object]:
         "statement": verdict.reason.rule.statement,
         "source": verdict.reason.rule.url,
     }
+
+
+def _memory_facts(found: Answer, verdict: Verdict) -> dict[str, object]:
+    nodes = found.memory_of(verdict.pod, verdict.container)
+    return {"memory NUMA nodes": str(nodes)} if nodes else {}
 
 
 def hang_text(found: Answer) -> str:
@@ -81,6 +88,12 @@ def kubelets_words(found: Answer, pod: Pod) -> str:
     """With which reason and message the kubelet rejects a pod."""
     status = found.view.pods[pod.name]
     return one_line(f"{status.reason}: {status.message}")
+
+
+def memory_text(found: Answer, verdict: Verdict) -> str:
+    """Where its memory is reserved, if it is, as ``, memory of NUMA node 0``."""
+    nodes = found.memory_of(verdict.pod, verdict.container)
+    return f", memory of NUMA {'node' if len(nodes) == 1 else 'nodes'} {nodes}" if nodes else ""
 
 
 def in_short(verdict: Verdict) -> str:

@@ -42,9 +42,8 @@ from pinproof.output import note, print_listed
 from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.picture import Picture
 from pinproof.progress import busy
-from pinproof.settings import Given, settings_of
+from pinproof.settings import Given, settings_of, with_memory
 from pinproof.simulation import reserved_of
-from pinproof.whole_node import with_memory
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.releases import Release

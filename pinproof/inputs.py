@@ -19,9 +19,9 @@ from pinproof.files import STDIN, documents, read
 from pinproof.manifests import MOST_PODS, BadManifest, Found, pods_of
 from pinproof.node_archive import Collected, collected
 from pinproof.parameters import option
-from pinproof.settings import Given, settings_of
+from pinproof.settings import Given, Settings, settings_of, with_memory_where_modelled
 from pinproof.simulation import Answer, StateFile, answer, require_simulated
-from reference import NEWEST, CPUTopology, Release
+from reference import NEWEST, CPUTopology, NotModelled, Release
 from reference.errors import QuantityError
 from reference.pods.quantity import quantity
 from reference.steps import KubeletConfig, Pod
@@ -87,13 +87,23 @@ def answered(machine: Machine, inputs: Inputs) -> Answer:
     :func:`pinproof.simulation.answer`."""
     release, question = inputs.release, inputs.question
     require_simulated(release)
-    settings = settings_of(inputs.given, discovered(machine, release), release=release)
+    plain = settings_of(inputs.given, discovered(machine, release), release=release)
     found = Found(())
     if question.pods is not None:
         found = pods_given(question.pods, oldest_first=question.oldest_first)
     state = None if question.state is None else state_file(question.state)
-    notes = [*settings.notes, *found.notes]
-    return answer(machine, settings.config, found.pods, state=state, release=release, notes=notes)
+
+    def by(settings: Settings) -> Answer:
+        notes, config = [*settings.notes, *found.notes], settings.config
+        return answer(machine, config, found.pods, state=state, release=release, notes=notes)
+
+    settings = with_memory_where_modelled(plain, inputs.given, release=release)
+    try:
+        return by(settings)
+    except NotModelled:
+        if settings == plain:
+            raise
+        return by(plain)
 
 
 def changed_inputs(
@@ -103,8 +113,9 @@ def changed_inputs(
     other = None if to_machine is None else topologies.machine(to_machine)
     if to_config is None:
         return other, None
-    topology = discovered(other or machine, release)
-    return other, settings_of(replace(given, config=to_config), topology, release=release).config
+    topology, asked = discovered(other or machine, release), replace(given, config=to_config)
+    settings = settings_of(asked, topology, release=release)
+    return other, with_memory_where_modelled(settings, asked, release=release).config
 
 
 def discovered(machine: Machine, release: str) -> CPUTopology:

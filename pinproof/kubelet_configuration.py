@@ -17,14 +17,19 @@ from conformance.kubelets.settings import GATES, MAPS_OF_TEXTS, TEXTS, deciding,
 from conformance.subject import SubjectUsageError
 from pinproof.configuration_fields import FIELDS
 from reference import CPUTopology
+from reference.errors import QuantityError
 from reference.kubelet.configuration import reserving
+from reference.pods.quantity import quantity, value
 from reference.releases import Release
 from reference.steps import KubeletConfig
 from reports.text import few
 from topologies.errors import one_line
 
 #: What a person should know of settings whose memory manager is left out.
-NO_MEMORY: Final = "the Memory Manager is not modelled: only CPUs decide the NUMA nodes here"
+NO_MEMORY: Final = (
+    "what the Memory Manager reserves is not modelled: only CPUs decide the NUMA nodes here"
+)
+_RESERVED: Final = ("kubeReserved", "systemReserved")
 _KIND: Final = "KubeletConfiguration"
 _FIELDS: Final = FIELDS | {"apiVersion", "kind"}
 #: The key under which a kubelet gives its configuration away (``/configz``).
@@ -82,6 +87,25 @@ def memory_in(shape: Mapping[str, Any]) -> tuple[str, dict[int, str]]:
             case _:
                 return policy, {}
     return policy, reserved
+
+
+def memory_reservation_in(shape: Mapping[str, Any]) -> int | None:
+    """The memory that the node reserves as a whole, in bytes: kubeReserved, systemReserved and the
+    eviction threshold together. ``None`` where the threshold is not said, or a share of the
+    memory."""
+    threshold = (shape.get("evictionHard") or {}).get("memory.available")
+    if threshold is None:
+        return None
+    reserved = [(shape.get(name) or {}).get("memory") for name in _RESERVED]
+    try:
+        return sum(map(in_bytes, (threshold, *filter(None, reserved))))
+    except (QuantityError, TypeError):
+        return None
+
+
+def in_bytes(amount: str) -> int:
+    """A quantity of memory. Raises :class:`QuantityError`."""
+    return value(quantity(amount))
 
 
 def only_one(every: Sequence[Any], where: str) -> Mapping[str, Any]:

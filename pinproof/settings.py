@@ -9,20 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from conformance.subject import SubjectUsageError
 from pinproof.files import documents
 from pinproof.kubelet_configuration import (
+    NO_MEMORY,
+    in_bytes,
+    memory_in,
+    memory_reservation_in,
+    only_one,
     settings_in,
     with_a_reservation,
 )
 from pinproof.parameters import option
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
-from reference.releases import has
+from reference.releases import has, minor_of
 from reference.steps import KubeletConfig
 from topologies.errors import one_line
+
+NOT_ALONE: Final = "reservedMemory is to be of memory alone"
+#: The model has the memory manager from here on.
+_MEMORY_SINCE: Final = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,37 @@ def settings_of(given: Given, topology: CPUTopology, *, release: str) -> Setting
     elif given.config is None and config.policy == "static":
         config = with_a_reservation(config, topology, release)
     return Settings(config, tuple(notes))
+
+
+def with_memory(config: KubeletConfig, path: Path) -> KubeletConfig:
+    """The configuration with the memory manager of this KubeletConfiguration. Raises
+    :class:`SubjectUsageError` where it reserves what is not modelled."""
+    where = one_line(str(path))
+    shape = only_one(documents(path), where)
+    policy, reserved = memory_in(shape)
+    if policy == "None":
+        return config
+    if not reserved:
+        raise SubjectUsageError(f"{where}: {NOT_ALONE}")
+    whole, total = memory_reservation_in(shape), sum(map(in_bytes, reserved.values()))
+    return replace(
+        config,
+        memory_manager_policy=policy,
+        reserved_memory=reserved,
+        memory_reservation=None if whole in (None, total) else str(whole),
+    )
+
+
+def with_memory_where_modelled(settings: Settings, given: Given, *, release: str) -> Settings:
+    """The settings with the memory manager of the file, too; as they are where it has none, or one
+    that is not modelled."""
+    if given.config is None or minor_of(release) < _MEMORY_SINCE:
+        return settings
+    try:
+        config = with_memory(settings.config, given.config)
+    except SubjectUsageError:
+        return settings
+    return Settings(config, tuple(one for one in settings.notes if one != NO_MEMORY))
 
 
 # -- options -----------------------------------------------------------------------------------

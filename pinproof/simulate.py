@@ -19,7 +19,15 @@ import topologies
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof import inputs
-from pinproof.answer_facts import asked_text, cpus_text, facts, hang_text, in_short, kubelets_words
+from pinproof.answer_facts import (
+    asked_text,
+    cpus_text,
+    facts,
+    hang_text,
+    in_short,
+    kubelets_words,
+    memory_text,
+)
 from pinproof.completion import machine_names
 from pinproof.inputs import Question, changed_inputs, inputs_of
 from pinproof.machine_change import Change, changed, ended_text
@@ -149,7 +157,8 @@ def _table(found: Answer) -> Table:
             continue
         for verdict, container in zip(of_pod, pod.containers, strict=True):
             name = one_line(f"{pod.name}/{container.name}: {asked_text(container)}")
-            table.add_row(Text(name), cpus_text(verdict), Text(in_short(verdict)))
+            kept = f"{in_short(verdict)}{memory_text(found, verdict)}"
+            table.add_row(Text(name), cpus_text(verdict), Text(kept))
     return table
 
 

@@ -117,6 +117,12 @@ class Answer:
     def refused(self, pod: Pod) -> bool:
         return self.view.pods[pod.name].phase is Phase.REJECTED
 
+    def memory_of(self, pod: str, container: str) -> CPUSet:
+        """The NUMA nodes in which the memory manager has reserved memory for a running container;
+        none where it has not."""
+        asked = self.view.asked.get(pod, {}).get(container)
+        return asked.mems if asked is not None else CPUSet()
+
     @property
     def hangs_over(self) -> str:
         """The name of the pod at which the kubelet hangs, so that it answers neither for this pod

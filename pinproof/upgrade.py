@@ -41,7 +41,7 @@ from pinproof.parameters import (
     with_options,
 )
 from pinproof.progress import busy
-from pinproof.settings import Given, settings_of
+from pinproof.settings import Given, settings_of, with_memory
 from pinproof.simulation import assumed, known_pods, require_simulated
 from pinproof.subjects import with_node_options
 from pinproof.upgrade_facts import facts
@@ -52,7 +52,6 @@ from pinproof.whole_node import (
     static_pods,
     whole_node,
     with_files,
-    with_memory,
     without_cpus,
 )
 from reference.releases import minor_of

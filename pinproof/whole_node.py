@@ -27,11 +27,10 @@ from pinproof.inputs import (
     pods_given,
     state_file,
 )
-from pinproof.kubelet_configuration import memory_in, only_one
 from pinproof.manifests import MIRROR
 from pinproof.node_archive import RESOURCES, Collected, collected
 from pinproof.parameters import flags
-from pinproof.settings import Given, settings_of
+from pinproof.settings import NOT_ALONE, Given, settings_of, with_memory
 from pinproof.simulation import answer, known_pods, require_simulated
 from reference import NotModelled
 from reference.kubelet.reasons import reason_for
@@ -41,7 +40,6 @@ from reports.text import few
 from topologies import Machine
 from topologies.errors import one_line
 
-_NOT_ALONE: Final = "reservedMemory is to be of memory alone"
 #: What an archive has, so that no option gives it beside ``--node``.
 _OF_THE_NODE: Final = {"machine", "pods", "state", *(one.name for one in fields(Given))}
 
@@ -118,20 +116,8 @@ def with_files(
         return with_memory(config, archive.config), files, notes
     except SubjectUsageError:
         files.pop(MEMORY, None)
-        notes.append(f"the memory manager and {MEMORY} are left out: {_NOT_ALONE}")
+        notes.append(f"the memory manager and {MEMORY} are left out: {NOT_ALONE}")
         return config, files, notes
-
-
-def with_memory(config: KubeletConfig, path: Path) -> KubeletConfig:
-    """The configuration with the memory manager of this KubeletConfiguration. Raises
-    :class:`SubjectUsageError` where it reserves what is not modelled."""
-    where = one_line(str(path))
-    policy, reserved = memory_in(only_one(documents(path), where))
-    if policy == "None":
-        return config
-    if not reserved:
-        raise SubjectUsageError(f"{where}: {_NOT_ALONE}")
-    return replace(config, memory_manager_policy=policy, reserved_memory=reserved)
 
 
 def _resources(text: str) -> Iterator[str]:

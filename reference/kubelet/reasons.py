@@ -102,9 +102,16 @@ class Rule(Enum):
     )
     ALIGNMENT = (
         "topology-manager",
-        "Topology Manager policy restricted refuses a pod whose CPUs cannot lie on as few NUMA "
-        "nodes as would hold them; single-numa-node refuses it unless one NUMA node does.",
+        "Topology Manager policy restricted refuses a pod whose CPUs or memory cannot lie on as "
+        "few NUMA nodes as would hold them; single-numa-node refuses it unless one NUMA node does.",
         _TOPOLOGY,
+    )
+    MEMORY = (
+        "memory-manager",
+        "Under memory manager policy Static the memory of a Guaranteed pod is reserved in the NUMA "
+        "nodes that the Topology Manager chooses, or else in as few as hold it. A pod is refused "
+        "where they have too little left.",
+        "https://kubernetes.io/docs/tasks/administer-cluster/memory-manager/",
     )
     NODE_CPUS = (
         "node-allocatable",
@@ -252,7 +259,7 @@ def _unlike(owner: Container | PodResources) -> Iterator[str]:
 # -- why a pod is refused ----------------------------------------------------------------------
 
 _UNALIGNED: Final = Reason(
-    Rule.ALIGNMENT, "its CPUs cannot lie on the NUMA nodes that they must lie on"
+    Rule.ALIGNMENT, "what it requests cannot lie on the NUMA nodes that it must lie on"
 )
 #: By a part of the message, the first that fits, and the reason.
 _REFUSALS: Final = (
@@ -272,6 +279,7 @@ _REFUSALS: Final = (
         Reason(Rule.FREE_CPUS, "the free CPUs cannot be handed out in this number"),
     ),
     (MESSAGE, Reason(Rule.CRITICAL_PODS, "it was ended to make room for a critical pod")),
+    ("[memorymanager]", Reason(Rule.MEMORY, "its memory cannot be reserved in NUMA nodes")),
     ("Allocate failed", Reason(Rule.FREE_CPUS, "a container asks for more CPUs than are free")),
 )
 _NODE_CPUS: Final = Reason(Rule.NODE_CPUS, "the pod asks for more cpu than the node has left")

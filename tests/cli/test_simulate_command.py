@@ -224,3 +224,78 @@ def test_cpus_in_no_numa_node_are_drawn_and_counted(tmp_path: Path) -> None:
     text = here("draw", "./mine.tar").stdout
     assert "in no NUMA node: CPUs 1,5" in " ".join(text.split())
     assert "\nCPUs in no NUMA node\n   1   5\n" in text
+
+
+#: The threshold and the reservation are what the NUMA node reserves.
+MEMORY: Final = """
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+reservedSystemCPUs: "0,8"
+memoryManagerPolicy: Static
+evictionHard: {memory.available: 100Mi}
+systemReserved: {memory: 412Mi}
+reservedMemory: [{numaNode: 0, limits: {memory: 512Mi}}]
+"""
+LARGE: Final = """
+{kind: Pod, metadata: {name: a},
+ spec: {containers: [{name: c, resources: {limits: {cpu: 2, memory: 600Mi}}}]}}
+---
+{kind: Pod, metadata: {name: b},
+ spec: {containers: [{name: c, resources: {limits: {cpu: 2, memory: 1500Mi}}}]}}
+"""
+WITH_MEMORY: Final = ("simulate", "--machine", "2s-2n-8c-smt2-1024mib", "--config", "memory.yaml")
+
+
+@pytest.fixture
+def _memory() -> None:
+    Path("memory.yaml").write_text(MEMORY)
+    Path("large.yaml").write_text(LARGE)
+
+
+@pytest.mark.usefixtures("_memory")
+def test_the_memory_manager_of_a_node() -> None:
+    """Pod b would need both NUMA nodes, and pod a has memory of one of them alone."""
+    said = printed(*WITH_MEMORY, "--pods", "large.yaml")
+    assert "memory manager Static, reservedMemory 512Mi in NUMA node 0" in said[0]
+    assert "a/c: 2 1,9 exclusive, memory of NUMA node 1" in said
+    (refused,) = (line for line in said if line.startswith("Guaranteed pod b"))
+    assert refused.endswith("its memory cannot be reserved in NUMA nodes")
+    found = json.loads(here(*WITH_MEMORY, "--pods", "large.yaml", "--json", status=0).stdout)
+    assert found["pods"]["a"]["containers"]["c"]["memory NUMA nodes"] == "1"
+    assert found["pods"]["b"]["containers"]["c"]["rule"] == "memory-manager"
+    assert found["notes"] == []
+
+
+@pytest.mark.usefixtures("_memory")
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("412Mi", "400Mi", 'is not equal to the value "524288k" determined by Node Allocatable'),
+        ("numaNode: 0", "numaNode: 7", "references a NUMA node 7 that does not exist"),
+    ],
+)
+def test_a_memory_reservation_that_does_not_add_up(before: str, after: str, said: str) -> None:
+    """The kubelet would not start."""
+    Path("memory.yaml").write_text(MEMORY.replace(before, after))
+    assert said in here(*WITH_MEMORY, "--pods", "large.yaml", status=2).stderr
+
+
+@pytest.mark.usefixtures("_memory")
+@pytest.mark.parametrize(
+    ("before", "after", "release"),
+    [
+        ("memory: 512Mi}}", "memory: 512Mi, hugepages-2Mi: 2Mi}}", "1.36"),
+        ("numaNode: 0, limits: {memory: 512Mi}", "numaNode: 0, limits: {memory: 9Gi}", "1.36"),
+        ("Static", "Static", "1.25"),
+    ],
+)
+def test_a_memory_manager_that_is_not_modelled_is_left_out(
+    before: str, after: str, release: str
+) -> None:
+    """With a note."""
+    text = MEMORY.replace(before, after)
+    text = text.replace("412Mi", "9116Mi") if "9Gi" in after else text
+    Path("memory.yaml").write_text(text)
+    said = printed(*WITH_MEMORY, "--pods", "large.yaml", "--release", release)
+    assert any("what the Memory Manager reserves is not modelled" in line for line in said)
+    assert not any("memory of NUMA" in line for line in said)

@@ -398,7 +398,7 @@ def test_options_override_the_file(tmp_path: Path) -> None:
     )
     assert found.notes == (
         "feature gates ignored, unknown to the model: RotateKubeletServerCertificate",
-        "the Memory Manager is not modelled: only CPUs decide the NUMA nodes here",
+        "what the Memory Manager reserves is not modelled: only CPUs decide the NUMA nodes here",
     )
 
 
