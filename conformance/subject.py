@@ -147,16 +147,21 @@ class SubjectInfo:
     facts: dict[str, str] = field(default_factory=dict)
 
 
-_NUMBER: Final = re.compile(r"v?(1\.[0-9]{1,3}\.[0-9]{1,4})")
+_NUMBER: Final = re.compile(r"v?(1\.[0-9]{1,3}(?:\.[0-9]{1,4})?)")
+
+
+def stated_release(info: SubjectInfo) -> Release:
+    """The release that a subject says it is, with its patch release where it names one. Raises
+    ``ValueError`` for what is no release."""
+    found = _NUMBER.match(info.version)
+    return Release.parse(found[1] if found else info.release)
 
 
 def judging_release(info: SubjectInfo) -> Release:
     """The release whose behaviour a subject is judged by: its minor, or the newest known one in
     place of a newer; its patch release where that lacks what later ones of the minor brought, as
     1.33.0 does. Raises ``ValueError`` for what is no release."""
-    own = newest_known(Release.parse(info.release))
-    found = _NUMBER.match(info.version)
-    said = Release.parse(found[1]) if found else own
+    own, said = newest_known(Release.parse(info.release)), stated_release(info)
     if said.minor != own.minor or not own.known:
         return own
     patch = replace(own, patch=said.patch)

@@ -11,11 +11,10 @@ else the one that takes fewer switches.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import topologies
 from conformance.identifying.history import History
@@ -23,19 +22,15 @@ from conformance.identifying.telling import RELEASES, Telling, switched
 from conformance.identifying.walking import EVERYTHING, departs
 from conformance.identifying.watching import Watched
 from conformance.results import Difference
-from conformance.subject import Capability, SubjectInfo
+from conformance.subject import Capability, SubjectInfo, stated_release
 from reference import Architecture, NotModelled
 from reference.behaviours import Behaviour
 from reference.releases import Release, behaviours, newest_known
 
-_NUMBER: Final = re.compile(r"v?(1\.[0-9]{1,3}(?:\.[0-9]{1,4})?)")
-
 
 def stated(info: SubjectInfo) -> str:
-    """The release that a subject says it is, with its patch release where it names one; the newest
-    known one in place of a newer."""
-    found = _NUMBER.match(info.version)
-    return str(newest_known(Release.parse(found[1] if found else info.release)))
+    """As :func:`conformance.subject.stated_release`; the newest known one in place of a newer."""
+    return str(newest_known(stated_release(info)))
 
 
 def chosen(
