@@ -22,8 +22,8 @@ import msgspec
 import topologies
 from conformance.discovered import architecture_of
 from conformance.subjects.kubelet import KubeletSubject
-from differential.detected import Detected, detect
-from reference import Architecture, Cache, MachineInfo
+from differential.detected import detect
+from reference import Architecture
 from topologies import Machine
 
 _FOLDER: Final = Path(topologies.__file__).parent / "catalogue"
@@ -42,15 +42,6 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True):
     architecture: str = Architecture.X86_64.value
 
 
-def golden(machine: Machine) -> Golden | None:
-    """The golden result of this machine as it is now, or ``None``."""
-    path = _path(machine.name)
-    if not path.is_file():
-        return None
-    found = msgspec.json.decode(lzma.decompress(path.read_bytes()), type=Golden)
-    return found if found.machine == machine.digest else None
-
-
 def record(subject: KubeletSubject, machine: Machine) -> Golden:
     """Have the kubelet say what the machine is, and keep it beside the machine."""
     heard = detect(subject, machine)
@@ -63,72 +54,12 @@ def record(subject: KubeletSubject, machine: Machine) -> Golden:
         architecture=architecture_of(subject.info) or Architecture.X86_64.value,
     )
     data = msgspec.json.encode(made, order="deterministic")
-    _path(machine.name).write_bytes(lzma.compress(data, preset=9))
+    path_of(machine.name).write_bytes(lzma.compress(data, preset=9))
     return made
 
 
-def modelled(info: MachineInfo) -> Detected:
-    """What a kubelet would say of this machine if it were as the model is."""
-    topology = info.cpu_topology()
-    places = {
-        str(cpu): {
-            "NUMANodeID": place.numa,
-            "SocketID": place.socket,
-            "CoreID": place.core,
-            "UncoreCacheID": place.uncore,
-        }
-        for cpu, place in topology.details.items()
-    }
-    return Detected(
-        cpu_topology={
-            "NumCPUs": topology.num_cpus,
-            "NumCores": topology.num_cores,
-            "NumUncoreCache": len(topology.uncore_masks),
-            "NumSockets": topology.num_sockets,
-            "NumNUMANodes": len(topology.numa_masks),
-            "CPUDetails": places,
-        },
-        machine_info={
-            "NumCores": info.num_cores,
-            "NumPhysicalCores": info.num_physical_cores,
-            "NumSockets": info.num_sockets,
-            "Topology": [
-                {
-                    "Id": node.node_id,
-                    "Memory": node.memory,
-                    "Cores": [
-                        {
-                            "Id": core.core_id,
-                            "Threads": list(core.thread_ids),
-                            "Caches": _caches(core.caches),
-                            "UncoreCaches": _caches(core.uncore_caches),
-                            "SocketID": core.socket_id,
-                        }
-                        for core in node.cores
-                    ],
-                    "Caches": _caches(node.caches),
-                    "Distances": list(node.distances),
-                }
-                for node in info.nodes
-            ],
-        },
-    )
-
-
-def in_order(machine_info: dict[str, Any]) -> dict[str, Any]:
-    """With its NUMA nodes by id. A kubelet that takes packages for nodes, as there are none, has
-    them in Go's map order."""
-    nodes = sorted(machine_info["Topology"], key=lambda node: int(node["Id"]))
-    return {**machine_info, "Topology": nodes}
-
-
-def _caches(caches: tuple[Cache, ...]) -> list[dict[str, int | str]]:
-    return [
-        {"Id": one.id, "Size": one.size, "Type": one.type, "Level": one.level} for one in caches
-    ]
-
-
-def _path(name: str) -> Path:
+def path_of(name: str) -> Path:
+    """Of the golden result of this machine of the catalogue."""
     return _FOLDER / f"{name}.golden.json.xz"
 
 

@@ -12,9 +12,9 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.clock import with_clock
 from differential.detected import detect, heard
-from differential.machine_golden import in_order, modelled
 from differential.record_golden import record_discovery, with_clock_speed
 from reference import discover
+from tests.support.machine_golden import in_order, modelled
 from topologies import Machine, Tree, machine, names
 from topologies.entries import catalogue_entry
 from topologies.paths import CPU

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import topologies
-from differential.machine_golden import modelled
 from differential.record_golden import discovered
 from reference import DiscoveryError, MachineInfo, discover
 from reference.behaviours import Behaviour
 from reference.releases import Release, has
 from tests.reference.recorded import GOLDEN, golden
+from tests.support.machine_golden import modelled
 
 CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"
 

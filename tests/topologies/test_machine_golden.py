@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from differential.machine_golden import golden, in_order, modelled
 from reference import NEWEST, discover
+from tests.support.machine_golden import golden, in_order, modelled
 from topologies import Tree, find, machine, names
 
 
