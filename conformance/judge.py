@@ -129,10 +129,7 @@ def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, re
         return f"promised up to {scenario.until}, this is {release}"
     if scenario.of_fork and not has(release, scenario.of_fork):
         return f"promised by forks with the behaviour {scenario.of_fork.title}"
-    lacking = scenario.needs.missing(topology)
-    if lacking:
-        return lacking
-    return _unable(scenario.capabilities, subject)
+    return scenario.needs.missing(topology) or _unable(scenario.capabilities, subject)
 
 
 def _unable(needed: Collection[Capability], subject: Subject) -> str:

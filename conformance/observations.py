@@ -93,9 +93,7 @@ def machine_of(record: NodeRecord, name: str) -> Machine:
 
 def config_of(record: NodeRecord) -> KubeletConfig | None:
     """Raises :class:`msgspec.ValidationError`."""
-    if record.config is None:
-        return None
-    return made(KubeletConfig, record.config)
+    return None if record.config is None else made(KubeletConfig, record.config)
 
 
 def memory_manager_of(record: NodeRecord) -> KubeletConfig:

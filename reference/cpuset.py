@@ -130,9 +130,7 @@ class CPUSet:
         return isinstance(cpu, int) and cpu >= 0 and bool(self.mask >> cpu & 1)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, CPUSet):
-            return self.mask == other.mask
-        return NotImplemented
+        return self.mask == other.mask if isinstance(other, CPUSet) else NotImplemented
 
     def __hash__(self) -> int:
         return hash((CPUSet, self.mask))

@@ -746,9 +746,7 @@ def _decoded(
 
 def _in_order(names: Collection[str]) -> Collection[str]:
     """Pods by the names of their files."""
-    if len(names) == 1:
-        return names
-    return sorted(names, key=lambda name: f"{name}.yaml".encode())
+    return names if len(names) == 1 else sorted(names, key=lambda name: f"{name}.yaml".encode())
 
 
 def _leave_counts_to_chance(manager: CPUManager) -> None:

@@ -57,9 +57,7 @@ def unquote(quoted: str) -> str:
 
 def _unescaped(match: re.Match[str]) -> str:
     code = match["x"] or match["u"] or match["U"]
-    if code:
-        return chr(int(code, 16))
-    return _SIMPLE.get(match["c"], match["c"])
+    return chr(int(code, 16)) if code else _SIMPLE.get(match["c"], match["c"])
 
 
 def is_error(line: str) -> bool:

@@ -269,9 +269,7 @@ class _Session:
 
 
 def _open(outcome: Outcome) -> Outcome:
-    if outcome.status == CAUGHT:
-        return outcome
-    return msgspec.structs.replace(outcome, status=OPEN)
+    return outcome if outcome.status == CAUGHT else msgspec.structs.replace(outcome, status=OPEN)
 
 
 if __name__ == "__main__":

@@ -110,9 +110,7 @@ def _require_ours(server: Server, name: str, node: str) -> None:
 
 def label_of(node: str) -> str:
     """A node's name as the value of a label; names may be longer than those."""
-    if _VALUE.fullmatch(node):
-        return node
-    return hashlib.sha256(node.encode()).hexdigest()[:40]
+    return node if _VALUE.fullmatch(node) else hashlib.sha256(node.encode()).hexdigest()[:40]
 
 
 def left_over(server: Server, node: str, *, label: str = NODE) -> list[str]:

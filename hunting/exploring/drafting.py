@@ -119,9 +119,7 @@ class Draft:
     def register(self) -> bool:
         """Let the plugin register its devices, if there are any and the kubelet runs."""
         devices = registration(self.row, self.task.machine, self.task.release)
-        if devices is None or not self.view.running:
-            return True
-        return self.take(devices)
+        return devices is None or not self.view.running or self.take(devices)
 
     def measure(self) -> None:
         """From now on pods are as large as what is left now is."""

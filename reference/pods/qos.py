@@ -53,9 +53,7 @@ def qos_class(pod: Pod) -> str:
     """``"Guaranteed"``, ``"Burstable"`` or ``"BestEffort"``. Every container counts, init
     containers too; a quantity of zero counts as absent. Where the pod asks for resources as a
     whole (as decoded: :func:`reference.pods.pod_level_resources.as_decoded`), these alone count."""
-    if pod.resources is not None:
-        return _class_of([pod.resources])
-    return _class_of(pod.containers)
+    return _class_of(pod.containers if pod.resources is None else [pod.resources])
 
 
 def _class_of(owners: Sequence[Container | PodResources]) -> str:

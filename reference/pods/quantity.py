@@ -181,9 +181,7 @@ def scaled_value(amount: Fraction, scale: int) -> int:
         away = up if amount >= 0 else numerator // denominator
         return away if _fits(away) else 0
     shift = amount.scale - scale
-    if amount.wide:
-        return _wide_at(amount.unscaled, shift)
-    return _narrow_at(amount.unscaled, shift)
+    return (_wide_at if amount.wide else _narrow_at)(amount.unscaled, shift)
 
 
 #: For other powers Go looks whether the product fits, and makes it 0.
