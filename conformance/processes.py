@@ -95,7 +95,8 @@ class Processes(Generic[_Task, _Answer]):
                     answer = self._heard(one)
                     why = answer.why if isinstance(answer, Lost) else why
                     yield task, answer
-                for one in [one for one in busy if _overdue(busy[one][1], patience)]:
+                now = time.monotonic()
+                for one in [one for one, (_, began) in busy.items() if now - began >= patience]:
                     task, _ = busy.pop(one)
                     self._running[one].kill()
                     self._end([one])
@@ -146,10 +147,6 @@ def _ready(busy: dict[Connection, tuple[_Task, float]], patience: float) -> list
     left = min(began for _, began in busy.values()) + patience - time.monotonic()
     ready = wait([*busy], None if math.isinf(left) else max(left, 0.0))
     return [one for one in ready if isinstance(one, Connection)]
-
-
-def _overdue(began: float, patience: float) -> bool:
-    return time.monotonic() - began >= patience
 
 
 def _serve(connection: Connection, begin: Begin[Any, Any], given: tuple[object, ...]) -> None:

@@ -190,15 +190,11 @@ def askable(row: Row, places: Mapping[int, Place], release: Release) -> bool:
         return False
     group, count = row.get("group_size", 1), row["cpus"]
     whole = group == 1 or (
-        group == _threads(places)
+        group == len(places) // len({place[2] for place in places.values()})  # a core's threads
         and count % group == 0
         and count <= len(CPUSet.parse(row["available"]))
     )
     return whole and count > 0 and "HANG" not in json.dumps(row)
-
-
-def _threads(places: Mapping[int, Place]) -> int:
-    return len(places) // len({place[2] for place in places.values()})
 
 
 def take(program: Program, row: Row, places: Mapping[int, Place]) -> str | dict[str, str]:

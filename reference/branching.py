@@ -147,8 +147,9 @@ class BranchingNode(Node):
     def _save(self) -> None:
         kubelet = self._kubelet
         assert kubelet is not None
-        if not self._keeps_state:
-            super()._save()
+        is_keyed = has(self._release, Behaviour.KEYED_BY_POD)
+        if not is_keyed or not has(self._release, Behaviour.STATE_FILE):
+            super()._save()  # the state file does not say what the state in memory says
             return
         changed = kubelet.is_unsaved()
         self._versions = kubelet.taken_versions()
@@ -156,13 +157,6 @@ class BranchingNode(Node):
             state = kubelet.cpu_manager.state
             entries = {uid: dict(named) for uid, named in state.entries.items()}
             self._late, self._shown = True, (state.default, entries)
-
-    @property
-    def _keeps_state(self) -> bool:
-        """Whether the state file says what the state in memory says."""
-        return has(self._release, Behaviour.STATE_FILE) and has(
-            self._release, Behaviour.KEYED_BY_POD
-        )
 
     def _do(self, step: Step) -> None:
         if isinstance(step, Stop) or self._crash is not None:

@@ -62,7 +62,8 @@ class PlainMembers:
             size, length, kind, left = fields[stated]
             after = at + length
             sum_below, target, climb = rests[below]
-            if after > end or sum_below < 0 or _sum(name) + sum_below != left:
+            # Adler's sum of few bytes is what they add up to, and one.
+            if after > end or sum_below < 0 or (adler32(name) & 0xFFFF) - 1 + sum_below != left:
                 break
             whole = decoded(name.rstrip(b"\0"))
             path = whole[start:]
@@ -119,11 +120,6 @@ def _octal(field: bytes) -> int:
     """The number that a field states; beyond all where it is none."""
     digits = field.strip(b" \0")
     return int(digits, 8) if digits and not digits.strip(b"01234567") else _BEYOND
-
-
-def _sum(part: bytes) -> int:
-    """What few bytes add up to; Adler's sum is modulo 65521, and begins at one."""
-    return (adler32(part) & 0xFFFF) - 1
 
 
 def until_nul(field: bytes) -> bytes:

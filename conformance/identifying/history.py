@@ -82,17 +82,13 @@ class History:
             36 if any(one.restarts_all_on for one in containers) else 0,
             35 if any(one.restart_policy for one in containers) else 0,
             *(_SINCE.get(type(step), 0) for step in self.steps),
-            27 if self._asks_for_one else 0,
+            27 if any(isinstance(one, AskPodResources) and one.pod for one in self.steps) else 0,
         )
 
     @property
     def _pods(self) -> list[Pod]:
         resized = [step.pod for step in self.steps if isinstance(step, Resize)]
         return [*resized, *(pod for step in self.steps for pod in applied(step))]
-
-    @property
-    def _asks_for_one(self) -> bool:
-        return any(isinstance(step, AskPodResources) and step.pod for step in self.steps)
 
     @property
     def starts(self) -> int:

@@ -176,7 +176,9 @@ def identified(
             for name, _ in Release.parse(fits).overrides
         },
         unexplained=tuple(
-            Unexplained(one.history, *_rounded(found)) for one, found in departing.items() if found
+            Unexplained(one.history, found[0], tuple(found[1]))
+            for one, found in departing.items()
+            if found
         ),
         lost=tuple(one.lost for one in watched if one.lost),
         histories=len(shown),
@@ -188,10 +190,6 @@ def unswitched(fits: str, name: str) -> Release:
     """The release without its override of one behaviour."""
     release = Release.parse(fits)
     return replace(release, overrides=tuple(one for one in release.overrides if one[0] != name))
-
-
-def _rounded(found: Departure) -> tuple[int, tuple[Difference, ...]]:
-    return found[0], tuple(found[1])
 
 
 #: The step, and what differs after it.

@@ -264,7 +264,8 @@ def _speaks_against(before: View, pod: Pod, situation: Situation) -> bool:
     if situation.config.topology_manager_policy in _REFUSES_NOBODY or not needed:
         return False
     several = sum(one.kind is not Kind.INIT for one in pod.containers) > 1
-    return several or not _fits(free, needed, topology.numa_masks)
+    masks = topology.numa_masks.values()
+    return several or all((mask & free.mask).bit_count() < needed for mask in masks)
 
 
 def _cores_speak_against(free: CPUSet, needed: int, topology: CPUTopology) -> bool:
@@ -275,10 +276,6 @@ def _cores_speak_against(free: CPUSet, needed: int, topology: CPUTopology) -> bo
         return True
     whole = [mask for mask in topology.core_masks.values() if mask & ~free.mask == 0]
     return needed > sum(mask.bit_count() for mask in whole)
-
-
-def _fits(free: CPUSet, needed: int, masks: Mapping[int, int]) -> bool:
-    return any((mask & free.mask).bit_count() >= needed for mask in masks.values())
 
 
 def _as_new(after: View, situation: Situation) -> Iterator[Violation]:

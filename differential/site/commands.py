@@ -63,7 +63,7 @@ def _index() -> str:
     parts: list[str | list[str]] = ["# Commands", "`pinproof --help` lists the same commands."]
     for panel in dict.fromkeys(entry.panel for entry in COMMANDS.values()):
         rows = [
-            (f"[`{words}`]({name}.md)", _first(command))
+            (f"[`{words}`]({name}.md)", str(command.help or "").partition("\n\n")[0])
             for name, entry in COMMANDS.items()
             if entry.panel == panel
             for words, command in leaves(name)
@@ -73,7 +73,3 @@ def _index() -> str:
     own = typer.main.get_command(app).params
     options = [f"- `{one.opts[0]}`: {getattr(one, 'help', '')}" for one in own]
     return page([*parts, "## Options of pinproof itself", options])
-
-
-def _first(command: Any) -> str:
-    return str(command.help or "").partition("\n\n")[0]

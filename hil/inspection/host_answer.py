@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -160,8 +160,8 @@ class HostAnswer:
         for pid, text in self._records.all("process").items():
             shown = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
             words = self._records.text(pid, "cmdline").rstrip("\0").split("\0")
-            if not _serves(words):
-                continue
+            if words == [""] or _ASKED.intersection(words[1:2]):
+                continue  # it is just being started, or ends
             began = started[pid].seconds if pid in started else self.uptime
             process = Process(
                 pid=whole(pid),
@@ -201,9 +201,3 @@ def _words(text: str) -> list[str]:
         return shlex.split(text.replace("\\x20", "\\ "))
     except ValueError:
         return text.replace('"', "").split()
-
-
-def _serves(words: Sequence[str]) -> bool:
-    """Whether a process with this command line goes on. One without any is just being started, or
-    has just ended."""
-    return words != [""] and not _ASKED.intersection(words[1:2])

@@ -169,7 +169,9 @@ class Supervised:
             said = no_root if self.sudo is None else "sudo makes the login {user}, not root"
             raise NodeUnfit(f"{node}: {said.format(user=one_line(user))}")
         mark = self.token.encode() + b"\n"
-        return Done(_signalled(status), rest, stderr.partition(mark)[2])
+        if 128 < status <= 192:
+            status = 128 - status  # a shell tells of signals by 128 and more
+        return Done(status, rest, stderr.partition(mark)[2])
 
     def _mark(self, stdout: bytes) -> tuple[str, str, bytes] | None:
         """Process, user that is not root, and what follows."""
@@ -205,8 +207,3 @@ def _escaped(script: str) -> str:
     """In ASCII, for ``printf %b``."""
     data = script.encode("utf-8", "surrogateescape")
     return _ESCAPED.sub(lambda found: b"\\0%03o" % ord(found[0]), data).decode()
-
-
-def _signalled(status: int) -> int:
-    """A shell tells of signals by 128 and more."""
-    return 128 - status if 128 < status <= 192 else status

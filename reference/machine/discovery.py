@@ -115,7 +115,8 @@ def _topology(
 
 
 def _own_nodes(sysfs: SysFS, release: Release) -> _OwnNodes:
-    if not _reads_numa_nodes(release):
+    from_cadvisor = has(release, Behaviour.NUMA_NODES_FROM_CADVISOR)
+    if from_cadvisor or not has(release, Behaviour.NUMA_NODES):
         return _OwnNodes()
     try:
         nodes = own_numa_nodes(sysfs, release)
@@ -123,12 +124,6 @@ def _own_nodes(sysfs: SysFS, release: Release) -> _OwnNodes:
         return _OwnNodes(refusal=str(error))
     chance = ("the NUMA nodes of CPUs that several claim",) if _overlap(nodes or ()) else ()
     return _OwnNodes(nodes, by_chance=chance)
-
-
-def _reads_numa_nodes(release: Release) -> bool:
-    return has(release, Behaviour.NUMA_NODES) and not has(
-        release, Behaviour.NUMA_NODES_FROM_CADVISOR
-    )
 
 
 def _overlap(nodes: tuple[tuple[int, CPUSet], ...]) -> bool:

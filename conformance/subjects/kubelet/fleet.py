@@ -117,7 +117,8 @@ class Fleet:
         taint: no controller may be there to take away the one that each node is created with.
         Raises :class:`SubjectSetupError`."""
         self.await_up(one)
-        labels = {LABEL: _label(one.machine.name)}
+        allowed = re.sub(r"[^A-Za-z0-9_.-]", "-", one.machine.name)  # in the value of a label
+        labels = {LABEL: allowed[-_LONGEST_LABEL:].strip("_.-")}
         patch = {"metadata": {"labels": labels}, "spec": {"taints": None}}
         try:
             self._change(one, patch)
@@ -178,8 +179,3 @@ class Fleet:
         conditions = status.get("conditions") or []
         ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
         return ready and version.startswith(f"{one.release}.")
-
-
-def _label(name: str) -> str:
-    """The name in the characters that the value of a label may have."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", name)[-_LONGEST_LABEL:].strip("_.-")

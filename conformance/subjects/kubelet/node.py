@@ -412,7 +412,9 @@ class KubeletNode(SteppedNode):
             last[:] = [self.view()]
             return satisfied(last[0]) or down or bool(self._process.hangs)
 
-        longer = self._recovery + _late_rounds(self._config)
+        # Two reconcile rounds are over later than with the default period.
+        late = 2 * (self._config.reconcile_period - RECONCILE_PERIOD) / 1000
+        longer = self._recovery + late
         patience, later = self._patience.effect + longer, self._patience.after_progress + longer
         began = time.monotonic()
         if not self._process.shows(look, patience, lambda: set(self.runtime.running_ids()), later):
@@ -576,11 +578,6 @@ def _called(api: APIPods | None, pod: str) -> tuple[str, str]:
     if api is not None:
         return api.namespace, pod
     return _NAMESPACE, f"{pod}-{kubelet_config.NODE_NAME}"
-
-
-def _late_rounds(config: KubeletConfig) -> float:
-    """Seconds more until two reconcile rounds are over than with the default period."""
-    return 2 * (config.reconcile_period - RECONCILE_PERIOD) / 1000
 
 
 def _nothing_done(
