@@ -33,6 +33,7 @@ from conformance.scenario import Scenario
 from conformance.subjects.miniatures import MINIATURES, miniature
 from conformance.subjects.miniatures.switched import default_release, switch, switches
 from conformance.verdict import Verdict
+from differential import markdown
 from differential.kill_exceptions import NEVER_FAILED, UNCAUGHT
 
 PAGE: Final = Path(__file__).parents[1] / "docs/tables/kill-matrix.md"
@@ -43,6 +44,7 @@ WITH_NODES: Final = "2s-4n-64c-smt2"
 
 #: Behind a name: only the model tells, the promise in words does not.
 _MODEL_ALONE: Final = "*"
+_CATCHING: Final = ("miniature", "what is wrong", "release", "machine", "caught by", "others")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,20 +174,20 @@ def page(found: Matrix) -> str:
     best = catching(found)
     _require_reasons("miniature", set(found) - set(best), UNCAUGHT)
     failed = {one.scenario for made in found.values() for one in made}
-    every = {one.id for one in catalogue()}
-    _require_reasons("scenario", every - failed, NEVER_FAILED)
-    parts = [
+    scenarios = [one.id for one in catalogue()]
+    _require_reasons("scenario", {*scenarios} - failed, NEVER_FAILED)
+    parts: list[str | list[str]] = [
         _HEAD,
         f"## What catches each miniature\n\n{len(best)} of {len(found)} are caught.",
-        _table("miniature | what is wrong | release | machine | caught by | others", _rows(found)),
-        f"## What makes each scenario fail\n\n{len(failed)} of {len(every)} scenarios fail.",
-        _table("scenario | miniatures", _scenario_rows(found, best)),
+        markdown.table(_CATCHING, _rows(found)),
+        f"## What makes each scenario fail\n\n{len(failed)} of {len(scenarios)} scenarios fail.",
+        markdown.table(("scenario", "miniatures"), _scenario_rows(found, best)),
         "## Miniatures that no scenario catches",
-        _table("miniature | release | why", _uncaught_rows(UNCAUGHT)),
+        markdown.table(("miniature", "release", "why"), _uncaught_rows(UNCAUGHT)),
         "## Scenarios that no miniature makes fail",
-        _table("scenario | why", _reason_rows(NEVER_FAILED, [one.id for one in catalogue()])),
+        markdown.table(("scenario", "why"), _reason_rows(NEVER_FAILED, scenarios)),
     ]
-    return "\n\n".join(parts) + "\n"
+    return markdown.page(parts)
 
 
 def _require_reasons(what: str, missing: set[str], reasons: Mapping[str, tuple[str, ...]]) -> None:
@@ -197,19 +199,13 @@ def _require_reasons(what: str, missing: set[str], reasons: Mapping[str, tuple[s
         )
 
 
-def _table(head: str, rows: Iterable[str]) -> str:
-    line = " | ".join("---" for _ in head.split(" | "))
-    return "\n".join([f"| {head} |", f"| {line} |", *(f"| {row} |" for row in rows)])
-
-
-def _rows(found: Matrix) -> Iterator[str]:
+def _rows(found: Matrix) -> Iterator[tuple[str, ...]]:
     for name, one in catching(found).items():
-        caught = _marked(one.scenario, alone=one.alone)
-        cells = (f"`{name}`", says(name), release_of(name), one.machine, caught)
-        yield " | ".join((*cells, str(len(found[name]) - 1)))
+        caught, others = _marked(one.scenario, alone=one.alone), str(len(found[name]) - 1)
+        yield f"`{name}`", says(name), release_of(name), one.machine, caught, others
 
 
-def _scenario_rows(found: Matrix, best: Mapping[str, Kill]) -> Iterator[str]:
+def _scenario_rows(found: Matrix, best: Mapping[str, Kill]) -> Iterator[tuple[str, str]]:
     for scenario in catalogue():
         made = [
             (name, one) for name, all_ in found.items() for one in all_
@@ -219,22 +215,23 @@ def _scenario_rows(found: Matrix, best: Mapping[str, Kill]) -> Iterator[str]:
         made.sort(key=lambda pair: best[pair[0]].scenario != scenario.id)
         if made:
             names = ", ".join(_marked(name, alone=one.alone) for name, one in made)
-            yield f"`{scenario.id}` | {names}"
+            yield f"`{scenario.id}`", names
 
 
 def _marked(name: str, *, alone: bool) -> str:
     return f"`{name}`{'' if alone else _MODEL_ALONE}"
 
 
-def _uncaught_rows(reasons: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    for row in _reason_rows(reasons, miniatures()):
-        name, _, why = row.partition(" | ")
-        yield f"{name} | {release_of(name.strip('`'))} | {why}"
+def _uncaught_rows(reasons: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, str]]:
+    for name, why in _reason_rows(reasons, miniatures()):
+        yield name, release_of(name.strip("`")), why
 
 
-def _reason_rows(reasons: Mapping[str, tuple[str, ...]], order: list[str]) -> Iterator[str]:
+def _reason_rows(
+    reasons: Mapping[str, tuple[str, ...]], order: list[str]
+) -> Iterator[tuple[str, str]]:
     why = {name: reason for reason, names in reasons.items() for name in names}
-    yield from (f"`{name}` | {why[name]}" for name in order if name in why)
+    yield from ((f"`{name}`", why[name]) for name in order if name in why)
 
 
 def read(text: str) -> Matrix:

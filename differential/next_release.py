@@ -36,6 +36,7 @@ from conformance.subject import SubjectError, SubjectSetupError, SubjectUsageErr
 from conformance.subjects import open_subject
 from conformance.subjects.exec import drivers
 from conformance.verdict import ExitStatus
+from differential import markdown
 from differential.command import status_of
 from reference.releases import ANNOUNCED, LATEST, OLDEST, Change, Release, behaviours, changes
 
@@ -100,13 +101,13 @@ def announced(release: Release) -> list[Change]:
 
 def table(release: Release) -> str:
     """The behaviours that are announced, as docs/how-to/next-release.md lists them."""
-    lines = ["| behaviour | announced by | what changes |", "| --- | --- | --- |"]
+    rows = []
     for one in announced(release):
         known = one.behaviour.value
         number = known.source.rpartition("/")[2]
         says = known.says if one.gained else f"No longer: {known.says}"
-        lines.append(f"| `{one.behaviour.title}` | [{number}]({known.source}) | {says} |")
-    return "\n".join(lines) + "\n"
+        rows.append((f"`{one.behaviour.title}`", f"[{number}]({known.source})", says))
+    return markdown.page([markdown.table(("behaviour", "announced by", "what changes"), rows)])
 
 
 def verdicts(release: Release, found: Identity) -> Iterator[tuple[bool | None, str]]:

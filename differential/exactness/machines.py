@@ -128,9 +128,7 @@ def _machine_info(
                 core_id=index if own_ids else place,
                 socket_id=plan.cores[index][1] * stride,
                 thread_ids=cpus[index],
-                uncore_caches=()
-                if uncores is None
-                else (Cache(uncores[index], 32 << 20, 3, "Unified"),),
+                uncore_caches=() if uncores is None else (_cache(uncores[index]),),
             )
             for place, index in enumerate(members)
         )
@@ -162,6 +160,10 @@ def _uncores(random: Random, plan: _Plan) -> list[int] | None:
         group = (node, counts[node] // size)
         found.append(ids.setdefault(group, len(ids) * step))
     return found
+
+
+def _cache(number: int) -> Cache:
+    return Cache(number, 32 << 20, 3, "Unified")
 
 
 def without_a_core(random: Random, info: MachineInfo) -> MachineInfo:

@@ -82,10 +82,7 @@ def page(scenarios: Sequence[Scenario]) -> str:
 
 
 def _table(scenarios: Sequence[Scenario], known: dict[str, Counter[str]]) -> list[str]:
-    head = ["scenario", *known]
-    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    for one in scenarios:
-        cells = row(one, known).values()
-        link = f"[{one.title}](../scenarios/{one.id}.md)"
-        lines.append(f"| {' | '.join([link, *cells])} |")
-    return lines
+    rows = (
+        (f"[{one.title}](../scenarios/{one.id}.md)", *row(one, known).values()) for one in scenarios
+    )
+    return table(("scenario", *known), rows)
