@@ -99,17 +99,6 @@ def shown(task: Task, story: Story, tally: Tally) -> list[Shown]:
     return list(shortest.values())
 
 
-def first_of(task: Task, story: Story, title: str) -> Shown | None:
-    """How the story shows the defect of this title, by the first history that does; ``None`` where
-    it does not."""
-    own = replace(task, config=story.settings(task.config))
-    for broken in walked(own, story.levels, Tally()):
-        one = Shown(broken, defect_of(broken), story.happens)
-        if one.key == title:
-            return one
-    return None
-
-
 def walked(task: Task, levels: tuple[Level, ...], tally: Tally) -> Iterator[Broken]:
     """Every promise that histories of these levels break, shorter histories first. A history ends
     with the first promise that it breaks; of equal states one goes on."""

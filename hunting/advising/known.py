@@ -303,11 +303,6 @@ KNOWN: Final = {
         _case("1.32", "1s-1n-2c-smt2")),
 }  # fmt: skip
 
-#: Of those that a story shows, the node.
-CASES: Final = {title: one.shown for title, one in KNOWN.items() if isinstance(one.shown, Case)}
-#: Of those that the stories do not show, what does.
-NOT_SHOWN: Final = {title: one.shown for title, one in KNOWN.items() if isinstance(one.shown, str)}
-
 
 def text_of(defect: Defect) -> Known:
     """What is known of a defect. Raises ``KeyError``."""

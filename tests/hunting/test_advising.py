@@ -11,15 +11,20 @@ import pytest
 
 from conformance.catalogue import find
 from conformance.recording import shipped
-from hunting.advising.deciding import first_of
-from hunting.advising.known import CASES, NOT_SHOWN, mended_in, text_of, with_texts
+from hunting.advising.deciding import Shown, walked
 from hunting.advising.known import KNOWN as TEXTS
-from hunting.defects import Defect
+from hunting.advising.known import Case, mended_in, text_of, with_texts
+from hunting.defects import Defect, defect_of
 from hunting.replaying import replayed
+from hunting.walk import Tally
 from reference.releases import LATEST, minor_of
 from reference.steps import KubeletConfig
 
 DEFECTS: Final = {one.title: one for one in with_texts()}
+#: Of those that a story shows, the node.
+CASES: Final = {title: one.shown for title, one in TEXTS.items() if isinstance(one.shown, Case)}
+#: Of those that the stories do not show, what does.
+NOT_SHOWN: Final = {title: one.shown for title, one in TEXTS.items() if isinstance(one.shown, str)}
 #: These show under policy none too, because they are about devices.
 WHATEVER_THE_POLICY: Final = ("a restart refuses pods with devices in init containers",)
 ATLAS: Final = Path(__file__).parents[2] / "docs/tables/defects.json"
@@ -34,7 +39,9 @@ def test_every_known_defect_has_a_text_and_a_node_that_shows_it_or_a_reason() ->
 def test_a_defect_shows_on_its_node_and_not_where_it_is_mended(title: str) -> None:
     """The release that mends it keeps the promise by the same steps; so does policy none."""
     case, defect = CASES[title], DEFECTS[title]
-    one = first_of(case.task, case.story, title)
+    own = replace(case.task, config=case.story.settings(case.task.config))
+    shown = (Shown(one, defect_of(one)) for one in walked(own, case.story.levels, Tally()))
+    one = next((one for one in shown if one.key == title), None)
     assert one is not None
     assert one.defect is not None
     assert one.defect.number == defect.number
