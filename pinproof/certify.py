@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec.structs
 import pytest
@@ -57,6 +58,9 @@ from pinproof.subjects import node_options, opened
 from reports.certificate import CertificateError, Findings, Statement, encode, html, make, read
 from reports.files import write_atomically
 from reports.text import line
+
+if TYPE_CHECKING:
+    from reports.run import Run
 
 CERTIFICATE = "certificate.json"
 PAGE = "certificate.html"
@@ -309,7 +313,7 @@ def _require_replaceable(target: _Target, wishes: _Wishes) -> None:
 
 
 def _upgraded(
-    target: _Target, wishes: _Wishes, run: reports.Run, found: Findings, console: Console
+    target: _Target, wishes: _Wishes, run: Run, found: Findings, console: Console
 ) -> Findings:
     """With what came of the upgrade, where one was asked for. A run that was interrupted goes no
     further."""
@@ -326,7 +330,7 @@ def _upgraded(
     return dataclasses.replace(found, upgrade=upgrade)
 
 
-def _against(run: reports.Run) -> str:
+def _against(run: Run) -> str:
     """Why a node is not upgraded after a run; ``""``: nothing is against it."""
     if run.cut_off:
         return "the run was cut off before it"
@@ -389,7 +393,7 @@ def _write(statement: Statement, folder: Path, wishes: _Wishes) -> None:
         sign_with_cosign(path, wishes.asked.cosign_key)
 
 
-def _summarise(run: reports.Run, statement: Statement, folder: Path, console: Console) -> None:
+def _summarise(run: Run, statement: Statement, folder: Path, console: Console) -> None:
     """The run's summary and the certificate's line, of one verdict and one exit status."""
     from reports import html as report
     from reports import terminal
@@ -398,7 +402,7 @@ def _summarise(run: reports.Run, statement: Statement, folder: Path, console: Co
     if run.footer is not None and status != run.status:
         footer = msgspec.structs.replace(run.footer, exit_status=status)
         run = dataclasses.replace(run, footer=footer)
-        report.write(run, folder / "report.html")
+        write_atomically(folder / "report.html", report.document(run))
     terminal.summary(run, console)
     print_outcome(statement, folder)
 

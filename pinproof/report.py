@@ -22,7 +22,7 @@ from reports.formats import FORMATS, formatted
 from reports.merging import as_stream
 
 if TYPE_CHECKING:
-    from reports import Run
+    from reports.run import Run
 
 #: Days that an entry of a list of known failures holds.
 _DAYS: Final = 90

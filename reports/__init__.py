@@ -13,19 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reports.run import Run as Run
-    from reports.run import verdict_of as verdict_of
-
-__all__ = ["Run", "load", "summarise", "verdict_of", "write_all"]
-
-
-def __getattr__(name: str) -> object:
-    """``Run`` and ``verdict_of``: what reads streams is loaded where a stream is read."""
-    if name not in ("Run", "verdict_of"):
-        raise AttributeError(name)
-    from reports import run
-
-    return getattr(run, name)
+    from reports.run import Run
 
 
 def load(*paths: Path, ended: int | None = None) -> Run:
@@ -53,12 +41,13 @@ def write_all(stream: Path, outdir: Path) -> None:
     file cannot be written.
     """
     from reports import html, junit  # each costs start-up time that other uses do not owe
+    from reports.files import write_atomically
 
     run = load(stream)
     outdir.mkdir(parents=True, exist_ok=True)
     page = outdir / "report.html"
-    html.write(run, page)
-    junit.write(run, outdir / "junit.xml", attached=page.absolute())
+    write_atomically(page, html.document(run))
+    write_atomically(outdir / "junit.xml", junit.document(run, attached=page.absolute()))
 
 
 def summarise(

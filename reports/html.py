@@ -17,7 +17,6 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,7 +24,6 @@ from markupsafe import Markup, escape
 
 from conformance.accounts import account
 from conformance.verdict import ExitStatus, Verdict
-from reports.files import write_atomically
 from reports.page import OPEN, Cell, page
 from reports.run import Run
 from reports.text import clean, when
@@ -62,11 +60,6 @@ _TONES: Final = {
     ExitStatus.NOT_CONFORMANT: "fail",
     ExitStatus.NOT_RESTORED: "fail",
 }
-
-
-def write(run: Run, path: Path) -> None:
-    """Write the run to ``path``, atomically. Raises :class:`OSError`."""
-    write_atomically(path, document(run))
 
 
 def document(run: Run) -> str:

@@ -26,7 +26,6 @@ from conformance.accounts import account
 from conformance.known import Standing
 from conformance.results import Result
 from conformance.verdict import ExitStatus
-from reports.files import write_atomically
 from reports.run import Run
 from reports.stories import known_as, message, story
 from reports.text import clean, head, line, tail, utc
@@ -41,12 +40,6 @@ _FIXED: Final = "it passes, but is listed as a known failure: remove it from the
 _TOTALS: Final = ("tests", "failures", "errors")
 
 
-def write(run: Run, path: Path, *, attached: Path | None = None) -> None:
-    """Write the run to ``path``, atomically; a case that is not green names the file ``attached``.
-    Raises :class:`OSError`."""
-    write_atomically(path, document(run, attached=attached))
-
-
 def with_properties(run: Run) -> str:
     """As :func:`document`, where each case has properties too: ``id``, ``area``, ``level``,
     ``machine`` and ``source``. The id is there once more as ``polarion-testcase-id``, by which the
@@ -56,6 +49,7 @@ def with_properties(run: Run) -> str:
 
 
 def document(run: Run, *, attached: Path | None = None, properties: bool = False) -> str:
+    """A case that is not green names the file ``attached``."""
     root = ET.Element("testsuites", name="pinproof")
     attachment = f"[[ATTACHMENT|{attached}]]" if attached else ""
     for suite, results in _suites(run, attachment):

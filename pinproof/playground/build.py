@@ -31,9 +31,9 @@ from topologies.entries import CATALOGUE, catalogue_entry, entry_names
 _PAGE: Final = Path(__file__).with_name("page")
 _ROOT: Final = Path(pinproof.__file__).parents[1]
 _OWN: Final = ("conformance", "pinproof", "reference", "reports", "topologies")
-#: What reads result streams, which the page has none of.
+#: What reads result streams, which the page has none of, and writes reports of them.
 _LEFT_OUT: Final = ["reports.run", "reports.merging", "reports.html", "reports.junit",
-                    "reports.terminal"]  # fmt: skip
+                    "reports.terminal", "reports.files"]  # fmt: skip
 _ENTRY: Final = "pinproof.playground.asked"
 #: The first release whose pages of policies and options are those of today.
 _OLDEST_OFFERED: Final = 17

@@ -18,7 +18,7 @@ import yaml
 from conformance.verdict import ExitStatus
 from hil.transport import nodes
 from hil.transport.inventory import HOST
-from reports.junit import write as write_junit
+from reports.junit import document
 from tests.cli.running import here
 from tests.support.certificates import result, run
 from tests.support.cluster import Cluster
@@ -56,7 +56,7 @@ def reported(folder: Path, node: str, *verdicts: str) -> None:
     (place / "log").write_text("pinproof ended with exit status 0\n")
     if verdicts:
         results = [result(scenario=f"area/{n}", verdict=one) for n, one in enumerate(verdicts)]
-        write_junit(run(*results), place / node / "junit.xml")
+        (place / node / "junit.xml").write_text(document(run(*results)))
 
 
 def test_sonobuoy_takes_the_verdict_of_each_node(plugin: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from conformance.results import (
     SubjectRecord,
 )
 from conformance.verdict import exit_status
-from reports import Run
+from reports.run import Run
 from tests.support.certificates import written
 
 #: One of everything that must not get through.

@@ -13,6 +13,7 @@ import pytest
 
 import reports
 from reports import html
+from reports.run import Run
 from tests.cli.running import here
 from tests.reports.conftest import HOSTILE, fakes
 from tests.support.browser import DESKTOP, PHONE, Browser
@@ -27,7 +28,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
 
 def test_nothing_in_a_hostile_stream_runs(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    html.write(fakes.hostile(), page)
+    page.write_text(html.document(fakes.hostile()))
     dom = browser.open(page, "--dump-dom")
     assert b"<title>owned" not in dom
     assert b"What failed" in dom
@@ -126,7 +127,7 @@ document.title = JSON.stringify([...document.querySelectorAll("iframe")].map(fir
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, reports.Run]:
+def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """Runs with one planted bug on each of three machines. The bugs look different in a report:
     what a kubelet refuses, and which CPUs it gives."""
     folder = tmp_path_factory.mktemp("planted")
@@ -140,7 +141,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, reports.Run]:
 
 
 def test_the_first_screen_names_cause_and_replay_command(
-    browser: Browser, planted: dict[str, reports.Run], tmp_path: Path
+    browser: Browser, planted: dict[str, Run], tmp_path: Path
 ) -> None:
     """On a desk and on a phone."""
     headlines = {
@@ -165,11 +166,11 @@ def test_the_first_screen_names_cause_and_replay_command(
 
 
 def test_print_takes_a_page_for_each_cause_and_one_before_several(
-    browser: Browser, planted: dict[str, reports.Run], tmp_path: Path
+    browser: Browser, planted: dict[str, Run], tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
     for bug, pages in (("trusts-its-state", 1), ("splits-cores", 3)):
-        html.write(planted[bug], page)
+        page.write_text(html.document(planted[bug]))
         assert browser.pages(page, tmp_path / "report.pdf") == pages
 
 
@@ -178,7 +179,7 @@ def test_print_goes_on_over_pages_where_a_cause_is_longer_than_one(
 ) -> None:
     page = tmp_path / "report.html"
     steps = [f"apply Guaranteed pod web-{n} (app: 2 CPUs)" for n in range(200)]
-    html.write(fakes.run(fakes.result("fail", steps=steps)), page)
+    page.write_text(html.document(fakes.run(fakes.result("fail", steps=steps))))
     assert browser.pages(page, tmp_path / "report.pdf") > 1 + 3
 
 
@@ -302,7 +303,7 @@ def test_on_paper_a_decisive_step_is_beside_the_one_before_it(
         for number in range(15)
     ]
     page = tmp_path / "report.html"
-    html.write(fakes.run(*failed), page)
+    page.write_text(html.document(fakes.run(*failed)))
     texts = browser.texts(page, tmp_path / "report.pdf")
     for number in range(15):
         last = 8 + number

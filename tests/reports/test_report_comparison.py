@@ -9,8 +9,9 @@ import pytest
 
 from conformance.results import Shard
 from conformance.verdict import ExitStatus
-from reports import Run, comparison
+from reports import comparison
 from reports.comparison import Comparison, Kind
+from reports.run import Run
 from tests.reports.conftest import fakes, headed, with_subject
 
 

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from conformance.known import Standing
-from reports import Run, comparison, terminal
+from reports import comparison, terminal
 from reports.comparison import Comparison
 from reports.formats import FORMATS, formatted
+from reports.run import Run
 from reports.text import markdown
 from tests.reports.conftest import fakes
 from tests.support import lacking

@@ -20,9 +20,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conformance.results import Difference, MachineRecord, Moment, Result
-from reports import Run, html
+from reports import html
 from reports import page as pages
 from reports.nodes import groups
+from reports.run import Run
 from reports.skips import skips
 from tests.reports.conftest import HOSTILE, fakes, held
 

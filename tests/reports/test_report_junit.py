@@ -13,7 +13,8 @@ import pytest
 import xmlschema
 
 from conformance.verdict import ExitStatus
-from reports import Run, junit
+from reports import junit
+from reports.run import Run
 from tests.reports.conftest import fakes, footer, headed
 
 Read = Callable[[Run], Any]
@@ -30,7 +31,7 @@ def read(schema: xmlschema.XMLSchema, tmp_path: Path) -> Read:
 
     def written(run: Run) -> Any:
         path = tmp_path / "junit.xml"
-        junit.write(run, path)
+        path.write_text(junit.document(run))
         schema.validate(str(path))
         return junitparser.JUnitXml.fromfile(str(path))
 

@@ -10,9 +10,9 @@ import pytest
 import reports
 from conformance.results import ResultsError, Shard, SubjectRecord
 from conformance.verdict import ExitStatus
-from reports import Run
 from reports.merging import as_stream
 from reports.nodes import groups
+from reports.run import Run
 from tests.reports.conftest import fakes, footer, headed, with_subject
 
 

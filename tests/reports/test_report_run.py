@@ -11,6 +11,7 @@ from rich.console import Console
 import reports
 from conformance.results import Footer, ResultsError
 from conformance.verdict import ExitStatus, Verdict
+from reports.run import Run
 from tests.reports.conftest import fakes, footer, headed
 
 
@@ -87,7 +88,7 @@ def test_a_green_footer_over_nothing_is_not_believed() -> None:
 def test_a_machine_on_which_nothing_applied_is_named() -> None:
     """A footer that names one and claims conformance is not believed."""
 
-    def run_of(status: int, *idle: str) -> reports.Run:
+    def run_of(status: int, *idle: str) -> Run:
         return fakes.run(fakes.result(), footer=footer({"pass": 1}, status, idle=[*idle]))
 
     run = run_of(ExitStatus.TOO_FEW, "node7")

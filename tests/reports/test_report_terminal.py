@@ -8,7 +8,8 @@ import re
 import pytest
 from rich.console import Console
 
-from reports import Run, terminal
+from reports import terminal
+from reports.run import Run
 from tests.reports.conftest import fakes, headed
 
 
