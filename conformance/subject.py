@@ -23,9 +23,11 @@ nothing until the subject's deadline.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 from reference.cpuset import CPUSet
@@ -119,6 +121,16 @@ class SubjectSetupError(SubjectError):
 
 class SubjectUsageError(SubjectSetupError):
     """The user asked for a subject that cannot be: no such file, not a kubelet."""
+
+
+@contextmanager
+def usable(path: Path, error: type[SubjectError] = SubjectUsageError) -> Iterator[None]:
+    """Where the system refuses something done here with ``path``, raise ``error``, which names
+    the path."""
+    try:
+        yield
+    except OSError as why:
+        raise error(f"{path}: {why.strerror}") from why
 
 
 class SubjectUnable(SubjectError):

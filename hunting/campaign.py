@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from conformance.subject import SubjectError, SubjectUsageError
+from conformance.subject import SubjectError, SubjectUsageError, usable
 from hunting import telling
 from hunting.finds import Collection, Find
 from hunting.processes import How, Processes, Searched
@@ -146,12 +146,10 @@ class Campaign:
 
     def _open(self) -> None:
         path = self.folder / FILE
-        try:
+        with usable(path):
             self.folder.mkdir(parents=True, exist_ok=True)
             if not path.exists() or not path.stat().st_size:
                 path.write_bytes(msgspec.json.encode(self.header) + b"\n")
-        except OSError as error:
-            raise SubjectUsageError(f"{path}: {error.strerror}") from error
         header, done, finds = read(path)
         if header != self.header:
             raise SubjectUsageError(f"{path}: it was written by a campaign of other options")
@@ -165,10 +163,8 @@ class Campaign:
     @staticmethod
     def _end_with_a_line(path: Path) -> None:
         """The next line would be added to one that was cut off, and neither could be read."""
-        try:
+        with usable(path, SubjectError):
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
-        except OSError as error:
-            raise SubjectError(f"{path}: {error.strerror}") from error
 
     @property
     def is_done(self) -> bool:
@@ -255,11 +251,8 @@ class Campaign:
 
     def _write(self, line: Done | Found) -> None:
         path = self.folder / FILE
-        try:
-            with path.open("ab") as file:
-                file.write(msgspec.json.encode(line) + b"\n")
-        except OSError as error:
-            raise SubjectError(f"{path}: {error.strerror}") from error
+        with usable(path, SubjectError), path.open("ab") as file:
+            file.write(msgspec.json.encode(line) + b"\n")
 
 
 def machines_named(
@@ -278,10 +271,8 @@ def machines_named(
 def read(path: Path) -> tuple[Header, list[Done], list[Find]]:
     """What a campaign has written. A last line that was cut off does not count. Raises
     :class:`SubjectUsageError`."""
-    try:
+    with usable(path):
         lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise SubjectUsageError(f"{path}: {error.strerror}") from error
     records: list[Header | Done | Found] = []
     for number, line in enumerate(lines[:-1], start=1):
         try:
@@ -318,12 +309,10 @@ def merged(folders: Sequence[Path], target: Path) -> Collection:
     finds = Collection((find for _, _, some in read_all for find in some), blind=header.blind)
     lines: list[Header | Done | Found] = [header, *(done[number] for number in sorted(done))]
     lines += [Found(find=find) for find in finds]
-    try:
+    with usable(target, SubjectError):
         target.mkdir(parents=True, exist_ok=True)
         data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         (target / FILE).write_bytes(data)
-    except OSError as error:
-        raise SubjectError(f"{target}: {error.strerror}") from error
     return finds
 
 
@@ -332,11 +321,9 @@ def write_told(finds: Collection, folder: Path) -> None:
     ``report.md``, in a folder of its own."""
     for number, find in enumerate(finds, start=1):
         own = folder / f"{number:02}-{find.promise}{f'-{find.issue}' if find.issue else ''}"
-        try:
+        with usable(own, SubjectError):
             own.mkdir(parents=True, exist_ok=True)
             (own / "story.md").write_text(telling.story(find))
             (own / "replay.py").write_text(telling.script(find))
             (own / "scenario.py").write_text(telling.scenario(find))
             (own / "report.md").write_text(telling.report(find))
-        except OSError as error:
-            raise SubjectError(f"{own}: {error.strerror}") from error

@@ -13,7 +13,7 @@ from typing import Final
 import typer
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from conformance.subject import SubjectUsageError
+from conformance.subject import SubjectUsageError, usable
 from pinproof.parameters import argument, option, with_options
 
 SCRIPT: Final = "pinproof-gate.sh"
@@ -163,11 +163,9 @@ def _require_plain(name: str, value: str) -> None:
 
 
 def _write(path: Path, text: str, *, executable: bool) -> None:
-    try:
+    with usable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         if executable:
             path.chmod(0o755)
-    except OSError as error:
-        raise SubjectUsageError(f"{path}: {error.strerror}") from error
     typer.echo(f"wrote {path}", err=True)

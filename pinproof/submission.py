@@ -16,7 +16,7 @@ from typing import Annotated, Final
 
 import typer
 
-from conformance.subject import SubjectUsageError
+from conformance.subject import SubjectUsageError, usable
 from conformance.verdict import ExitStatus
 from pinproof.output import note
 from pinproof.parameters import argument, option, with_options
@@ -77,7 +77,7 @@ def new(made: Made) -> None:
         raise SubjectUsageError(f"not a submission: {line(str(error))}") from error
     folder = made.output / f"v{statement.facts.kubelet.release}"
     folder /= name_of(submission.vendor, submission.product)
-    try:
+    with usable(folder):
         folder.mkdir(parents=True)
         (folder / _CERTIFICATE).write_bytes(data)
         for name in (_STREAM, *_OF_CERTIFY):
@@ -85,8 +85,6 @@ def new(made: Made) -> None:
                 (folder / name).write_bytes((made.certificate / name).read_bytes())
         (folder / "submission.json").write_bytes(write(submission))
         (folder / _README).write_text(readme(submission, statement, _TEXT), encoding="utf-8")
-    except OSError as error:
-        raise SubjectUsageError(f"{folder}: {error.strerror}") from error
     typer.echo(folder)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from conformance.kubelets.releases import Version
-from conformance.subject import SubjectSetupError, SubjectUsageError
+from conformance.subject import SubjectSetupError, SubjectUsageError, usable
 
 _ANSWER: Final = re.compile(r"Kubernetes (v(\d+)\.(\d+)\.(\d+)\S*)\s*", re.ASCII)
 #: Wrappers may have to start an interpreter first.
@@ -31,13 +31,11 @@ _ELF_MACHINES: Final = {
 def program_at(target: str) -> Path:
     """The executable file at a path; raises :class:`SubjectUsageError` for what is none."""
     path = Path(target).expanduser().absolute()
-    try:
+    with usable(path):
         if path.is_dir():
             raise SubjectUsageError(f"{path} is a folder, not a kubelet")
         if not path.exists():
             raise SubjectUsageError(f"{path}: neither a file nor a release such as 1.36")
-    except OSError as error:
-        raise SubjectUsageError(f"{path}: {error.strerror}") from error
     if not os.access(path, os.X_OK):
         raise SubjectUsageError(f"{path} is not executable")
     return path

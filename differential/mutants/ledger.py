@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from conformance.subject import SubjectUsageError
+from conformance.subject import SubjectUsageError, usable
 from differential.mutants.hunt import CAUGHT, NOT_REACHED, SURVIVED, UNTOLD, Outcome
 from differential.mutants.planting import Mutant
 
@@ -81,10 +81,8 @@ class Ledger:
 def read(path: Path) -> tuple[Header, list[Row]]:
     """A result file; a last line that was cut off is passed over. Raises
     :class:`SubjectUsageError` for what is no such file."""
-    try:
+    with usable(path):
         lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise SubjectUsageError(f"{path}: {error.strerror}") from error
     try:
         header = msgspec.json.decode(lines[0], type=Header)
         # What lies behind the last newline was cut off, or is empty.

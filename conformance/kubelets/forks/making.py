@@ -14,7 +14,7 @@ from conformance.kubelets.recipe import Recipe
 from conformance.kubelets.releases import Version
 from conformance.kubelets.workshop import compile_program, fetch, known_to_build, write_files
 from conformance.progress import Builder
-from conformance.subject import SubjectUsageError
+from conformance.subject import SubjectUsageError, usable
 
 PROGRAM: Final = "kubelet"
 #: Where a tree has the modules that are published beside ``k8s.io/kubernetes``.
@@ -82,10 +82,8 @@ def contents(folder: Path) -> Iterator[bytes]:
         links = [name for name in folders if Path(place, name).is_symlink()]
         for name in sorted([*names, *links]):
             path = Path(place, name)
-            try:
+            with usable(path):
                 content = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
-            except OSError as error:
-                raise SubjectUsageError(f"{path}: {error.strerror}") from error
             yield str(path.relative_to(folder)).encode()
             yield content
 

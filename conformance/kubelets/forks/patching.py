@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance.subject import SubjectSetupError, SubjectUsageError
+from conformance.subject import SubjectSetupError, SubjectUsageError, usable
 
 #: The list of patches of a folder, in the order in which they are applied, as quilt has it.
 SERIES: Final = "series"
@@ -51,10 +51,8 @@ def _patch(folder: Path, words: Sequence[str]) -> Patch:
         raise SubjectUsageError(
             f"{folder / SERIES}: {' '.join(words)!r} is no `NAME` or `NAME -p1`"
         )
-    try:
+    with usable(path):
         return Patch(path, path.read_bytes(), int(strip[1]) if strip else 1)
-    except OSError as error:
-        raise SubjectUsageError(f"{path}: {error.strerror}") from error
 
 
 def touched(patch: Patch) -> list[str]:
