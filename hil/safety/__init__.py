@@ -1,7 +1,7 @@
 """Do no harm: risk levels, lease, journal, dead-man timer, fingerprints, restoring.
 
     with Guarded(shell, facts, Risk.KUBELET_RESTART, owner="nightly") as guarded:
-        guarded.change_file(path, text)            # one round trip each ...
+        guarded.change(WriteFile(path, data))      # one round trip each ...
         again = f"{distribution.stop(facts)}; {distribution.start(facts)}"
         guarded.change(                            # ... or several, and a script, in one
             *distribution.configure(facts, config), then=again

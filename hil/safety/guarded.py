@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Final, TypeVar
 
 from conformance.ending import ENDING, handled
-from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
+from hil.changes import Change, KeepFile, Note, SetOnline, WriteFile
 from hil.inspection import NodeFacts
 from hil.safety import agent, guards
 from hil.safety.errors import LeaseLost, NotRestored
@@ -168,14 +168,6 @@ class Guarded:
         for message in agent.messages(before):
             self._say(f"{self.facts.name}: {message}")
         return replace(done, stderr=before + after)
-
-    def change_file(self, path: str, text: str) -> None:
-        """:class:`~hil.changes.WriteFile` with this text."""
-        self.change(WriteFile(path, text.encode("utf-8", "surrogateescape")))
-
-    def remove_file(self, path: str) -> None:
-        """:class:`~hil.changes.RemoveFile`."""
-        self.change(RemoveFile(path))
 
     def offline(self, *cpus: int) -> None:
         """Take CPUs offline, in this order."""

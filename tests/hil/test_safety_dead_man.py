@@ -502,7 +502,7 @@ def test_a_step_that_is_ended_before_its_changes_is_an_error(fake: Node) -> None
         ends = threading.Thread(target=end)
         ends.start()
         with pytest.raises(NodeUnfit, match="fake: a step was ended before its changes were made"):
-            run.change_file(OWN, "changed")
+            run.change(WriteFile(OWN, b"changed"))
         ends.join()
         slow.unlink()
 

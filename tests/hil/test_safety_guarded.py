@@ -103,8 +103,8 @@ def test_an_error_inside_restores_and_goes_on(fake: FakeNode) -> None:
         pytest.raises(NodeUnfit, match="no file"),
         fake.guarded() as node,
     ):
-        node.remove_file(CONFIG)
-        node.remove_file("/etc/kubernetes")
+        node.change(RemoveFile(CONFIG))
+        node.change(RemoveFile("/etc/kubernetes"))
 
 
 def test_a_link_keeps_being_one(fake: FakeNode) -> None:
@@ -112,7 +112,7 @@ def test_a_link_keeps_being_one(fake: FakeNode) -> None:
     place.rename(place.with_name("real.yaml"))
     place.symlink_to("real.yaml")
     with fake.guarded() as node:
-        node.change_file(CONFIG, "a: 1\n")
+        node.change(WriteFile(CONFIG, b"a: 1\n"))
         assert place.is_symlink()
         assert place.read_text() == "a: 1\n"
     assert place.is_symlink()
@@ -122,14 +122,14 @@ def test_a_link_keeps_being_one(fake: FakeNode) -> None:
 def test_the_kubelet_is_restarted_only_where_it_must(fake: FakeNode) -> None:
     """It read settings that are gone, or its files were changed."""
     with fake.guarded() as node:
-        node.change_file("/etc/kubernetes/manifests/a.yaml", "x")
+        node.change(WriteFile("/etc/kubernetes/manifests/a.yaml", b"x"))
         node.change(WriteFile(CONTAINER, b"9\n"), SetOnline(5, False))
     assert fake.starts == 1
     shell = fake.shell()
     with fake.guarded() as node:
-        node.change_file(CONFIG, "a: 1\n")
+        node.change(WriteFile(CONFIG, b"a: 1\n"))
         shell.run("systemctl restart kubelet.service")
-        node.change_file(CONFIG, text(fake, CONFIG))
+        node.change(WriteFile(CONFIG, text(fake, CONFIG).encode()))
     assert fake.starts == 3
 
 
@@ -148,7 +148,7 @@ def test_restoring_in_between(fake: FakeNode) -> None:
     with fake.guarded() as node:
         for cpu in (5, 6):
             node.offline(cpu)
-            node.remove_file(STATE)
+            node.change(RemoveFile(STATE))
             node.restore()
             assert (online(fake, cpu), text(fake, STATE)) == ("1", state)
         node.offline(7)
@@ -209,7 +209,7 @@ def test_a_risk_that_was_not_taken(
 
 def test_a_lease_keeps_two_runs_apart(fake: FakeNode) -> None:
     with fake.guarded() as first:
-        first.change_file("/etc/x", "1")
+        first.change(WriteFile("/etc/x", b"1"))
         for _ in range(2):
             with pytest.raises(NodeBusy, match=r"held by test-[0-9a-f]{6} for \d+ s"):
                 fake.run(Risk.PODS).__enter__()
@@ -280,14 +280,14 @@ def test_a_full_disk_changes_nothing(fake: FakeNode, small: Path) -> None:
 def test_a_disk_that_fills_up_later(fake: FakeNode, small: Path) -> None:
     """What was changed before is undone: nothing needs more room than there was."""
     with fake.guarded() as node:
-        node.change_file(CONFIG, "a: 1\n")
+        node.change(WriteFile(CONFIG, b"a: 1\n"))
         filler = os.open(small / "filler", os.O_WRONLY | os.O_CREAT)
         with contextlib.suppress(OSError):
             while True:
                 os.write(filler, b"\0" * 512)
         os.close(filler)
         with pytest.raises(NodeUnfit, match="full"):
-            node.change_file("/etc/kubernetes/manifests/own.yaml", "x" * 5000)
+            node.change(WriteFile("/etc/kubernetes/manifests/own.yaml", b"x" * 5000))
         assert text(fake, "/etc/kubernetes/manifests/own.yaml") == "kind: Pod\n"
 
 
@@ -326,7 +326,7 @@ def test_our_own_pods_are_no_newcomers(fake: FakeNode) -> None:
     before = text(fake, STATE)
     manifest = json.dumps({"kind": "Pod", "metadata": {"uid": uid}}, indent=1)
     with fake.run(Risk.KUBELET_RESTART) as node:
-        node.change_file("/etc/kubernetes/manifests/pinproof-a.yaml", manifest)
+        node.change(WriteFile("/etc/kubernetes/manifests/pinproof-a.yaml", manifest.encode()))
         assert pod_comes(fake, uid) != before
     assert text(fake, STATE) == before
 
@@ -414,7 +414,7 @@ def test_an_old_systemd_restarts_no_kubelet(fake: FakeNode) -> None:
     said = distribution_of(facts).cannot_restart(facts)
     assert said == "systemd 219 does not say enough of a unit; 236 does"
     with fake.guarded(Risk.PODS, facts=facts) as node:
-        node.change_file("/etc/kubernetes/manifests/a.yaml", "x")
+        node.change(WriteFile("/etc/kubernetes/manifests/a.yaml", b"x"))
     assert fake.running
 
 
@@ -444,11 +444,11 @@ def test_a_parent_cgroup_gets_its_cpus_back(fake: FakeNode) -> None:
 def test_hostile_names_reach_no_shell(fake: FakeNode) -> None:
     name = "/etc/kubernetes/manifests/$(touch hacked)'\"; touch hacked #.yaml"
     with fake.guarded() as node:
-        node.change_file(name, "$(touch hacked)")
+        node.change(WriteFile(name, b"$(touch hacked)"))
         assert text(fake, name) == "$(touch hacked)"
     assert not Path("hacked").exists()
     with pytest.raises(ValueError, match="no absolute path"):
-        node.change_file("../x", "")
+        node.change(WriteFile("../x", b""))
 
 
 def test_whoever_has_no_flock_is_refused(fake: FakeNode) -> None:
