@@ -17,6 +17,8 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -153,23 +155,19 @@ def _chosen(made: Programs, asked: argparse.Namespace) -> list[Mutant]:
     return mutants
 
 
+@dataclass(frozen=True)
 class _Session:
     """One run: the driver on every mutant, the kubelet on what the driver leaves."""
 
-    def __init__(
-        self,
-        made: Programs,
-        chosen: Sequence[Mutant],
-        results: Ledger,
-        asked: argparse.Namespace,
-        machines: Sequence[str],
-    ) -> None:
-        self.ledger = results
-        self._made = made
-        self.chosen = chosen
-        self.asked = asked
-        self._machines = machines
-        self._by_number = {one.number: one for one in chosen}
+    _made: Programs
+    chosen: Sequence[Mutant]
+    ledger: Ledger
+    asked: argparse.Namespace
+    _machines: Sequence[str]
+
+    @cached_property
+    def _by_number(self) -> dict[int, Mutant]:
+        return {one.number: one for one in self.chosen}
 
     def drive(self) -> None:
         """Try each mutant that was not tried yet on the driver."""

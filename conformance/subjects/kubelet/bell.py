@@ -26,17 +26,13 @@ class Bell:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._rings = 0
-
-    @property
-    def rings(self) -> int:
-        """How often it was rung."""
-        return self._rings
+        #: How often it was rung.
+        self.rings = 0
 
     def ring(self) -> None:
         """Wake all who wait."""
         with self._changed:
-            self._rings += 1
+            self.rings += 1
             self._changed.notify_all()
 
     def until(
@@ -48,7 +44,7 @@ class Bell:
         deadline = time.monotonic() + seconds
         pause = _FIRST_LOOK
         while True:
-            began, rings = time.monotonic(), self._rings  # what happens meanwhile is not missed
+            began, rings = time.monotonic(), self.rings  # what happens meanwhile is not missed
             if done():
                 return True
             now = time.monotonic()
@@ -60,4 +56,4 @@ class Bell:
 
     def _wait(self, rings: int, seconds: float) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._rings > rings, seconds)
+            self._changed.wait_for(lambda: self.rings > rings, seconds)

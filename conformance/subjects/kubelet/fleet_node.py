@@ -4,6 +4,7 @@ Resource Allocation stay."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from topologies import Machine
 _REGISTERED: Final = 60.0
 
 
+@dataclass(eq=False)
 class FleetNode:
     """A node by its name in the cluster. ``stopped``: whether its kubelet was stopped on purpose;
     ``release``: of its kubelet.
@@ -26,21 +28,13 @@ class FleetNode:
     All methods raise :class:`SubjectLostError` where the sandbox is gone.
     """
 
-    def __init__(
-        self,
-        name: str,
-        machine: Machine,
-        node: KubeletNode,
-        release: str,
-        devices: Mapping[str, tuple[Device, ...]],
-    ) -> None:
-        self.name = name
-        self.machine = machine
-        self.node = node
-        self.release = release
-        self.stopped = False
-        self._devices = devices
-        self._drivers: list[DRADriver] = []
+    name: str
+    machine: Machine
+    node: KubeletNode
+    release: str
+    _devices: Mapping[str, tuple[Device, ...]]
+    stopped: bool = field(default=False, init=False)
+    _drivers: list[DRADriver] = field(default_factory=list, init=False)
 
     @property
     def pid(self) -> int:
