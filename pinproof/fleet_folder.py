@@ -23,8 +23,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.kubelets.shelf import taken
 from conformance.subject import SubjectLostError, SubjectNotRestored, SubjectUsageError
-from hil.lab.places import is_held, lock_file, taken
+from hil.lab.places import is_held, lock_file
 from topologies.user_cache import cache_folder
 
 DEFAULT: Final = "default"

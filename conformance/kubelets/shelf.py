@@ -103,7 +103,7 @@ class Shelf:
             raise SubjectSetupError(f"{self.folder} cannot be written: {error.strerror}") from error
         with lock:
             last = ""
-            while not _taken(lock):
+            while not taken(lock):
                 stage = of_another(said, f"{self.name} {version}")
                 if stage != last:
                     tell(stage)
@@ -116,7 +116,9 @@ class Shelf:
                 said.unlink(missing_ok=True)
 
 
-def _taken(lock: IO[str]) -> bool:
+def taken(lock: IO[str] | int) -> bool:
+    """Take the lock, where nobody holds it, until no process has the file open any more; whether
+    it was taken."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conformance.kubelets.shelf import taken
 from hil.lab import keys as keyring
 from hil.lab import places, process, runtime
 from hil.lab.errors import LabUsageError
@@ -156,7 +157,7 @@ def reserve(name: str = "") -> Node:
 def held(node: Node) -> Iterator[None]:
     """Hold the node's lock; raises :class:`LabUsageError` where another run holds it."""
     with places.lock_file(node.folder / _BUSY) as lock:
-        if not places.taken(lock):
+        if not taken(lock):
             raise LabUsageError(f"{node.name} is busy: another run works on it")
         yield
 

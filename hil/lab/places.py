@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from conformance.kubelets.shelf import taken
 from hil.lab.errors import LabError
 from topologies.user_cache import cache_folder
 
@@ -66,16 +67,6 @@ def lock_file(path: Path, *, create: bool = True) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def taken(lock: int) -> bool:
-    """Take the lock, where nobody holds it, until no process has the descriptor any more; whether
-    it was taken."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def is_held(path: Path) -> bool:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from conformance.kubelets.shelf import taken
 from hil.lab import places
 from hil.lab.errors import LabError
 from hil.lab.tools import found
@@ -42,7 +43,7 @@ def start(folder: Path, command: Sequence[str], *, pass_fds: Sequence[int] = ())
     :class:`LabError` where one runs there already, or none can be started."""
     argv = [found(command[0]) if "/" not in command[0] else command[0], *command[1:]]
     with places.lock_file(folder / ALIVE) as lock, (folder / LOG).open("ab") as log:
-        if not places.taken(lock):
+        if not taken(lock):
             raise LabError(f"{folder.name}: its QEMU runs already")
         (folder / PID).unlink(missing_ok=True)
         subprocess.run(
