@@ -106,13 +106,16 @@ NOT_OF_REAL_NODES: Final = frozenset(
 )
 
 
-class SubjectError(Exception):
-    """Something that is not the subject's verdict went wrong; ``str()`` is one line for a person,
-    ``evidence`` (log excerpts) may be many."""
+class WithEvidence(Exception):
+    """``str()`` is one line for a person, ``evidence`` (log excerpts) may be many."""
 
     def __init__(self, message: str, *, evidence: str = "") -> None:
         super().__init__(message)
         self.evidence = evidence
+
+
+class SubjectError(WithEvidence):
+    """Something that is not the subject's verdict went wrong."""
 
 
 class SubjectSetupError(SubjectError):

@@ -17,17 +17,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
+from conformance.subject import WithEvidence
+
 #: Seconds that a command may take, and bytes that it may write, where a caller says nothing.
 DEADLINE: Final = 20.0
 LIMIT: Final = 4 << 20
 
 
-class NodeError(Exception):
-    """Something about a node that is no verdict; ``str()`` is one line for a person."""
-
-    def __init__(self, message: str, *, evidence: str = "") -> None:
-        super().__init__(message)
-        self.evidence = evidence
+class NodeError(WithEvidence):
+    """Something about a node that is no verdict."""
 
 
 class NodeUsageError(NodeError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from conformance.holders import holders
 from conformance.results import Failure, Holding, MachineRecord, Moment
-from conformance.subject import Origin
+from conformance.subject import Origin, WithEvidence
 from reference import CPUSet, CPUTopology
 from reference.view import View
 from topologies import Machine
@@ -21,12 +21,8 @@ class Divergence(Exception):
         self.failure = failure
 
 
-class CouldNotTell(Exception):
-    """Nothing can be said: ``str()`` is one line, ``evidence`` may be many."""
-
-    def __init__(self, reason: str, *, evidence: str = "") -> None:
-        super().__init__(reason)
-        self.evidence = evidence
+class CouldNotTell(WithEvidence):
+    """Nothing can be said."""
 
 
 @dataclass(frozen=True, slots=True)
