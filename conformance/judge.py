@@ -42,7 +42,7 @@ from conformance.subject import (
 from conformance.subjects.reference import ReferenceSubject
 from conformance.verdict import Verdict
 from conformance.waiting import Waiting
-from reference import CPUTopology, DiscoveryError, Release
+from reference import CPUTopology, DiscoveryError
 from reference.releases import has
 from reference.steps import KubeletConfig
 from topologies import Machine
@@ -122,11 +122,8 @@ def unjudged(case: Case, subject: Subject, reason: str, story: str) -> Result:
 
 def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, release: str) -> str:
     """Why a scenario does not apply, or ``""``: release, machine, then what the subject lacks."""
-    minor = Release.parse(release).minor
-    if scenario.since and minor < Release.parse(scenario.since).minor:
-        return f"promised from {scenario.since} on, this is {release}"
-    if scenario.until and minor > Release.parse(scenario.until).minor:
-        return f"promised up to {scenario.until}, this is {release}"
+    if why := scenario.not_promised_in(release):
+        return why
     if scenario.of_fork and not has(release, scenario.of_fork):
         return f"promised by forks with the behaviour {scenario.of_fork.title}"
     return scenario.needs.missing(topology) or _unable(scenario.capabilities, subject)

@@ -18,6 +18,7 @@ from conformance.needs import Needs as Needs
 from conformance.source import Source as Source
 from conformance.subject import Capability as Capability
 from reference.behaviours import Behaviour
+from reference.releases import Release
 
 if TYPE_CHECKING:
     from conformance.lockstep import LockstepNode
@@ -64,6 +65,15 @@ class Scenario:
         """The promise at length: the docstring of the scenario's function."""
         lines = (self.body.__doc__ or "").strip().splitlines()
         return "\n".join(line.strip() for line in lines)
+
+    def not_promised_in(self, release: str) -> str:
+        """Why it is not made for a release, or ``""``."""
+        minor = Release.parse(release).minor
+        if self.since and minor < Release.parse(self.since).minor:
+            return f"promised from {self.since} on, this is {release}"
+        if self.until and minor > Release.parse(self.until).minor:
+            return f"promised up to {self.until}, this is {release}"
+        return ""
 
 
 _BASE: Final = frozenset({Capability.PODS, Capability.STATE_FILE})

@@ -39,7 +39,7 @@ from pinproof.parameters import (
 )
 from pinproof.password import AskSudoPassword
 from pinproof.progress import busy
-from reference import NEWEST, CPUTopology, DiscoveryError, Release
+from reference import NEWEST, CPUTopology, DiscoveryError
 from topologies.errors import one_line
 
 
@@ -243,11 +243,8 @@ def _reason(
     able: frozenset[Capability],
     why: Mapping[Capability, str],
 ) -> str:
-    minor = Release.parse(_release(facts)).minor
-    if scenario.since and minor < Release.parse(scenario.since).minor:
-        return f"promised from {scenario.since} on, this is {_release(facts)}"
-    if scenario.until and minor > Release.parse(scenario.until).minor:
-        return f"promised up to {scenario.until}, this is {_release(facts)}"
+    if not_promised := scenario.not_promised_in(_release(facts)):
+        return not_promised
     if scenario.of_fork:
         return f"promised by forks with the behaviour {scenario.of_fork.title}"
     if scenario.machine:
