@@ -37,7 +37,17 @@ from conformance.subject import (
 )
 from reference import CPUSet, CPUTopology
 from reference.pods.qos import exclusive_cpus
-from reference.steps import Apply, Delete, KillAtRename, KubeletConfig, Pod, Start, Step, Stop
+from reference.steps import (
+    Apply,
+    Delete,
+    KillAtRename,
+    KubeletConfig,
+    Pod,
+    Start,
+    Step,
+    Stop,
+    note_pods,
+)
 from reference.view import Phase, View
 from topologies import Machine
 
@@ -183,7 +193,7 @@ class _Place:
             for step in undisturbed:
                 node.do(step)
             node.do(KillAtRename(number, after, any_file=True))
-            _follow(pods, [last])
+            note_pods(pods, [last])
             node.do(last)
             seen = node.settle(lambda view: not view.running or self._is_settled(view, pods))
             if seen.running:
@@ -200,7 +210,7 @@ class _Place:
         steps = [] if first else [Start(), *(step for act in acts for step in act)]
         for step in steps:
             node.do(step)
-            _follow(pods, [step])
+            note_pods(pods, [step])
             node.settle(lambda view: self._is_settled(view, pods))
         return node.view(), pods
 
@@ -229,15 +239,6 @@ class _Place:
         lost = CPUSet(self._topology.details) - held
         if lost:
             yield f"{EVERY_CPU}: {lost} are neither"
-
-
-def _follow(pods: dict[str, Pod], steps: Iterable[Step]) -> None:
-    """Note which pods there are after these steps."""
-    for step in steps:
-        if isinstance(step, Apply):
-            pods[step.pod.name] = step.pod
-        elif isinstance(step, Delete):
-            pods.pop(step.pod, None)
 
 
 def _unpinned(pod: Pod, seen: View) -> Iterator[str]:

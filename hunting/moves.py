@@ -26,6 +26,7 @@ from reference.steps import (
     Start,
     Step,
     Stop,
+    note_pods,
 )
 
 #: Before, an init container that is to be restarted is one as any other.
@@ -96,9 +97,5 @@ def after(
     """The pods that are applied once these steps are taken, each of the size that it has been
     ``granted`` by then."""
     left = dict(applied)
-    for step in steps:
-        if isinstance(step, Apply):
-            left[step.pod.name] = step.pod
-        elif isinstance(step, Delete):
-            left.pop(step.pod, None)
+    note_pods(left, steps)
     return {name: (granted or {}).get(name, pod) for name, pod in left.items()}

@@ -10,7 +10,7 @@ Each step has its ``sentence``: one line, as explanations and reports show it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, TypeAlias
 
@@ -524,3 +524,12 @@ def applied(step: Step) -> tuple[Pod, ...]:
             return pods
         case _:
             return ()
+
+
+def note_pods(pods: dict[str, Pod], steps: Iterable[Step]) -> None:
+    """Note in ``pods``, by name, which there are after pods were applied and deleted."""
+    for step in steps:
+        if isinstance(step, Apply):
+            pods[step.pod.name] = step.pod
+        elif isinstance(step, Delete):
+            pods.pop(step.pod, None)
