@@ -11,6 +11,7 @@ import msgspec
 from conformance.subject import SubjectUsageError, usable
 from differential.mutants.hunt import CAUGHT, NOT_REACHED, SURVIVED, UNTOLD, Outcome
 from differential.mutants.planting import Mutant
+from topologies.capturing.saving import write_whole
 
 #: What needs no further trial.
 FINAL: Final = frozenset({CAUGHT, SURVIVED, UNTOLD, NOT_REACHED})
@@ -61,9 +62,7 @@ class Ledger:
         if not self._reading:
             # Without older lines of the same mutants, and without a line that was cut off.
             lines = [msgspec.json.encode(one) for one in (header, *self.rows.values())]
-            draft = self._path.with_name(f".{self._path.name}.draft")
-            draft.write_bytes(b"\n".join(lines) + b"\n")
-            draft.replace(self._path)
+            write_whole(self._path, b"\n".join(lines) + b"\n", mode=0o644)
 
     def note(self, rows: Iterable[Row]) -> None:
         """Keep what became of mutants."""

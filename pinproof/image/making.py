@@ -14,6 +14,7 @@ from hil.lab.errors import LabError, LabUsageError
 from hil.lab.recipe import tar
 from pinproof.image import contents, python_packages
 from pinproof.image.archive import Archive, archive
+from topologies.capturing.saving import write_whole
 
 #: As Go and the image specification call what Linux calls otherwise.
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -94,11 +95,7 @@ def _layer(wanted: Wanted, say: debian.Say) -> bytes:
 
 
 def _write(content: bytes, to: Path) -> None:
-    draft = to.with_name(f".{to.name}.{os.getpid()}")
     try:
-        draft.write_bytes(content)
-        draft.rename(to)
+        write_whole(to, content, mode=0o644)
     except OSError as error:
         raise LabError(f"{to}: the archive cannot be written: {error.strerror}") from error
-    finally:
-        draft.unlink(missing_ok=True)
