@@ -25,7 +25,7 @@ from conformance.scenario import Scenario
 from conformance.subjects.reference import ReferenceSubject
 from differential import markdown
 from differential.markdown import table
-from hunting.telling import held_text
+from hunting.telling import capitalised, held_text
 from reference.releases import Release
 from reference.view import View
 from topologies import Machine, machine
@@ -135,19 +135,15 @@ def _section(one: Shown) -> Iterator[str | list[str]]:
     promise = scenario.promise.removeprefix(_MARK).lstrip(":. ").replace("\n", " ")
     yield f"## {scenario.id}"
     yield (
-        f"**{scenario.title}** ({_releases(scenario)}). {_capital(promise)} "
+        f"**{scenario.title}** ({_releases(scenario)}). {capitalised(promise)} "
         f"[{scenario.source.text}]({scenario.source.url})."
     )
     yield ["```console", one.command, "```"]
-    yield f"{_capital(one.setting)}:"
+    yield f"{capitalised(one.setting)}:"
     yield [
-        f"{number}. {_capital(seen.step)}. {_state(seen.view)}".rstrip()
+        f"{number}. {capitalised(seen.step)}. {_state(seen.view)}".rstrip()
         for number, seen in enumerate(one.story, start=1)
     ]
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _state(view: View) -> str:

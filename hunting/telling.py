@@ -46,9 +46,17 @@ def story(find: Find) -> str:
 
 
 def steps(find: Find) -> Iterator[tuple[str, View]]:
-    """Each step of the find in words with what came of it, and the view after it."""
-    for sentence, view in _walked(find):
-        yield f"{_sentence(sentence)}. {_state(view)}".rstrip(), view
+    """Each step of the find in words with what came of it, and the view after it, along the
+    outcomes that break the promise."""
+    broken = replayed(find.task, find.history, find.promise)
+    ground = Ground(find.task)
+    states = [ground.first()]
+    for number, step in enumerate(find.history, start=1):
+        made = [one for state in states for one in ground.taken(state, (step,), Tally())]
+        states = [one for one, _ in made]
+        wrong = [one for one, found in made if broken and found and number == len(broken.steps)]
+        view = (wrong or states)[0].node.seen()
+        yield f"{capitalised(step.sentence)}. {_state(view)}".rstrip(), view
 
 
 def _source(find: Find) -> Source:
@@ -64,19 +72,6 @@ def _alone(find: Find) -> Iterator[str]:
 def _asked(find: Find) -> Iterator[str]:
     for kubelet, same in find.confirmed.items():
         yield f"{kubelet} {'does the same' if same else 'keeps the promise'}."
-
-
-def _walked(find: Find) -> Iterator[tuple[str, View]]:
-    """Each step with the view after it, along the outcomes that break the promise."""
-    broken = replayed(find.task, find.history, find.promise)
-    ground = Ground(find.task)
-    states = [ground.first()]
-    for number, step in enumerate(find.history, start=1):
-        made = [one for state in states for one in ground.taken(state, (step,), Tally())]
-        states = [one for one, _ in made]
-        wrong = [one for one, found in made if broken and found and number == len(broken.steps)]
-        shown = (wrong or states)[0]
-        yield step.sentence, shown.node.seen()
 
 
 def _state(view: View) -> str:
@@ -182,7 +177,7 @@ def report(find: Find) -> str:
         f"### What did you expect to happen?\n\n{find.rule}: {find.expected}.",
         "### How can we reproduce it?\n",
         f"Machine: {_machine_text(find)}. KubeletConfiguration: {task.config}.\n",
-        *(f"{number}. {_sentence(step.sentence)}" for number, step in numbered),
+        *(f"{number}. {capitalised(step.sentence)}" for number, step in numbered),
         "\n### Manifests\n",
         *(f"```yaml\n{yaml.safe_dump(manifest(pod), sort_keys=False)}```" for pod in pods),
         "### Kubernetes version\n",
@@ -197,5 +192,6 @@ def _machine_text(find: Find) -> str:
     return f"{', '.join(counts)}, {rest.removeprefix('smt')} threads each"
 
 
-def _sentence(text: str) -> str:
+def capitalised(text: str) -> str:
+    """With its first letter in upper case, and all others as they are."""
     return f"{text[:1].upper()}{text[1:]}"
