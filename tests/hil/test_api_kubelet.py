@@ -26,7 +26,7 @@ from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop
 from reference.view import View
 from tests.support.carrying import accepting, carry
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, gone
 from tests.support.until import until
 
 MACHINE = "2s-4n-16c-smt2"
@@ -153,11 +153,11 @@ def test_pods_through_the_server_are_pinned_as_the_model_says(both: Both) -> Non
     assert right.reason == "SMTAlignmentError"
 
     both.pods.delete(one)
-    assert both.pods.await_gone(one, seconds=60)
+    assert gone(both.pods, one, seconds=60)
     both.comes_to(both.expected(Delete("a")))
 
     both.pods.delete(two, force=True)
-    assert both.pods.await_gone(two, seconds=0)
+    assert gone(both.pods, two, seconds=0)
     both.comes_to(both.expected(Delete("b", force=True)))
 
 
@@ -175,6 +175,6 @@ def test_a_deletion_while_the_kubelet_is_down(both: Both) -> None:
     for name in "ab":
         both.expected(Delete(name))
     view = both.expected(Start())
-    assert both.pods.await_gone(one, two, seconds=60)
+    assert gone(both.pods, one, two, seconds=60)
     both.comes_to(view)
     assert both.pods.statuses()[three.uid].phase == "Running"

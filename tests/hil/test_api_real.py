@@ -25,7 +25,7 @@ from hil.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
 from hil.transport import NodeAddress
 from reference.steps import KubeletConfig, Pod, PodResources
 from tests.hil.test_pods_manifests import several
-from tests.support.cluster import Authority, Cluster, kubeconfig
+from tests.support.cluster import Authority, Cluster, gone, kubeconfig
 from tests.support.fakenode import FakeNode
 
 BOOT = "0b00b007-0000-4000-8000-000000000001"
@@ -123,11 +123,11 @@ def test_an_ordinary_deletion_takes_the_kubelets_word(cluster: Cluster, pods: Cl
     one, two = pods.create(guaranteed("a", 1)), pods.create(guaranteed("b", 1))
     pods.delete(one)
     pods.delete(two, force=True)
-    assert pods.await_gone(two, seconds=0)
-    assert not pods.await_gone(one, seconds=0)
+    assert gone(pods, two, seconds=0)
+    assert not gone(pods, one, seconds=0)
     assert pods.statuses()[one.uid].leaving
     cluster.confirm(pods.namespace, "pinproof-a")
-    assert pods.await_gone(one, two, seconds=5)
+    assert gone(pods, one, two, seconds=5)
     pods.delete(one)  # gone already: no error
     pods.delete(two, force=True)
 

@@ -33,6 +33,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from conformance.kubelets.apiservers import find
 from conformance.subject import SubjectSetupError
+from hil.apiserver import space
+from hil.pods.apiserver import ClusterPods
+from reference.steps import Pod
 from tests.support import lacking
 
 _PATIENCE: Final = 240.0
@@ -323,6 +326,13 @@ def running_cluster(folder: Path, *, egress: Path | None = None) -> Iterator[Clu
             lacking.skip("api server", error)
         with contextlib.closing(made):
             yield made
+
+
+def gone(pods: ClusterPods, *which: Pod, seconds: float) -> bool:
+    """Whether in time none of these pods is there any more: the kubelet has confirmed it, or they
+    were deleted by force."""
+    gone = {pod.uid for pod in which}.isdisjoint
+    return space.wait(lambda: gone(pods.statuses()), seconds)
 
 
 #: What the API wants a node to say of itself.

@@ -186,12 +186,6 @@ class ClusterPods:
 
         return space.wait(settled, seconds)
 
-    def await_gone(self, *pods: Pod, seconds: float) -> bool:
-        """Wait until none of these pods is there any more: the kubelet has confirmed it, or they
-        were deleted by force."""
-        gone = {pod.uid for pod in pods}.isdisjoint
-        return space.wait(lambda: gone(self.statuses()), seconds)
-
     # ---- the end --------------------------------------------------------------------------
 
     def close(self) -> bool:
