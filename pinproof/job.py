@@ -46,6 +46,9 @@ _ALLOWED: Final = sorted({one.value for one in Allow} - {Allow.REBOOT.value})
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _LONGEST: Final = 63
+#: Texts of options that two commands have.
+_WORKLOAD: Final = "What certify calls --image: an image with a POSIX shell that is on the nodes."
+_MAY_ALLOW: Final = "foreign-workloads or static-pods, as an inventory has it; repeatable."
 _SETTINGS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(no_args_is_help=True)
@@ -122,7 +125,8 @@ def hunt(context: typer.Context, asked: Asked) -> None:
     _require_few(place.shards, searches, "searches")
     keep = f"$(test -e $shard/{campaign.FILE} && echo --resume || echo --report) $shard"
     ended = (ExitStatus.CONFORMANT, ExitStatus.NOT_CONFORMANT)
-    _print(place, Task(["pinproof", "hunt", *words], campaign.FILE, keep, ended))
+    task = Task(["pinproof", "hunt", *words], campaign.FILE, keep, ended)
+    _echo(manifest(place, task))
 
 
 @app.command(
@@ -152,19 +156,14 @@ def run(context: typer.Context, asked: Asked) -> None:
         ended,
         is_root=subject.startswith("kubelet:"),
     )
-    _print(place, task)
+    _echo(manifest(place, task))
 
 
 @dataclass(frozen=True, slots=True)
 class Plugged:
     image: str = option(MISSING, "An image with pinproof on its path.", metavar="NAME")
-    workload_image: str = option(
-        "", "What certify calls --image: an image with a POSIX shell that is on the nodes.",
-        metavar="NAME",
-    )  # fmt: skip
-    allow: list[str] | None = option(
-        None, "foreign-workloads or static-pods, as an inventory has it; repeatable."
-    )
+    workload_image: str = option("", _WORKLOAD, metavar="NAME")
+    allow: list[str] | None = option(None, _MAY_ALLOW)
     name: str = option("pinproof", "The plugin's name.", metavar="NAME")
 
 
@@ -191,13 +190,8 @@ class Nodes:
     nodes: list[str] = argument("Names of nodes, as kubectl get nodes has them.", metavar="NODE...")
     image: str = option(MISSING, "An image with pinproof on its path.", metavar="NAME")
     max_unavailable: int = option(1, "How many nodes are certified at a time.", min=1)
-    workload_image: str = option(
-        "", "What certify calls --image: an image with a POSIX shell that is on the nodes.",
-        metavar="NAME",
-    )  # fmt: skip
-    allow: list[str] | None = option(
-        None, "foreign-workloads or static-pods, as an inventory has it; repeatable."
-    )
+    workload_image: str = option("", _WORKLOAD, metavar="NAME")
+    allow: list[str] | None = option(None, _MAY_ALLOW)
     claim: str = option("", "A volume claim that keeps the certificates.", metavar="NAME")
     name: str = option("certify-pinproof", "What the Jobs' names begin with.", metavar="NAME")
     namespace: str = option("", "The Jobs' namespace; default: that of kubectl.", metavar="NAME")
@@ -277,10 +271,6 @@ def _text(dumper: _Dumper, value: str) -> Any:
 
 
 _Dumper.add_representer(str, _text)
-
-
-def _print(place: Place, task: Task) -> None:
-    _echo(manifest(place, task))
 
 
 def _echo(value: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ certificate is checked (``verify``).
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from pinproof.output import note
 from pinproof.parameters import argument, option, with_options
 from pinproof.verify import checked
 from reports.certificate import Answer, CertificateError, Statement, read
+from reports.certificate.document import digest_of
 from reports.submission import (
     FILES,
     Row,
@@ -99,7 +99,7 @@ def _submission(made: Made, data: bytes, statement: Statement) -> Submission:
         website=made.website,
         contact=made.contact,
         date=f"{datetime.now(UTC):%Y-%m-%d}",
-        certificate=_digest(data),
+        certificate=digest_of(data),
         stream=statement.facts.evidence.digest,
     )
 
@@ -155,9 +155,9 @@ def row_of(folder: Path, above: Path | None = None) -> Row:
         if name not in files:
             raise SubmissionError(f"{name} is missing")
     submission = parse(files["submission.json"])
-    if _digest(files[_CERTIFICATE]) != submission.certificate:
+    if digest_of(files[_CERTIFICATE]) != submission.certificate:
         raise SubmissionError(f"submission.json{_at(files, 'certificate')}: the digest of "
-                              f"{_CERTIFICATE} is {_digest(files[_CERTIFICATE])}")  # fmt: skip
+                              f"{_CERTIFICATE} is {digest_of(files[_CERTIFICATE])}")  # fmt: skip
     statement = _certificate(folder, submission, files)
     _require_place(folder, submission, statement)
     _require_readme(files[_README], submission, statement)
@@ -179,8 +179,8 @@ def _certificate(folder: Path, submission: Submission, files: dict[str, bytes]) 
     if statement.facts.evidence.digest != submission.stream:
         raise SubmissionError(f"submission.json{_at(files, 'stream')}: the certificate was made "
                               f"from {statement.facts.evidence.digest}")  # fmt: skip
-    if stream is not None and _digest(files[_STREAM]) != submission.stream:
-        raise SubmissionError(f"{_STREAM}: its digest is {_digest(files[_STREAM])}, and the "
+    if stream is not None and digest_of(files[_STREAM]) != submission.stream:
+        raise SubmissionError(f"{_STREAM}: its digest is {digest_of(files[_STREAM])}, and the "
                               f"certificate names {submission.stream}")  # fmt: skip
     wrong = [f"{one.what}: {one.detail}" for one in found if one.answer is Answer.WRONG]
     if wrong:
@@ -231,10 +231,6 @@ def _rows_of(text: str) -> Iterator[tuple[int, str, str]]:
     for number, one in enumerate(text.splitlines(), start=1):
         if row := re.fullmatch(r"\| ([^|]+) \| ([^|]*) \|", one.strip()):
             yield number, row[1], row[2]
-
-
-def _digest(data: bytes) -> str:
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def _at(files: dict[str, bytes], field: str) -> str:

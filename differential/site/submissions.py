@@ -7,11 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from differential.markdown import page
 from pinproof.submission import row_of
 from reports.submission.table import table
 
 FOLDER: Final = "submissions"
 _FILES: Final = Path(__file__).parents[2] / FOLDER
+_TEXT: Final = (
+    "Certificates that were submitted, as [submit a result](../how-to/submitting.md) says. Each "
+    "was checked when this page was made. `pinproof submission check` checks one."
+)
 #: Beside its README.md.
 _SERVED: Final = ("certificate.json", "result.jsonl", "submission.json")
 
@@ -20,10 +25,8 @@ def submission_files(folder: Path = _FILES) -> Iterator[tuple[str, str]]:
     """Path and text of the table, and of each submission's page and files. Each is checked first:
     raises :class:`reports.submission.folder.SubmissionError`."""
     found = [row_of(place, folder) for place in sorted(folder.glob("v*/*")) if place.is_dir()]
-    yield (
-        f"{FOLDER}/index.md",
-        _page(table(replace(one, place=f"{one.place}/index.md") for one in found)),
-    )
+    rows = table(replace(one, place=f"{one.place}/index.md") for one in found)
+    yield f"{FOLDER}/index.md", page(["# Submissions", _TEXT, rows.rstrip()])
     for one in found:
         place = folder / one.place
         there = [name for name in _SERVED if (place / name).is_file()]
@@ -32,16 +35,3 @@ def submission_files(folder: Path = _FILES) -> Iterator[tuple[str, str]]:
         yield f"{FOLDER}/{one.place}/index.md", f"{text}\nFiles: {links}.\n"
         for name in there:
             yield f"{FOLDER}/{one.place}/{name}", (place / name).read_text(encoding="utf-8")
-
-
-def _page(rows: str) -> str:
-    return "\n".join(
-        [
-            "# Submissions",
-            "",
-            "Certificates that were submitted, as [submit a result](../how-to/submitting.md) says. "
-            "Each was checked when this page was made. `pinproof submission check` checks one.",
-            "",
-            rows,
-        ]
-    )
