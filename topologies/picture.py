@@ -21,7 +21,6 @@ _BASE: Final = 16.5
 _DIGIT: Final = 7.4
 _NUMBER: Final = 12.5
 _TAG: Final = 7.2
-_GAP: Final = 3
 _MARK: Final = "#b00020"
 _INK: Final = "#1c2127"
 _MARGIN: Final = 16

@@ -13,9 +13,9 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from conformance.kubelets import releases
 from conformance.kubelets.golang import Go, GoError
@@ -40,11 +40,9 @@ _BEYOND: Final = 2
 _BEFORE: Final = 4
 
 
-class RecipeMaker(Protocol):
-    """What a program of a release is built from; ``theirs`` is the release's own ``go.mod``, and
-    ``replaced`` a folder that takes the place of the released module."""
-
-    def __call__(self, version: Version, theirs: str, replaced: Path | None = None) -> Recipe: ...
+#: What a program of a release is built from: by the release's own ``go.mod``, and a folder that may
+#: take the place of the released module.
+RecipeMaker: TypeAlias = Callable[[Version, str, Path | None], Recipe]
 
 
 class MissingModuleError(Exception):
@@ -143,7 +141,7 @@ class Workshop:
             if found is not None:
                 return found.path
             builder.say(f"looking for {self._name} {version}")
-            plan = self._recipe(version, _go_mod_of(go, version))
+            plan = self._recipe(version, _go_mod_of(go, version), None)
             return self._make(go, plan, self._key(version), builder)
 
     def _build_replaced(self, asked: Minor | Version, replaced: Path, tell: Progress) -> Path:
@@ -178,7 +176,7 @@ class Workshop:
     def _key(self, version: Version) -> str:
         """The release's own ``go.mod`` follows from the release, so it is no part of the key: what
         the cache holds is found without asking anybody."""
-        plan = self._recipe(version, "")
+        plan = self._recipe(version, "", None)
         sources = [text for _, text in sorted(plan.sources.items())]
         parts = (plan.go_mod, *sources, *plan.flags, *os.uname()[4:])
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]

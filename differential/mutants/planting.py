@@ -25,13 +25,12 @@ from conformance.kubelets import recipe
 from conformance.kubelets.golang import Go, environment
 from conformance.kubelets.recipe import KUBERNETES
 from conformance.kubelets.releases import Version
+from conformance.kubelets.workshop import write_files
 from conformance.subject import SubjectSetupError
 
 PLANT: Final = Path(__file__).with_name("plant")
 #: The package of the switches, inside the released module.
 SWITCH: Final = f"{KUBERNETES}/pkg/pinproofmutant"
-#: What that package imports.
-SWITCH_IMPORTS: Final = ("cmp", "errors", "os", "strconv", "strings", "sync/atomic")
 _MANAGERS: Final = f"{KUBERNETES}/pkg/kubelet/cm"
 #: What of the container manager has to do with the admission of pods and with their CPUs.
 _OF_CONTAINER_MANAGER: Final = (
@@ -115,9 +114,7 @@ def plant(go: Go, version: Version, scratch: Path) -> Planted:
     :class:`SubjectSetupError` where Go or the modules are missing."""
     module = module_folder(go, version)
     plan = recipe.recipe(version, (module / "go.mod").read_text())
-    (scratch / "go.mod").write_text(plan.go_mod)
-    for name, text in plan.sources.items():
-        (scratch / name).write_text(text)
+    write_files(plan, scratch)
     go.run(["mod", "tidy"], folder=scratch)
     found = _packages(go, scratch)
     asked = {

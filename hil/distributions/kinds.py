@@ -42,10 +42,6 @@ def _is_gke(facts: NodeFacts, kubelet: KubeletFacts | None) -> bool:
     return kubelet is not None and kubelet.config_path == "/home/kubernetes/kubelet-config.yaml"
 
 
-def _is_openshift(facts: NodeFacts, kubelet: KubeletFacts | None) -> bool:
-    return "/etc/machine-config-daemon/currentconfig" in facts.places
-
-
 def _is_kubeadm(facts: NodeFacts, kubelet: KubeletFacts | None) -> bool:
     files = facts.units[kubelet.unit].files if kubelet and kubelet.unit in facts.units else {}
     named = any(path.endswith("/10-kubeadm.conf") for path in (*files, *facts.places))
@@ -102,7 +98,7 @@ _KINDS: Final = (
     ),
     Distribution(
         "openshift",
-        _is_openshift,
+        lambda facts, _: "/etc/machine-config-daemon/currentconfig" in facts.places,
         owned("the Machine Config Operator: give it a KubeletConfig"),
         watched=("/etc/kubernetes/kubelet.conf",),
     ),

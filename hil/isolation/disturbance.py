@@ -23,8 +23,6 @@ from hil.observation import ContainerObserved, Places
 from reference import CPUSet, CPUSetParseError
 from topologies.errors import one_line
 
-#: Bytes of an answer: some hundred tasks and interrupts, a few times.
-LIMIT: Final = 16 << 20
 #: Where CRI-O keeps what it starts containers with. Of an annotation that its configuration does
 #: not allow, it leaves nothing there.
 _CRIO: Final = "/run/containers/storage/overlay-containers"

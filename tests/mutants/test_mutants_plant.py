@@ -14,6 +14,8 @@ from conformance.kubelets.golang import Go, environment
 from differential.mutants import planting
 from tests.support import lacking
 
+#: What the package of the switches imports.
+SWITCH_IMPORTS = ("cmp", "errors", "os", "strconv", "strings", "sync/atomic")
 SOURCE = """\
 package main
 
@@ -112,7 +114,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
                 "functions": "^(between|checked|named|minus|total|main)$",
             }
         ],
-        "exports": planting.exports(go, ["fmt", *planting.SWITCH_IMPORTS], folder),
+        "exports": planting.exports(go, ["fmt", *SWITCH_IMPORTS], folder),
         "switch": "small.invalid/small/switches",
     }
     answer = planting.run_plant(go, asked)
