@@ -47,7 +47,6 @@ def replay_command(story: Story) -> str:
 
 
 def explanation(story: Story, failure: Failure, *, evidence: str = "") -> str:
-    """The whole story of a failure."""
     source = story.scenario.source
     said = account(failure)
     end = [*_account_lines(said), *difference_lines(failure.differences)]

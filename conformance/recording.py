@@ -92,7 +92,6 @@ _LINE: Final = msgspec.json.Decoder(RecordingHeader | RecordedCase)
 
 
 def recorded(scenario: str, machine: Machine, history: Iterable[Seen]) -> RecordedCase:
-    """A case of a recording, from what was seen."""
     steps = [{"step": seen.step, **plain(seen.view)} for seen in history]
     recorded = msgspec.convert(steps, list[RecordedStep])
     return RecordedCase(scenario=scenario, machine=machine.digest, steps=recorded)

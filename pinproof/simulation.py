@@ -106,7 +106,6 @@ class Answer:
     notes: tuple[str, ...]
 
     def by_pod(self) -> Iterator[tuple[Pod, list[Verdict]]]:
-        """Each pod with the verdicts of its containers."""
         for pod in self.pods:
             yield pod, [self._verdict(pod, container) for container in pod.containers]
 

@@ -78,7 +78,6 @@ def _table(found: Rehearsed, plan: Plan) -> Table:
 
 
 def kubelet_state(stage: Stage) -> str:
-    """What the kubelet of a stage does."""
     if stage.view.hangs:
         return "hangs"
     return "runs" if stage.view.running else "gives up"

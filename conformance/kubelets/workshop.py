@@ -258,7 +258,6 @@ def _listed(go: Go, minor: Minor) -> list[Version]:
 
 
 def _go_mod_of(go: Go, version: Version) -> str:
-    """The release's own ``go.mod``."""
     kubernetes = go.describe(f"{KUBERNETES}@v{version}")
     if is_missing(kubernetes):
         raise _NoSuchReleaseError(f"the module proxy has no {KUBERNETES} v{version}")

@@ -28,7 +28,6 @@ class ProcessorTime:
     waited: float = 0.0
 
     def since(self, before: ProcessorTime) -> ProcessorTime:
-        """What has come since ``before``."""
         return ProcessorTime(self.used - before.used, self.waited - before.waited)
 
     def is_starved(self, seconds: float) -> bool:

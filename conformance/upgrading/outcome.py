@@ -95,7 +95,6 @@ class Rehearsed:
 
     @property
     def broken_legs(self) -> tuple[Leg, ...]:
-        """On which legs a promise is broken."""
         return tuple(leg for leg in Leg if any(one.leg is leg for one in self.broken))
 
     @property

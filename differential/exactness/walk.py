@@ -72,7 +72,6 @@ class Containers:
         self.states = {key: state for key, state in self.states.items() if key[0] != uid}
 
     def runs(self, uid: str, name: str) -> bool:
-        """Whether one of them runs."""
         return self.states.get((uid, name)) == "running"
 
     def lines(self) -> list[wire.ContainerState]:

@@ -31,7 +31,6 @@ def make(folder: Path, *, port: int) -> Keys:
 
 
 def read(folder: Path) -> Keys:
-    """The keys that are in ``folder``."""
     return Keys(
         host_private=(folder / HOST).read_text(),
         host_public=(folder / f"{HOST}.pub").read_text(),

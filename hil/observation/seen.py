@@ -73,7 +73,6 @@ class ContainerObserved:
 
     @property
     def cfs(self) -> CFS:
-        """Its CFS quota and the period of that."""
         for level in self.own_levels:
             if level.quota is not None:
                 return CFS(level.quota, period=level.period)

@@ -297,7 +297,6 @@ def _with_fewer(step: Step, gone: Collection[int]) -> Step:
 
 
 def _first(tried: Iterator[History], differ: Differ) -> History | None:
-    """The first that differs."""
     while some := list(itertools.islice(tried, _AT_ONCE)):
         if (found := next(filter(None, differ(some)), None)) is not None:
             return found

@@ -57,7 +57,6 @@ class ManagerByContainer(CPUManager):
     _file_is_empty: bool
 
     def has(self, behaviour: Behaviour) -> bool:
-        """Whether its release has a behaviour."""
         return has(self._release, behaviour)
 
     # -- starting --------------------------------------------------------------------------------

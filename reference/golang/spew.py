@@ -34,7 +34,6 @@ def struct_checksum(type_name: str, fields: Mapping[str, tuple[str, str]]) -> in
 
 
 def text_checksum(text: str) -> int:
-    """The checksum of a string."""
     return fnv32a(utf8(f"(string){text}"))
 
 

@@ -52,7 +52,6 @@ class KubeletByContainer(Kubelet):
 
     @property
     def by_container(self) -> ManagerByContainer:
-        """The CPU manager."""
         return _by_container(self._cpu_manager)
 
     @property

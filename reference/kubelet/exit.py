@@ -67,7 +67,6 @@ def error_text(error: KubeletError, text: str, release: AnyRelease) -> str:
 
 
 def _panics(error: KubeletError, text: str, release: AnyRelease) -> bool:
-    """Whether the error is one that the release panics with."""
     if isinstance(error, CheckpointError):
         return has(release, Behaviour.BAD_STATE_PANICS)
     if isinstance(error, ConfigurationError) and text.startswith(_NO_RESERVATION):

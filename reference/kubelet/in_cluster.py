@@ -93,7 +93,6 @@ class PodsInCluster:
         return bool(self._ephemeral)
 
     def is_ephemeral(self, pod: str, container: str) -> bool:
-        """Whether this is an ephemeral container."""
         return (pod, container) in self._ephemeral
 
     def forget(self, name: str) -> None:

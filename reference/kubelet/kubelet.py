@@ -475,12 +475,10 @@ class Kubelet(PodLifecycle):
 
     @property
     def cpu_manager(self) -> CPUManager:
-        """Its CPU manager."""
         return self._cpu_manager
 
     @property
     def device_manager(self) -> DeviceManager:
-        """Its device manager."""
         return self._container_manager.device_manager
 
     @property

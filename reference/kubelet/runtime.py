@@ -157,7 +157,6 @@ class Runtime:
         return box
 
     def update(self, uid: str, container: str, cpuset: CPUSet) -> None:
-        """Change the cpuset of a container."""
         self._boxes[uid][container].cpuset = cpuset
 
     def runs(self, uid: str, container: str) -> bool:

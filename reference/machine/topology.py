@@ -142,7 +142,6 @@ class CPUTopology:
 
     @property
     def cpus(self) -> CPUSet:
-        """All CPUs."""
         return CPUSet.of_mask(self.mask)
 
     @property

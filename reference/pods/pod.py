@@ -158,5 +158,4 @@ class Pod(_HashedOnce):
 
 @lru_cache(maxsize=4096)
 def container_names(pod: Pod) -> frozenset[str]:
-    """The names of its containers."""
     return frozenset(one.name for one in pod.containers)

@@ -217,7 +217,6 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
 def _outcome(
     run: Run, findings: Findings, profiles: Sequence[Profile], *, restored: bool, whole: bool
 ) -> tuple[Verdict, ExitStatus]:
-    """The verdict, and its exit status."""
     upgrade = findings.upgrade
     verdict = verdict_from(
         profiles, restored=restored, whole=whole, upgrade=upgrade, judged=findings.judged

@@ -124,7 +124,6 @@ class APIPods:
         self._awaited.clear()
 
     def add_ephemeral(self, pod: str, container: str) -> None:
-        """Add an ephemeral container to a pod that is there."""
         made = {
             "name": container,
             "image": manifests.PAUSE_IMAGE,
