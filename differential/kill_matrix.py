@@ -37,6 +37,7 @@ from differential import markdown
 from differential.kill_exceptions import NEVER_FAILED, UNCAUGHT
 
 PAGE: Final = Path(__file__).parents[1] / "docs/tables/kill-matrix.md"
+#: Small ones: of one NUMA node, and of two.
 MACHINES: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2")
 #: For scenarios that need several uncore caches, and more than two NUMA nodes.
 WITH_CACHES: Final = "2s-2n-32c-smt2-l3x4"

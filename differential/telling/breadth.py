@@ -9,7 +9,7 @@ from typing import Final
 import topologies
 from conformance.identifying.history import History
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from differential.telling.seeds import MACHINES, WITH_CACHES, WITH_NODES
+from differential.kill_matrix import MACHINES, WITH_CACHES, WITH_NODES
 from reference import Architecture, CPUSet
 from reference.behaviours import Behaviour
 from reference.releases import has

@@ -15,18 +15,13 @@ from conformance.recording import PromisesOnly
 from conformance.scenario import Scenario
 from conformance.subject import OF_REAL_NODES, Capability
 from conformance.subjects.reference import ModelNode, ReferenceSubject
+from differential.kill_matrix import MACHINES, WITH_CACHES, WITH_NODES
 from hunting.exploring import drawing
 from hunting.exploring.covering import Covering
 from hunting.exploring.factors import offered
 from reference.releases import Release
 from reference.steps import KubeletConfig, Step
 from topologies import Machine
-
-#: Small ones: of one NUMA node, and of two.
-MACHINES: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2")
-#: For scenarios that need several uncore caches, and more than two NUMA nodes.
-WITH_CACHES: Final = "2s-2n-32c-smt2-l3x4"
-WITH_NODES: Final = "2s-4n-64c-smt2"
 
 
 class _Heard:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import topologies
 from conformance.discovered import topology_of
 from conformance.identifying.history import History
-from differential.telling.seeds import MACHINES, WITH_CACHES, WITH_NODES
+from differential.kill_matrix import MACHINES, WITH_CACHES, WITH_NODES
 from hunting.shrinking import plainer
 from reference import DiscoveryError
 from reference.steps import Apply, Configure, Resize
