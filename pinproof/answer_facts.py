@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinproof.simulation import Answer, Kept, Verdict
+from reference.cpuset import CPUSet
 from reference.kubelet.reasons import Rule
 from reference.steps import Container, Kind, Pod
 from topologies.errors import one_line
@@ -43,7 +44,7 @@ def _pod_facts(found: Answer, pod: Pod, verdicts: Sequence[Verdict]) -> dict[str
         "message": status.message,
         "exclusive": {name: str(cpus) for name, cpus in held.items()},
         "containers": {
-            one.container: _container_facts(one) | _memory_facts(found, one) for one in verdicts
+            one.container: _container_facts(one) | _other_facts(found, one) for one in verdicts
         },
     }
 
@@ -59,9 +60,16 @@ def _container_facts(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _memory_facts(found: Answer, verdict: Verdict) -> dict[str, object]:
-    nodes = found.memory_of(verdict.pod, verdict.container)
-    return {"memory NUMA nodes": str(nodes)} if nodes else {}
+def _other_facts(found: Answer, verdict: Verdict) -> dict[str, object]:
+    """Of memory and devices, where it has any."""
+    owner = verdict.pod, verdict.container
+    nodes, devices = found.memory_of(*owner), found.devices_of(*owner)
+    held = [
+        {"resource": one.resource, "id": one.id, "NUMA nodes": str(CPUSet(one.numa_nodes))}
+        for one in devices
+    ]
+    memory: dict[str, object] = {"memory NUMA nodes": str(nodes)} if nodes else {}
+    return memory | ({"devices": held} if held else {})
 
 
 def hang_text(found: Answer) -> str:
@@ -90,10 +98,17 @@ def kubelets_words(found: Answer, pod: Pod) -> str:
     return one_line(f"{status.reason}: {status.message}")
 
 
-def memory_text(found: Answer, verdict: Verdict) -> str:
-    """Where its memory is reserved, if it is, as ``, memory of NUMA node 0``."""
-    nodes = found.memory_of(verdict.pod, verdict.container)
-    return f", memory of NUMA {'node' if len(nodes) == 1 else 'nodes'} {nodes}" if nodes else ""
+def beside_text(found: Answer, verdict: Verdict) -> str:
+    """What it has beside CPUs, as ``, memory of NUMA node 0, device gpu0 of NUMA node 0``."""
+    owner = verdict.pod, verdict.container
+    nodes, devices = found.memory_of(*owner), found.devices_of(*owner)
+    parts = [f"memory{_of_nodes(nodes)}"] if nodes else []
+    parts += [f"device {one.id}{_of_nodes(CPUSet(one.numa_nodes))}" for one in devices]
+    return one_line("".join(f", {part}" for part in parts))
+
+
+def _of_nodes(nodes: CPUSet) -> str:
+    return f" of NUMA {'node' if len(nodes) == 1 else 'nodes'} {nodes}" if nodes else ""
 
 
 def in_short(verdict: Verdict) -> str:

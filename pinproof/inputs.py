@@ -6,7 +6,7 @@ What belongs here: options, and the question that they make. What never does: wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
@@ -20,7 +20,7 @@ from pinproof.manifests import MOST_PODS, BadManifest, Found, pods_of
 from pinproof.node_archive import Collected, collected
 from pinproof.parameters import option
 from pinproof.settings import Given, Settings, settings_of, with_memory_where_modelled
-from pinproof.simulation import Answer, StateFile, answer, require_simulated
+from pinproof.simulation import Answer, Devices, StateFile, answer, require_simulated
 from reference import NEWEST, CPUTopology, NotModelled, Release
 from reference.errors import QuantityError
 from reference.pods.quantity import quantity
@@ -82,20 +82,25 @@ def inputs_of(machine: str, given: Given, question: Question, release: str = "")
     )
 
 
-def answered(machine: Machine, inputs: Inputs) -> Answer:
-    """What a kubelet of the release does with all that was given. Raises as
-    :func:`pinproof.simulation.answer`."""
+def answered(machine: Machine, inputs: Inputs, devices: Devices | None = None) -> Answer:
+    """What a kubelet of the release does with all that was given, on a node with these
+    ``devices``. Raises as :func:`pinproof.simulation.answer`."""
     release, question = inputs.release, inputs.question
     require_simulated(release)
     plain = settings_of(inputs.given, discovered(machine, release), release=release)
     found = Found(())
     if question.pods is not None:
-        found = pods_given(question.pods, oldest_first=question.oldest_first)
+        found = pods_given(
+            question.pods, oldest_first=question.oldest_first, resources=devices or ()
+        )
     state = None if question.state is None else state_file(question.state)
 
     def by(settings: Settings) -> Answer:
         notes, config = [*settings.notes, *found.notes], settings.config
-        return answer(machine, config, found.pods, state=state, release=release, notes=notes)
+        return answer(
+            machine, config, found.pods,
+            state=state, release=release, notes=notes, devices=devices or {},
+        )  # fmt: skip
 
     settings = with_memory_where_modelled(plain, inputs.given, release=release)
     try:
@@ -133,15 +138,16 @@ def state_file(path: Path) -> StateFile:
     return StateFile(one_line(str(path)), text)
 
 
-def pods_given(text: str, *, oldest_first: bool = False) -> Found:
-    """The pods of ``--pods``. Raises :class:`SubjectUsageError`: one line that says what is taken,
-    or the file and the place at fault."""
+def pods_given(text: str, *, oldest_first: bool = False, resources: Collection[str] = ()) -> Found:
+    """The pods of ``--pods``, with their devices of these ``resources``. Raises
+    :class:`SubjectUsageError`: one line that says what is taken, or the file and the place at
+    fault."""
     if _are_requests(text):
         return Found(tuple(_guaranteed(text)))
     if text != STDIN and not (text and (Path(text).exists() or Path(text).parent.parent.is_file())):
         raise SubjectUsageError(f"--pods {one_line(repr(text), 200)}: {_ACCEPTED}; no such file")
     try:
-        return pods_of(documents(text), oldest_first=oldest_first)
+        return pods_of(documents(text), oldest_first=oldest_first, resources=resources)
     except BadManifest as error:
         where = "stdin" if text == STDIN else one_line(text)
         raise SubjectUsageError(f"{where}: {error}") from error

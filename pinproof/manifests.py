@@ -5,7 +5,8 @@ place. What never does: files (``files``), and what a kubelet makes of a pod.
 
 Of a pod's specification only what decides its CPUs is read: its containers, init containers and
 sidecars (init containers with ``restartPolicy: Always``), their requests and limits, and pod-level
-resources; and whether its priority makes it critical. Of its metadata: name, namespace, uid (of a
+resources; whether its priority makes it critical; and how many devices of the resources asked for
+its containers request. Of its metadata: name, namespace, uid (of a
 mirror pod that of the static pod, which is the one that the kubelet keeps), and whether it is
 static, which makes it critical as well. Of its status: whether it has ended, and since when it
 runs.
@@ -15,11 +16,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from reference.errors import QuantityError
 from reference.kubelet.admission import fault_of
+from reference.pods.quantity import quantity
 from reference.steps import Container, Kind, Pod, PodResources
 from reports.text import few
 from topologies.errors import one_line
@@ -35,6 +38,8 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 #: Priority classes of critical pods, and the least priority of one (``pkg/apis/scheduling``).
 _CRITICAL: Final = ("system-node-critical", "system-cluster-critical")
 _CRITICAL_PRIORITY: Final = 2_000_000_000
+#: Resources that are no devices, and do not decide CPUs.
+_PLAIN: Final = ("cpu", "memory", "ephemeral-storage")
 #: Where each workload keeps the template of its pods.
 _TEMPLATES: Final = {
     "Deployment": ("spec", "template"),
@@ -74,10 +79,12 @@ class _Item:
 
 @dataclass(slots=True)
 class _Reading:
+    resources: Collection[str]
     items: list[_Item] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     templates: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
 
     def add(self, item: _Item) -> None:
         self.items.append(item)
@@ -92,12 +99,17 @@ class _Reading:
             yield f"ignored, because they have ended: pods {few(self.ended)}"
         if self.others:
             yield f"ignored, because they are not pods: {few(self.others)}"
+        if self.left_out:
+            yield f"requests ignored, which may decide NUMA nodes: {few(sorted(self.left_out))}"
 
 
-def pods_of(documents: Iterable[Any], *, oldest_first: bool = False) -> Found:
+def pods_of(
+    documents: Iterable[Any], *, oldest_first: bool = False, resources: Collection[str] = ()
+) -> Found:
     """The pods in ``documents``, as they come; with ``oldest_first`` by their start, or where one
-    has not started, by creation. Raises :class:`BadManifest`."""
-    reading = _Reading()
+    has not started, by creation. ``resources``: those of which devices are read. Raises
+    :class:`BadManifest`."""
+    reading = _Reading(resources)
     for number, document in enumerate(documents, 1):
         _read(document, f"document {number}", reading)
     notes = tuple(reading.notes())
@@ -129,7 +141,7 @@ def _read(document: object, place: str, into: _Reading) -> None:
 
 
 def _add(shape: Mapping[str, Any], place: str, into: _Reading) -> None:
-    item = _item(shape, place)
+    item = _item(shape, place, into)
     status = _mapping(shape.get("status") or {}, f"{place}: status")
     if status.get("phase") in _ENDED:
         into.ended.append(item.pod.name)
@@ -143,19 +155,20 @@ def _add_template(shape: Mapping[str, Any], kind: str, place: str, into: _Readin
         inner = _mapping(inner.get(key), f"{place}: {key}")
     name, metadata = _name_of(shape, place), _mapping(shape.get("metadata"), f"{place}: metadata")
     pod = {"metadata": {"name": name, "namespace": metadata.get("namespace")}}
-    into.add(_item({**inner, **pod}, place))
+    into.add(_item({**inner, **pod}, place, into))
     into.templates.append(f"{kind} {name}")
 
 
-def _item(shape: Mapping[str, Any], place: str) -> _Item:
+def _item(shape: Mapping[str, Any], place: str, into: _Reading) -> _Item:
     name = _name_of(shape, place)
     at = f"{place}: pod {name}"
     metadata = _mapping(shape.get("metadata"), f"{at}: metadata")
     status = _mapping(shape.get("status") or {}, f"{at}: status")
     spec = _mapping(shape.get("spec"), f"{at}: spec")
     uid = _uid(metadata, at)
+    pod = replace(_pod(name, uid, spec, at), critical=_is_critical(metadata, spec, at))
     return _Item(
-        replace(_pod(name, uid, spec, at), critical=_is_critical(metadata, spec, at)),
+        _with_devices(pod, spec, at, into),
         uid,
         str(metadata.get("namespace") or "default"),
         str(spec.get("nodeName") or ""),
@@ -200,6 +213,32 @@ def _pod(name: str, uid: str, spec: Mapping[str, Any], at: str) -> Pod:
     if fault:
         raise BadManifest(f"{at}: {one_line(fault)}")
     return pod
+
+
+def _with_devices(pod: Pod, spec: Mapping[str, Any], at: str, into: _Reading) -> Pod:
+    """The pod with the devices that its containers request, of the resources that are read."""
+    shapes = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    found = []
+    for one, shape in zip(pod.containers, shapes, strict=True):
+        given = shape.get("resources") or {}
+        asked = {**(given.get("requests") or {}), **(given.get("limits") or {})}
+        into.left_out.update(str(what) for what in asked.keys() - {*_PLAIN, *into.resources})
+        where = f"{at}: container {one.name}"
+        counts = {what: _count(asked.get(what, 0), f"{where}: {what}") for what in into.resources}
+        devices = tuple((what, count) for what, count in counts.items() if count)
+        found.append(replace(one, devices=devices))
+    return replace(pod, containers=tuple(found))
+
+
+def _count(given: object, at: str) -> int:
+    text = _quantity(given, at)
+    try:
+        count = quantity(text or "")
+    except QuantityError as error:
+        raise BadManifest(f"{at}: {error}") from error
+    if count.denominator != 1 or count < 0:
+        raise BadManifest(f"{at}: {text} is not a number of devices")
+    return int(count)
 
 
 def _container(given: object, at: str, *, init: bool) -> Container:

@@ -21,15 +21,16 @@ from conformance.verdict import ExitStatus
 from pinproof import inputs
 from pinproof.answer_facts import (
     asked_text,
+    beside_text,
     cpus_text,
     facts,
     hang_text,
     in_short,
     kubelets_words,
-    memory_text,
 )
 from pinproof.completion import machine_names
-from pinproof.inputs import Question, changed_inputs, inputs_of
+from pinproof.device_options import devices_given
+from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of
 from pinproof.machine_change import Change, changed, ended_text
 from pinproof.output import print_json, print_lines
 from pinproof.parameters import AsJson, MachineName, NodeArchive, option, with_options
@@ -60,6 +61,12 @@ class Asked:
     to_config: Path | None = option(
         None, "Then start the kubelet again with this KubeletConfiguration."
     )
+    device: list[str] | None = option(
+        None,
+        "Devices of a plugin, by the NUMA node of each: nvidia.com/gpu=0,0,1 are three. A device "
+        "near NUMA nodes 0 and 1 is 0+1, one that names none is -. May be repeated.",
+        metavar="RESOURCE=NODES",
+    )
     why: bool = option(False, "Show the rule behind each reason, and its source.", "--why")
     svg: Path | None = option(None, "Write an SVG picture to this file.")
     as_json: AsJson = False
@@ -81,8 +88,10 @@ def simulate(context: typer.Context, question: Question, given: Given, asked: As
         node = inputs_of(asked.machine, given, question, asked.release)
     if node.question.pods is None and node.question.state is None:
         raise SubjectUsageError("simulate needs --pods, --state or both")
+    devices = devices_given(asked.device)
+    _require_fresh(node, asked)
     try:
-        found = inputs.answered(shown, node)
+        found = inputs.answered(shown, node, devices)
     except KubeletRefuses as refusal:
         if asked.as_json:
             refused = {"starts": False, "error": refusal.error, "way out": refusal.way_out}
@@ -102,6 +111,17 @@ def simulate(context: typer.Context, question: Question, given: Given, asked: As
         typer.echo(asked.svg, err=asked.as_json)
     if change is not None and change.ended:
         raise typer.Exit(int(ExitStatus.NOT_CONFORMANT))
+
+
+def _require_fresh(node: Inputs, asked: Asked) -> None:
+    """Which devices a pod has that ran before, no file given here says."""
+    others = ((node.question.state, "--state"), (asked.to_machine, "--to-machine"),
+              (asked.to_config, "--to-config"))  # fmt: skip
+    for given, option_ in others if asked.device else ():
+        if given is not None:
+            raise SubjectUsageError(
+                f"--device with {option_}: which devices pods hold is not known"
+            )
 
 
 def _change(before: Answer, given: Given, asked: Asked) -> Change | None:
@@ -157,7 +177,7 @@ def _table(found: Answer) -> Table:
             continue
         for verdict, container in zip(of_pod, pod.containers, strict=True):
             name = one_line(f"{pod.name}/{container.name}: {asked_text(container)}")
-            kept = f"{in_short(verdict)}{memory_text(found, verdict)}"
+            kept = f"{in_short(verdict)}{beside_text(found, verdict)}"
             table.add_row(Text(name), cpus_text(verdict), Text(kept))
     return table
 

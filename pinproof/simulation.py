@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import topologies
 from conformance.discovered import info_of, topology_of
@@ -37,8 +37,19 @@ from reference.kubelet.configuration import as_known, reserved_cpus
 from reference.kubelet.reasons import Reason, Rule, reason_for, reason_of_refusal
 from reference.pods.pod_level_resources import as_stored
 from reference.releases import has, require_whole_node
-from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, Start, WriteState
-from reference.view import Phase, View
+from reference.steps import (
+    Apply,
+    AskPodResources,
+    Container,
+    Device,
+    Kind,
+    KubeletConfig,
+    Pod,
+    RegisterDevices,
+    Start,
+    WriteState,
+)
+from reference.view import HeldDevice, Phase, View
 from reports.text import few
 from topologies import Machine
 from topologies.errors import one_line
@@ -55,6 +66,9 @@ _CHANCE: Final = (
 
 
 N = TypeVar("N", bound=Node)
+#: The devices of each resource of which a node has a plugin.
+Devices: TypeAlias = Mapping[str, Sequence[Device]]
+_NO_DEVICES: Final[Devices] = {}
 
 
 class KubeletRefuses(SubjectUsageError):
@@ -122,6 +136,10 @@ class Answer:
         asked = self.view.asked.get(pod, {}).get(container)
         return asked.mems if asked is not None else CPUSet()
 
+    def devices_of(self, pod: str, container: str) -> list[HeldDevice]:
+        """The devices of a running container."""
+        return sorted(self.view.devices.get(pod, {}).get(container, ()))
+
     @property
     def hangs_over(self) -> str:
         """The name of the pod at which the kubelet hangs, so that it answers neither for this pod
@@ -187,24 +205,41 @@ def answer(
     state: StateFile | None = None,
     release: str,
     notes: Iterable[str] = (),
+    devices: Devices = _NO_DEVICES,
 ) -> Answer:
     """What a kubelet of ``release`` does with these pods, after it has started over the state file
-    (``None``: there is none). Pods come from an API server; a static one is critical.
+    (``None``: there is none) and a plugin of each resource has registered its ``devices``. Pods
+    come from an API server; a static one is critical.
 
     Raises :class:`KubeletRefuses` where it does not start, :class:`SubjectUsageError` for a pod
     that it would not even take up, and :class:`reference.NotModelled`.
     """
     topology, pods = topology_of(machine, release=release), [as_stored(pod) for pod in pods]
     known = known_pods(state, pods, config, release) if state is not None else []
+    require_numa_nodes(devices, machine, release)
     node = _started(machine, replace(config, api_server=True), release, state, known)
     said = [*notes, *notes_at_start(node, known, pods, config, release)]
+    for resource, each in devices.items():
+        node.do(RegisterDevices(resource, tuple(each)))
     later = [pod for pod in pods if pod not in known]
     for pod in later:
         apply(node, pod)
+    if devices and not node.view().hangs:
+        node.do(AskPodResources())
     view = node.view()
     reserved = reserved_of(topology, config, release)
     held = holders(view, reserved)
     return Answer(machine, topology, config, release, (*known, *later), view, held, tuple(said))
+
+
+def require_numa_nodes(devices: Devices, machine: Machine, release: str) -> None:
+    """Raises :class:`SubjectUsageError` where a device is near to what the machine lacks."""
+    there = info_of(machine.tree, release=release).numa_node_ids if devices else ()
+    for resource, each in devices.items():
+        missing = {node for one in each for node in one.numa_nodes} - set(there)
+        if missing:
+            text = f"{machine.name} has no NUMA node {min(missing)}"
+            raise SubjectUsageError(f"a device of {resource}: {text}")
 
 
 def require_simulated(release: str) -> None:

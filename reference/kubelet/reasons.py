@@ -113,6 +113,11 @@ class Rule(Enum):
         "where they have too little left.",
         "https://kubernetes.io/docs/tasks/administer-cluster/memory-manager/",
     )
+    DEVICES = (
+        "devices",
+        "A pod is refused where a container requests more devices of a resource than are free.",
+        f"{_CODE}/cm/devicemanager/manager.go",
+    )
     NODE_CPUS = (
         "node-allocatable",
         "A pod is refused if its cpu request is above what is left of the node's CPUs without the "
@@ -261,6 +266,8 @@ def _unlike(owner: Container | PodResources) -> Iterator[str]:
 _UNALIGNED: Final = Reason(
     Rule.ALIGNMENT, "what it requests cannot lie on the NUMA nodes that it must lie on"
 )
+_NODE_CPUS: Final = Reason(Rule.NODE_CPUS, "the pod asks for more cpu than the node has left")
+_DEVICES: Final = Reason(Rule.DEVICES, "it asks for more devices than are free")
 #: By a part of the message, the first that fits, and the reason.
 _REFUSALS: Final = (
     (
@@ -280,9 +287,11 @@ _REFUSALS: Final = (
     ),
     (MESSAGE, Reason(Rule.CRITICAL_PODS, "it was ended to make room for a critical pod")),
     ("[memorymanager]", Reason(Rule.MEMORY, "its memory cannot be reserved in NUMA nodes")),
+    ("devices unavailable for", _DEVICES),
     ("Allocate failed", Reason(Rule.FREE_CPUS, "a container asks for more CPUs than are free")),
+    ("enough resource: cpu", _NODE_CPUS),
+    ("enough resource: ", _DEVICES),
 )
-_NODE_CPUS: Final = Reason(Rule.NODE_CPUS, "the pod asks for more cpu than the node has left")
 
 
 def reason_of_refusal(status: PodView) -> Reason:

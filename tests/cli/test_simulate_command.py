@@ -299,3 +299,71 @@ def test_a_memory_manager_that_is_not_modelled_is_left_out(
     said = printed(*WITH_MEMORY, "--pods", "large.yaml", "--release", release)
     assert any("what the Memory Manager reserves is not modelled" in line for line in said)
     assert not any("memory of NUMA" in line for line in said)
+
+
+GPUS: Final = """
+{kind: Pod, metadata: {name: a},
+ spec: {containers: [{name: c, resources: {limits: {cpu: 2, memory: 1Gi, example.com/gpu: 2}}}]}}
+---
+{kind: Pod, metadata: {name: b},
+ spec: {containers: [{name: c, resources: {limits: {cpu: 2, example.com/gpu: 1, x.com/nic: 1}}}]}}
+"""
+WITH_DEVICES: Final = ("simulate", "--machine", "2s-2n-8c-smt2", "--pods", "gpus.yaml")
+
+
+@pytest.fixture
+def _gpus() -> None:
+    Path("gpus.yaml").write_text(GPUS)
+
+
+@pytest.mark.usefixtures("_gpus")
+def test_devices_decide_the_numa_node() -> None:
+    aligned = (*WITH_DEVICES, "--topology-manager-policy", "restricted")
+    said = printed(*aligned, "--device", "example.com/gpu=0,1,1")
+    assert "a/c: 2 4,12 exclusive, device gpu1 of NUMA node 1, device gpu2 of NUMA node 1" in said
+    assert any(line.endswith(", device gpu0 of NUMA node 0") for line in said)
+    assert "note: requests ignored, which may decide NUMA nodes: x.com/nic" in said
+    found = json.loads(here(*WITH_DEVICES, "--device", "example.com/gpu=-,0+1", "--json").stdout)
+    assert found["pods"]["a"]["containers"]["c"]["devices"] == [
+        {"resource": "example.com/gpu", "id": "gpu0", "NUMA nodes": ""},
+        {"resource": "example.com/gpu", "id": "gpu1", "NUMA nodes": "0-1"},
+    ]
+    assert found["pods"]["b"]["containers"]["c"]["rule"] == "devices"
+
+
+@pytest.mark.usefixtures("_gpus")
+def test_devices_without_a_plugin_are_ignored() -> None:
+    said = printed(*WITH_DEVICES)
+    assert "note: requests ignored, which may decide NUMA nodes: example.com/gpu, x.com/nic" in said
+
+
+@pytest.mark.usefixtures("_gpus")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["gpu=0"], "--device 'gpu=0': it is RESOURCE=NODES, as nvidia.com/gpu=0,0,1"),
+        (["a.com/gpu="], "it is RESOURCE=NODES"),
+        (["a.com/gpu=0,,1"], "it is RESOURCE=NODES"),
+        (["a.com/gpu=0", "a.com/gpu=1"], "--device a.com/gpu: given twice"),
+        (["a.com/gpu=0,7"], "a device of a.com/gpu: 2s-2n-8c-smt2 has no NUMA node 7"),
+    ],
+)
+def test_devices_that_cannot_be(given: list[str], said: str) -> None:
+    options = [word for one in given for word in ("--device", one)]
+    assert said in here(*WITH_DEVICES, *options, status=2).stderr
+
+
+@pytest.mark.parametrize(
+    "other", [("--state", "state"), ("--to-machine", "1s-1n-4c-smt2"), ("--to-config", "x")]
+)
+@pytest.mark.usefixtures("_gpus")
+def test_devices_of_pods_that_ran_are_not_known(other: tuple[str, str]) -> None:
+    done = here(*WITH_DEVICES, "--device", "a.com/gpu=0", *other, status=2)
+    assert f"--device with {other[0]}: which devices pods hold is not known" in done.stderr
+
+
+@pytest.mark.usefixtures("_gpus")
+def test_half_a_device_is_refused() -> None:
+    Path("gpus.yaml").write_text(GPUS.replace("example.com/gpu: 2", "example.com/gpu: 1500m"))
+    done = here(*WITH_DEVICES, "--device", "example.com/gpu=0", status=2)
+    assert "container c: example.com/gpu: 1500m is not a number of devices" in done.stderr

@@ -72,8 +72,8 @@ items:
 """
 
 
-def pods_in(text: str, **options: bool) -> tuple[Pod, ...]:
-    return pods_of(parsed(text), **options).pods
+def pods_in(text: str, *, oldest_first: bool = False) -> tuple[Pod, ...]:
+    return pods_of(parsed(text), oldest_first=oldest_first).pods
 
 
 def refused(read: Callable[[], object]) -> str:
