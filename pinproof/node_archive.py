@@ -35,7 +35,7 @@ _KEPT: Final = {PurePosixPath(name).name: name for name in FILES if name != STAT
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp")
 _STATUS: Final = ("phase", "startTime")
 _AMOUNTS: Final = ("requests", "limits")
-#: Resources whose amounts are kept.
+#: Resources that a kubelet without plugins and huge pages has.
 RESOURCES: Final = ("cpu", "memory")
 
 
@@ -141,8 +141,9 @@ def _container(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _amounts(given: object) -> dict[str, Any]:
+    """Of every resource: devices and huge pages decide NUMA nodes too."""
     shape = _mapping(given)
-    return {name: _only(_mapping(shape[name]), RESOURCES) for name in _AMOUNTS if shape.get(name)}
+    return {name: dict(_mapping(shape[name])) for name in _AMOUNTS if shape.get(name)}
 
 
 def _only(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

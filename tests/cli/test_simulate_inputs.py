@@ -31,6 +31,7 @@ from pinproof.documents import parsed
 from pinproof.files import documents
 from pinproof.inputs import pods_given
 from pinproof.manifests import BadManifest, pods_of
+from pinproof.node_archive import bare
 from pinproof.settings import Given, settings_of
 from reference import CPUSet
 from reference.steps import Kind, KubeletConfig, Pod, PodResources
@@ -485,3 +486,17 @@ def test_a_list_of_reserved_cpus_is_too_new() -> None:
     assert "--reserved 1: 1.16 takes no list" in refused(
         lambda: settings(Given(reserved="1"), release="1.16")
     )
+
+
+def test_what_a_node_archive_keeps_of_a_pod() -> None:
+    """What decides CPUs and NUMA nodes, and nothing else."""
+    limits = {"cpu": "2", "nvidia.com/gpu": "1", "hugepages-2Mi": "4Mi"}
+    container = {"name": "c", "env": [{"name": "TOKEN", "value": "x"}], "image": "i",
+                 "resources": {"limits": limits, "claims": [{"name": "x"}]}}  # fmt: skip
+    spec = {"priority": 2000001000, "priorityClassName": "secret", "containers": [container]}
+    (kept,) = bare({"kind": "Pod", "metadata": {"name": "a", "labels": {"x": "y"}}, "spec": spec})
+    assert kept["spec"] == {
+        "priority": 2000001000,
+        "containers": [{"name": "c", "resources": {"limits": limits}}],
+    }
+    assert kept["metadata"] == {"name": "a"}
