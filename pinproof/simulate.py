@@ -115,13 +115,15 @@ def simulate(context: typer.Context, question: Question, given: Given, asked: As
 
 def _require_fresh(node: Inputs, asked: Asked) -> None:
     """Which devices a pod has that ran before, no file given here says."""
-    others = ((node.question.state, "--state"), (asked.to_machine, "--to-machine"),
-              (asked.to_config, "--to-config"))  # fmt: skip
-    for given, option_ in others if asked.device else ():
-        if given is not None:
-            raise SubjectUsageError(
-                f"--device with {option_}: which devices pods hold is not known"
-            )
+    given = {
+        "--node": asked.node,
+        "--state": node.question.state,
+        "--to-machine": asked.to_machine,
+        "--to-config": asked.to_config,
+    }
+    names = [name for name, value in given.items() if value is not None]
+    if asked.device and names:
+        raise SubjectUsageError(f"--device with {names[0]}: which devices pods hold is not known")
 
 
 def _change(before: Answer, given: Given, asked: Asked) -> Change | None:
