@@ -174,8 +174,10 @@ def _table(found: Answer) -> Table:
     table = Table("pod", "CPUs", "", box=None, pad_edge=False)
     for pod, of_pod in found.by_pod():
         if found.refused(pod):
-            why = f"{of_pod[0].reason.text}\n{kubelets_words(found, pod)}"
-            table.add_row(Text(_words(found, pod)), "rejected", Text(why))
+            reason = of_pod[0].reason
+            why = f"{reason.text}\n{kubelets_words(found, pod)}"
+            ran = reason.rule is Rule.CRITICAL_PODS
+            table.add_row(Text(_words(found, pod)), "ended" if ran else "rejected", Text(why))
             continue
         for verdict, container in zip(of_pod, pod.containers, strict=True):
             name = one_line(f"{pod.name}/{container.name}: {asked_text(container)}")

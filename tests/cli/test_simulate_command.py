@@ -367,3 +367,17 @@ def test_half_a_device_is_refused() -> None:
     Path("gpus.yaml").write_text(GPUS.replace("example.com/gpu: 2", "example.com/gpu: 1500m"))
     done = here(*WITH_DEVICES, "--device", "example.com/gpu=0", status=2)
     assert "container c: example.com/gpu: 1500m is not a number of devices" in done.stderr
+
+
+def test_a_pod_that_is_put_out_is_shown_as_ended() -> None:
+    Path("critical.yaml").write_text(
+        "{kind: Pod, metadata: {name: a},"
+        " spec: {containers: [{name: c, resources: {requests: {cpu: 5}}}]}}\n---\n"
+        "{kind: Pod, metadata: {name: b}, spec: {priorityClassName: system-node-critical,"
+        " containers: [{name: c, resources: {requests: {cpu: 2}}}]}}\n"
+    )
+    said = printed("simulate", *MACHINE, "--pods", "critical.yaml", "--why")
+    ended = "ended it was ended to make room for a critical pod"
+    assert f"Burstable pod a (c: cpu request 5) {ended}" in said
+    assert "a/c: by the rule critical-pods" in said
+    assert any(line.startswith("b/c: 2 0-7 shared pool") for line in said)
