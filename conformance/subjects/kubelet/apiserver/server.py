@@ -37,6 +37,11 @@ _PATIENCE: Final = 90.0
 _ANSWER: Final = 15.0
 #: A look costs nothing while nobody listens yet.
 _LOOK: Final = 0.05
+#: What it makes by itself once it serves: a critical pod has this priority class.
+_MADE: Final = (
+    "/api/v1/namespaces/default",
+    "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
+)
 #: A sandbox runs one program, and ends what that has started with it.
 _BOTH: Final = f"""\
 cd "$1" && "$2" --data-dir=etcd --unsafe-no-fsync --log-level=error \
@@ -216,7 +221,8 @@ class APIServer:
         if not self.running:
             return True
         try:
-            self.ask("GET", "/api/v1/namespaces/default")
+            for made in _MADE:
+                self.ask("GET", made)
         except SubjectLostError:
             return False
         return True
