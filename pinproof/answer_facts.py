@@ -6,6 +6,7 @@ What belongs here: the words and numbers of an answer. What never does: the answ
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from pinproof.simulation import Answer, Kept, Verdict
@@ -99,12 +100,16 @@ def kubelets_words(found: Answer, pod: Pod) -> str:
 
 
 def beside_text(found: Answer, verdict: Verdict) -> str:
-    """What it has beside CPUs, as ``, memory of NUMA node 0, device gpu0 of NUMA node 0``."""
+    """What it has beside CPUs, as ``, memory of NUMA node 0, 2 example.com/gpu of NUMA node 0``."""
     owner = verdict.pod, verdict.container
     nodes, devices = found.memory_of(*owner), found.devices_of(*owner)
     parts = [f"memory{_of_nodes(nodes)}"] if nodes else []
-    parts += [f"device {one.id}{_of_nodes(CPUSet(one.numa_nodes))}" for one in devices]
-    return one_line("".join(f", {part}" for part in parts))
+    alike = Counter((one.resource, one.numa_nodes) for one in devices)
+    parts += [
+        f"{count} {resource}{_of_nodes(CPUSet(numa_nodes))}"
+        for (resource, numa_nodes), count in alike.items()
+    ]
+    return one_line("".join(f", {part}" for part in parts), limit=1000)
 
 
 def _of_nodes(nodes: CPUSet) -> str:

@@ -38,11 +38,12 @@ from pinproof.completion import machine_names
 from pinproof.fleet_changes import Changes
 from pinproof.fleet_folder import FleetFolder, NodeRecord, Record
 from pinproof.kubelet_configuration import NO_MEMORY
+from pinproof.memory_settings import with_memory
 from pinproof.output import note, print_listed
 from pinproof.parameters import AsJson, argument, option, with_options
 from pinproof.picture import Picture
 from pinproof.progress import busy
-from pinproof.settings import Given, settings_of, with_memory
+from pinproof.settings import Given, settings_of
 from pinproof.simulation import reserved_of
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently

@@ -17,14 +17,15 @@ from conformance.pods import guaranteed
 from conformance.subject import SubjectUsageError
 from pinproof.files import STDIN, documents, read
 from pinproof.manifests import MOST_PODS, BadManifest, Found, pods_of
+from pinproof.memory_settings import LEFT_OUT, with_memory_where_modelled
 from pinproof.node_archive import Collected, collected
 from pinproof.parameters import option
-from pinproof.settings import Given, Settings, settings_of, with_memory_where_modelled
+from pinproof.settings import Given, Settings, settings_of
 from pinproof.simulation import Answer, Devices, StateFile, answer, require_simulated
 from reference import NEWEST, CPUTopology, NotModelled, Release
 from reference.errors import QuantityError
 from reference.pods.quantity import quantity
-from reference.steps import KubeletConfig, Pod
+from reference.steps import Pod
 from topologies import Machine
 from topologies.errors import one_line
 
@@ -102,25 +103,26 @@ def answered(machine: Machine, inputs: Inputs, devices: Devices | None = None) -
             state=state, release=release, notes=notes, devices=devices or {},
         )  # fmt: skip
 
-    settings = with_memory_where_modelled(plain, inputs.given, release=release)
+    settings = with_memory_where_modelled(
+        plain, inputs.given, machine, release=release, has_state=state is not None
+    )
     try:
         return by(settings)
-    except NotModelled:
-        if settings == plain:
+    except NotModelled as why:
+        if settings.config == plain.config:
             raise
-        return by(plain)
+        return by(replace(plain, notes=(*plain.notes, f"{LEFT_OUT}: {why}")))
 
 
 def changed_inputs(
     machine: Machine, given: Given, to_machine: str | None, to_config: Path | None, release: str
-) -> tuple[Machine | None, KubeletConfig | None]:
+) -> tuple[Machine | None, Settings | None]:
     """What another machine and another configuration make of a node: ``None`` for what stays."""
     other = None if to_machine is None else topologies.machine(to_machine)
     if to_config is None:
         return other, None
-    topology, asked = discovered(other or machine, release), replace(given, config=to_config)
-    settings = settings_of(asked, topology, release=release)
-    return other, with_memory_where_modelled(settings, asked, release=release).config
+    topology = discovered(other or machine, release)
+    return other, settings_of(replace(given, config=to_config), topology, release=release)
 
 
 def discovered(machine: Machine, release: str) -> CPUTopology:

@@ -17,9 +17,7 @@ from conformance.kubelets.settings import GATES, MAPS_OF_TEXTS, TEXTS, deciding,
 from conformance.subject import SubjectUsageError
 from pinproof.configuration_fields import FIELDS
 from reference import CPUTopology
-from reference.errors import QuantityError
 from reference.kubelet.configuration import reserving
-from reference.pods.quantity import quantity, value
 from reference.releases import Release
 from reference.steps import KubeletConfig
 from reports.text import few
@@ -29,7 +27,6 @@ from topologies.errors import one_line
 NO_MEMORY: Final = (
     "what the Memory Manager reserves is not modelled: only CPUs decide the NUMA nodes here"
 )
-_RESERVED: Final = ("kubeReserved", "systemReserved")
 _KIND: Final = "KubeletConfiguration"
 _FIELDS: Final = FIELDS | {"apiVersion", "kind"}
 #: The key under which a kubelet gives its configuration away (``/configz``).
@@ -71,41 +68,6 @@ def settings_in(
         return deciding({**shape, GATES: known}), notes
     except ValueError as error:
         raise SubjectUsageError(f"{where}: {one_line(str(error))}") from error
-
-
-def memory_in(shape: Mapping[str, Any]) -> tuple[str, dict[int, str]]:
-    """The memory manager's policy in a KubeletConfiguration, and ``reservedMemory`` by NUMA node:
-    empty where it is not of memory alone."""
-    policy, rows = str(shape.get("memoryManagerPolicy") or "None"), shape.get("reservedMemory")
-    reserved: dict[int, str] = {}
-    for row in rows if isinstance(rows, list) else ():
-        match row:
-            case {"numaNode": int(node), "limits": {"memory": str(amount), **others}}:
-                if others or node in reserved:
-                    return policy, {}
-                reserved[node] = amount
-            case _:
-                return policy, {}
-    return policy, reserved
-
-
-def memory_reservation_in(shape: Mapping[str, Any]) -> int | None:
-    """The memory that the node reserves as a whole, in bytes: kubeReserved, systemReserved and the
-    eviction threshold together. ``None`` where the threshold is not said, or a share of the
-    memory."""
-    threshold = (shape.get("evictionHard") or {}).get("memory.available")
-    if threshold is None:
-        return None
-    reserved = [(shape.get(name) or {}).get("memory") for name in _RESERVED]
-    try:
-        return sum(map(in_bytes, (threshold, *filter(None, reserved))))
-    except (QuantityError, TypeError):
-        return None
-
-
-def in_bytes(amount: str) -> int:
-    """A quantity of memory. Raises :class:`QuantityError`."""
-    return value(quantity(amount))
 
 
 def only_one(every: Sequence[Any], where: str) -> Mapping[str, Any]:

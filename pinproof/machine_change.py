@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from conformance.checks import each
+from pinproof.memory_settings import is_left_out
 from pinproof.simulation import Answer, KubeletRefuses, StateFile, answer
 from reference import CPUSet, CPUTopology
 from reference.steps import KubeletConfig
@@ -55,15 +56,21 @@ class Change:
             yield from renumbered(self.held(), self.before.topology, self.after.topology)
 
 
-def changed(before: Answer, machine: Machine, config: KubeletConfig) -> Change:
+def changed(
+    before: Answer, machine: Machine, config: KubeletConfig, notes: Collection[str] = ()
+) -> Change:
     """What becomes of the pods that run before, once the kubelet starts again on ``machine`` with
-    ``config``, over the state file that it left."""
+    ``config``, over the state files that it left. ``notes``: on the configuration."""
     running = [pod for pod in before.pods if not before.refused(pod)]
     state = StateFile(_STATE, before.view.state_file or "")
     try:
         after = answer(
-            machine, config, running, state=state if state.text else None, release=before.release
-        )
+            machine, config, running,
+            state=state if state.text else None,
+            release=before.release,
+            notes=notes,
+            memory_state=None if is_left_out([*before.notes, *notes]) else before.memory_state,
+        )  # fmt: skip
     except KubeletRefuses as refusal:
         return Change(before, None, refusal)
     return Change(before, after)

@@ -5,11 +5,10 @@ place. What never does: files (``files``), and what a kubelet makes of a pod.
 
 Of a pod's specification only what decides its CPUs is read: its containers, init containers and
 sidecars (init containers with ``restartPolicy: Always``), their requests and limits, and pod-level
-resources; whether its priority makes it critical; and how many devices of the resources asked for
-its containers request. Of its metadata: name, namespace, uid (of a
-mirror pod that of the static pod, which is the one that the kubelet keeps), and whether it is
-static, which makes it critical as well. Of its status: whether it has ended, and since when it
-runs.
+resources; its priority where that makes it critical; and how many devices of the resources asked
+for its containers request. Of its metadata: name, namespace, uid (of a mirror pod that of the
+static pod, which is the one that the kubelet keeps), and whether it is static, which makes it
+critical as well. Of its status: whether it has ended, and since when it runs.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ from typing import Any, Final
 
 from reference.errors import QuantityError
 from reference.kubelet.admission import fault_of
+from reference.pods.pod import CLUSTER_CRITICAL, NODE_CRITICAL
+from reference.pods.qos import PRIORITY_CLASSES
 from reference.pods.quantity import quantity
 from reference.steps import Container, Kind, Pod, PodResources
 from reports.text import few
@@ -35,9 +36,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 #: On a mirror pod: the uid of the static pod (``pkg/kubelet/types/pod_update.go``).
 MIRROR: Final = "kubernetes.io/config.mirror"
-#: Priority classes of critical pods, and the least priority of one (``pkg/apis/scheduling``).
-_CRITICAL: Final = ("system-node-critical", "system-cluster-critical")
-_CRITICAL_PRIORITY: Final = 2_000_000_000
+_CLASSES: Final = {name: priority for priority, name in PRIORITY_CLASSES.items()}
 #: Resources that are no devices, and do not decide CPUs.
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage")
 #: Where each workload keeps the template of its pods.
@@ -166,7 +165,7 @@ def _item(shape: Mapping[str, Any], place: str, into: _Reading) -> _Item:
     status = _mapping(shape.get("status") or {}, f"{at}: status")
     spec = _mapping(shape.get("spec"), f"{at}: spec")
     uid = _uid(metadata, at)
-    pod = replace(_pod(name, uid, spec, at), critical=_is_critical(metadata, spec, at))
+    pod = replace(_pod(name, uid, spec, at), priority=_priority(metadata, spec, at))
     return _Item(
         _with_devices(pod, spec, at, into),
         uid,
@@ -188,15 +187,15 @@ def _uid(metadata: Mapping[str, Any], at: str) -> str:
     return "" if uid is None else _checked(uid, _UID, f"{at}: uid")
 
 
-def _is_critical(metadata: Mapping[str, Any], spec: Mapping[str, Any], at: str) -> bool:
-    """``IsCriticalPod`` (``pkg/kubelet/types/pod_update.go``)."""
+def _priority(metadata: Mapping[str, Any], spec: Mapping[str, Any], at: str) -> int:
+    """Its priority if it is critical, which a static pod is (``IsCriticalPod``,
+    ``pkg/kubelet/types/pod_update.go``), or else 0."""
     annotations = _mapping(metadata.get("annotations") or {}, f"{at}: annotations")
-    priority = spec.get("priority")
-    return (
-        MIRROR in annotations
-        or spec.get("priorityClassName") in _CRITICAL
-        or (isinstance(priority, int) and priority >= _CRITICAL_PRIORITY)
-    )
+    if MIRROR in annotations:
+        return NODE_CRITICAL
+    given = spec.get("priority", _CLASSES.get(str(spec.get("priorityClassName"))))
+    is_number = isinstance(given, int) and not isinstance(given, bool)
+    return int(given) if is_number and CLUSTER_CRITICAL <= given <= NODE_CRITICAL else 0
 
 
 def _pod(name: str, uid: str, spec: Mapping[str, Any], at: str) -> Pod:
@@ -220,24 +219,39 @@ def _with_devices(pod: Pod, spec: Mapping[str, Any], at: str, into: _Reading) ->
     shapes = [*(spec.get("initContainers") or ()), *spec["containers"]]
     found = []
     for one, shape in zip(pod.containers, shapes, strict=True):
-        given = shape.get("resources") or {}
-        asked = {**(given.get("requests") or {}), **(given.get("limits") or {})}
-        into.left_out.update(str(what) for what in asked.keys() - {*_PLAIN, *into.resources})
-        where = f"{at}: container {one.name}"
-        counts = {what: _count(asked.get(what, 0), f"{where}: {what}") for what in into.resources}
-        devices = tuple((what, count) for what, count in counts.items() if count)
+        counts = _others(shape, f"{at}: container {one.name}")
+        into.left_out |= counts.keys() - set(into.resources)
+        devices = tuple((what, counts[what]) for what in into.resources if what in counts)
         found.append(replace(one, devices=devices))
+    into.left_out |= _others(spec, at).keys()
     return replace(pod, containers=tuple(found))
 
 
-def _count(given: object, at: str) -> int:
+def _others(owner: Mapping[str, Any], at: str) -> dict[str, int]:
+    """How much a container or a pod as a whole requests of resources beside the plain ones. An API
+    server takes no other limit than the request."""
+    given = owner.get("resources") or {}
+    requests, limits = (given.get(what) or {} for what in ("requests", "limits"))
+    found = {}
+    for what in sorted(map(str, {*requests, *limits} - {*_PLAIN})):
+        asked, most = (_count(each.get(what), f"{at}: {what}") for each in (requests, limits))
+        if asked not in (None, most):
+            raise BadManifest(f"{at}: {what}: the request has to equal the limit")
+        if most:
+            found[what] = most
+    return found
+
+
+def _count(given: object, at: str) -> int | None:
     text = _quantity(given, at)
+    if text is None:
+        return None
     try:
-        count = quantity(text or "")
+        count = quantity(text)
     except QuantityError as error:
-        raise BadManifest(f"{at}: {error}") from error
+        raise BadManifest(f"{at}: {one_line(str(error))}") from error
     if count.denominator != 1 or count < 0:
-        raise BadManifest(f"{at}: {text} is not a number of devices")
+        raise BadManifest(f"{at}: {one_line(text, 60)} is not a number of devices")
     return int(count)
 
 

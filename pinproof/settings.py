@@ -9,29 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from conformance.subject import SubjectUsageError
 from pinproof.files import documents
 from pinproof.kubelet_configuration import (
-    NO_MEMORY,
-    in_bytes,
-    memory_in,
-    memory_reservation_in,
-    only_one,
     settings_in,
     with_a_reservation,
 )
 from pinproof.parameters import option
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
-from reference.releases import has, minor_of
+from reference.releases import has
 from reference.steps import KubeletConfig
 from topologies.errors import one_line
-
-NOT_ALONE: Final = "reservedMemory is to be of memory alone"
-#: The model has the memory manager from here on.
-_MEMORY_SINCE: Final = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +87,13 @@ def settings_of(given: Given, topology: CPUTopology, *, release: str) -> Setting
     config = replace(
         base,
         policy=base.policy if given.policy is None else given.policy,
-        policy_options={**base.policy_options, **_pairs("--policy-option", given.policy_option)},
+        policy_options={**base.policy_options, **pairs("--policy-option", given.policy_option)},
         feature_gates={**base.feature_gates, **_gates(given.feature_gate)},
         topology_manager_policy=given.topology_manager_policy or base.topology_manager_policy,
         topology_manager_scope=given.topology_manager_scope or base.topology_manager_scope,
         topology_manager_policy_options={
             **base.topology_manager_policy_options,
-            **_pairs("--topology-manager-policy-option", given.topology_manager_policy_option),
+            **pairs("--topology-manager-policy-option", given.topology_manager_policy_option),
         },
         kube_reserved=_cpu("--kube-reserved", given.kube_reserved) or base.kube_reserved,
         system_reserved=_cpu("--system-reserved", given.system_reserved) or base.system_reserved,
@@ -112,37 +103,6 @@ def settings_of(given: Given, topology: CPUTopology, *, release: str) -> Setting
     elif given.config is None and config.policy == "static":
         config = with_a_reservation(config, topology, release)
     return Settings(config, tuple(notes))
-
-
-def with_memory(config: KubeletConfig, path: Path) -> KubeletConfig:
-    """The configuration with the memory manager of this KubeletConfiguration. Raises
-    :class:`SubjectUsageError` where it reserves what is not modelled."""
-    where = one_line(str(path))
-    shape = only_one(documents(path), where)
-    policy, reserved = memory_in(shape)
-    if policy == "None":
-        return config
-    if not reserved:
-        raise SubjectUsageError(f"{where}: {NOT_ALONE}")
-    whole, total = memory_reservation_in(shape), sum(map(in_bytes, reserved.values()))
-    return replace(
-        config,
-        memory_manager_policy=policy,
-        reserved_memory=reserved,
-        memory_reservation=None if whole in (None, total) else str(whole),
-    )
-
-
-def with_memory_where_modelled(settings: Settings, given: Given, *, release: str) -> Settings:
-    """The settings with the memory manager of the file, too; as they are where it has none, or one
-    that is not modelled."""
-    if given.config is None or minor_of(release) < _MEMORY_SINCE:
-        return settings
-    try:
-        config = with_memory(settings.config, given.config)
-    except SubjectUsageError:
-        return settings
-    return Settings(config, tuple(one for one in settings.notes if one != NO_MEMORY))
 
 
 # -- options -----------------------------------------------------------------------------------
@@ -161,19 +121,20 @@ def _reserved(text: str, release: str) -> CPUSet | None:
     return cpus or None
 
 
-def _pairs(option: str, texts: Iterable[str] | None) -> dict[str, str]:
-    pairs = {}
+def pairs(option: str, texts: Iterable[str] | None) -> dict[str, str]:
+    """What was given to an option as ``NAME=VALUE``. Raises :class:`SubjectUsageError`."""
+    found = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not name or not equals:
             raise SubjectUsageError(f"{option} {text!r}: it is NAME=VALUE")
-        pairs[name.strip()] = value.strip()
-    return pairs
+        found[name.strip()] = value.strip()
+    return found
 
 
 def _gates(texts: Iterable[str] | None) -> dict[str, bool]:
     gates = {}
-    for name, value in _pairs("--feature-gate", texts).items():
+    for name, value in pairs("--feature-gate", texts).items():
         if value.lower() not in ("true", "false"):
             raise SubjectUsageError(f"--feature-gate {f'{name}={value}'!r}: it is true or false")
         gates[name] = value.lower() == "true"
@@ -184,7 +145,7 @@ def _cpu(option: str, text: str | None) -> str | None:
     """The cpu amount of ``cpu=500m,memory=1Gi``."""
     if text is None:
         return None
-    amount = _pairs(option, text.split(",")).get("cpu")
+    amount = pairs(option, text.split(",")).get("cpu")
     if not amount:
         raise SubjectUsageError(f"{option} {text!r}: it is cpu=AMOUNT, as in cpu=500m")
     return amount

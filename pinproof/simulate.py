@@ -6,7 +6,7 @@ options that it is asked with (``inputs``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
@@ -32,6 +32,7 @@ from pinproof.completion import machine_names
 from pinproof.device_options import devices_given
 from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of
 from pinproof.machine_change import Change, changed, ended_text
+from pinproof.memory_settings import with_memory_where_modelled
 from pinproof.output import print_json, print_lines
 from pinproof.parameters import AsJson, MachineName, NodeArchive, option, with_options
 from pinproof.picture import Picture
@@ -97,7 +98,7 @@ def simulate(context: typer.Context, question: Question, given: Given, asked: As
             refused = {"starts": False, "error": refusal.error, "way out": refusal.way_out}
             print_json({"kubelet": {"release": node.release, **refused}})
         raise
-    change = _change(found, node.given, asked)
+    change = _change(found, node, asked)
     last = change.after or found if change else found
     picture = Picture.of(last.machine, last.topology, last.held, last.release)
     if asked.as_json:
@@ -126,13 +127,18 @@ def _require_fresh(node: Inputs, asked: Asked) -> None:
         raise SubjectUsageError(f"--device with {names[0]}: which devices pods hold is not known")
 
 
-def _change(before: Answer, given: Given, asked: Asked) -> Change | None:
-    machine, config = changed_inputs(
-        before.machine, given, asked.to_machine, asked.to_config, before.release
+def _change(before: Answer, node: Inputs, asked: Asked) -> Change | None:
+    other, settings = changed_inputs(
+        before.machine, node.given, asked.to_machine, asked.to_config, before.release
     )
-    if machine is None and config is None:
-        return None
-    return changed(before, machine or before.machine, config or before.config)
+    machine = other or before.machine
+    if settings is None:
+        return None if other is None else changed(before, machine, before.config)
+    settings = with_memory_where_modelled(
+        settings, replace(node.given, config=asked.to_config), machine,
+        release=before.release, has_state=node.question.state is not None,
+    )  # fmt: skip
+    return changed(before, machine, settings.config, settings.notes)
 
 
 # -- for people --------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 import topologies
@@ -29,14 +30,16 @@ from reference import (
     CPUTopology,
     IllegalStep,
     Node,
+    NotModelled,
     StaticPolicy,
     make_policy,
 )
 from reference.behaviours import Behaviour
 from reference.kubelet.configuration import as_known, reserved_cpus
 from reference.kubelet.reasons import Reason, Rule, reason_for, reason_of_refusal
+from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import as_stored
-from reference.releases import has, require_whole_node
+from reference.releases import has, minor_of, require_whole_node
 from reference.steps import (
     Apply,
     AskPodResources,
@@ -47,6 +50,7 @@ from reference.steps import (
     Pod,
     RegisterDevices,
     Start,
+    Stop,
     WriteState,
 )
 from reference.view import HeldDevice, Phase, View
@@ -55,10 +59,13 @@ from topologies import Machine
 from topologies.errors import one_line
 
 STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
-WAY_OUT: Final = (
-    f"drain the node, stop the kubelet, remove {STATE_FILE}, start the kubelet again "
-    "(https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/"
-    "#changing-the-cpu-manager-policy)"
+_WAY_OUT: Final = "drain the node, stop the kubelet, remove {}, start the kubelet again ({})"
+_PAGES: Final = "https://kubernetes.io/docs/tasks/administer-cluster"
+WAY_OUT: Final = _WAY_OUT.format(
+    STATE_FILE, f"{_PAGES}/cpu-management-policies/#changing-the-cpu-manager-policy"
+)
+MEMORY_WAY_OUT: Final = _WAY_OUT.format(
+    "/var/lib/kubelet/memory_manager_state", f"{_PAGES}/memory-manager/"
 )
 _CHANCE: Final = (
     "up to 1.21 the kubelet's choice depends on Go's map order: this is one of the possible answers"
@@ -69,6 +76,7 @@ N = TypeVar("N", bound=Node)
 #: The devices of each resource of which a node has a plugin.
 Devices: TypeAlias = Mapping[str, Sequence[Device]]
 _NO_DEVICES: Final[Devices] = {}
+_DEVICES_SINCE: Final = 20
 
 
 class KubeletRefuses(SubjectUsageError):
@@ -108,7 +116,7 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a kubelet would do. ``pods`` are in the order in which it met them; ``held`` is who
-    holds which CPUs, as pictures show it."""
+    holds which CPUs, as pictures show it; ``memory_state`` what the memory manager leaves."""
 
     machine: Machine
     topology: CPUTopology
@@ -118,6 +126,7 @@ class Answer:
     view: View
     held: Mapping[str, CPUSet]
     notes: tuple[str, ...]
+    memory_state: MemoryState | None = None
 
     def by_pod(self) -> Iterator[tuple[Pod, list[Verdict]]]:
         for pod in self.pods:
@@ -158,7 +167,8 @@ class Answer:
             return Verdict(pod.name, container.name, Kept.UNANSWERED, None, hangs)
         if status.phase is Phase.REJECTED:
             refusal = reason_of_refusal(status)
-            return Verdict(pod.name, container.name, Kept.REFUSED, None, refusal)
+            kept = Kept.ENDED if refusal.rule is Rule.CRITICAL_PODS else Kept.REFUSED
+            return Verdict(pod.name, container.name, kept, None, refusal)
         own = self.view.assignments.get(pod.name, {}).get(container.name)
         if own is None:
             return self._without_cpus(pod, container, reason)
@@ -206,10 +216,11 @@ def answer(
     release: str,
     notes: Iterable[str] = (),
     devices: Devices = _NO_DEVICES,
+    memory_state: MemoryState | None = None,
 ) -> Answer:
     """What a kubelet of ``release`` does with these pods, after it has started over the state file
-    (``None``: there is none) and a plugin of each resource has registered its ``devices``. Pods
-    come from an API server; a static one is critical.
+    (``None``: there is none) and the memory manager's, and a plugin of each resource has registered
+    its ``devices``. Pods come from an API server; a static one is critical.
 
     Raises :class:`KubeletRefuses` where it does not start, :class:`SubjectUsageError` for a pod
     that it would not even take up, and :class:`reference.NotModelled`.
@@ -217,7 +228,8 @@ def answer(
     topology, pods = topology_of(machine, release=release), [as_stored(pod) for pod in pods]
     known = known_pods(state, pods, config, release) if state is not None else []
     require_numa_nodes(devices, machine, release)
-    node = _started(machine, replace(config, api_server=True), release, state, known)
+    in_cluster = replace(config, api_server=True)
+    node = _started(machine, in_cluster, release, state, known, memory_state)
     said = [*notes, *notes_at_start(node, known, pods, config, release)]
     for resource, each in devices.items():
         node.do(RegisterDevices(resource, tuple(each)))
@@ -225,15 +237,25 @@ def answer(
     for pod in later:
         apply(node, pod)
     if devices and not node.view().hangs:
-        node.do(AskPodResources())
+        try:
+            node.do(AskPodResources())
+        except NotModelled as why:
+            said.append(f"which devices containers have is not known: {why}")
     view = node.view()
-    reserved = reserved_of(topology, config, release)
-    held = holders(view, reserved)
-    return Answer(machine, topology, config, release, (*known, *later), view, held, tuple(said))
+    held = holders(view, reserved_of(topology, config, release))
+    if not view.hangs:
+        node.do(Stop())
+    return Answer(
+        machine, topology, config, release, (*known, *later), view, held, tuple(said),
+        node.memory_state,
+    )  # fmt: skip
 
 
 def require_numa_nodes(devices: Devices, machine: Machine, release: str) -> None:
-    """Raises :class:`SubjectUsageError` where a device is near to what the machine lacks."""
+    """Raises :class:`SubjectUsageError` where a device is near to what the machine lacks, and for a
+    release of which devices are not modelled."""
+    if devices and minor_of(release) < _DEVICES_SINCE:
+        raise SubjectUsageError(f"devices are simulated from 1.{_DEVICES_SINCE} on, not {release}")
     there = info_of(machine.tree, release=release).numa_node_ids if devices else ()
     for resource, each in devices.items():
         missing = {node for one in each for node in one.numa_nodes} - set(there)
@@ -273,11 +295,16 @@ def _started(
     release: str,
     state: StateFile | None,
     known: Iterable[Pod],
+    memory_state: MemoryState | None = None,
 ) -> Node:
-    node = begun(machine, config, release, state, known, make=Node)
+    make = partial(Node, memory_state=memory_state)
+    node = begun(machine, config, release, state, known, make=make)
     if node.view().running:
         return node
     error = node.view().error
+    if memory_state is not None:
+        _started(machine, config, release, state, known)  # or these are at fault
+        raise KubeletRefuses(error, MEMORY_WAY_OUT)
     if state is not None:
         _started(machine, config, release, None, ())  # or the settings are at fault
         raise KubeletRefuses(error, WAY_OUT, file=state.name)

@@ -29,6 +29,7 @@ from pinproof import inputs, upgrade_matrix
 from pinproof.completion import machine_names
 from pinproof.inputs import Inputs, Question, changed_inputs, inputs_of, pods_given
 from pinproof.kubelet_configuration import NO_MEMORY
+from pinproof.memory_settings import with_memory
 from pinproof.output import print_json
 from pinproof.parameters import (
     AsJson,
@@ -41,7 +42,7 @@ from pinproof.parameters import (
     with_options,
 )
 from pinproof.progress import busy
-from pinproof.settings import Given, settings_of, with_memory
+from pinproof.settings import Given, settings_of
 from pinproof.simulation import assumed, known_pods, require_simulated
 from pinproof.subjects import with_node_options
 from pinproof.upgrade_facts import facts
@@ -165,9 +166,10 @@ def upgrade(context: typer.Context, question: Question, given: Given, asked: Ask
         plan, notes = _plan(shown, replace(node, release=release))
         if node.archive is not None:
             notes += notes_on_releases(node.archive, plan, before.info, after.info)
-        other, config = changed_inputs(
+        other, settings = changed_inputs(
             shown, node.given, asked.to_machine, asked.to_config, release
         )
+        config = settings.config if settings is not None else None
         if node.archive and config and asked.to_config:
             config = with_memory(config, asked.to_config)
         going = Going.REBOOT if asked.reboot else asked.going

@@ -28,9 +28,10 @@ from pinproof.inputs import (
     state_file,
 )
 from pinproof.manifests import MIRROR
+from pinproof.memory_settings import NOT_ALONE, with_memory
 from pinproof.node_archive import RESOURCES, Collected, collected
 from pinproof.parameters import flags
-from pinproof.settings import NOT_ALONE, Given, settings_of, with_memory
+from pinproof.settings import Given, settings_of
 from pinproof.simulation import answer, known_pods, require_simulated
 from reference import NotModelled
 from reference.kubelet.reasons import reason_for

@@ -135,6 +135,8 @@ class Node:
     manager, ``memory_manager_factory`` the memory manager.
 
     ``discovering`` may remember what :func:`reference.discover` found on a tree before.
+    ``memory_state``: what the memory manager of the kubelet that ran last has left in its file;
+    ``None``: nothing.
 
     Raises :class:`NotModelled` where release or configuration lie outside the model.
     """
@@ -154,6 +156,7 @@ class Node:
         device_manager_factory: Callable[..., DeviceManager] = DeviceManager,
         memory_manager_factory: Callable[..., MemoryManager] = MemoryManager,
         discovering: Callable[..., MachineInfo] = discover,
+        memory_state: MemoryState | None = None,
     ) -> None:
         require_whole_node(release)
         require_modelled(config, release)
@@ -173,7 +176,7 @@ class Node:
             memory_manager_factory,
         )
         self._devices = PodDevices()
-        self._memory: MemoryState | None = None
+        self.memory_state = memory_state
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
@@ -400,7 +403,11 @@ class Node:
         heir = make(self._trees, self._machine, self._config)
         heir._manifests, heir._known, heir._ended = self._manifests, self._known, self._ended
         heir._perhaps_ended = self._perhaps_ended
-        heir._devices, heir._memory, heir._runtime = self._devices, self._memory, self._runtime
+        heir._devices, heir.memory_state, heir._runtime = (
+            self._devices,
+            self.memory_state,
+            self._runtime,
+        )
         heir._hashed_by = self._hashed_by
         heir._write(self._state_file)
         return heir
@@ -454,7 +461,7 @@ class Node:
                 self._state_file,
                 self._runtime,
                 self._devices,
-                self._memory,
+                self.memory_state,
                 crash,
             )
         except Killed as end:
@@ -462,7 +469,7 @@ class Node:
             return
         except KubeletError as error:
             if panic_is_caught(error, self._release):
-                managers = (self._devices, self._memory)
+                managers = (self._devices, self.memory_state)
                 fresh = self._maker.started(
                     self._info, self._config, None, self._runtime, *managers
                 )
@@ -509,7 +516,7 @@ class Node:
             refused = (name for name, pod in kubelet.pods.items() if pod.phase is Phase.REJECTED)
             self._perhaps_ended |= self._ran_at_start.intersection(refused)
         self._devices = kubelet.device_manager.checkpoint
-        self._memory = kubelet.memory or MemoryState({}, policy="None")
+        self.memory_state = kubelet.memory or MemoryState({}, policy="None")
 
     def _die(self, end: Killed) -> None:
         """The kubelet was killed at a write of the state file. What it had not begun it never

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from reference.pods.qos import PRIORITY_CLASSES
 from reference.steps import Container, Kind, Pod, PodResources
 
 #: Containers of this image exit at once; those of any other run for ever.
@@ -53,7 +54,7 @@ def pod_spec(pod: Pod, program: Callable[[Container], Mapping[str, Any]]) -> dic
     if before:
         spec["initContainers"] = before
     if pod.critical:
-        spec["priorityClassName"] = "system-node-critical"
+        spec["priorityClassName"] = PRIORITY_CLASSES.get(pod.priority, "system-node-critical")
     if pod.resources is not None:
         spec["resources"] = _resources(pod.resources)
     return spec

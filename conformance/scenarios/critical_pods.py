@@ -9,6 +9,7 @@ from conformance.pods import burstable, guaranteed
 from conformance.scenario import Needs, promised
 from conformance.scenarios.abilities import REJECTIONS, RESIZES
 from conformance.scenarios.sources import code
+from reference.pods.pod import NODE_CRITICAL
 from reference.steps import KubeletConfig, Pod
 from reference.view import Phase
 
@@ -21,7 +22,7 @@ _ABLE = (*RESIZES, *REJECTIONS)
 
 
 def _critical(pod: Pod) -> Pod:
-    return replace(pod, critical=True)
+    return replace(pod, priority=NODE_CRITICAL)
 
 
 def _in_cluster(node: LockstepNode) -> KubeletConfig:

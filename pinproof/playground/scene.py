@@ -13,12 +13,12 @@ from conformance.holders import holders
 from pinproof.documents import documents_in
 from pinproof.kubelet_configuration import (
     NO_MEMORY,
-    memory_in,
     only_one,
     settings_in,
     with_a_reservation,
 )
 from pinproof.manifests import BadManifest, pods_of
+from pinproof.memory_settings import memory_in
 from pinproof.playground.captured import machine_of
 from pinproof.playground.story import BadStory, Story, require_shallow
 from pinproof.simulation import (
@@ -193,9 +193,10 @@ def configured(text: str, machine: Machine, release: str) -> tuple[KubeletConfig
         return with_a_reservation(KubeletConfig(), topology, release), ()
     every = _documents(text, _CONFIG)
     config, notes = settings_in(every, _CONFIG, release=release)
-    policy, reserved = memory_in(only_one(every, _CONFIG))
-    if policy != "None":
-        config = replace(config, memory_manager_policy=policy, reserved_memory=reserved)
+    memory = memory_in(only_one(every, _CONFIG), _CONFIG)
+    if memory.policy != "None":
+        reserved = dict(memory.reserved or {})
+        config = replace(config, memory_manager_policy=memory.policy, reserved_memory=reserved)
     return config, tuple(note for note in notes if note != NO_MEMORY)
 
 

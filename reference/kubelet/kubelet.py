@@ -321,7 +321,7 @@ class PodLifecycle:
         static = self._static_pods and has(self._release, Behaviour.STATIC_PODS_ARE_CRITICAL)
         if not static and not pod.critical:
             return lack_refusal(lacking, self._release)
-        candidates = [one for one in others if not static and not one.critical]
+        candidates = [one for one in others if not static and one.priority < pod.priority]
         try:
             chosen = self.pods_to_preempt(candidates, lacking.needed, self._release)
         except NothingToPreemptError as error:

@@ -41,7 +41,7 @@ class NothingToPreemptError(Exception):
 def pods_to_preempt(
     pods: Sequence[Pod], needed: Mapping[str, int], release: AnyRelease
 ) -> list[Pod]:
-    """``getPodsToPreempt``: of these pods, none of which is critical, the fewest that request what
+    """``getPodsToPreempt``: of these pods, which may all be put out, the fewest that request what
     is ``needed`` of each resource (cpu in thousandths). Guaranteed pods go only where all others
     are too few, and Burstable ones only where all BestEffort ones are. Raises
     :class:`NothingToPreemptError`, and :class:`NotModelled` where the order of a Go map decides."""
@@ -92,15 +92,16 @@ def _without_sidecars(pod: Pod) -> Pod:
 def _by_distance(pods: Sequence[_Candidate], needed: Mapping[str, int]) -> list[_Candidate]:
     """``getPodsToPreemptByDistance``: the pod that has most of what is needed, again and again; of
     several, the one that requests less memory, or else less cpu."""
-    left, chosen = list(pods), list[_Candidate]()
+    left, chosen, alike = list(pods), list[_Candidate](), list[_Candidate]()
     while needed:
         ranks = [(one.distance(needed), one.size) for one in left]
         best = min(ranks)
         if ranks.count(best) > 1:
-            names = [one.pod.name for one, rank in zip(left, ranks, strict=True) if rank == best]
-            raise NotModelled(f"which of pods {' and '.join(names)} is put out")
+            alike += [one for one, rank in zip(left, ranks, strict=True) if rank == best]
         chosen.append(left.pop(ranks.index(best)))
         needed = _subtract(needed, chosen[-1:])
+    if spared := [one.pod.name for one in alike if one in left]:
+        raise NotModelled(f"which of several equal pods is put out, {spared[0]} among them")
     return chosen
 
 

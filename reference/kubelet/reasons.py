@@ -102,8 +102,8 @@ class Rule(Enum):
     )
     ALIGNMENT = (
         "topology-manager",
-        "Topology Manager policy restricted refuses a pod whose CPUs or memory cannot lie on as "
-        "few NUMA nodes as would hold them; single-numa-node refuses it unless one NUMA node does.",
+        "Topology Manager policy restricted refuses a pod whose CPUs, memory and devices cannot "
+        "lie on as few NUMA nodes as would hold them; single-numa-node, unless one NUMA node does.",
         _TOPOLOGY,
     )
     MEMORY = (
@@ -126,8 +126,8 @@ class Rule(Enum):
     )
     CRITICAL_PODS = (
         "critical-pods",
-        "Where requests leave no room for a critical pod, the kubelet ends others: as few "
-        "Guaranteed pods as possible, then Burstable ones, then BestEffort ones.",
+        "Where requests leave no room for a critical pod, the kubelet ends pods of a lower "
+        "priority: Guaranteed ones only where all others together are too small.",
         f"{_CODE}/preemption/preemption.go",
     )
     ENDLESS_SEARCH = (
@@ -290,6 +290,8 @@ _REFUSALS: Final = (
     ("devices unavailable for", _DEVICES),
     ("Allocate failed", Reason(Rule.FREE_CPUS, "a container asks for more CPUs than are free")),
     ("enough resource: cpu", _NODE_CPUS),
+    ("reclaim resources: [(res: cpu", _NODE_CPUS),
+    ("reclaim resources: ", _DEVICES),
     ("enough resource: ", _DEVICES),
 )
 

@@ -98,6 +98,12 @@ class PodResources:
         return self.memory_request
 
 
+#: The priorities of system-cluster-critical, from which on a pod is critical, and of
+#: system-node-critical (``pkg/apis/scheduling/types.go``).
+CLUSTER_CRITICAL: Final = 2_000_000_000
+NODE_CRITICAL: Final = CLUSTER_CRITICAL + 1000
+
+
 class _HashedOnce:
     """Keeps the hash of a value that cannot change: pods are looked up in tables at every step."""
 
@@ -110,8 +116,8 @@ class _HashedOnce:
 class Pod(_HashedOnce):
     """A pod as its manifest states it. ``containers`` is in spec order, init containers first.
     ``resources``: of the pod as a whole (``None``: not in the manifest). ``labels`` and
-    ``annotations``: of its metadata, each a key and a value. ``critical``: of priority class
-    system-node-critical, as if it was static.
+    ``annotations``: of its metadata, each a key and a value. ``priority``: 0, or that of one of the
+    priority classes of critical pods.
 
     The uid is written into the manifest, so that the pod keeps its entry in the state file
     whatever release reads it (a static pod without one is named by a hash that changes).
@@ -124,11 +130,16 @@ class Pod(_HashedOnce):
     restart_policy: RestartPolicy = RestartPolicy.ALWAYS
     labels: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
-    critical: bool = False
+    priority: int = 0
 
     def __post_init__(self) -> None:
         if not self.uid:
             object.__setattr__(self, "uid", str(uuid.uuid5(_POD_NAMESPACE, self.name)))
+
+    @property
+    def critical(self) -> bool:
+        """Whether the kubelet puts others out for it (``IsCriticalPodBasedOnPriority``)."""
+        return self.priority >= CLUSTER_CRITICAL
 
     def restart_policy_of(self, container: Container) -> RestartPolicy:
         """Whether this container of it is started again once it has ended."""

@@ -14,7 +14,15 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from reference.behaviours import Behaviour
-from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
+from reference.pods.pod import (
+    CLUSTER_CRITICAL,
+    NODE_CRITICAL,
+    Container,
+    Kind,
+    Pod,
+    PodResources,
+    RestartPolicy,
+)
 from reference.pods.quantity import milli_value, quantity, value
 from reference.releases import AnyRelease, has
 
@@ -24,6 +32,12 @@ _BLANK: Final = Container("")
 GUARANTEED: Final = "Guaranteed"
 BURSTABLE: Final = "Burstable"
 BEST_EFFORT: Final = "BestEffort"
+
+#: By priority, the classes of critical pods.
+PRIORITY_CLASSES: Final = {
+    NODE_CRITICAL: "system-node-critical",
+    CLUSTER_CRITICAL: "system-cluster-critical",
+}
 
 
 def cpu_request(owner: Container | PodResources) -> Fraction:
@@ -130,7 +144,7 @@ def pod_text(pod: Pod) -> str:
     if pod.restart_policy is not RestartPolicy.ALWAYS:
         inside += f"; restart policy {pod.restart_policy.value}"
     if pod.critical:
-        inside += "; critical"
+        inside += f"; {PRIORITY_CLASSES.get(pod.priority, 'critical')}"
     return f"{qos_class(pod)} pod {pod.name} ({inside})"
 
 

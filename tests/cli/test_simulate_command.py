@@ -320,8 +320,8 @@ def _gpus() -> None:
 def test_devices_decide_the_numa_node() -> None:
     aligned = (*WITH_DEVICES, "--topology-manager-policy", "restricted")
     said = printed(*aligned, "--device", "example.com/gpu=0,1,1")
-    assert "a/c: 2 4,12 exclusive, device gpu1 of NUMA node 1, device gpu2 of NUMA node 1" in said
-    assert any(line.endswith(", device gpu0 of NUMA node 0") for line in said)
+    assert "a/c: 2 4,12 exclusive, 2 example.com/gpu of NUMA node 1" in said
+    assert any(line.endswith(", 1 example.com/gpu of NUMA node 0") for line in said)
     assert "note: requests ignored, which may decide NUMA nodes: x.com/nic" in said
     found = json.loads(here(*WITH_DEVICES, "--device", "example.com/gpu=-,0+1", "--json").stdout)
     assert found["pods"]["a"]["containers"]["c"]["devices"] == [
@@ -381,3 +381,109 @@ def test_a_pod_that_is_put_out_is_shown_as_ended() -> None:
     assert f"Burstable pod a (c: cpu request 5) {ended}" in said
     assert "a/c: by the rule critical-pods" in said
     assert any(line.startswith("b/c: 2 0-7 shared pool") for line in said)
+
+
+OTHER: Final = {
+    "none": MEMORY.replace("memoryManagerPolicy: Static", "").partition("reservedMemory")[0],
+    "static": MEMORY,
+    "moved": MEMORY.replace("numaNode: 0", "numaNode: 1"),
+    "huge": MEMORY.replace("memory: 512Mi}}", "memory: 512Mi, hugepages-2Mi: 2Mi}}"),
+}
+
+
+@pytest.mark.usefixtures("_memory")
+@pytest.mark.parametrize(
+    ("before", "change", "said"),
+    [
+        ("none", ("--to-config", "static.yaml"), 'configured policy "Static" differs'),
+        ("static", ("--to-config", "none.yaml"), 'configured policy "None" differs'),
+        ("static", ("--to-config", "moved.yaml"), "the expected machine state is different"),
+        ("static", ("--to-machine", "2s-2n-8c-smt2-2048mib"), "machine state is different"),
+    ],
+)
+def test_a_change_of_the_memory_manager_stops_the_kubelet(
+    before: str, change: tuple[str, str], said: str
+) -> None:
+    """Over the file that the memory manager has left, which the way out names."""
+    for name, text in OTHER.items():
+        Path(f"{name}.yaml").write_text(text)
+    words = ("simulate", "--machine", "2s-2n-8c-smt2-1024mib", "--pods", "large.yaml")
+    done = here(*words, "--config", f"{before}.yaml", *change, status=1)
+    told = " ".join(done.stdout.split())
+    assert said in told
+    assert "remove /var/lib/kubelet/memory_manager_state" in told
+
+
+@pytest.mark.usefixtures("_memory")
+@pytest.mark.parametrize("pair", [("static", "static"), ("static", "huge"), ("huge", "static")])
+def test_a_change_that_leaves_the_memory_manager(pair: tuple[str, str]) -> None:
+    """Or in which it is left out."""
+    for name, text in OTHER.items():
+        Path(f"{name}.yaml").write_text(text)
+    words = ("simulate", "--machine", "2s-2n-8c-smt2-1024mib", "--pods", "1,1")
+    said = printed(*words, "--config", f"{pair[0]}.yaml", "--to-config", f"{pair[1]}.yaml")
+    assert "No pod that holds CPUs would be ended." in said
+    noted = any("what the Memory Manager reserves is not modelled" in line for line in said)
+    assert noted is ("huge" in pair)
+
+
+@pytest.mark.usefixtures("_memory")
+def test_memory_of_pods_that_ran_is_not_known() -> None:
+    said = printed(*WITH_MEMORY, "--state", "state", "--reserved", "0,4", "--machine", MACHINE[1])
+    assert any(line.startswith("note: which memory the pods of the state file") for line in said)
+
+
+@pytest.mark.usefixtures("_memory")
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("{memory.available: 100Mi}", "[memory.available]", "evictionHard: not a mapping"),
+        ("{memory.available: 100Mi}", "{memory.available: 100mi}", "evictionHard: memory.availa"),
+        ("100Mi}", "100Mi, x: 1}", "evictionHard: not a mapping of names to strings"),
+        ("memory: 412Mi", "memory: 412MiB", "systemReserved: memory: "),
+        ("memory: 512Mi", "memory: foo", "reservedMemory: NUMA node 0: "),
+        ("memory: 512Mi", "memory: 1e9000", "reservedMemory: NUMA node 0: "),
+        ("memory: 512Mi", "memory: 0", "NUMA node 0: it has to be more than 0"),
+        ("numaNode: 0", "numaNode: true", "an entry is numaNode and limits"),
+        ("[{numaNode: 0, limits: {memory: 512Mi}}]", "[]", "specify the system reserved memory"),
+        ("[{numaNode: 0, limits: {memory: 512Mi}}]", "foo", "reservedMemory: not a list"),
+        ("Policy: Static", "Policy: static", "memoryManagerPolicy 'static': it is None or Static"),
+        ("evictionHard: {memory.available: 100Mi}", "", "is not equal to the value"),
+        ("{memory.available: 100Mi}", "{nodefs.available: 10%}", "is not equal to the value"),
+    ],
+)
+def test_a_memory_manager_that_cannot_be(before: str, after: str, said: str) -> None:
+    text = MEMORY.replace("412Mi", "400Mi") if said.startswith("is not equal") else MEMORY
+    assert before in text
+    Path("memory.yaml").write_text(text.replace(before, after))
+    done = here(*WITH_MEMORY, "--pods", "large.yaml", status=2)
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.usefixtures("_memory")
+def test_a_threshold_that_is_a_share_is_not_checked() -> None:
+    Path("memory.yaml").write_text(MEMORY.replace("100Mi}", "10%}"))
+    said = printed(*WITH_MEMORY, "--pods", "large.yaml")
+    assert any(line.startswith("note: evictionHard is a share of the memory") for line in said)
+
+
+@pytest.mark.usefixtures("_gpus")
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("limits: {cpu: 2, memory: 1Gi, example.com/gpu: 2}",
+         "requests: {example.com/gpu: 1}, limits: {example.com/gpu: 2}", "to equal the limit"),
+        ("limits: {cpu: 2, memory: 1Gi, example.com/gpu: 2}",
+         "requests: {example.com/gpu: 1}", "example.com/gpu: the request has to equal the limit"),
+    ],
+)  # fmt: skip
+def test_devices_that_an_api_server_refuses(before: str, after: str, said: str) -> None:
+    assert before in GPUS
+    Path("gpus.yaml").write_text(GPUS.replace(before, after))
+    assert said in here(*WITH_DEVICES, status=2).stderr
+
+
+def test_devices_of_old_releases() -> None:
+    done = here("simulate", "--pods", "2", "--device", "a.b/c=0", "--release", "1.19", status=2)
+    assert "devices are simulated from 1.20 on, not 1.19" in done.stderr

@@ -22,6 +22,7 @@ from conformance.subject import SubjectUsageError
 from pinproof.simulation import Answer, Kept, KubeletRefuses, StateFile, answer, reserved_of
 from reference import Checkpoint, CPUSet, discover
 from reference.kubelet.reasons import Rule
+from reference.pods.pod import NODE_CRITICAL
 from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
 
 SMALL: Final = topologies.machine("1s-1n-4c-smt2")
@@ -200,10 +201,10 @@ def test_pods_come_from_an_api_server() -> None:
 
 
 def test_a_critical_pod_puts_another_out() -> None:
-    critical = replace(burstable("critical", request="2"), critical=True)
+    critical = replace(burstable("critical", request="2"), priority=NODE_CRITICAL)
     found = asked(guaranteed("a", 6), critical)
     first, second = found.verdicts()
-    assert (first.kept, first.reason.rule) == (Kept.REFUSED, Rule.CRITICAL_PODS)
+    assert (first.kept, first.reason.rule) == (Kept.ENDED, Rule.CRITICAL_PODS)
     assert found.view.pods["a"].reason == "Preempting"
     assert (second.kept, str(second.cpus)) == (Kept.SHARED, "0-7")
 

@@ -16,6 +16,7 @@ from conformance.subject import Capability, SubjectUnable
 from hil.pods.manifests import Image, manifest
 from reference import CPUSet, NotModelled
 from reference.kubelet.preemption import NothingToPreemptError, pods_to_preempt
+from reference.pods.pod import CLUSTER_CRITICAL, NODE_CRITICAL
 from reference.steps import (
     AddEphemeral,
     Apply,
@@ -36,7 +37,7 @@ from tests.reference import nodes
 from tests.reference.nodes import do
 
 IN_CLUSTER = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]), api_server=True)
-CRITICAL = replace(burstable("critical", request="2"), critical=True)
+CRITICAL = replace(burstable("critical", request="2"), priority=NODE_CRITICAL)
 node = partial(nodes.booted, config=IN_CLUSTER)
 
 
@@ -93,12 +94,14 @@ def test_too_few_pods_are_named_by_what_is_lacking() -> None:
 
 
 def test_which_of_two_equal_pods_goes_is_chance() -> None:
-    with pytest.raises(NotModelled, match="which of pods a and b is put out"):
-        pods_to_preempt([shared("a", "1"), shared("b", "1")], {"cpu": 1000}, "1.36")
+    pods = [shared("a", "1"), shared("b", "1")]
+    with pytest.raises(NotModelled, match="which of several equal pods is put out, b among them"):
+        pods_to_preempt(pods, {"cpu": 1000}, "1.36")
+    assert pods_to_preempt(pods, {"cpu": 2000}, "1.36") == pods
 
 
 def test_critical_pods_stay() -> None:
-    before = replace(guaranteed("a", 6), critical=True)
+    before = replace(guaranteed("a", 6), priority=NODE_CRITICAL)
     view = node(Apply(before), Apply(CRITICAL)).view()
     assert view.pods["a"].phase is Phase.RUNNING
     assert "no set of running pods found" in view.pods["critical"].message
@@ -106,6 +109,18 @@ def test_critical_pods_stay() -> None:
         Apply(guaranteed("a", 6)), Apply(CRITICAL), config=replace(IN_CLUSTER, api_server=False)
     ).view()
     assert static.pods["a"].phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ended"),
+    [(CLUSTER_CRITICAL, NODE_CRITICAL, True), (NODE_CRITICAL, CLUSTER_CRITICAL, False)],
+)
+def test_of_critical_pods_the_higher_priority_wins(first: int, second: int, ended: bool) -> None:
+    """Source: ``Preemptable`` (``pkg/kubelet/types/pod_update.go``)."""
+    pods = [replace(guaranteed("a", 6), priority=first), replace(CRITICAL, priority=second)]
+    view = node(*map(Apply, pods)).view()
+    assert (view.pods["a"].phase is Phase.REJECTED) is ended
+    assert (view.pods["critical"].phase is Phase.RUNNING) is ended
 
 
 def test_a_pod_that_was_put_out_can_be_deleted() -> None:

@@ -96,7 +96,7 @@ class PutsNoPodOut(Reader):
 
     def do(self, step: Step) -> None:
         if isinstance(step, Apply):
-            step = replace(step, pod=replace(step.pod, critical=False))
+            step = replace(step, pod=replace(step.pod, priority=0))
         super().do(step)
 
 
@@ -245,7 +245,7 @@ class ForgetsMemoryOverABoot(Reader):
     def do(self, step: Step) -> None:
         """So it starts, whatever memory the machine has by then."""
         if isinstance(step, Reboot):
-            self._memory = None
+            self.memory_state = None
         super().do(step)
 
 
@@ -256,7 +256,7 @@ class ForgetsMemoryOfAnotherPolicy(Reader):
         """So it starts under any policy."""
         if isinstance(step, Configure):
             other = step.config.memory_manager_policy != self._config.memory_manager_policy
-            self._memory = None if other else self._memory
+            self.memory_state = None if other else self.memory_state
         super().do(step)
 
 

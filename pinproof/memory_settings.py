@@ -1,0 +1,177 @@
+"""The memory manager of a KubeletConfiguration: its policy, and what each NUMA node reserves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.subject import SubjectUsageError
+from pinproof.files import documents
+from pinproof.kubelet_configuration import NO_MEMORY, only_one
+from pinproof.node_archive import CONFIG, FOLDER
+from pinproof.settings import Given, Settings, pairs
+from reference.errors import QuantityError
+from reference.pods.quantity import quantity, value
+from reference.releases import minor_of
+from reference.steps import KubeletConfig
+from topologies import Machine
+from topologies.errors import one_line
+
+NOT_ALONE: Final = "reservedMemory is to be of memory alone, once for each NUMA node"
+_HELD: Final = (
+    "which memory the pods of the state file have is not read: only CPUs decide the NUMA nodes here"
+)
+LEFT_OUT: Final = "the Memory Manager is left out"
+_UNCHECKED: Final = (
+    "evictionHard is a share of the memory: whether reservedMemory adds up to it is not checked"
+)
+_POLICIES: Final = ("None", "Static")
+#: The model has the memory manager from here on.
+_SINCE: Final = 26
+#: ``memory.available`` of ``evictionHard`` where it is not given (``DefaultEvictionHard``).
+_THRESHOLD: Final = "100Mi"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """``reserved``: the quantity by NUMA node; ``None`` where it is not of memory alone."""
+
+    policy: str
+    reserved: Mapping[int, str] | None
+
+
+def memory_in(shape: Mapping[str, Any], where: str) -> Memory:
+    """The memory manager's policy, and ``reservedMemory``. Raises :class:`SubjectUsageError` with
+    ``where`` and the field at fault."""
+    policy = shape.get("memoryManagerPolicy") or "None"
+    if policy not in _POLICIES:
+        raise _fault(where, f"memoryManagerPolicy {policy!r}: it is None or Static")
+    rows = shape.get("reservedMemory") or []
+    if not isinstance(rows, list):
+        raise _fault(where, "reservedMemory: not a list")
+    reserved: dict[int, str] = {}
+    alone = True
+    for row in rows:
+        node, amounts = _row(row, where)
+        alone = alone and set(amounts) == {"memory"} and node not in reserved
+        for amount in amounts.values():
+            if in_bytes(amount, f"{where}: reservedMemory: NUMA node {node}") <= 0:
+                raise _fault(where, f"reservedMemory: NUMA node {node}: it has to be more than 0")
+        reserved[node] = str(amounts.get("memory", ""))
+    return Memory(policy, reserved if alone else None)
+
+
+def _row(row: object, where: str) -> tuple[int, Mapping[str, Any]]:
+    if isinstance(row, dict):
+        node, amounts = row.get("numaNode") or 0, row.get("limits")
+        is_number = isinstance(node, int) and not isinstance(node, bool)
+        if is_number and isinstance(amounts, dict) and amounts:
+            return node, amounts
+    raise _fault(where, "reservedMemory: an entry is numaNode and limits")
+
+
+def in_bytes(amount: object, where: str) -> int:
+    """A quantity of memory. Raises :class:`SubjectUsageError`."""
+    if isinstance(amount, bool) or not isinstance(amount, str | int):
+        raise SubjectUsageError(f"{where}: not a quantity")
+    try:
+        return value(quantity(str(amount)))
+    except (QuantityError, ValueError) as error:
+        raise SubjectUsageError(f"{where}: {one_line(str(error), 100)}") from error
+
+
+def with_memory(config: KubeletConfig, path: Path) -> KubeletConfig:
+    """The configuration with the memory manager of this KubeletConfiguration. Raises
+    :class:`SubjectUsageError` where it reserves what is not modelled."""
+    where = one_line(str(path))
+    found = memory_in(only_one(documents(path), where), where)
+    if found.policy == "None":
+        return config
+    if not found.reserved:
+        raise _fault(where, NOT_ALONE)
+    return replace(config, memory_manager_policy=found.policy, reserved_memory=dict(found.reserved))
+
+
+def is_left_out(notes: Iterable[str]) -> bool:
+    """Whether the node of these notes has a memory manager that was left out."""
+    return any(one in (NO_MEMORY, _HELD) or one.startswith(LEFT_OUT) for one in notes)
+
+
+def with_memory_where_modelled(
+    settings: Settings, given: Given, machine: Machine, *, release: str, has_state: bool = False
+) -> Settings:
+    """The settings with the memory manager of the file, too, and a note where it is left out.
+    ``has_state``: pods ran before, whose memory is not known. Raises :class:`SubjectUsageError` for
+    what the kubelet would not start with."""
+    if given.config is None:
+        return settings
+    where = one_line(str(given.config))
+    shape = only_one(documents(given.config), where)
+    found = memory_in(shape, where)
+    if found.policy == "None":
+        return settings
+    if found.reserved == {}:
+        why = "[memorymanager] you should specify the system reserved memory"
+        raise _fault(where, f"the kubelet would not start: {why}")
+    if found.reserved is None or minor_of(release) < _SINCE or _has_huge_pages(machine):
+        return settings
+    notes = [one for one in settings.notes if one != NO_MEMORY]
+    if has_state:
+        return Settings(settings.config, (*notes, _HELD))
+    if given.config.parts[-2:] == (FOLDER, CONFIG):  # an archive has no reservation of memory
+        whole: int | None = _total(found.reserved)
+    else:
+        whole = _reservation(shape, given, where)
+    if whole is None:
+        notes.append(_UNCHECKED)
+    config = replace(
+        settings.config,
+        memory_manager_policy=found.policy,
+        reserved_memory=dict(found.reserved),
+        memory_reservation=None if whole in (None, _total(found.reserved)) else str(whole),
+    )
+    return Settings(config, tuple(notes))
+
+
+def _total(reserved: Mapping[int, str]) -> int:
+    return sum(in_bytes(amount, "reservedMemory") for amount in reserved.values())
+
+
+def _reservation(shape: Mapping[str, Any], given: Given, where: str) -> int | None:
+    """What the node reserves as a whole, in bytes: kubeReserved, systemReserved and the eviction
+    threshold together. ``None`` where the threshold is a share of the memory."""
+    threshold = _threshold(shape, where)
+    if threshold.endswith("%"):
+        return None
+    whole = in_bytes(threshold, f"{where}: evictionHard: memory.available")
+    options = {"kubeReserved": given.kube_reserved, "systemReserved": given.system_reserved}
+    for name, option in options.items():
+        amounts = (shape.get(name) or {}) | pairs(name, option.split(",") if option else ())
+        whole += in_bytes(amounts.get("memory", "0"), f"{where}: {name}: memory")
+    return whole
+
+
+def _threshold(shape: Mapping[str, Any], where: str) -> str:
+    given = shape.get("evictionHard")
+    if given is None:
+        return _THRESHOLD
+    texts = isinstance(given, dict) and all(isinstance(one, str) for one in given.values())
+    if not texts:
+        raise _fault(where, "evictionHard: not a mapping of names to strings")
+    merges = shape.get("mergeDefaultEvictionSettings") is True
+    return str(given.get("memory.available", _THRESHOLD if merges else "0"))
+
+
+def _has_huge_pages(machine: Machine) -> bool:
+    """Whether memory of it is kept for huge pages from its boot on, which is not modelled."""
+    return any(
+        path.endswith("/nr_hugepages") and text.strip() not in ("", "0")
+        for path, text in machine.tree.items()
+        if "/node/node" in path
+    )
+
+
+def _fault(where: str, why: str) -> SubjectUsageError:
+    return SubjectUsageError(one_line(f"{where}: {why}", 300))
