@@ -75,11 +75,12 @@ def _other_facts(found: Answer, verdict: Verdict) -> dict[str, object]:
 
 def hang_text(found: Answer) -> str:
     """At which pod the kubelet hangs, and over what."""
-    return one_line(
-        f"kubelet {found.release} hangs at {found.hangs_over} and never answers: "
-        f"{found.view.hangs}: {Rule.ENDLESS_SEARCH.url}",
-        limit=1000,
-    )
+    why = found.view.hangs
+    merges = "combinations" in why
+    rule = Rule.ENDLESS_MERGE if merges else Rule.ENDLESS_SEARCH
+    never = "answers after minutes or hours" if merges else "never answers"
+    text = f"kubelet {found.release} hangs at {found.hangs_over} and {never}: {why}: {rule.url}"
+    return one_line(text, limit=1000)
 
 
 def asked_text(container: Container) -> str:

@@ -24,6 +24,7 @@ _DEEPEST: Final = 100
 #: Of the values in a YAML file, what aliases stand for counted each time. A full node has half as
 #: many.
 _MOST_PARTS: Final = 400_000
+_MOST_BITS: Final = 1024
 
 #: libyaml is four times as fast; PyYAML is built without it on some systems.
 _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -36,6 +37,20 @@ class _Loader(_BASE):  # type: ignore[misc]  # one of two classes
         first: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]
         for first, resolvers in _BASE.yaml_implicit_resolvers.items()
     }
+
+
+def _whole_number(loader: Any, node: yaml.ScalarNode) -> int:
+    """One that can be printed: YAML has hexadecimal numbers of any length, which Python does not
+    write in decimal digits."""
+    number = int(loader.construct_yaml_int(node))
+    if number.bit_length() > _MOST_BITS:
+        raise yaml.constructor.ConstructorError(
+            None, None, f"a number of more than {_MOST_BITS} bits", node.start_mark
+        )
+    return number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _whole_number)
 
 
 def documents_in(text: str, where: str) -> list[Any]:

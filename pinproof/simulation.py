@@ -163,7 +163,9 @@ class Answer:
         reason = reason_for(pod, container, self.config, release=self.release)
         status = self.view.pods[pod.name]
         if self._is_unanswered(pod):
-            hangs = Reason(Rule.ENDLESS_SEARCH, f"the kubelet hangs at {self.hangs_over}")
+            merges = "combinations" in self.view.hangs
+            rule = Rule.ENDLESS_MERGE if merges else Rule.ENDLESS_SEARCH
+            hangs = Reason(rule, f"the kubelet hangs at {self.hangs_over}")
             return Verdict(pod.name, container.name, Kept.UNANSWERED, None, hangs)
         if status.phase is Phase.REJECTED:
             refusal = reason_of_refusal(status)

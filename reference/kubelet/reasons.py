@@ -138,6 +138,13 @@ class Rule(Enum):
         "https://github.com/kubernetes/kubernetes/pull/140730",
     )
 
+    ENDLESS_MERGE = (
+        "endless-merge",
+        "The Topology Manager tries every combination of hints of CPUs, memory and devices, and "
+        "holds its lock meanwhile. With many NUMA nodes that takes minutes to hours.",
+        "https://github.com/kubernetes/kubernetes/issues/131738",
+    )
+
     def __init__(self, title: str, statement: str, url: str) -> None:
         self.title = title
         self.statement = statement
