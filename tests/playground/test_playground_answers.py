@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,17 @@ STATE = json.dumps(
 PODS = [pod("web", "2"), pod("db", "1.5"), pod("odd", "3"), pod("big", "40")]
 
 
+def without_words(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer without the words in which pods are refused: in the playground these are static,
+    and those of ``simulate`` come from an API server."""
+    pods = {
+        name: {what: told for what, told in one.items()
+               if one["phase"] != "rejected" or what not in ("qos", "reason", "message")}
+        for name, one in answer["pods"].items()
+    }  # fmt: skip
+    return {**answer, "pods": pods}
+
+
 @pytest.mark.parametrize("release", ["1.20", "1.28", "1.36", "1.37"])
 @pytest.mark.parametrize("config", ["", CONFIG])
 @pytest.mark.parametrize("state", ["", STATE])
@@ -49,7 +61,8 @@ def test_simulate_says_the_same(
             words += [f"--{option}", str(tmp_path / option)]
     said = json.loads(here("simulate", *words, status=0).stdout)
     assert shown["state"] == said["state file"]
-    assert shown["answer"] == {**said, "notes": shown["answer"]["notes"]}
+    same = {**said, "notes": shown["answer"]["notes"]}
+    assert without_words(shown["answer"]) == without_words(same)
     assert [row["pod"] for row in shown["rows"] if row["words"]]  # at least big is refused
 
 
