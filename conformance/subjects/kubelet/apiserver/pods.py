@@ -37,6 +37,7 @@ class APIPods:
         self.uids: dict[str, str] = {}
         self.asked: dict[str, dict[str, Any]] = {}
         self._awaited: set[str] = set()
+        self._restarting: dict[str, dict[str, str]] = {}
         listener = sandbox.socket()
         listener.bind(("127.0.0.1", PORT))
         self._bridge = Bridge(listener, server.connect)
@@ -108,16 +109,21 @@ class APIPods:
         made = self._ask("PATCH", path, {"spec": patch}, form=_PATCH)
         uid = made["metadata"]["uid"]
         self.asked[uid] = resources_of(made)
+        self._restarting[uid] = _restarting(made)
         self._awaited.add(uid)
 
     def shows_resizes(self) -> bool:
         """Whether the server was told, of each pod that was resized and is not given up, that its
-        containers have what was asked for, or why they have not."""
+        containers have what was asked for, and were started again where they have to be, or why
+        not."""
         if not self._awaited:
             return True
         pods = self._ask("GET", self._path())["items"]
         by_uid = {one["metadata"]["uid"]: one for one in pods}
-        return all(_shows(by_uid[uid], self.asked[uid]) for uid in self._awaited & by_uid.keys())
+        return all(
+            _shows(by_uid[uid], self.asked[uid], self._restarting[uid])
+            for uid in self._awaited & by_uid.keys()
+        )
 
     def give_up_resizes(self) -> None:
         """Those so far may never come about: 1.32.2 was seen to leave one in progress."""
@@ -163,13 +169,41 @@ class APIPods:
         return self._server.ask(method, path, body, form=form)
 
 
-def _shows(pod: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+def _restarting(pod: Mapping[str, Any]) -> dict[str, str]:
+    """The containers that a resize is to start again, by the resources that they have and that are
+    asked for; and their ids, by name."""
+    found = {}
+    statuses = {one["name"]: one for one in _statuses(pod)}
+    for one in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]):
+        policies = one.get("resizePolicy", ())
+        again = {each["resourceName"] for each in policies
+                 if each["restartPolicy"] == "RestartContainer"}  # fmt: skip
+        status = statuses.get(one["name"], {})
+        have, want = status.get("resources", {}), one.get("resources", {})
+        differs = any(
+            have.get(kind, {}).get(what) != want.get(kind, {}).get(what)
+            for kind in ("requests", "limits")
+            for what in again
+        )
+        if have and differs:
+            found[one["name"]] = status.get("containerID", "")
+    return found
+
+
+def _statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    status = pod["status"]
+    return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+
+
+def _shows(pod: Mapping[str, Any], asked: Mapping[str, Any], before: Mapping[str, str]) -> bool:
     """Whether a pod's running containers are shown with the CPUs that were ``asked`` for, by their
-    names. A release may show none."""
+    names, and those with an id ``before`` with another one. A release may show none."""
     status = pod["status"]
     if any(one["type"] == "PodResizePending" for one in status.get("conditions", ())):
         return True
-    shown = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    shown = _statuses(pod)
+    if any(before.get(one["name"]) == one.get("containerID", "") for one in shown):
+        return False
     return all(
         _cpu_of(one["resources"]) == _cpu_of(asked[one["name"]])
         for one in shown
