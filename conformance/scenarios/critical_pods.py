@@ -47,8 +47,10 @@ def exclusive_cpus_of_a_pod_that_is_put_out_are_shared(node: LockstepNode) -> No
     node.boot_with(guaranteed("a", 1), guaranteed("b", 2), config=_in_cluster(node))
     kept, freed, pool = node.taken("a"), node.taken("b"), node.view.shared_pool
     node.apply(_critical(burstable("critical", request=str(len(node.free) + 2))))
+    _promise_put_out(node, "b")
     for when in ("", "after a restart: "):
-        _promise_put_out(node, "b")
+        ended = node.view.pods["b"].phase
+        node.promise_equal(f"{when}It does not run", "phase of pod b", Phase.REJECTED, ended)
         node.promise_pool(f"{when}Its CPUs are shared", pool | freed)
         node.promise_on_pool(f"{when}The critical pod is on the pool", "critical", "c")
         node.promise_taken(f"{when}The first pod keeps its CPU", "a", kept)

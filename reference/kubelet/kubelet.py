@@ -20,6 +20,7 @@ from reference.cpumanager.metrics import is_gauge, known_to
 from reference.cpumanager.state.state_mem import Crash
 from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
+from reference.devicemanager.pod_devices import Held
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.golang.maps import SLOTS, turns
 from reference.kubelet.admission import (
@@ -445,6 +446,8 @@ class Kubelet(PodLifecycle):
         self.counts_by_chance = False
         #: Pods that end may have held their memory when the last pod was admitted, or not.
         self.memory_by_chance = False
+        #: What they may still have held of devices then, by uid.
+        self.perhaps_held: dict[str, dict[str, dict[str, Held]]] = {}
 
     def note_request(self, counter: str) -> None:
         """It is asked at its pod-resources socket."""
@@ -504,6 +507,7 @@ class Kubelet(PodLifecycle):
         twin._asked = dict(self._asked)
         twin.counts_by_chance = self.counts_by_chance
         twin.memory_by_chance = self.memory_by_chance
+        twin.perhaps_held = dict(self.perhaps_held)
         twin._running_on = dict(self._running_on)
         twin._outlived = dict(self._outlived)
         return twin

@@ -105,14 +105,15 @@ def counting_ending(
     """What else than ``after`` may come of the admission of these pods by ``before``, where some of
     the pods whose workers still end count as active. Where that shows in its counters alone, these
     are not known from then on, and where only the memory of these pods differs, which no view
-    shows, nor is what memory the next pod finds. Raises :class:`NotModelled` for that pod, and
-    where they are too many."""
+    shows, nor is what memory the next pod finds. Devices that they may still have are kept in mind.
+    Raises :class:`NotModelled` for that pod, and where they are too many."""
     counted = _counted(before, before.ending, pods)
     if any(_memory_of(after, pod) for pod in pods):
         require_known_memory(before)
     if _alike(counted, after):
         if counted.memory and counted.memory != after.memory:
             after.memory_by_chance = True
+        after.perhaps_held |= counted.device_manager.pod_devices.held
         if counted.metrics() != after.metrics():
             after.counts_by_chance = True
         return []
@@ -204,6 +205,9 @@ def _counted(
     end after the kubelet has listed the active pods for the node predicates, and before its
     managers ask for them (``HandlePodAdditions``; seen on 1.32.2)."""
     kubelet = before.copy()
+    held = kubelet.device_manager.pod_devices.held
+    held |= {uid: kubelet.perhaps_held[uid] for uid in ending
+             if uid in kubelet.perhaps_held and uid not in held}  # fmt: skip
     kubelet.weighed = frozenset(ending)
     kubelet.counted = frozenset() if between else kubelet.weighed
     kubelet.take_up(pods)

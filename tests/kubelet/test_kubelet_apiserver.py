@@ -16,7 +16,7 @@ from conformance.kubelets import apiservers
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from conformance.subject import Capability, SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.apiserver import APIServer
-from conformance.subjects.kubelet.apiserver.pods import _shows
+from conformance.subjects.kubelet.apiserver.pods import _restarting, _shows
 from conformance.subjects.kubelet.endpoint import NOT_SEEN
 from conformance.subjects.kubelet.node import KubeletNode, _with_resize
 from conformance.subjects.kubelet.process import FIRST_LIST
@@ -213,7 +213,32 @@ def _with_cpu(cpu: str) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_when_a_resize_is_known_to_the_server(pod: dict[str, Any], shows: bool) -> None:
-    assert _shows(pod, {"c": {"requests": {"cpu": "3"}}}) is shows
+    assert _shows(pod, {"c": {"requests": {"cpu": "3"}}}, {}) is shows
+
+
+@pytest.mark.parametrize(
+    ("policy", "memory", "again"),
+    [
+        ([{"resourceName": "memory", "restartPolicy": "RestartContainer"}], "2Mi", True),
+        ([{"resourceName": "memory", "restartPolicy": "RestartContainer"}], "1Mi", False),
+        ([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}], "2Mi", False),
+        ([{"resourceName": "memory", "restartPolicy": "NotRequired"}], "2Mi", False),
+    ],
+)
+def test_a_container_that_a_resize_starts_again_is_waited_for(
+    policy: list[dict[str, str]], memory: str, again: bool
+) -> None:
+    """Its CPUs may be shown before."""
+    want = {"requests": {"cpu": "3", "memory": memory}}
+    have = {"requests": {"cpu": "3", "memory": "1Mi"}}
+    spec = {"containers": [{"name": "c", "resources": want, "resizePolicy": policy}]}
+    status = {"name": "c", "state": {"running": {}}, "resources": have, "containerID": "x://1"}
+    pod = {"spec": spec, "status": {"containerStatuses": [status]}}
+    before = _restarting(pod)
+    assert before == ({"c": "x://1"} if again else {})
+    assert _shows(pod, {"c": want}, before) is not again
+    status["containerID"] = "x://2"
+    assert _shows(pod, {"c": want}, before)
 
 
 def test_what_the_server_refuses_is_lost(needs_api_server: None, make_node: NodeMaker) -> None:

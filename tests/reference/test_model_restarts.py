@@ -430,6 +430,24 @@ def test_memory_of_a_pod_that_ends_is_seen_by_where_the_next_one_has_its_own() -
             later.do(Apply(_of_memory("c", 40)))
 
 
+def test_a_pod_that_ends_may_hold_its_device_beside_the_second_one_too() -> None:
+    """It is refused at a start, because its plugin has not come yet. A pod that is refused either
+    way does not show whether it still holds its device then (seen on 1.32.2)."""
+    devices = RegisterDevices("nic", (Device("d0"), Device("d1")))
+    one = Pod("a", (Container("c", devices=(("nic", 1),)),), restart_policy=RestartPolicy.NEVER)
+    made = node(devices, Apply(one), Stop(), Start(), devices)
+    assert made.view().pods["a"].phase is Phase.REJECTED
+    other = replace(one, name="b", uid="")
+    with pytest.raises(NotModelled, match="devices of pod b beside pods that still end"):
+        made.do(Apply(other))
+    made.do(Apply(guaranteed("large", 7)))
+    assert made.view().pods["large"].phase is Phase.REJECTED
+    with pytest.raises(NotModelled, match="devices of pod b beside pods that still end"):
+        made.do(Apply(other))
+    view = do(made, Apply(guaranteed("plain", 1)))
+    assert view.pods["plain"].phase is Phase.RUNNING
+
+
 def test_what_is_counted_beside_a_pod_that_ends_is_not_known() -> None:
     """Pod b is refused in one way, though one or three of its containers had devices before (seen
     on 1.36.4)."""
