@@ -434,8 +434,11 @@ def test_a_pod_that_ends_may_hold_its_device_beside_the_second_one_too() -> None
     """It is refused at a start, because its plugin has not come yet. A pod that is refused either
     way does not show whether it still holds its device then (seen on 1.32.2)."""
     devices = RegisterDevices("nic", (Device("d0"), Device("d1")))
-    one = Pod("a", (Container("c", devices=(("nic", 1),)),), restart_policy=RestartPolicy.NEVER)
-    made = node(devices, Apply(one), Stop(), Start(), devices)
+    has_one = Container("c", devices=(("nic", 1),))
+    init = replace(has_one, name="i", kind=Kind.INIT)
+    one = Pod("a", (init, has_one), restart_policy=RestartPolicy.NEVER)
+    aligned = replace(CONFIG, topology_manager_policy="restricted")
+    made = node(devices, Apply(one), Stop(), Start(), devices, config=aligned, release="1.32")
     assert made.view().pods["a"].phase is Phase.REJECTED
     other = replace(one, name="b", uid="")
     with pytest.raises(NotModelled, match="devices of pod b beside pods that still end"):
