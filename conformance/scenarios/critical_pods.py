@@ -36,7 +36,7 @@ def _promise_put_out(node: LockstepNode, pod: str) -> None:
 
 
 @promised(
-    _PREEMPTION, area="admission", since="1.26", capabilities=_ABLE,
+    _PREEMPTION, area="admission", since="1.32", capabilities=_ABLE,
     needs=Needs(free=6, counted_once=True),
 )  # fmt: skip
 def exclusive_cpus_of_a_pod_that_is_put_out_are_shared(node: LockstepNode) -> None:

@@ -204,7 +204,11 @@ class KubeletNode(SteppedNode):
                 self.runtime.restart()
                 self._recovery = RUNTIME_RECOVERY
             case steps.Resize(pod=pod):
-                _required(self._api, step).resize(pod)
+                api = _required(self._api, step)
+                api.resize(pod)
+                if any(one.resize_restarts for one in pod.containers):
+                    is_known = partial(_has_told_of_resizes, api, self._process)
+                    self._until(is_known, self._patience.effect, slowest=_ASKS_EACH)
             case steps.AddEphemeral(pod=name, container=container):
                 _required(self._api, step).add_ephemeral(name, container)
             case steps.TamperQuota(pod=name, container=container, quota=quota):
