@@ -120,7 +120,7 @@ def test_what_is_given_reaches_the_command(
 ) -> None:
     seen: list[Given] = []
 
-    def answered(_machine: object, node: Inputs) -> None:
+    def answered(_machine: object, node: Inputs, _devices: object) -> None:
         seen.append(node.given)
         raise RuntimeError
 
