@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.subject import SubjectUsageError
 from pinproof.files import documents
 from pinproof.kubelet_configuration import NO_MEMORY, only_one
 from pinproof.node_archive import CONFIG, FOLDER
+from pinproof.reserved_memory import fault, in_bytes, memory_in
 from pinproof.settings import Given, Settings, pairs
-from reference.errors import QuantityError
-from reference.pods.quantity import quantity, value
 from reference.releases import minor_of
 from reference.steps import KubeletConfig
 from topologies import Machine
@@ -27,59 +25,10 @@ LEFT_OUT: Final = "the Memory Manager is left out"
 _UNCHECKED: Final = (
     "evictionHard is a share of the memory: whether reservedMemory adds up to it is not checked"
 )
-_POLICIES: Final = ("None", "Static")
 #: The model has the memory manager from here on.
 _SINCE: Final = 26
 #: ``memory.available`` of ``evictionHard`` where it is not given (``DefaultEvictionHard``).
 _THRESHOLD: Final = "100Mi"
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """``reserved``: the quantity by NUMA node; ``None`` where it is not of memory alone."""
-
-    policy: str
-    reserved: Mapping[int, str] | None
-
-
-def memory_in(shape: Mapping[str, Any], where: str) -> Memory:
-    """The memory manager's policy, and ``reservedMemory``. Raises :class:`SubjectUsageError` with
-    ``where`` and the field at fault."""
-    policy = shape.get("memoryManagerPolicy") or "None"
-    if policy not in _POLICIES:
-        raise _fault(where, f"memoryManagerPolicy {policy!r}: it is None or Static")
-    rows = shape.get("reservedMemory") or []
-    if not isinstance(rows, list):
-        raise _fault(where, "reservedMemory: not a list")
-    reserved: dict[int, str] = {}
-    alone = True
-    for row in rows:
-        node, amounts = _row(row, where)
-        alone = alone and set(amounts) == {"memory"} and node not in reserved
-        for amount in amounts.values():
-            if in_bytes(amount, f"{where}: reservedMemory: NUMA node {node}") <= 0:
-                raise _fault(where, f"reservedMemory: NUMA node {node}: it has to be more than 0")
-        reserved[node] = str(amounts.get("memory", ""))
-    return Memory(policy, reserved if alone else None)
-
-
-def _row(row: object, where: str) -> tuple[int, Mapping[str, Any]]:
-    if isinstance(row, dict):
-        node, amounts = row.get("numaNode") or 0, row.get("limits")
-        is_number = isinstance(node, int) and not isinstance(node, bool)
-        if is_number and isinstance(amounts, dict) and amounts:
-            return node, amounts
-    raise _fault(where, "reservedMemory: an entry is numaNode and limits")
-
-
-def in_bytes(amount: object, where: str) -> int:
-    """A quantity of memory. Raises :class:`SubjectUsageError`."""
-    if isinstance(amount, bool) or not isinstance(amount, str | int):
-        raise SubjectUsageError(f"{where}: not a quantity")
-    try:
-        return value(quantity(str(amount)))
-    except (QuantityError, ValueError) as error:
-        raise SubjectUsageError(f"{where}: {one_line(str(error), 100)}") from error
 
 
 def with_memory(config: KubeletConfig, path: Path) -> KubeletConfig:
@@ -90,7 +39,7 @@ def with_memory(config: KubeletConfig, path: Path) -> KubeletConfig:
     if found.policy == "None":
         return config
     if not found.reserved:
-        raise _fault(where, NOT_ALONE)
+        raise fault(where, NOT_ALONE)
     return replace(config, memory_manager_policy=found.policy, reserved_memory=dict(found.reserved))
 
 
@@ -114,7 +63,7 @@ def with_memory_where_modelled(
         return settings
     if found.reserved == {}:
         why = "[memorymanager] you should specify the system reserved memory"
-        raise _fault(where, f"the kubelet would not start: {why}")
+        raise fault(where, f"the kubelet would not start: {why}")
     if found.reserved is None or minor_of(release) < _SINCE or _has_huge_pages(machine):
         return settings
     notes = [one for one in settings.notes if one != NO_MEMORY]
@@ -159,7 +108,7 @@ def _threshold(shape: Mapping[str, Any], where: str) -> str:
         return _THRESHOLD
     texts = isinstance(given, dict) and all(isinstance(one, str) for one in given.values())
     if not texts:
-        raise _fault(where, "evictionHard: not a mapping of names to strings")
+        raise fault(where, "evictionHard: not a mapping of names to strings")
     merges = shape.get("mergeDefaultEvictionSettings") is True
     return str(given.get("memory.available", _THRESHOLD if merges else "0"))
 
@@ -171,7 +120,3 @@ def _has_huge_pages(machine: Machine) -> bool:
         for path, text in machine.tree.items()
         if "/node/node" in path
     )
-
-
-def _fault(where: str, why: str) -> SubjectUsageError:
-    return SubjectUsageError(one_line(f"{where}: {why}", 300))

@@ -18,9 +18,9 @@ from pinproof.kubelet_configuration import (
     with_a_reservation,
 )
 from pinproof.manifests import BadManifest, pods_of
-from pinproof.memory_settings import memory_in
 from pinproof.playground.captured import machine_of
 from pinproof.playground.story import BadStory, Story, require_shallow
+from pinproof.reserved_memory import memory_in
 from pinproof.simulation import (
     Answer,
     StateFile,

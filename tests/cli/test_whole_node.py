@@ -199,7 +199,10 @@ def test_another_configuration_has_its_own_memory_manager(write: Write, tmp_path
     rows[0]["limits"]["hugepages-2Mi"] = "4Mi"
     (tmp_path / "new.yaml").write_text(json.dumps(changed))
     done = _upgraded(tmp_path, *words, status=2)
-    assert done.stderr == "pinproof: new.yaml: reservedMemory is to be of memory alone\n"
+    assert (
+        done.stderr
+        == "pinproof: new.yaml: reservedMemory is to be of memory alone, once for each NUMA node\n"
+    )
 
 
 TORN: Final = _state()[:-9]
