@@ -75,12 +75,11 @@ def _other_facts(found: Answer, verdict: Verdict) -> dict[str, object]:
 
 def hang_text(found: Answer) -> str:
     """At which pod the kubelet hangs, and over what."""
-    why = found.view.hangs
-    merges = "combinations" in why
-    rule = Rule.ENDLESS_MERGE if merges else Rule.ENDLESS_SEARCH
-    never = "answers after minutes or hours" if merges else "never answers"
-    text = f"kubelet {found.release} hangs at {found.hangs_over} and {never}: {why}: {rule.url}"
-    return one_line(text, limit=1000)
+    rule = found.hang_rule
+    ends = rule is Rule.ENDLESS_MERGE
+    never = "answers after minutes or hours" if ends else "never answers"
+    where = f"kubelet {found.release} hangs at {found.hangs_over} and {never}"
+    return one_line(f"{where}: {found.view.hangs}: {rule.url}", limit=1000)
 
 
 def asked_text(container: Container) -> str:

@@ -156,6 +156,12 @@ class Answer:
         waiting = (pod.name for pod in self.pods if self._is_unanswered(pod))
         return next(waiting, "")
 
+    @property
+    def hang_rule(self) -> Rule:
+        """What keeps a kubelet that hangs busy: a merge of hints, or else a search for CPUs."""
+        merges = "combinations" in self.view.hangs
+        return Rule.ENDLESS_MERGE if merges else Rule.ENDLESS_SEARCH
+
     def _is_unanswered(self, pod: Pod) -> bool:
         return bool(self.view.hangs) and self.view.pods[pod.name].phase is Phase.PENDING
 
@@ -163,9 +169,7 @@ class Answer:
         reason = reason_for(pod, container, self.config, release=self.release)
         status = self.view.pods[pod.name]
         if self._is_unanswered(pod):
-            merges = "combinations" in self.view.hangs
-            rule = Rule.ENDLESS_MERGE if merges else Rule.ENDLESS_SEARCH
-            hangs = Reason(rule, f"the kubelet hangs at {self.hangs_over}")
+            hangs = Reason(self.hang_rule, f"the kubelet hangs at {self.hangs_over}")
             return Verdict(pod.name, container.name, Kept.UNANSWERED, None, hangs)
         if status.phase is Phase.REJECTED:
             refusal = reason_of_refusal(status)

@@ -517,9 +517,11 @@ class Kubelet(PodLifecycle):
         it is infeasible was asked before (:func:`reference.kubelet.in_place_resize.refusal`)."""
         others = [one for one in self._admitted.values() if one.uid != pod.uid]
         by_status = minor_of(self._release) <= _SIZED_BY_STATUS_UNTIL
-        held, boxes = self._cpu_manager.state.entries.get(pod.uid, {}), self.runtime.of(pod.uid)
-        again = [one for one in pod.containers if one.name in held and boxes[one.name].again]
-        if by_status and any(one.resize_restarts for one in again):
+        held = self._cpu_manager.state.entries.get(pod.uid, {})
+        again = {
+            name for name, box in self.runtime.of(pod.uid).items() if box.again and name in held
+        }
+        if by_status and any(one.resize_restarts for one in pod.containers if one.name in again):
             # Its status has no allocated resources for a while.
             raise NotModelled(f"Resize: pod {pod.name}, which a resize has started again")
         before, self._being_admitted = self._admitted.pop(pod.name), (pod,)
