@@ -20,6 +20,7 @@ from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.kubelet.pod_resources import COUNTERS
+from reference.memorymanager.state import MEMORY
 from reference.view import HeldDevice, HeldMemory, View
 
 _REPORTED: Final = "CPUs that the kubelet reports"
@@ -129,8 +130,12 @@ def _memory_differences(expected: View, seen: View) -> Iterator[Difference]:
 
 
 def memory_text(memory: Collection[HeldMemory]) -> str:
-    """As ``1048576 bytes of NUMA nodes 0-1``."""
-    texts = [f"{one.size} bytes of NUMA nodes {CPUSet(one.numa_nodes)}" for one in sorted(memory)]
+    """As ``1048576 bytes of NUMA nodes 0-1``; huge pages with their name."""
+    texts = [
+        f"{one.size} bytes of {'' if one.type == MEMORY else one.type + ' of '}NUMA nodes "
+        f"{CPUSet(one.numa_nodes)}"
+        for one in sorted(memory)
+    ]
     return ", ".join(texts) or "(none)"
 
 

@@ -20,7 +20,7 @@ from conformance.scenarios import (  # noqa: F401  # isort: skip
     refusals, more_metrics, announced, resize, resize_more, resize_shared, pod_cgroups, ephemeral,
     devices,
     memory, memory_groups, reported_memory, pod_level_memory, merged_hints, cluster_refusals,
-    critical_pods,
+    critical_pods, huge_pages,
     upgraded_files, socket_shares, meetings, repetition, stopping, labels,
 )  # fmt: skip
 

@@ -28,6 +28,10 @@ class KubeletHangs(ModelError):
     """The kubelet never comes back from this, and holds the CPU manager's lock meanwhile."""
 
 
+class KubeletPanics(ModelError):
+    """The kubelet ends at once, whatever it was about to do; ``str()``: what Go's runtime says."""
+
+
 class AllocationHangs(KubeletHangs):
     """The kubelet searches for ever for CPUs to hand out; the model says so and returns."""
 

@@ -27,15 +27,23 @@ from reference.cpumanager.state.state_mem import Crash, Killed, by_pod
 from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import PodDevices
-from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
+from reference.errors import (
+    IllegalStep,
+    KubeletError,
+    KubeletHangs,
+    KubeletPanics,
+    ModelError,
+    NotModelled,
+)
 from reference.kubelet.admission import (
     fault_by_release,
     fault_of,
     fault_of_whole,
     require_compared_whole,
+    require_huge_pages_alone,
 )
 from reference.kubelet.configuration import require_modelled
-from reference.kubelet.exit import error_text, panic_is_caught, status
+from reference.kubelet.exit import STATUS_OF_PANIC, error_text, panic_is_caught, status
 from reference.kubelet.in_cluster import PodsInCluster
 from reference.kubelet.in_place_resize import overlooks_requests, require_quota_left_alone
 from reference.kubelet.kubelet import Kubelet
@@ -498,6 +506,12 @@ class Node:
                 raise
             self._hang_at_start(fresh)
             return
+        except KubeletPanics as error:
+            if len(self._manifests) > 1:  # whom it admitted before is decided by chance
+                raise NotModelled(f"a panic over one of several pods: {error}") from error
+            self._kubelet, self._runtime = fresh, fresh.runtime
+            self._die(Killed(fresh.cpu_manager.state), error)
+            return
         require_known_start(branches, self._perhaps_ended)
         self._errors, self._branches, self._unfinished = (), branches, False
         ran = self._runtime.running()
@@ -518,12 +532,14 @@ class Node:
         self._devices = kubelet.device_manager.checkpoint
         self.memory_state = kubelet.memory or MemoryState({}, policy="None")
 
-    def _die(self, end: Killed) -> None:
-        """The kubelet was killed at a write of the state file. What it had not begun it never
-        does; containers stay as they are."""
+    def _die(self, end: Killed, panic: KubeletPanics | None = None) -> None:
+        """The kubelet was killed at a write of the state file, or ended by itself in a ``panic``.
+        What it had not begun it never does; containers stay as they are."""
         if self._kubelet is not None:
             self._keep(self._kubelet)
         self._kubelet, self._errors, self._hangs, self._crash = None, (), "", None
+        if panic is not None:
+            self._errors, self._exit_status = (f"panic: runtime error: {panic}",), STATUS_OF_PANIC
         if end.written is None:
             return
         self._versions = tuple(end.written.versions)
@@ -581,6 +597,7 @@ class Node:
             decoded = as_decoded(pod, self._config.feature_gates, release=self._release)
             if not api_server:
                 require_compared_whole(decoded, self._release)
+            require_huge_pages_alone(decoded)
             fault = fault_of(pod) or fault_by_release(pod, self._release) or fault_of_whole(decoded)
             if fault:
                 raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
@@ -611,6 +628,10 @@ class Node:
         except Killed as end:
             self._kubelet, self._runtime = kubelet, kubelet.runtime
             self._die(end)
+            return
+        except KubeletPanics as error:
+            self._kubelet, self._runtime = kubelet, kubelet.runtime
+            self._die(Killed(kubelet.cpu_manager.state), error)
             return
         except KubeletHangs as error:
             if len(pods) > 1:

@@ -99,10 +99,11 @@ class HeldDevice:
 @dataclass(frozen=True, slots=True, order=True)
 class HeldMemory:
     """Memory as the kubelet reports it at its pod-resources socket: so many bytes that are of these
-    NUMA nodes, by rising id."""
+    NUMA nodes, by rising id, ordinary memory or huge pages."""
 
     numa_nodes: tuple[int, ...]
     size: int
+    type: str = "memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 :func:`load` and :func:`machine` take a name of the catalogue, a spec (``2s-4n-64c-smt2``), an
 archive or a folder; :func:`names`, :func:`matching`, :func:`find` and :func:`search` list them;
 :func:`describe` makes a machine from a spec, :func:`offline` and :func:`without_cpus` take CPUs
-away, :func:`with_memory` gives every NUMA node other memory,
+away, :func:`with_memory` gives every NUMA node other memory, :func:`with_huge_pages` huge pages,
 :func:`complete` adds what follows from a tree that others captured, :func:`write` and :func:`pack`
 put one on disk, :func:`lint` tells what is odd in one, :func:`pairs` lists machines before and
 after a change.
@@ -28,6 +28,7 @@ from topologies.finding import (
     offline,
     search,
     whole,
+    with_huge_pages,
     with_memory,
 )
 from topologies.hotplug import without_cpus
@@ -44,5 +45,6 @@ __all__ = [
     "MachineError", "Note", "NoteKind", "Pair", "Tree", "UnknownMachine", "UnwritableMachine",
     "catalogue_entry", "complete", "describe", "entry_names", "find", "is_archive_name",
     "is_described", "lint", "load", "machine", "matching", "names", "offline", "pack", "pairs",
-    "read_tree", "search", "whole", "with_memory", "without_cpus", "write",
+    "read_tree", "search", "whole", "with_huge_pages", "with_memory", "without_cpus",
+    "write",
 ]  # fmt: skip

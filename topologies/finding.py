@@ -36,6 +36,12 @@ _OFFLINE: Final = re.compile(r"-off[0-9][0-9,-]*$", re.ASCII)
 #: What :func:`with_memory` puts after a name.
 _WITH_MEMORY: Final = re.compile(r"(.+)-([0-9]{1,9}(?:,[0-9]{1,9}){0,63})mib", re.ASCII)
 
+#: What :func:`with_huge_pages` puts after a name.
+_WITH_HUGE_PAGES: Final = re.compile(
+    r"(.+)-hugepages-([1-9][0-9]{0,3}(?:Ki|Mi|Gi))-([0-9]{1,9}(?:,[0-9]{1,9}){0,63})", re.ASCII
+)
+_KIB: Final = {"Ki": 1, "Mi": 1 << 10, "Gi": 1 << 20}
+
 _NODE_CPUS: Final = re.compile(r"(sys/devices/system/node/node([0-9]+))/cpulist", re.ASCII)
 _HUGE_PAGES: Final = re.compile(r"sys/devices/system/node/node[0-9]+/hugepages(/|$)", re.ASCII)
 
@@ -134,16 +140,45 @@ def with_memory(machine: Machine, *mebibytes: int) -> Machine:
 
 
 def _with_memory(machine: Machine, mebibytes: tuple[int, ...]) -> Machine:
-    nodes = [match for path in machine.tree if (match := _NODE_CPUS.fullmatch(path))]
+    nodes = _numa_nodes(machine)
     if not nodes:
         return machine
     tree = {path: machine.tree[path] for path in machine.tree if not _HUGE_PAGES.match(path)}
-    nodes.sort(key=lambda node: int(node[2]))
-    for node, size in zip(nodes, chain(mebibytes, repeat(mebibytes[-1])), strict=False):
-        tree[f"{node[1]}/meminfo"] = f"Node {node[2]} MemTotal: {size * 1024} kB\n"
+    for (folder, node), size in zip(nodes, chain(mebibytes, repeat(mebibytes[-1])), strict=False):
+        tree[f"{folder}/meminfo"] = f"Node {node} MemTotal: {size * 1024} kB\n"
     source = f"{machine.source}, with other memory" if machine.source else ""
     name = f"{machine.name}-{','.join(map(str, mebibytes))}mib"
     return Machine(name=name, tree=Tree(tree), shape=machine.shape, source=source)
+
+
+def with_huge_pages(machine: Machine, size: str, *pages: int) -> Machine:
+    """``machine`` with so many huge pages of a size, as ``2Mi``, in each NUMA node, under a
+    name that says so: ``NAME-hugepages-2Mi-16``. Of several numbers each is of one NUMA node, as
+    with :func:`with_memory`. Those of other sizes stay. The same machine and pages give the same
+    object; a machine whose tree has no NUMA nodes is returned as it is."""
+    key = ("huge pages", size, pages)
+    return machine.derived(key, lambda: _with_huge_pages(machine, size, pages))
+
+
+def _with_huge_pages(machine: Machine, size: str, pages: tuple[int, ...]) -> Machine:
+    nodes = _numa_nodes(machine)
+    if not nodes:
+        return machine
+    tree = {path: machine.tree[path] for path in machine.tree}
+    kib = int(size[:-2]) * _KIB[size[-2:]]
+    for (folder, _), count in zip(nodes, chain(pages, repeat(pages[-1])), strict=False):
+        own = f"{folder}/hugepages/hugepages-{kib}kB"
+        for name, value in (("nr", count), ("free", count), ("surplus", 0)):
+            tree[f"{own}/{name}_hugepages"] = f"{value}\n"
+    name = f"{machine.name}-hugepages-{size}-{','.join(map(str, pages))}"
+    source = f"{machine.source}, with huge pages" if machine.source else ""
+    return Machine(name=name, tree=Tree(tree), shape=machine.shape, source=source)
+
+
+def _numa_nodes(machine: Machine) -> list[tuple[str, int]]:
+    """The folder and the id of each NUMA node, by rising id."""
+    found = [match for path in machine.tree if (match := _NODE_CPUS.fullmatch(path))]
+    return sorted(((node[1], int(node[2])) for node in found), key=lambda node: node[1])
 
 
 def whole(name: str) -> str:
@@ -158,6 +193,10 @@ def _named(name: str, check: bool) -> Machine | None:
     private = _private().get(name)
     if private is not None:
         return _with_entry(_at(private, check), private)
+    pages = _WITH_HUGE_PAGES.fullmatch(name)
+    base = _named(pages[1], check) if pages else None
+    if pages and base:
+        return with_huge_pages(base, pages[2], *map(int, pages[3].split(",")))
     memory = _WITH_MEMORY.fullmatch(name)
     base = _named(memory[1], check) if memory else None
     if memory and base:

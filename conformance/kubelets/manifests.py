@@ -86,8 +86,9 @@ def _container(
 
 
 def _with_devices(resources: dict[str, dict[str, str]], container: Container) -> dict[str, Any]:
-    """Devices are requests and limits alike."""
+    """Devices and huge pages are requests and limits alike."""
     counts = {resource: str(count) for resource, count in container.devices}
+    counts |= {f"hugepages-{size}": amount for size, amount in container.huge_pages}
     if not counts:
         return resources
     return {what: resources.get(what, {}) | counts for what in ("requests", "limits")}

@@ -35,9 +35,6 @@ MemoryByPod: TypeAlias = dict[tuple[str, str], dict[str, frozenset[HeldMemory]]]
 
 _Set = TypeVar("_Set", CPUSet, frozenset[HeldDevice], frozenset[HeldMemory])
 
-#: The type of memory that is not huge pages.
-_MEMORY: Final = "memory"
-
 #: ``NR_CPUS`` of no kernel is larger, and no kernel has more NUMA nodes.
 _CPUS: Final = 1 << 16
 
@@ -109,11 +106,10 @@ def memory_by_pod(pods: Iterable[pb.PodResources]) -> MemoryByPod:
 
 
 def memory(given: Iterable[pb.ContainerMemory]) -> frozenset[HeldMemory]:
-    """The memory of these entries. Huge pages are left out. Raises :class:`NoCPUs`."""
+    """The memory of these entries, huge pages among it. Raises :class:`NoCPUs`."""
     return frozenset(
-        HeldMemory(tuple(sorted(_numa_nodes(one.topology))), one.size)
+        HeldMemory(tuple(sorted(_numa_nodes(one.topology))), one.size, one.memory_type)
         for one in given
-        if one.memory_type == _MEMORY
     )
 
 

@@ -7,7 +7,7 @@ of it is reserved, so that no pod fits. The *far* NUMA node is the last one that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -45,7 +45,7 @@ from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from reference import CPUSet
 from reference.steps import AskAllocatable, Container, Device, Kind, Pod
 from reference.view import Phase
-from topologies import with_memory
+from topologies import Machine, with_memory
 
 _PAGE: Final = "tasks/administer-cluster/memory-manager/"
 MANAGER: Final = sources.documentation("Utilizing the NUMA-aware Memory Manager", _PAGE)
@@ -88,8 +88,10 @@ def boot_with_free(
     manager: str = "Static",
     gates: Mapping[str, bool] | None = None,
     api_server: bool = False,
+    changed: Callable[[Machine], Machine] = lambda machine: machine,
 ) -> None:
-    """Align by the policy. These NUMA nodes have so many MiB for pods, all others have one."""
+    """Align by the policy. These NUMA nodes have so many MiB for pods, all others have one.
+    ``changed``: what else the machine has."""
     require_few_nodes(node)
     machine = with_memory(node.machine, MIB_OF_A_NODE)
     if machine is node.machine:
@@ -103,7 +105,7 @@ def boot_with_free(
         reserved_memory=reserved,
         api_server=api_server,
     )
-    node.boot(config, machine=machine)
+    node.boot(config, machine=changed(machine))
 
 
 def _boot(

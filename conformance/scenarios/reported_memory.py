@@ -40,9 +40,9 @@ _reported: Final = partial(
 )
 
 
-def held(numa: int, mebibytes: int = _MIB) -> frozenset[HeldMemory]:
+def held(numa: int, mebibytes: int = _MIB, kind: str = "memory") -> frozenset[HeldMemory]:
     """So many MiB of a NUMA node, as an answer has them."""
-    return frozenset({HeldMemory((numa,), mebibytes * _MEBIBYTE)})
+    return frozenset({HeldMemory((numa,), mebibytes * _MEBIBYTE, kind)})
 
 
 def promise_memory(

@@ -22,8 +22,14 @@ from reference.errors import (
     TopologyAffinityError,
 )
 from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
-from reference.pods.qos import cpu_request, memory_request, pod_milli_cpus, total_request
-from reference.pods.quantity import quantity
+from reference.pods.qos import (
+    cpu_request,
+    huge_pages,
+    memory_request,
+    pod_milli_cpus,
+    total_request,
+)
+from reference.pods.quantity import quantity, value
 from reference.releases import AnyRelease, has, minor_of
 
 #: ``status.reason`` where the kubelet did not foresee the cause.
@@ -85,8 +91,15 @@ def require_compared_whole(pod: Pod, release: AnyRelease) -> None:
         raise NotModelled(f"pod {pod.name} by release {release}: {fault_of_whole(pod)}")
 
 
+def require_huge_pages_alone(pod: Pod) -> None:
+    """Huge pages of a pod with pod-level resources were not looked at. Raises
+    :class:`NotModelled`."""
+    if pod.resources is not None and any(one.huge_pages for one in pod.containers):
+        raise NotModelled(f"pod {pod.name}: huge pages beside pod-level resources")
+
+
 def _fault_of_container(one: Container) -> str:
-    fault = _fault_of_quantities(one)
+    fault = _fault_of_quantities(one) or _fault_of_huge_pages(one)
     return f"container {one.name}: {fault}" if fault else ""
 
 
@@ -103,6 +116,20 @@ def _fault_of_quantities(owner: Container | PodResources) -> str:
             return "a negative quantity"
         if len(amounts) == 2 and amounts[0] > amounts[1]:
             return f"request {request} is above limit {limit}"
+    return ""
+
+
+def _fault_of_huge_pages(one: Container) -> str:
+    """``validateContainerResourceRequirements``: whole pages, and beside cpu or memory."""
+    for size, text in one.huge_pages:
+        try:
+            pages = quantity(text) / quantity(size)
+        except QuantityError as error:
+            return str(error)
+        if pages <= 0 or value(pages) != pages:
+            return f"{text} of huge pages of {size}: not a whole number of them"
+        if one.requested_cpu is None and one.requested_memory is None:
+            return "huge pages without cpu or memory"
     return ""
 
 
@@ -180,7 +207,8 @@ def lack(
     capacity: Mapping[str, int] = _NOTHING,
 ) -> Lack | None:
     """Of a pod that asks for more cpu than is left (see :func:`shortage`), or for more ``devices``
-    of a resource than are left of its ``capacity`` (0 where none is said); ``None`` otherwise."""
+    or bytes of huge pages of a resource than are left of its ``capacity`` (0 where none is said);
+    ``None`` otherwise."""
     others = list(admitted)
     words = shortage(pod, others, allocatable)
     needed = {}
@@ -215,16 +243,11 @@ def _lack_of_devices(resource: str, requested: int, used: int, capacity: int) ->
 
 
 def devices_of(pod: Pod, resource: str) -> int:
-    """How many devices a pod requests, whether there are any or not (``PodRequests``): those of its
-    app containers and sidecars together, or of an init container beside the sidecars before it."""
-    running = most = 0
-    for one in pod.containers:
-        count = dict(one.devices).get(resource, 0)
-        if one.kind is Kind.INIT:
-            most = max(most, running + count)
-        else:
-            running += count
-    return max(most, running)
+    """How many devices, or bytes of huge pages, a pod requests, whether there are any or not
+    (``PodRequests``)."""
+    return total_request(
+        pod, lambda one: dict(one.devices).get(resource, huge_pages(one).get(resource, 0))
+    )
 
 
 def missing_devices(pod: Pod, known: Collection[str], release: AnyRelease) -> Mapping[str, int]:

@@ -15,9 +15,14 @@ from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
-from reference.errors import AllocationError, MemoryManagerError, TopologyAffinityError
+from reference.errors import (
+    AllocationError,
+    KubeletPanics,
+    MemoryManagerError,
+    TopologyAffinityError,
+)
 from reference.kubelet.cpu_quota import cfs_quota, cfs_shares, pod_cfs, with_limit_of
-from reference.memorymanager.policy_static import MemoryManager
+from reference.memorymanager.policy_static import MemoryManager, of_huge_pages
 from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease, has, minor_of
 from reference.topologymanager.topology_manager import HintProvider, TopologyManager
@@ -69,7 +74,9 @@ class ContainerManager:
     def hint_providers(self) -> list[HintProvider]:
         """Who is asked for hints and hands something out, in this order."""
         providers: list[HintProvider] = [*self.device_manager.of_each_resource(), self.cpu_manager]
-        return [*providers, self.memory_manager] if self.memory_manager else providers
+        if (memory := self.memory_manager) is None:
+            return providers
+        return [*providers, memory, *of_huge_pages(memory)]
 
     def use_active_pods(self, active_pods: Callable[[], Iterable[Pod]]) -> None:
         """``Start`` passes on who says which pods are active, the one that is being admitted among
@@ -202,7 +209,7 @@ class ContainerManager:
         trial._note_sources(ready=False)  # so nothing stale goes meanwhile
         try:
             trial.admit(pod)
-        except (AllocationError, TopologyAffinityError):
+        except (AllocationError, TopologyAffinityError, KubeletPanics):
             return True
         taken = trial.memory_manager.state if trial.memory_manager else None
         return trial.cpu_manager.state.changes != before or memory != taken

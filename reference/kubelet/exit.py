@@ -23,7 +23,7 @@ STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 
 _PANIC: Final = "panic: "
 #: Of Go's runtime, for a panic that nobody catches.
-_STATUS_OF_PANIC: Final = 2
+STATUS_OF_PANIC: Final = 2
 #: Of klog's fatal exit.
 _STATUS_OF_KLOG: Final = 255
 _NO_RESERVATION: Final = "[cpumanager] unable to determine reserved CPU resources"
@@ -33,7 +33,7 @@ def status(error: KubeletError, release: AnyRelease) -> int:
     """The exit status. Up to 1.17 the static policy panics; in 1.8 and 1.9 all else ends with 1,
     from 1.10 to 1.20 with klog's 255, and from 1.21 on with 1."""
     if not has(release, Behaviour.KEYED_BY_POD) and _panics(error, str(error), release):
-        return _STATUS_OF_PANIC
+        return STATUS_OF_PANIC
     in_main = has(release, Behaviour.GIVES_UP_IN_MAIN)
     return 1 if in_main or has(release, Behaviour.EXITS_WITH_ONE) else _STATUS_OF_KLOG
 

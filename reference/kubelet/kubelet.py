@@ -42,7 +42,7 @@ from reference.kubelet.preemption import MESSAGE, REASON, NothingToPreemptError,
 from reference.kubelet.runtime import PodCgroup, Runtime
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
-from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
+from reference.pods.qos import as_judged, huge_pages, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of
 from reference.steps import Device
 from reference.view import CFS, Asked, Phase, PodView, Version
@@ -147,6 +147,7 @@ class PodLifecycle:
         #: The uids of admitted pods that have ended.
         self.ended: set[str] = set()
         self.allocatable = allocatable
+        self.huge_pages: Mapping[str, int] = {}
         self._release = release
         self._static_pods = static_pods
         # The API server gives each pod its class when it is created.
@@ -499,7 +500,7 @@ class Kubelet(PodLifecycle):
             release=self._release,
             static_pods=self._static_pods,
         )
-        twin.pods, twin.over = dict(self.pods), self.over
+        twin.huge_pages, twin.pods, twin.over = self.huge_pages, dict(self.pods), self.over
         twin._admitted, twin._refused = dict(self._admitted), dict(self._refused)
         twin.woken, twin.ending, twin._stopping = self.woken, self.ending, self._stopping
         twin.ended = set(self.ended)
@@ -576,14 +577,17 @@ class Kubelet(PodLifecycle):
     def _weighed_devices(self, pod: Pod) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Those of a resource without a plugin, those that no admission has handed out, and all
         beside a pod that ends and is counted here alone. Other requests were found to fit when they
-        were handed out."""
+        were handed out. And huge pages."""
         manager = self.device_manager
         known = manager.pod_devices.resources
         missing = missing_devices(pod, known, self._release)
+        pages = {what: devices_of(pod, what) for one in pod.containers for what in huge_pages(one)}
+        missing = {**missing, **pages}
         if not manager.allocates_at_start(pod) and self.weighed == self.counted:
-            return missing, {}
+            return missing, self.huge_pages
         later = {what: devices_of(pod, what) for what in known if devices_of(pod, what)}
-        return {**missing, **later}, {what: manager.allocatable(pod, what) for what in later}
+        capacity = {what: manager.allocatable(pod, what) for what in later}
+        return {**missing, **later}, {**self.huge_pages, **capacity}
 
     def add_ephemeral(self, pod: Pod, container: Container) -> None:
         """Start an ephemeral container in an admitted pod. It is no part of what the managers know

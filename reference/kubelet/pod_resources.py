@@ -20,7 +20,7 @@ from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held
 from reference.errors import NotModelled
 from reference.feature_gates import enabled
-from reference.memorymanager.state import Block, ids
+from reference.memorymanager.state import Blocks, ids
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import has_pod_level_resources, is_guaranteed_alone
 from reference.releases import AnyRelease, has, minor_of
@@ -96,8 +96,12 @@ class PodResources:
     def allocatable_memory(self) -> frozenset[HeldMemory]:
         """``GetAllocatableResources``: the memory of each NUMA node that has some for pods."""
         machine = self.memory.machine if self.memory else {}
-        sizes = {node: one.allocatable for node, one in machine.items()}
-        return frozenset(HeldMemory((node,), size) for node, size in sizes.items() if size)
+        return frozenset(
+            HeldMemory((node,), table.allocatable, kind)
+            for node, one in machine.items()
+            for kind, table in one.tables.items()
+            if table.allocatable
+        )
 
     def _memory_of(self, pod: Pod) -> dict[str, frozenset[HeldMemory]]:
         found = {
@@ -109,11 +113,11 @@ class PodResources:
         return found
 
     def _memory(self, pod: Pod, container: Container) -> frozenset[HeldMemory]:
-        block = self.memory.get(pod.uid, container.name) if self.memory else None
+        held = self.memory.get(pod.uid, container.name) if self.memory else None
         shares = has_pod_level_resources(pod) and not is_guaranteed_alone(container)
-        if block is None or (shares and has(self.release, Behaviour.POD_POOLS_REPORTED)):
+        if held is None or (shares and has(self.release, Behaviour.POD_POOLS_REPORTED)):
             return frozenset()
-        return _held(block)
+        return _held(held)
 
     @property
     def _listed(self) -> Sequence[Pod]:
@@ -153,10 +157,9 @@ class PodResources:
         return self.manager.exclusive_cpus(pod.uid, container.name)
 
 
-def _held(block: Block) -> frozenset[HeldMemory]:
+def _held(blocks: Blocks) -> frozenset[HeldMemory]:
     """As an answer has it; nothing where there is an entry that holds nothing."""
-    nodes = tuple(ids(block.nodes))
-    return frozenset({HeldMemory(nodes, block.size)} if nodes else ())
+    return frozenset(HeldMemory(tuple(ids(one.nodes)), one.size, one.type) for one in blocks)
 
 
 def held_by(manager: DeviceManager, uid: str, container: str) -> Mapping[str, Held]:

@@ -115,6 +115,7 @@ class Maker:
         kubelet = kind(
             manager, runtime, left, release=self.release, static_pods=not config.api_server
         )
+        kubelet.huge_pages = info.huge_pages
         kubelet.begin()
         return kubelet
 
@@ -128,7 +129,8 @@ class Maker:
         if config.memory_manager_policy == "None":
             return None
         memory = {node.node_id: node.memory for node in info.nodes}
-        fresh = default_machine_state(memory, config.reserved_memory)
+        pages = {node.node_id: dict(node.huge_pages) for node in info.nodes}
+        fresh = default_machine_state(memory, config.reserved_memory, pages)
         whole = pod_managers_on(config.feature_gates, release=self.release)
         fresh.of_pods = whole  # a file that is not there is written at once
         state = (kept or fresh).taken_up(writes_pods=whole, release=self.release)

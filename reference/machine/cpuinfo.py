@@ -19,7 +19,7 @@ from reference.errors import NotModelled
 from reference.golang.strconv import NotANumber, go_quote, parse_int, trim
 from reference.machine.caches import CacheReader
 from reference.machine.machineinfo import Core, NUMANode
-from reference.machine.node_files import Fault, check_huge_pages, memory
+from reference.machine.node_files import Fault, huge_pages, memory
 from reference.machine.online import SYSTEM_CPUS
 from reference.machine.sysfs import SysFS
 from reference.releases import Release, has
@@ -59,7 +59,7 @@ class _Found:
         try:
             self._memory[known] = memory(self._sysfs, folder, trimmed=False)
             if has(self._release, Behaviour.HUGE_PAGES_OF_NODES):
-                check_huge_pages(self._sysfs, f"{folder}/hugepages", trimmed=False)
+                huge_pages(self._sysfs, f"{folder}/hugepages", trimmed=False)
         except Fault as error:
             raise BadLine(f"failed to add node {named}: {error}") from None
         self._cores[known] = {}

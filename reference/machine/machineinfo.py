@@ -6,6 +6,8 @@ What never does: how the facts are found (``discovery``).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -47,13 +49,15 @@ class Core(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class NUMANode:
     """A NUMA node, which may have no core; up to 1.18 a package, by its ``physical id``. ``memory``
-    in bytes, ``distances`` in the order of the kernel's nodes (from 1.26 on)."""
+    in bytes, ``distances`` in the order of the kernel's nodes (from 1.26 on). ``huge_pages``: how
+    much of the memory is huge pages of each size, by the name of the resource (from 1.19 on)."""
 
     node_id: int
     memory: int
     cores: tuple[Core, ...]
     caches: tuple[Cache, ...] = ()
     distances: tuple[int, ...] = ()
+    huge_pages: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,11 @@ class MachineInfo:
         if has(self.release, Behaviour.NUMA_NODES_FROM_CADVISOR):
             return tuple(sorted(node.node_id for node in self.nodes))
         return tuple(sorted(node for node, _ in self.own_nodes or ()))
+
+    @property
+    def huge_pages(self) -> Mapping[str, int]:
+        """The bytes of huge pages of all NUMA nodes, by the name of the resource."""
+        return sum((Counter(dict(node.huge_pages)) for node in self.nodes), Counter())
 
     def cpu_topology(self) -> CPUTopology:
         """``Discover``: what the CPU manager makes of it, made once.

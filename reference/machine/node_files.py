@@ -39,28 +39,40 @@ def memory(sysfs: SysFS, folder: str, *, trimmed: bool) -> int:
         raise Fault(str(error)) from None
 
 
-def check_huge_pages(sysfs: SysFS, folder: str, *, trimmed: bool) -> None:
-    """Nothing where every entry makes sense, or where there is no such folder. Raises
-    :class:`Fault`, and :class:`Panic` for a name without a dash."""
+def huge_pages(sysfs: SysFS, folder: str, *, trimmed: bool) -> tuple[tuple[str, int], ...]:
+    """The bytes of huge pages of each size, by the name of the resource; none where there is no
+    such folder. Raises :class:`Fault`, and :class:`Panic` for a name without a dash."""
+    found = {}
     for name in sysfs.listing(folder):
         if "-" not in name:
             raise Panic("runtime error: index out of range [1] with length 1")
         path = f"{folder}/{name}/nr_hugepages"
         try:
-            parse_uint(name.split("-")[1].split("kB")[0])
+            kib = parse_uint(name.split("-")[1].split("kB")[0])
             text = sysfs.read(path)
         except (NotANumber, Unreadable) as error:
             raise Fault(str(error)) from None
         if text is None:
             raise Fault(f"open /{path}: no such file or directory")
         try:
-            scan_uint(trim(text) if trimmed else text)
+            count = scan_uint(trim(text) if trimmed else text)
         except NotANumber:
             if trimmed:
                 what = f"nr_hugepage for {name}, contents {go_quote(trim(text))}"
             else:
                 what = f"/{path} contents {go_quote(text)}"
             raise Fault(f"could not parse file {what}") from None
+        found[f"hugepages-{_binary(kib * 1024)}"] = kib * 1024 * count
+    return tuple(sorted(found.items()))
+
+
+def _binary(number: int) -> str:
+    """As a quantity with a binary suffix is written (``HugePageResourceName``)."""
+    suffixes = iter(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
+    suffix = next(suffixes)
+    while number and number % 1024 == 0:
+        number, suffix = number // 1024, next(suffixes)
+    return f"{number}{suffix}"
 
 
 def distances(sysfs: SysFS, folder: str) -> tuple[int, ...]:

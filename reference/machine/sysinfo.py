@@ -21,7 +21,7 @@ from reference.errors import NotModelled
 from reference.golang.strconv import NotANumber, atoi, trim
 from reference.machine.caches import CacheReader
 from reference.machine.machineinfo import Core, NUMANode
-from reference.machine.node_files import Fault, check_huge_pages, distances, memory
+from reference.machine.node_files import Fault, distances, huge_pages, memory
 from reference.machine.online import SYSTEM_CPUS, OnlineCPUs
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.releases import Release, has
@@ -75,9 +75,9 @@ class SysNodes:
         cores = self._cores(folder, self._sysfs.glob(folder, _CPU_NAME))
         cores, caches = self._caches.of_node(cores)
         size = memory(self._sysfs, folder, trimmed=True)
-        check_huge_pages(self._sysfs, f"{folder}/hugepages", trimmed=True)
+        pages = huge_pages(self._sysfs, f"{folder}/hugepages", trimmed=True)
         far = distances(self._sysfs, folder) if self._distances else ()
-        return NUMANode(number, size, cores, caches, far)
+        return NUMANode(number, size, cores, caches, far, pages)
 
     def _packages(self) -> tuple[tuple[NUMANode, ...], int]:
         """Packages as nodes, ascending; the kubelet's own order of them is random. Every folder of

@@ -3,6 +3,7 @@
 What belongs here: hints, and who gets memory of which NUMA nodes. What never does: arithmetic of
 memory (``state``).
 
+Huge pages are requested beside memory, and lie in the same NUMA nodes.
 A NUMA node from which memory is handed out alone serves no request for several, and the other way
 round. A request that no set of NUMA nodes holds gets no hint, so the Topology Manager does not
 object, and the memory manager refuses it afterwards. The entry of an init container is removed as
@@ -14,6 +15,7 @@ Source: ``memorymanager/policy_static.go``, ``memory_manager.go``, 1.26 to 1.37.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Final
@@ -24,17 +26,35 @@ from reference.cpuset import CPUSet
 from reference.errors import (
     ConfigurationError,
     EmptyPodSharedPoolError,
+    KubeletPanics,
     MemoryManagerError,
     NotModelled,
 )
-from reference.memorymanager.state import Block, NodeState, State, ids, subsets, sums
+from reference.memorymanager.state import (
+    MEMORY,
+    Amounts,
+    Block,
+    Blocks,
+    MemoryTable,
+    NodeState,
+    State,
+    ids,
+    subsets,
+    sums,
+)
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import (
     empty_pool_fault,
     has_pod_level_resources,
     is_guaranteed_alone,
 )
-from reference.pods.qos import GUARANTEED, memory_request, qos_class, total_request
+from reference.pods.qos import (
+    GUARANTEED,
+    huge_pages,
+    memory_request,
+    qos_class,
+    total_request,
+)
 from reference.pods.quantity import Quantity, quantity, value
 from reference.releases import AnyRelease, has
 from reference.topologymanager.hint import ANY, Hint
@@ -44,6 +64,7 @@ _MAX_NUMA_NODES: Final = 20
 _NO_DEFAULT: Final = (
     "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
 )
+_NO_PAGES: Final[Mapping[int, Amounts]] = {}
 
 
 def require_reserved_memory(
@@ -75,15 +96,23 @@ def _decimal(number: int) -> str:
     return f"{number}{suffix}"
 
 
-def default_machine_state(memory: Mapping[int, int], reserved: Mapping[int, str]) -> State:
+def default_machine_state(
+    memory: Mapping[int, int],
+    reserved: Mapping[int, str],
+    huge_pages: Mapping[int, Amounts] = _NO_PAGES,
+) -> State:
     """``getDefaultMachineState``: nothing handed out. ``memory``: the bytes of each NUMA node;
-    ``reserved``: how much is kept of it, as quantities."""
+    ``huge_pages``: how many of them are huge pages, by their name; ``reserved``: how much is kept
+    of the others, as quantities."""
     machine = {}
     for node, size in memory.items():
-        left = size - value(quantity(reserved.get(node, "0")))
+        pages = huge_pages.get(node, {})
+        left = size - value(quantity(reserved.get(node, "0"))) - sum(pages.values())
         if left < 0:
             raise NotModelled(f"more memory reserved in NUMA node {node} than it has")
-        machine[node] = NodeState(left, left, 1 << node)
+        amounts = {MEMORY: left, **pages}
+        tables = {kind: MemoryTable(amount, amount) for kind, amount in amounts.items()}
+        machine[node] = NodeState(tables, 1 << node)
     return State(machine)
 
 
@@ -127,7 +156,7 @@ class MemoryManager:
         self.sources_ready = False
         self._release = release
         self._last_admitted: tuple[Pod, ...] = ()
-        self._reusable: dict[tuple[str, int], int] = {}
+        self._reusable: dict[tuple[str, int, str], int] = {}
 
     def copy(self) -> MemoryManager:
         """An independent copy."""
@@ -149,8 +178,8 @@ class MemoryManager:
     def numa_nodes(self, uid: str, container: str) -> CPUSet:
         """``GetMemoryNUMANodes``: the NUMA nodes that the runtime is asked to bind a container's
         memory to (``PreCreateContainer``); empty where it is bound to none."""
-        block = self.state.get(uid, container)
-        return CPUSet() if block is None else CPUSet(ids(block.nodes))
+        held = self.state.get(uid, container)
+        return CPUSet(ids(held[0].nodes)) if held else CPUSet()
 
     def remove_stale_state(self) -> None:
         """``removeStaleState``: forget pods that are not active."""
@@ -185,7 +214,7 @@ class MemoryManager:
             return None
         try:
             total = self._pod_total(pod)
-            fault = self._is_served_whole(pod) and total and self._empty_pool_fault(pod, total)
+            fault = self._is_served_whole(pod) and self._empty_pool_fault(pod, total)
         except NotAnInt64:
             return None
         if fault:
@@ -195,15 +224,15 @@ class MemoryManager:
             blocks.insert(0, self.state.pods.get(pod.uid))
         return self._hints(pod, next(filter(None, blocks), None), total)
 
-    def _hints(self, pod: Pod, held: Block | None, requested: int) -> list[Hint] | None:
+    def _hints(self, pod: Pod, held: Blocks | None, requested: Amounts) -> list[Hint] | None:
         """``regenerateHints`` for what is held already."""
         if not requested:
             return None
         if held is None:
             return self.calculate_hints(pod, requested) or None
-        if held.size != requested:
+        if {block.type: block.size for block in held} != requested:
             return None
-        return [Hint(held.nodes, preferred=True)]
+        return [Hint(held[0].nodes, preferred=True)]
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
         """``Allocate``. Raises :class:`MemoryManagerError`."""
@@ -219,12 +248,14 @@ class MemoryManager:
             self._allocate_nothing(pod, container, hint)
             return
         nodes = self._nodes_for(pod, requested, hint)
-        block = Block(nodes, requested)
-        reusable = self._reusable.get((pod.uid, nodes), 0)
-        self.state.take(nodes, max(requested - reusable, 0))
-        self._update_reusable(pod, container, block)
-        self.state.set(pod.uid, container.name, block)
-        self._update_init_containers(pod, container, block)
+        blocks = tuple(Block(nodes, size, kind) for kind, size in requested.items())
+        for block in blocks:
+            reusable = self._reusable.get((pod.uid, nodes, block.type), 0)
+            self.state.take(nodes, max(block.size - reusable, 0), block.type)
+        self._update_reusable(pod, container, blocks)
+        self.state.set(pod.uid, container.name, blocks)
+        for block in blocks:
+            self._update_init_containers(pod, container, block)
 
     def _allocate_nothing(self, pod: Pod, container: Container, hint: Hint | None) -> None:
         """A container of a pod with pod-level resources that shares memory. Up to 1.36 it is served
@@ -234,7 +265,7 @@ class MemoryManager:
         if hint is None or hint.nodes is ANY:
             raise MemoryManagerError(_NO_DEFAULT)
         self._require_unmixed(hint.nodes)
-        self.state.set(pod.uid, container.name, Block(0, 0))
+        self.state.set(pod.uid, container.name, ())
 
     def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
         """``AllocatePod``: memory for the pod as a whole, dealt out among its containers. Up to
@@ -245,23 +276,23 @@ class MemoryManager:
         if kept or not self._serves(pod):
             return
         total = self._pod_total(pod)
-        if not total:
+        if MEMORY not in total:
             raise NotModelled(f"pod {pod.name}: no memory as a whole under memory manager Static")
         fault = self._empty_pool_fault(pod, total)
         if fault:
             raise EmptyPodSharedPoolError(fault)
         nodes = self._nodes_for(pod, total, hint)
-        self.state.set_pod(pod.uid, Block(nodes, total))
-        self.state.take(nodes, total)
-        for name, size in self._partition(pod, total).items():
-            self.state.set(pod.uid, name, Block(nodes, size) if size else Block(0, 0))
+        self.state.set_pod(pod.uid, (Block(nodes, total[MEMORY]),))
+        self.state.take(nodes, total[MEMORY])
+        for name, size in self._partition(pod, total[MEMORY]).items():
+            self.state.set(pod.uid, name, (Block(nodes, size),) if size else ())
 
     def _partition(self, pod: Pod, total: int) -> dict[str, int]:
         """How much each container of the pod has: what it requests for itself; a shared init
         container what sidecars have left so far; the others what is left in the end."""
         given, left = {}, total
         for one in pod.containers:
-            requested = self._requested(pod, one)
+            requested = self._requested(pod, one).get(MEMORY, 0)
             if requested or one.kind is Kind.INIT:
                 given[one.name] = requested or left
             if one.kind is not Kind.INIT:
@@ -270,22 +301,26 @@ class MemoryManager:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def calculate_hints(self, pod: Pod, requested: int) -> list[Hint]:
+    def calculate_hints(self, pod: Pod, requested: Amounts) -> list[Hint]:
         """``calculateHints``: every set of NUMA nodes that holds the request now; preferred with as
-        few as could hold it were nothing handed out."""
-        machine, found = self.state.machine, []
-        masks = self._masks()  # first: it refuses machines of more sets than can be summed up
-        allocatable = sums({node: one.allocatable for node, one in machine.items()})
-        free = sums({node: one.free for node, one in machine.items()})
+        few as could hold it were nothing handed out. Raises :class:`KubeletPanics` where a NUMA
+        node has no such huge pages at all."""
+        machine = self.state.machine
+        could = masks = self._masks()  # first: it refuses machines of more sets than are summed up
+        if any(kind not in one.tables for kind in requested for one in machine.values()):
+            raise KubeletPanics("invalid memory address or nil pointer dereference")
+        for kind, size in requested.items():
+            allocatable = sums(
+                {node: one.tables[kind].allocatable for node, one in machine.items()}
+            )
+            could = [nodes for nodes in could if allocatable[nodes] >= size]
+        least = could[0].bit_count() if could else len(masks)
         violates = self._violating()
-        least = len(machine)
-        for nodes in masks:
-            if allocatable[nodes] < requested:
-                continue
-            least = min(least, nodes.bit_count())
-            available = free[nodes] + self._reusable.get((pod.uid, nodes), 0)
-            if available >= requested and not violates(nodes):
-                found.append(nodes)
+        found = [nodes for nodes in could if not violates(nodes)]
+        for kind, size in requested.items():
+            free = sums({node: one.tables[kind].free for node, one in machine.items()})
+            lent = {nodes: self._reusable.get((pod.uid, nodes, kind), 0) for nodes in found}
+            found = [nodes for nodes in found if free[nodes] + lent[nodes] >= size]
         return [Hint(nodes, nodes.bit_count() == least) for nodes in found]
 
     def _violating(self) -> Callable[[int], bool]:
@@ -318,7 +353,7 @@ class MemoryManager:
             )
         return subsets(tuple(nodes))
 
-    def _nodes_for(self, pod: Pod, requested: int, hint: Hint | None) -> int:
+    def _nodes_for(self, pod: Pod, requested: Amounts, hint: Hint | None) -> int:
         """The NUMA nodes of the hint, or more where they do not hold the request
         (``getDefaultHint``, ``extendTopologyManagerHint``)."""
         best = hint
@@ -328,7 +363,8 @@ class MemoryManager:
                 raise MemoryManagerError(_NO_DEFAULT)
             best = _best(every)
         nodes = best.nodes or 0
-        if sum(one.free for one in self.state.of(nodes)) < requested:
+        given = [one.tables for one in self.state.of(nodes)]
+        if any(sum(one[kind].free for one in given) < size for kind, size in requested.items()):
             every = self.calculate_hints(pod, requested)
             wider = [one for one in every if one.nodes is not None and nodes & ~one.nodes == 0]
             if not wider:
@@ -349,15 +385,16 @@ class MemoryManager:
             raise NotModelled("memory of NUMA nodes that serve other requests, before 1.32")
         raise MemoryManagerError("preferred hint violates NUMA node allocation")
 
-    def _update_reusable(self, pod: Pod, container: Container, block: Block) -> None:
+    def _update_reusable(self, pod: Pod, container: Container, blocks: Blocks) -> None:
         """``updatePodReusableMemory``: what init containers leave to their pod."""
         self._reusable = {key: size for key, size in self._reusable.items() if key[0] == pod.uid}
-        key = (pod.uid, block.nodes)
-        left = self._reusable.get(key, 0)
-        if container.kind is Kind.INIT:
-            self._reusable[key] = max(left, block.size)
-        else:
-            self._reusable[key] = max(left - block.size, 0)
+        for block in blocks:
+            key = (pod.uid, block.nodes, block.type)
+            left = self._reusable.get(key, 0)
+            if container.kind is Kind.INIT:
+                self._reusable[key] = max(left, block.size)
+            else:
+                self._reusable[key] = max(left - block.size, 0)
 
     def _update_init_containers(self, pod: Pod, container: Container, block: Block) -> None:
         """``updateInitContainersMemoryBlocks``: what is used again counts for its new owner."""
@@ -365,11 +402,13 @@ class MemoryManager:
         for one in pod.containers:
             if one.name == container.name:
                 return
-            held = self.state.get(pod.uid, one.name)
-            if one.kind is Kind.INIT and held is not None and held.nodes == block.nodes:
-                given = min(size, held.size)
-                self.state.set(pod.uid, one.name, Block(held.nodes, held.size - given))
-                size -= given
+            if one.kind is not Kind.INIT:
+                continue
+            for held in self.state.get(pod.uid, one.name) or ():
+                if (held.nodes, held.type) == (block.nodes, block.type):
+                    given = min(size, held.size)
+                    self.state.lend(pod.uid, one.name, held, given)
+                    size -= given
 
     def _serves(self, pod: Pod) -> bool:
         """Whether a pod gets memory of its own."""
@@ -381,28 +420,71 @@ class MemoryManager:
     def _is_served_whole(self, pod: Pod) -> bool:
         return self._pod_managers and has_pod_level_resources(pod)
 
-    def _requested(self, pod: Pod, container: Container) -> int:
+    def _requested(self, pod: Pod, container: Container) -> Amounts:
         """``getContainerRequestedResources``: what the container has to itself."""
         if self._is_served_whole(pod) and not is_guaranteed_alone(container):
-            return 0
-        return as_int64(memory_request(container), from_server=self._from_server)
+            return {}
+        memory = as_int64(memory_request(container), from_server=self._from_server)
+        return {**({MEMORY: memory} if memory else {}), **huge_pages(container)}
 
-    def _pod_total(self, pod: Pod) -> int:
-        """``getPodRequestedResources``."""
+    def _pod_total(self, pod: Pod) -> Amounts:
+        """``getPodRequestedResources``: of the types that its app containers request."""
         if self._is_served_whole(pod):
             whole = (pod.resources and pod.resources.memory_request) or "0"
-            return as_int64(quantity(whole), from_server=self._from_server)
-        return total_request(pod, partial(self._requested, pod))
+            memory = as_int64(quantity(whole), from_server=self._from_server)
+            return {MEMORY: memory} if memory else {}
+        requested = {one.name: self._requested(pod, one) for one in pod.containers}
+        apps = (requested[one.name] for one in pod.containers if one.kind is Kind.APP)
+        kinds = dict.fromkeys(kind for amounts in apps for kind in amounts)
 
-    def _empty_pool_fault(self, pod: Pod, total: int) -> str:
+        def of(kind: str, container: Container) -> int:
+            return requested.get(container.name, {}).get(kind, 0)
+
+        return {kind: total_request(pod, partial(of, kind)) for kind in kinds}
+
+    def _empty_pool_fault(self, pod: Pod, total: Amounts) -> str:
         """``validatePodScopeResources``."""
-        own = {one.name: self._requested(pod, one) for one in pod.containers}
-        return empty_pool_fault(pod, total, own, of="memory", noun="memory")
+        if MEMORY not in total:
+            return ""
+        own = {one.name: self._requested(pod, one).get(MEMORY, 0) for one in pod.containers}
+        return empty_pool_fault(pod, total[MEMORY], own, of="memory", noun="memory")
 
     def _begin(self, pod: Pod) -> None:
         if has(self._release, Behaviour.LAST_ADMITTED_STAYS):
             self._last_admitted = (pod,)
         self.remove_stale_state()
+
+
+@dataclass(frozen=True, slots=True)
+class HugePagesOf:
+    """What the memory manager tells the Topology Manager of huge pages of one size: the hints that
+    it has for a container's memory too. It hands them out with the memory."""
+
+    manager: MemoryManager
+    kind: str
+
+    def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
+        """As :meth:`MemoryManager.hints`; ``None`` where the container requests none."""
+        asked = huge_pages(container)
+        return self.manager.hints(pod, container) if self.kind in asked else None
+
+    def pod_hints(self, pod: Pod) -> list[Hint] | None:
+        """As :meth:`MemoryManager.pod_hints`; ``None`` where no app container requests any."""
+        apps = (one for one in pod.containers if one.kind is Kind.APP)
+        asked = any(self.kind in huge_pages(one) for one in apps)
+        return self.manager.pod_hints(pod) if asked else None
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
+        """Nothing: see the class."""
+
+    def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
+        """Nothing: see the class."""
+
+
+def of_huge_pages(manager: MemoryManager) -> list[HugePagesOf]:
+    """A further list of hints for each size of huge pages of the machine."""
+    every = {kind for one in manager.state.machine.values() for kind in one.tables}
+    return [HugePagesOf(manager, kind) for kind in sorted(every - {MEMORY})]
 
 
 def _best(hints: Iterable[Hint]) -> Hint:

@@ -45,6 +45,8 @@ class Container:
     ContainerRestartRules, from 1.35 on by default).
     ``devices``: how many it requests of each resource that a device plugin serves, by the
     resource's name.
+    ``huge_pages``: how much it requests of huge pages of each size, as ``("2Mi", "64Mi")``; the
+    limits are the same.
     ``resize_restarts``: the resources, of ``cpu`` and ``memory``, of which a change in place starts
     it again (``resizePolicy`` RestartContainer).
     """
@@ -59,6 +61,7 @@ class Container:
     devices: tuple[tuple[str, int], ...] = ()
     restart_policy: RestartPolicy | None = None
     resize_restarts: tuple[str, ...] = ()
+    huge_pages: tuple[tuple[str, str], ...] = ()
 
     @property
     def own_restart_policy(self) -> RestartPolicy | None:

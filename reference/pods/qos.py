@@ -7,7 +7,7 @@ Sources: ``pkg/apis/core/v1/helper/qos``, ``component-helpers/resource`` (``PodR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -48,6 +48,16 @@ def cpu_request(owner: Container | PodResources) -> Fraction:
 def memory_request(owner: Container | PodResources) -> Fraction:
     """The memory request, as :func:`cpu_request`."""
     return _amount(owner.requested_memory)
+
+
+@lru_cache(maxsize=4096)
+def _huge_pages(amounts: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
+    return {f"hugepages-{size}": value(quantity(text)) for size, text in sorted(amounts)}
+
+
+def huge_pages(container: Container) -> Mapping[str, int]:
+    """The bytes of huge pages that a container requests, by the name of the resource."""
+    return _huge_pages(container.huge_pages)
 
 
 def _amount(text: str | None) -> Fraction:
@@ -153,6 +163,7 @@ def _container_text(container: Container) -> str:
     codes = ", ".join(map(str, container.restarts_all_on))
     rule = f", restarts all on exit code {codes}" if codes else ""
     devices = "".join(f", {count} {resource}" for resource, count in container.devices)
+    devices += "".join(f", {amount} of hugepages-{size}" for size, amount in container.huge_pages)
     own = f", restart policy {policy.value}" if (policy := container.restart_policy) else ""
     what = " and ".join(container.resize_restarts)
     again = f", restarts at a resize of its {what}" if what else ""

@@ -318,7 +318,7 @@ def _is_memory_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory that init containers leave counts in no hint."""
     plainly = MemoryManager.calculate_hints
 
-    def wrong(self: MemoryManager, pod: Pod, requested: int) -> list[Hint]:
+    def wrong(self: MemoryManager, pod: Pod, requested: Mapping[str, int]) -> list[Hint]:
         fresh = self.copy()
         fresh._reusable = {}
         return plainly(fresh, pod, requested)

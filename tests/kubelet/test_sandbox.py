@@ -15,6 +15,7 @@ import pytest
 import topologies
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.huge_pages import with_huge_pages_of_all
 from conformance.subjects.kubelet.inside import __file__ as inside_file
 from conformance.subjects.kubelet.inside import calls, namespaces, root
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
@@ -221,6 +222,26 @@ def test_a_machine_takes_the_place_of_the_hosts(inside: Inside, script: Script) 
     ):
         inside.bind(spec, number)
         assert inside.run(program) == f"{online} True {cpus}"
+
+
+def test_the_hosts_huge_pages_are_out_of_sight(inside: Inside) -> None:
+    """And the machine shows those of its NUMA nodes together."""
+    folder = "/sys/kernel/mm/hugepages"
+    assert inside.run(f"import os; print(os.listdir('{folder}'))") == "[]"
+    machine = topologies.machine("2s-2n-8c-smt2-128mib-hugepages-2Mi-16,8")
+    tree = with_huge_pages_of_all(machine.tree)
+    topologies.write(tree, inside.sandbox.path(f"{AREA}/machines/0"))
+    inside.sandbox.bind_machine(f"{AREA}/machines/0")
+    name = f"{folder}/hugepages-2048kB/nr_hugepages"
+    assert inside.run(f"print(open('{name}').read().strip())") == "24"
+
+
+def test_more_huge_pages_than_the_host_has_memory_for_are_none() -> None:
+    tree = topologies.machine("2s-2n-8c-smt2-128mib-hugepages-1Gi-0,999999").tree
+    whole = with_huge_pages_of_all(tree)
+    assert whole["sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"] == "0\n"
+    plain = topologies.machine("2s-2n-8c-smt2").tree
+    assert with_huge_pages_of_all(plain) is plain
 
 
 @pytest.mark.needs("sandbox")

@@ -9,14 +9,15 @@ from functools import partial
 
 import pytest
 
-from reference import CPUSet, NotModelled
+from reference import CPUSet, IllegalStep, NotModelled
 from reference.errors import EmptyPodSharedPoolError, MemoryManagerError, StateError
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
-from reference.memorymanager.state import Block, State, validate
+from reference.memorymanager.state import MEMORY, Block, State, validate
 from reference.steps import (
     Apply,
     Configure,
     Container,
+    Delete,
     Kind,
     KubeletConfig,
     Pod,
@@ -53,7 +54,7 @@ def hints(made: MemoryManager, asked: Pod) -> list[str] | None:
 
 
 def free(made: MemoryManager) -> list[int]:
-    return [each.free // MIB for each in made.state.machine.values()]
+    return [each.tables[MEMORY].free // MIB for each in made.state.machine.values()]
 
 
 def take(made: MemoryManager, asked: Pod, nodes: int | None, *, preferred: bool = True) -> None:
@@ -63,7 +64,7 @@ def take(made: MemoryManager, asked: Pod, nodes: int | None, *, preferred: bool 
 
 def test_a_reservation_is_kept_from_its_numa_node() -> None:
     state = default_machine_state({0: 128 * MIB, 1: 128 * MIB}, {0: "96Mi"})
-    assert [each.allocatable // MIB for each in state.machine.values()] == [32, 128]
+    assert [each.tables[MEMORY].allocatable // MIB for each in state.machine.values()] == [32, 128]
     with pytest.raises(NotModelled, match="more memory reserved in NUMA node 0 than it has"):
         default_machine_state({0: MIB}, {0: "2Mi"})
 
@@ -127,7 +128,7 @@ def test_a_hint_that_is_too_small_is_extended() -> None:
     """Where the others' hints are narrower than memory needs, and not where a preferred one was."""
     made = manager(100, 100)
     take(made, pod("a", 150), 0b01, preferred=False)
-    assert made.state.get(pod("a").uid, "c1") == Block(0b11, 150 * MIB)
+    assert made.state.get(pod("a").uid, "c1") == (Block(0b11, 150 * MIB),)
     other = manager(200, 100)
     take(other, pod("b", 150), 0b01)
     with pytest.raises(MemoryManagerError, match="failed to find NUMA nodes to extend"):
@@ -149,7 +150,7 @@ def test_init_memory_is_used_again_and_counts_for_its_new_owner() -> None:
     init, side = container("init", 60, kind=Kind.INIT), container("s", 30, kind=Kind.SIDECAR)
     take(made, Pod("a", (init, side, container("c", 50))), 0b1)
     uid = pod("a").uid
-    sizes = {name: block.size // MIB for name, block in made.state.blocks[uid].items()}
+    sizes = {name: block.size // MIB for name, (block,) in made.state.blocks[uid].items()}
     assert sizes == {"init": 0, "s": 30, "c": 50}
     assert free(made) == [20]
 
@@ -190,7 +191,7 @@ def taken(blocks: dict[str, Block]) -> State:
     state = default_machine_state(dict.fromkeys((0, 1), 100), {})
     for name, block in blocks.items():
         state.take(block.nodes, block.size)
-        state.set("a", name, block)
+        state.set("a", name, (block,))
     return state
 
 
@@ -211,10 +212,11 @@ def test_what_was_given_back_may_lie_otherwise_in_a_group() -> None:
     kept = taken({"x": Block(0b11, 50), "y": Block(0b11, 120)})
     kept.remove("a", "x")
     kept.take(0b11, 30)
-    kept.set("a", "z", Block(0b11, 30))
+    kept.set("a", "z", (Block(0b11, 30),))
     validate(kept, FRESH, release="1.36")
-    kept.machine[0].free, kept.machine[1].free = kept.machine[1].free, kept.machine[0].free
-    kept.machine[0].reserved, kept.machine[1].reserved = 50, 100
+    first, second = (kept.machine[node].tables[MEMORY] for node in (0, 1))
+    first.free, second.free = second.free, first.free
+    first.reserved, second.reserved = 50, 100
     validate(kept, FRESH, release="1.36")
     with pytest.raises(NotModelled, match="memory of a group"):
         validate(kept, FRESH, release="1.30")
@@ -227,7 +229,7 @@ def test_blocks_of_overlapping_numa_nodes_are_read_in_an_order_that_go_chooses()
     kept = taken({"init": Block(0b11, 10), "app": Block(0b10, 10)})
     with pytest.raises(NotModelled, match="whether the kubelet starts"):
         validate(kept, FRESH, release="1.36")
-    kept.machine[0].free += 1
+    kept.machine[0].tables[MEMORY].free += 1
     with pytest.raises(StateError):
         validate(kept, FRESH, release="1.36")
     many = taken({f"c{at}": Block(0b10 | at % 2, 1) for at in range(7)})
@@ -349,12 +351,12 @@ def test_containers_share_what_is_left_of_their_pod() -> None:
     the end. The pod returns its memory with its last container."""
     made = managed(128)
     made.allocate_pod(MIXED, Hint(0b1, preferred=True))
-    held = {name: block.size // MIB for name, block in made.state.blocks[MIXED.uid].items()}
+    held = {name: block.size // MIB for name, (block,) in made.state.blocks[MIXED.uid].items()}
     assert held == {
         "shared-init": 100, "sidecar": 20, "later-init": 80, "init": 70, "shared-sidecar": 50,
         "main": 30, "side": 50,
     }  # fmt: skip
-    assert made.state.pods == {MIXED.uid: Block(0b1, 100 * MIB)}
+    assert made.state.pods == {MIXED.uid: (Block(0b1, 100 * MIB),)}
     for one in MIXED.containers:
         assert free(made) == [28]
         made.state.remove(MIXED.uid, one.name)
@@ -409,7 +411,7 @@ def test_up_to_1_36_a_container_that_requests_no_memory_has_to_lie_somewhere() -
         managed(128).allocate(asked, side, None)
     made, later = managed(128, 128), managed(128, 128, release="1.37")
     made.allocate(asked, side, Hint(0b11, preferred=False))
-    assert made.state.get(asked.uid, "side") == Block(0, 0)
+    assert made.state.get(asked.uid, "side") == ()
     assert made.numa_nodes(asked.uid, "side") == CPUSet()
     take(made, pod("b", 10), 0b01)
     with pytest.raises(MemoryManagerError, match="violates NUMA node allocation"):
@@ -429,3 +431,80 @@ def test_a_kubelet_without_the_gate_forgets_what_pods_hold_as_a_whole() -> None:
         validate(kept, manager(128).state, release="1.37")
     with pytest.raises(StateError, match="checkpoint is corrupted"):
         made.state.taken_up(writes_pods=False, release="1.36")
+
+
+# ---- huge pages ----------------------------------------------------------------------------------
+
+PAGED = "2s-2n-16c-smt2-128mib-hugepages-2Mi-16"
+
+
+def paged(name: str, *sizes: tuple[str, str]) -> Pod:
+    """A pod of one container with these huge pages."""
+    return Pod(name, (replace(container("c", 8), huge_pages=sizes),))
+
+
+@pytest.mark.parametrize(
+    ("after", "text"),
+    [
+        ("2s-2n-16c-smt2-128mib-hugepages-2Mi-8", "the expected machine state is different"),
+        ("2s-2n-16c-smt2-128mib", "uses memory resource that does not exist"),
+        ("1s-1n-16c-smt2-128mib-hugepages-2Mi-16", "uses the NUMA that does not exist"),
+    ],
+)
+def test_memory_and_huge_pages_that_are_gone_stop_a_kubelet(after: str, text: str) -> None:
+    """Seen on 1.26.15, 1.32.2, 1.36.4 and 1.37.0."""
+    one = nodes.booted(config=CONFIG, machine=f"{PAGED.rpartition('-')[0]}-0,16")
+    config = CONFIG if after.startswith("2s") else replace(CONFIG, reserved_memory={0: "2Mi"})
+    steps: list[Step] = [
+        Apply(paged("a", ("2Mi", "24Mi"))),
+        Stop(),
+        Configure(config),
+        Reboot(after),
+        Start(),
+    ]
+    assert text in nodes.do(one, *steps).error
+
+
+def test_which_of_several_blocks_is_named_is_chance() -> None:
+    one = nodes.booted(config=CONFIG, machine=PAGED)
+    pods = [Apply(paged(name, ("2Mi", "8Mi"))) for name in ("a", "b")]
+    with pytest.raises(NotModelled, match="which of several memory blocks is named"):
+        nodes.do(one, *pods, Stop(), Reboot("2s-2n-16c-smt2-128mib"), Start())
+
+
+def test_a_size_that_is_missing_ends_the_kubelet_again_and_again() -> None:
+    """Whatever the Topology Manager's policy. With several pods, which were admitted before it
+    ended is chance."""
+    for policy in ("none", "restricted"):
+        config = replace(CONFIG, topology_manager_policy=policy)
+        one = nodes.booted(config=config, machine=PAGED)
+        for step in (Apply(paged("a", ("1Gi", "1Gi"))), Start()):
+            view = nodes.do(one, step)
+            assert (view.running, view.exit_status) == (False, 2)
+            assert view.error.startswith("panic: runtime error: invalid memory address")
+        assert nodes.do(one, Delete("a"), Start()).running
+    one = nodes.booted(config=CONFIG, machine=PAGED)
+    steps: list[Step] = [
+        Apply(paged("b", ("2Mi", "8Mi"))),
+        Apply(paged("a", ("1Gi", "1Gi"))),
+        Start(),
+    ]
+    with pytest.raises(NotModelled, match="a panic over one of several pods"):
+        nodes.do(one, *steps)
+
+
+@pytest.mark.parametrize("text", ["3Mi", "0", "-2Mi", "many"])
+def test_huge_pages_are_whole(text: str) -> None:
+    one = nodes.booted(config=CONFIG, machine=PAGED)
+    with pytest.raises(IllegalStep, match=r"container c: "):
+        nodes.do(one, Apply(paged("a", ("2Mi", text))))
+    bare = Pod("b", (Container("c", huge_pages=(("2Mi", "2Mi"),)),))
+    with pytest.raises(IllegalStep, match="huge pages without cpu or memory"):
+        nodes.do(one, Apply(bare))
+
+
+def test_huge_pages_beside_pod_level_resources_are_not_modelled() -> None:
+    one = nodes.booted(config=CONFIG, machine=PAGED)
+    whole = replace(paged("a", ("2Mi", "2Mi")), resources=PodResources("1", "1", "8Mi", "8Mi"))
+    with pytest.raises(NotModelled, match="beside pod-level resources"):
+        nodes.do(one, Apply(whole))

@@ -25,6 +25,7 @@ from conformance.subjects.kubelet.clock import with_clock
 from conformance.subjects.kubelet.devices.plugin import DevicePlugins
 from conformance.subjects.kubelet.docker import FakeDocker
 from conformance.subjects.kubelet.endpoint import NOT_SEEN, PodStatus
+from conformance.subjects.kubelet.huge_pages import with_huge_pages_of_all
 from conformance.subjects.kubelet.inside import OWN_CGROUPS
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
 from conformance.subjects.kubelet.process import (
@@ -254,7 +255,8 @@ class KubeletNode(SteppedNode):
         self._machines += 1
         folder = f"{AREA}/machines/{self._machines}"
         try:
-            topologies.write(with_clock(machine.tree), self._sandbox.path(folder), share=True)
+            tree = with_huge_pages_of_all(with_clock(machine.tree))
+            topologies.write(tree, self._sandbox.path(folder), share=True)
         except topologies.MachineError as error:
             raise SubjectLostError(f"machine {machine.name}: {error}") from error
         self._sandbox.bind_machine(folder)

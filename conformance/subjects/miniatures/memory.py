@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 from reference.cpuset import CPUSet
-from reference.errors import MemoryManagerError
+from reference.errors import KubeletPanics, MemoryManagerError
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
-from reference.memorymanager.state import Block, State, validate
+from reference.memorymanager.state import MEMORY, Amounts, Blocks, State, validate
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.qos import memory_request
 from reference.pods.quantity import value
@@ -21,7 +22,7 @@ from reference.topologymanager.hint import Hint
 class IgnoresMemoryHints(MemoryManager):
     """Hands out memory, and gives the Topology Manager no hint."""
 
-    def _hints(self, pod: Pod, held: Block | None, requested: int) -> list[Hint] | None:
+    def _hints(self, pod: Pod, held: Blocks | None, requested: Amounts) -> list[Hint] | None:
         return None
 
 
@@ -59,35 +60,35 @@ class BindsEveryContainer(MemoryManager):
 class LendsNoInitMemory(MemoryManager):
     """Keeps the memory of an init container from its pod's other containers."""
 
-    def _update_reusable(self, pod: Pod, container: Container, block: Block) -> None:
+    def _update_reusable(self, pod: Pod, container: Container, blocks: Blocks) -> None:
         """Nothing is used again."""
 
 
 class RoundsMemoryUp(MemoryManager):
     """Takes a part of a byte for a whole one."""
 
-    def _requested(self, pod: Pod, container: Container) -> int:
-        return value(memory_request(container))
+    def _requested(self, pod: Pod, container: Container) -> Amounts:
+        return {MEMORY: value(memory_request(container))}
 
 
 class ForgetsOwnLentMemory(MemoryManager):
     """Forgets what a pod's own init containers lend where those of an earlier pod have lent some,
     and keeps that of the earlier pod."""
 
-    def _update_reusable(self, pod: Pod, container: Container, block: Block) -> None:
+    def _update_reusable(self, pod: Pod, container: Container, blocks: Blocks) -> None:
         others = {key: size for key, size in self._reusable.items() if key[0] != pod.uid}
         self._reusable = others or self._reusable
-        super()._update_reusable(pod, container, block)
+        super()._update_reusable(pod, container, blocks)
         self._reusable |= others
 
 
 class LendsMemoryOfSidecars(MemoryManager):
     """Lets app containers use the memory of their pod's sidecars again."""
 
-    def _update_reusable(self, pod: Pod, container: Container, block: Block) -> None:
+    def _update_reusable(self, pod: Pod, container: Container, blocks: Blocks) -> None:
         if container.kind is Kind.SIDECAR:
             container = replace(container, kind=Kind.INIT)
-        super()._update_reusable(pod, container, block)
+        super()._update_reusable(pod, container, blocks)
 
 
 class ForgetsUpToTheSidecar(MemoryManager):
@@ -110,14 +111,14 @@ def _up_to_the_sidecar(pod: Pod) -> Pod:
 class AddsUpInitMemory(MemoryManager):
     """Under scope pod, asks for the memory of all containers of a pod together."""
 
-    def _pod_total(self, pod: Pod) -> int:
-        return sum(self._requested(pod, one) for one in pod.containers)
+    def _pod_total(self, pod: Pod) -> Amounts:
+        return sum((Counter(self._requested(pod, one)) for one in pod.containers), Counter())
 
 
 class SumsMemoryWithoutSidecars(MemoryManager):
     """Under scope pod, leaves the memory of sidecars out of what a pod needs."""
 
-    def _pod_total(self, pod: Pod) -> int:
+    def _pod_total(self, pod: Pod) -> Amounts:
         kept = tuple(one for one in pod.containers if one.kind is not Kind.SIDECAR)
         return super()._pod_total(replace(pod, containers=kept))
 
@@ -133,7 +134,10 @@ class KeepsEmptyGroups(MemoryManager):
     """Leaves a NUMA node in its group when the last pod goes, if that pod had no memory there."""
 
     def remove_stale_state(self) -> None:
-        before = {node: (each.cells, each.reserved) for node, each in self.state.machine.items()}
+        before = {
+            node: (each.cells, each.tables[MEMORY].reserved)
+            for node, each in self.state.machine.items()
+        }
         super().remove_stale_state()
         for node, each in self.state.machine.items():
             cells, reserved = before[node]
@@ -157,7 +161,7 @@ class ComparesEachNodeAlone(MemoryManager):
     out."""
 
     def __init__(self, state: State, **how: Any) -> None:
-        sizes = {node: each.allocatable for node, each in state.machine.items()}
+        sizes = {node: each.tables[MEMORY].allocatable for node, each in state.machine.items()}
         validate(state, default_machine_state(sizes, {}), release="1.26")
         super().__init__(state, **how)
 
@@ -180,7 +184,7 @@ class MixesMemory(MemoryManager):
 class PrefersEveryHint(MemoryManager):
     """Prefers each set of NUMA nodes that has the memory, however many they are."""
 
-    def calculate_hints(self, pod: Pod, requested: int) -> list[Hint]:
+    def calculate_hints(self, pod: Pod, requested: Amounts) -> list[Hint]:
         return [one._replace(preferred=True) for one in super().calculate_hints(pod, requested)]
 
 
@@ -213,7 +217,7 @@ class SharesMemoryOfSidecars(MemoryManager):
 
     def _partition(self, pod: Pod, total: int) -> dict[str, int]:
         given = super()._partition(pod, total)
-        own = {one.name: self._requested(pod, one) for one in pod.containers}
+        own = {one.name: self._requested(pod, one).get(MEMORY, 0) for one in pod.containers}
         extra = sum(own[one.name] for one in pod.containers if one.kind is Kind.SIDECAR)
         return {name: own[name] or size + extra for name, size in given.items()}
 
@@ -221,7 +225,7 @@ class SharesMemoryOfSidecars(MemoryManager):
 class LeavesNoMemoryToShare(MemoryManager):
     """Admits a pod whose shared containers are left no memory."""
 
-    def _empty_pool_fault(self, pod: Pod, total: int) -> str:
+    def _empty_pool_fault(self, pod: Pod, total: Amounts) -> str:
         return ""
 
 
@@ -231,7 +235,59 @@ class ReportsFreeMemoryAlone(MemoryManager):
     def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
         super().allocate(pod, container, hint)
         for node in self.state.machine.values():
-            node.allocatable = node.free
+            for table in node.tables.values():
+                table.allocatable = table.free
+
+
+class IgnoresHugePages(MemoryManager):
+    """Hands out ordinary memory alone, and no huge pages."""
+
+    def _requested(self, pod: Pod, container: Container) -> Amounts:
+        return super()._requested(pod, replace(container, huge_pages=()))
+
+
+class CountsOneSizeOfHugePages(MemoryManager):
+    """Looks at one size of huge pages of a container that requests several."""
+
+    def _requested(self, pod: Pod, container: Container) -> Amounts:
+        return super()._requested(pod, replace(container, huge_pages=container.huge_pages[:1]))
+
+
+class TakesNoHugePages(MemoryManager):
+    """Looks for free huge pages, and never takes them."""
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
+        super().allocate(pod, container, hint)
+        for node in self.state.machine.values():
+            for kind, table in node.tables.items():
+                table.free = table.free if kind == MEMORY else table.allocatable
+
+
+class CountsHugePagesAsMemory(MemoryManager):
+    """Hands out the memory of huge pages as ordinary memory too."""
+
+    def __init__(self, state: State, **how: Any) -> None:
+        for node in state.machine.values():
+            pages = sum(one.allocatable for kind, one in node.tables.items() if kind != MEMORY)
+            node.tables[MEMORY].allocatable += pages
+            node.tables[MEMORY].free += pages
+        super().__init__(state, **how)
+
+
+class RefusesMissingSizes(MemoryManager):
+    """Refuses a pod with huge pages of a size that the machine has not, and goes on."""
+
+    def _nodes_for(self, pod: Pod, requested: Amounts, hint: Hint | None) -> int:
+        try:
+            return super()._nodes_for(pod, requested, hint)
+        except KubeletPanics:
+            raise MemoryManagerError("no such huge pages") from None
+
+    def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
+        try:
+            return super().hints(pod, container)
+        except KubeletPanics:
+            return []
 
 
 def managing_memory_always(config: KubeletConfig) -> KubeletConfig:

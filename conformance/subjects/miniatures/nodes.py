@@ -133,6 +133,22 @@ class _Smallest(Kubelet):
     pods_to_preempt = staticmethod(_smallest)
 
 
+class _Overlooking(Kubelet):
+    def _weighed_devices(self, pod: Pod) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        return super()._weighed_devices(without_huge_pages(pod))
+
+
+def without_huge_pages(pod: Pod) -> Pod:
+    """The pod, whose containers request no huge pages."""
+    return replace(pod, containers=tuple(replace(one, huge_pages=()) for one in pod.containers))
+
+
+class OverlooksHugePagesOfTheNode(_PutsOut):
+    """Admits a pod whatever huge pages it requests of the node."""
+
+    kubelet = _Overlooking
+
+
 class PutsTheGuaranteedOut(_PutsOut):
     """Puts out Guaranteed pods for a critical one where there are any."""
 

@@ -32,7 +32,7 @@ from conformance.subjects.kubelet.inside.syscalls import (
 #: through their sockets (cAdvisor asks containerd, CRI-O and Docker by itself).
 _HOLES: Final = frozenset({
     AREA, STATE_DIR, "/proc", "/run", "/var/log/pods", "/var/log/containers",
-    "/sys/devices/system/cpu", "/sys/devices/system/node",
+    "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/hugepages",
 })  # fmt: skip
 #: Kernel settings that every kubelet writes, and the boot id, which a reboot renews.
 PRIVATE_SETTINGS: Final = (
@@ -40,7 +40,9 @@ PRIVATE_SETTINGS: Final = (
     "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes", "kernel/random/boot_id",
 )  # fmt: skip
 #: Places of a machine's tree that a kubelet looks at.
-_MACHINE_PLACES: Final = ("sys/devices/system/cpu", "sys/devices/system/node", "proc/cpuinfo")
+_MACHINE_PLACES: Final = (
+    "sys/devices/system/cpu", "sys/devices/system/node", "sys/kernel/mm/hugepages", "proc/cpuinfo",
+)  # fmt: skip
 _HOST: Final = "/.host"
 #: Any folder that every host has, to mount the new root on for a moment.
 _BASES: Final = ("/tmp", "/mnt", "/run", "/var")  # noqa: S108
