@@ -17,7 +17,11 @@ from conformance.pods import guaranteed
 from conformance.subject import SubjectUsageError
 from pinproof.files import STDIN, documents, read
 from pinproof.manifests import MOST_PODS, BadManifest, Found, pods_of
-from pinproof.memory_settings import LEFT_OUT, with_memory_where_modelled
+from pinproof.memory_settings import (
+    LEFT_OUT,
+    shows_huge_pages,
+    with_memory_where_modelled,
+)
 from pinproof.node_archive import Collected, collected
 from pinproof.parameters import option
 from pinproof.settings import Given, Settings, settings_of
@@ -92,7 +96,10 @@ def answered(machine: Machine, inputs: Inputs, devices: Devices | None = None) -
     found = Found(())
     if question.pods is not None:
         found = pods_given(
-            question.pods, oldest_first=question.oldest_first, resources=devices or ()
+            question.pods,
+            oldest_first=question.oldest_first,
+            resources=devices or (),
+            huge_pages=shows_huge_pages(machine),
         )
     state = None if question.state is None else state_file(question.state)
 
@@ -104,7 +111,7 @@ def answered(machine: Machine, inputs: Inputs, devices: Devices | None = None) -
         )  # fmt: skip
 
     settings = with_memory_where_modelled(
-        plain, inputs.given, machine, release=release, has_state=state is not None
+        plain, inputs.given, release=release, has_state=state is not None
     )
     try:
         return by(settings)
@@ -140,16 +147,27 @@ def state_file(path: Path) -> StateFile:
     return StateFile(one_line(str(path)), text)
 
 
-def pods_given(text: str, *, oldest_first: bool = False, resources: Collection[str] = ()) -> Found:
-    """The pods of ``--pods``, with their devices of these ``resources``. Raises
-    :class:`SubjectUsageError`: one line that says what is taken, or the file and the place at
-    fault."""
+def pods_given(
+    text: str,
+    *,
+    oldest_first: bool = False,
+    resources: Collection[str] = (),
+    huge_pages: bool = False,
+) -> Found:
+    """The pods of ``--pods``, with their devices of these ``resources``, and with ``huge_pages``.
+    Raises :class:`SubjectUsageError`: one line that says what is taken, or the file and the place
+    at fault."""
     if _are_requests(text):
         return Found(tuple(_guaranteed(text)))
     if text != STDIN and not (text and (Path(text).exists() or Path(text).parent.parent.is_file())):
         raise SubjectUsageError(f"--pods {one_line(repr(text), 200)}: {_ACCEPTED}; no such file")
     try:
-        return pods_of(documents(text), oldest_first=oldest_first, resources=resources)
+        return pods_of(
+            documents(text),
+            oldest_first=oldest_first,
+            resources=resources,
+            huge_pages=huge_pages,
+        )
     except BadManifest as error:
         where = "stdin" if text == STDIN else one_line(text)
         raise SubjectUsageError(f"{where}: {error}") from error

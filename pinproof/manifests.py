@@ -39,6 +39,7 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 _CLASSES: Final = {name: priority for priority, name in PRIORITY_CLASSES.items()}
 #: Resources that are no devices, and do not decide CPUs.
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage")
+_PAGES: Final = "hugepages-"
 #: Where each workload keeps the template of its pods.
 _TEMPLATES: Final = {
     "Deployment": ("spec", "template"),
@@ -79,6 +80,7 @@ class _Item:
 @dataclass(slots=True)
 class _Reading:
     resources: Collection[str]
+    huge_pages: bool
     items: list[_Item] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     templates: list[str] = field(default_factory=list)
@@ -103,12 +105,16 @@ class _Reading:
 
 
 def pods_of(
-    documents: Iterable[Any], *, oldest_first: bool = False, resources: Collection[str] = ()
+    documents: Iterable[Any],
+    *,
+    oldest_first: bool = False,
+    resources: Collection[str] = (),
+    huge_pages: bool = False,
 ) -> Found:
     """The pods in ``documents``, as they come; with ``oldest_first`` by their start, or where one
-    has not started, by creation. ``resources``: those of which devices are read. Raises
-    :class:`BadManifest`."""
-    reading = _Reading(resources)
+    has not started, by creation. ``resources``: those of which devices are read; ``huge_pages``:
+    whether they are read. Raises :class:`BadManifest`."""
+    reading = _Reading(resources, huge_pages)
     for number, document in enumerate(documents, 1):
         _read(document, f"document {number}", reading)
     notes = tuple(reading.notes())
@@ -215,16 +221,23 @@ def _pod(name: str, uid: str, spec: Mapping[str, Any], at: str) -> Pod:
 
 
 def _with_devices(pod: Pod, spec: Mapping[str, Any], at: str, into: _Reading) -> Pod:
-    """The pod with the devices that its containers request, of the resources that are read."""
+    """The pod with the devices and huge pages that its containers request, of those that are
+    read. Huge pages beside pod-level resources are not modelled."""
     shapes = [*(spec.get("initContainers") or ()), *spec["containers"]]
     found = []
     for one, shape in zip(pod.containers, shapes, strict=True):
         counts = _others(shape, f"{at}: container {one.name}")
-        into.left_out |= counts.keys() - set(into.resources)
+        paged = {} if pod.resources or not into.huge_pages else counts
+        sizes = {what: size for what in paged if (size := what.removeprefix(_PAGES)) != what}
+        into.left_out |= counts.keys() - set(into.resources) - sizes.keys()
         devices = tuple((what, counts[what]) for what in into.resources if what in counts)
-        found.append(replace(one, devices=devices))
+        pages = tuple((size, _limit(shape, what)) for what, size in sizes.items())
+        found.append(replace(one, devices=devices, huge_pages=pages))
     into.left_out |= _others(spec, at).keys()
-    return replace(pod, containers=tuple(found))
+    made = replace(pod, containers=tuple(found))
+    if fault := fault_of(made):
+        raise BadManifest(f"{at}: {one_line(fault)}")
+    return made
 
 
 def _others(owner: Mapping[str, Any], at: str) -> dict[str, int]:
@@ -240,6 +253,10 @@ def _others(owner: Mapping[str, Any], at: str) -> dict[str, int]:
         if most:
             found[what] = most
     return found
+
+
+def _limit(owner: Mapping[str, Any], resource: str) -> str:
+    return str(owner["resources"]["limits"][resource])
 
 
 def _count(given: object, at: str) -> int | None:

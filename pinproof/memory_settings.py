@@ -49,7 +49,7 @@ def is_left_out(notes: Iterable[str]) -> bool:
 
 
 def with_memory_where_modelled(
-    settings: Settings, given: Given, machine: Machine, *, release: str, has_state: bool = False
+    settings: Settings, given: Given, *, release: str, has_state: bool = False
 ) -> Settings:
     """The settings with the memory manager of the file, too, and a note where it is left out.
     ``has_state``: pods ran before, whose memory is not known. Raises :class:`SubjectUsageError` for
@@ -64,7 +64,9 @@ def with_memory_where_modelled(
     if found.reserved == {}:
         why = "[memorymanager] you should specify the system reserved memory"
         raise fault(where, f"the kubelet would not start: {why}")
-    if found.reserved is None or minor_of(release) < _SINCE or _has_huge_pages(machine):
+    if found.pages and minor_of(release) >= _SINCE:
+        raise fault(where, f"the kubelet would not start: {_pages_reserved(found.pages)}")
+    if found.reserved is None or minor_of(release) < _SINCE:
         return settings
     notes = [one for one in settings.notes if one != NO_MEMORY]
     if has_state:
@@ -82,6 +84,16 @@ def with_memory_where_modelled(
         memory_reservation=None if whole in (None, _total(found.reserved)) else str(whole),
     )
     return Settings(config, tuple(notes))
+
+
+def _pages_reserved(pages: Mapping[str, str]) -> str:
+    """``validateReservedMemory``: neither kubeReserved nor systemReserved takes huge pages, so
+    reservedMemory may have none (bottlerocket-os/bottlerocket#4754)."""
+    name, amount = next(iter(pages.items()))
+    return (
+        f'the total amount "{amount}" of type "{name}" is not equal to the value "0" determined by '
+        "Node Allocatable feature"
+    )
 
 
 def _total(reserved: Mapping[int, str]) -> int:
@@ -113,10 +125,6 @@ def _threshold(shape: Mapping[str, Any], where: str) -> str:
     return str(given.get("memory.available", _THRESHOLD if merges else "0"))
 
 
-def _has_huge_pages(machine: Machine) -> bool:
-    """Whether memory of it is kept for huge pages from its boot on, which is not modelled."""
-    return any(
-        path.endswith("/nr_hugepages") and text.strip() not in ("", "0")
-        for path, text in machine.tree.items()
-        if "/node/node" in path
-    )
+def shows_huge_pages(machine: Machine) -> bool:
+    """Whether its tree says how many huge pages there are."""
+    return any(path.endswith("/nr_hugepages") for path in machine.tree)

@@ -16,10 +16,12 @@ _POLICIES: Final = ("None", "Static")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """``reserved``: the quantity by NUMA node; ``None`` where it is not of memory alone."""
+    """``reserved``: the quantity by NUMA node; ``None`` where it is not of memory alone.
+    ``pages``: the first quantity of each size of huge pages, by the name of the resource."""
 
     policy: str
     reserved: Mapping[int, str] | None
+    pages: Mapping[str, str]
 
 
 def memory_in(shape: Mapping[str, Any], where: str) -> Memory:
@@ -32,6 +34,7 @@ def memory_in(shape: Mapping[str, Any], where: str) -> Memory:
     if not isinstance(rows, list):
         raise fault(where, "reservedMemory: not a list")
     reserved: dict[int, str] = {}
+    pages: dict[str, str] = {}
     alone = True
     for row in rows:
         node, amounts = _row(row, where)
@@ -39,8 +42,10 @@ def memory_in(shape: Mapping[str, Any], where: str) -> Memory:
         for amount in amounts.values():
             if in_bytes(amount, f"{where}: reservedMemory: NUMA node {node}") <= 0:
                 raise fault(where, f"reservedMemory: NUMA node {node}: it has to be more than 0")
+        for kind in sorted(amounts.keys() - {"memory"}):
+            pages.setdefault(kind, str(amounts[kind]))
         reserved[node] = str(amounts.get("memory", ""))
-    return Memory(policy, reserved if alone else None)
+    return Memory(policy, reserved if alone else None, pages)
 
 
 def _row(row: object, where: str) -> tuple[int, Mapping[str, Any]]:

@@ -135,7 +135,7 @@ def _change(before: Answer, node: Inputs, asked: Asked) -> Change | None:
     if settings is None:
         return None if other is None else changed(before, machine, before.config)
     settings = with_memory_where_modelled(
-        settings, replace(node.given, config=asked.to_config), machine,
+        settings, replace(node.given, config=asked.to_config),
         release=before.release, has_state=node.question.state is not None,
     )  # fmt: skip
     return changed(before, machine, settings.config, settings.notes)

@@ -67,6 +67,7 @@ WAY_OUT: Final = _WAY_OUT.format(
 MEMORY_WAY_OUT: Final = _WAY_OUT.format(
     "/var/lib/kubelet/memory_manager_state", f"{_PAGES}/memory-manager/"
 )
+POD_WAY_OUT: Final = "delete the pod, start the kubelet again"
 _CHANCE: Final = (
     "up to 1.21 the kubelet's choice depends on Go's map order: this is one of the possible answers"
 )
@@ -81,11 +82,13 @@ _DEVICES_SINCE: Final = 20
 
 class KubeletRefuses(SubjectUsageError):
     """The kubelet would not start. ``error`` is its text; ``way_out`` is what mends it, ``""``
-    where that is to change the settings. ``file`` is the state file that is at fault."""
+    where that is to change the settings. ``file`` is the state file that is at fault. ``pod``: that
+    at whose admission it ends, again at each start."""
 
-    def __init__(self, error: str, way_out: str = "", *, file: str = "") -> None:
+    def __init__(self, error: str, way_out: str = "", *, file: str = "", pod: str = "") -> None:
         where, then = f"{file}: " if file else "", f"; to recover: {way_out}" if way_out else ""
-        super().__init__(one_line(f"{where}the kubelet would not start: {error}{then}", 2000))
+        what = f"end at the admission of pod {pod}" if pod else "not start"
+        super().__init__(one_line(f"{where}the kubelet would {what}: {error}{then}", 2000))
         self.error = error
         self.way_out = way_out
 
@@ -242,6 +245,8 @@ def answer(
     later = [pod for pod in pods if pod not in known]
     for pod in later:
         apply(node, pod)
+        if (error := node.view().error) and not node.view().running:
+            raise KubeletRefuses(error, POD_WAY_OUT, pod=pod.name)
     if devices and not node.view().hangs:
         try:
             node.do(AskPodResources())

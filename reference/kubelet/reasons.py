@@ -118,6 +118,12 @@ class Rule(Enum):
         "A pod is refused where a container requests more devices of a resource than are free.",
         f"{_CODE}/cm/devicemanager/manager.go",
     )
+    HUGE_PAGES = (
+        "huge-pages",
+        "A pod is refused if it requests more huge pages of a size than the other pods leave of "
+        "the node's.",
+        "https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
+    )
     NODE_CPUS = (
         "node-allocatable",
         "A pod is refused if its cpu request is above what is left of the node's CPUs without the "
@@ -275,6 +281,7 @@ _UNALIGNED: Final = Reason(
 )
 _NODE_CPUS: Final = Reason(Rule.NODE_CPUS, "the pod asks for more cpu than the node has left")
 _DEVICES: Final = Reason(Rule.DEVICES, "it asks for more devices than are free")
+_HUGE_PAGES: Final = Reason(Rule.HUGE_PAGES, "it requests more huge pages than the node has left")
 #: By a part of the message, the first that fits, and the reason.
 _REFUSALS: Final = (
     (
@@ -298,6 +305,8 @@ _REFUSALS: Final = (
     ("Allocate failed", Reason(Rule.FREE_CPUS, "a container asks for more CPUs than are free")),
     ("enough resource: cpu", _NODE_CPUS),
     ("reclaim resources: [(res: cpu", _NODE_CPUS),
+    ("reclaim resources: [(res: hugepages-", _HUGE_PAGES),
+    ("enough resource: hugepages-", _HUGE_PAGES),
     ("reclaim resources: ", _DEVICES),
     ("enough resource: ", _DEVICES),
 )

@@ -28,11 +28,15 @@ from reports.skips import skips
 from tests.reports.conftest import HOSTILE, fakes, held
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
+_CELLS = {"td", "th"}
+#: Elements that end where such a tag begins, or ends, if they are still open.
+ENDS_AT_START = {"li": {"li"}, "td": _CELLS, "th": _CELLS, "tr": {*_CELLS, "tr"}}
+ENDS_AT_END = {"ol": {"li"}, "ul": {"li"}, "tr": _CELLS, "tbody": {*_CELLS, "tr"}}
 
 
 class Parsed(HTMLParser):
-    """Every tag with its attributes, and the text; refuses tags that do not match. The end tag of
-    an item may be left out, as in HTML."""
+    """Every tag with its attributes, and the text; refuses tags that do not match. The end tags of
+    items, cells and rows may be left out, as in HTML."""
 
     def __init__(self, document: str) -> None:
         super().__init__()
@@ -45,18 +49,16 @@ class Parsed(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, {key: value or "" for key, value in attrs}))
-        if tag == "li":
-            self._end_item()
+        self._end(ENDS_AT_START.get(tag, set()))
         if tag not in VOID:
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in ("ol", "ul"):
-            self._end_item()
+        self._end(ENDS_AT_END.get(tag, set()))
         assert self._open.pop() == tag
 
-    def _end_item(self) -> None:
-        if self._open[-1] == "li":
+    def _end(self, tags: set[str]) -> None:
+        while self._open and self._open[-1] in tags:
             self._open.pop()
 
     def handle_data(self, data: str) -> None:
