@@ -30,7 +30,7 @@ from conformance.scenarios.hint_parts import (
 )
 from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, of_memory, with_memory_of
 from conformance.scenarios.optional import ALPHA, aligning_with, promise_whole_cores, with_options
-from conformance.scenarios.outcomes import promise_quota, promise_running
+from conformance.scenarios.outcomes import promise_quota, promise_running, take
 from conformance.scenarios.pod_level_parts import managed, of_managers, pod_of, shared
 from reference import CPUSet
 from reference.steps import Device, Kind, KubeletConfig, Pod, RegisterDevices
@@ -244,6 +244,18 @@ def numa_distribution_under_best_effort(node: LockstepNode) -> None:
     inside = [node.topology.cpus_in_numa_nodes(one) for one in (first, second)]
     shares = [len(node.taken("a") & one) for one in inside]
     node.promise_equal("Each gives half", "CPUs of each NUMA node", [count // 2] * 2, shares)
+
+
+@_options(sources.ACROSS_NUMA, since="1.23", needs=_NODES)
+def numa_distribution_keeps_a_full_node_together(node: LockstepNode) -> None:
+    """Distribute-cpus-across-numa gives a request that is as large as a NUMA node one NUMA node.
+    All of the others' CPUs are free but the reserved ones."""
+    node.boot(with_options(node, _NUMA))
+    size = len(node.topology.cpus_in_numa_nodes(max(node.topology.numa_masks)))
+    taken = take(node, "a", size)
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", size, len(taken))
+    seen = len(node.topology.numa_node_ids(taken))
+    node.promise_equal("One NUMA node gives all of them", "NUMA nodes of a/c", 1, seen)
 
 
 @_options(sources.ACROSS_CORES, since="1.31", needs=replace(_NODES, smt=2, far_siblings=True))

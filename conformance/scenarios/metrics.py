@@ -9,7 +9,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Needs, promised
-from conformance.scenarios.abilities import COUNTS
+from conformance.scenarios.abilities import COUNTS, RESTARTED
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.hint_parts import TWO_NODES
 from conformance.scenarios.sources import documentation, issue, tests
@@ -96,6 +96,20 @@ def gauges_follow_the_cpus(node: LockstepNode) -> None:
     node.delete("a", passing=True)
     node.await_reconcile()
     promise_counts(node, "All are free again", before)
+
+
+@_metrics(UPSTREAM, since="1.32", needs=Needs(free=3), capabilities=(*_ASKS, *RESTARTED))
+def gauges_count_once_over_a_restart(node: LockstepNode) -> None:
+    """After a restart the gauges count the exclusive CPUs of a pod once, and return when it goes.
+    The kubelet reads them from the state file, and admits the pod again."""
+    node.boot()
+    free = len(node.free)
+    node.apply(guaranteed("a", 2))
+    node.restart()
+    promise_counts(node, "Two are taken", {POOL: (free - 2) * 1000, EXCLUSIVE: 2})
+    node.delete("a", passing=True)
+    node.await_reconcile()
+    promise_counts(node, "All are free again", {POOL: free * 1000, EXCLUSIVE: 0})
 
 
 @_metrics(DRIFT, since="1.32", until="1.37", needs=Needs(free=2), capabilities=_ASKS)

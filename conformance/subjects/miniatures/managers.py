@@ -215,6 +215,16 @@ class CountsNoNUMANode(CPUManager):
         self.metrics = self.metrics._replace(per_numa={}, allocations={}, assignments={})
 
 
+class CountsKnownContainersAgain(CPUManager):
+    """Counts the CPUs of a container once more whenever its pod is admitted again."""
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
+        known = len(self.state.get(pod.uid, container.name) or ())
+        super().allocate(pod, container, hint)
+        pool, exclusive = self.metrics.pool - known, self.metrics.exclusive + known
+        self.metrics = self.metrics._replace(pool=pool, exclusive=exclusive)
+
+
 class HintsBeforeTaking(TopologyManager):
     """Decides on the NUMA nodes of all containers of a pod before the first takes its CPUs."""
 

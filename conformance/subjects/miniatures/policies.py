@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from reference import CPUSet
+from reference import CPUSet, CPUTopology
 from reference.cpumanager.cpu_assignment import take_by_topology
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpumanager.state.state_mem import State
@@ -439,15 +439,32 @@ class SpreadsByWhatIsFree(StaticPolicy):
     has room for it."""
 
     def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
-        halves = [
-            list(available & self.topology.cpus_in_numa_nodes(numa))[: count // 2]
-            for numa in self.topology.numa_masks
-        ]
-        taken = CPUSet(cpu for half in halves for cpu in half)
+        taken = _halves(self.topology, available, count)
         is_large = self.options.distribute_across_numa and 2 * count > len(available)
         if is_large and len(taken) == count:
             return taken
         return super().take(available, count, hint_nodes)
+
+
+class SpreadsAFullNode(StaticPolicy):
+    """Under distribute-cpus-across-numa, spreads a request that is as large as a NUMA node over
+    two."""
+
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        taken = _halves(self.topology, available, count)
+        sizes = {mask.bit_count() for mask in self.topology.numa_masks.values()}
+        if self.options.distribute_across_numa and sizes == {count} and len(taken) == count:
+            return taken
+        return super().take(available, count, hint_nodes)
+
+
+def _halves(topology: CPUTopology, available: CPUSet, count: int) -> CPUSet:
+    """Half of so many CPUs of each NUMA node."""
+    halves = [
+        list(available & topology.cpus_in_numa_nodes(numa))[: count // 2]
+        for numa in topology.numa_masks
+    ]
+    return CPUSet(cpu for half in halves for cpu in half)
 
 
 class IgnoresSocketsNearHints(StaticPolicy):
