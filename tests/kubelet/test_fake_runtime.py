@@ -121,6 +121,18 @@ def test_a_sandbox_has_the_namespaces_it_was_asked_for(ask: Ask) -> None:
     assert seen.state == pb.PodSandboxState.SANDBOX_READY
 
 
+def test_a_container_has_ended_until_another_of_its_name_runs(
+    ask: Ask, runtime: FakeRuntime
+) -> None:
+    """Such a one is in a kubelet's back-off from the moment that it is started again."""
+    sandbox = run(ask)
+    assert runtime.ended() == set()
+    assert runtime.end_container("uid-p", "c", 0)
+    assert runtime.ended() == {("uid-p", "c")}
+    start(ask, create(ask, sandbox, "c"))
+    assert runtime.ended() == set()
+
+
 def test_a_container_has_the_cpuset_it_was_created_with(ask: Ask, runtime: FakeRuntime) -> None:
     container = create(ask, run_pod(ask), "c", "2-3")
     assert runtime.cpusets() == {}

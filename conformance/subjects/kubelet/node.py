@@ -107,7 +107,6 @@ class KubeletNode(SteppedNode):
         self._closed = False
         self._recovery = 0.0
         self._killed: set[tuple[str, str]] = set()
-        self._killed_while_down: set[tuple[str, str]] = set()
         self._asked: steps.AskPodResources | steps.AskAllocatable | steps.AskMetrics | None = None
         self._flood: dict[str, int] | None = None
         self._versions_before = 0
@@ -225,8 +224,9 @@ class KubeletNode(SteppedNode):
     def _start(self) -> None:
         if not self._is_up():
             # A kubelet that starts forgets its back-off, and a container that it starts again is
-            # the first of it.
-            self._killed, self._killed_while_down = self._killed_while_down, set()
+            # the first of it: one that ended while it was down, or with a pod that was refused.
+            ended = self.runtime.ended()
+            self._killed = {(self._names[uid], name) for uid, name in ended if uid in self._names}
             # Pods that run have cgroups on a node, which an older kubelet has not made here.
             ready = self.runtime.pod_cgroups(ready=True)
             known = {pod_cgroups.path_of(pod) for pod in self._applied.values() if pod.uid in ready}
@@ -321,10 +321,10 @@ class KubeletNode(SteppedNode):
         return self.runtime.set_cpuset(_uid(self._applied.get(name)), container, cpus)
 
     def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
-        killed = self._killed if self._is_up() else self._killed_while_down
-        if (name, container) in killed:
-            self._recovery = max(self._recovery, BACK_OFF)
-        killed.add((name, container))
+        if self._is_up():
+            if (name, container) in self._killed:
+                self._recovery = max(self._recovery, BACK_OFF)
+            self._killed.add((name, container))
         return self.runtime.end_container(_uid(self._applied.get(name)), container, exit_code)
 
     def _await_reconcile(self) -> None:

@@ -103,6 +103,13 @@ class FakeRuntime:
         with self._lock:
             return {container.id: container.uid for container in self._store.running()}
 
+    def ended(self) -> set[tuple[str, str]]:
+        """Pod uid and name of each container that has ended, was not removed, and has no successor
+        that runs."""
+        with self._lock:
+            every = {(one.uid, one.name) for one in self._store.containers.values()}
+            return every - {(one.uid, one.name) for one in self._store.running()}
+
     def pods(self) -> set[str]:
         """The uids of the pods for which there is a sandbox."""
         with self._lock:
