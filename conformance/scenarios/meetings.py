@@ -246,7 +246,7 @@ def numa_distribution_under_best_effort(node: LockstepNode) -> None:
     node.promise_equal("Each gives half", "CPUs of each NUMA node", [count // 2] * 2, shares)
 
 
-@_options(sources.ACROSS_NUMA, since="1.23", needs=_NODES)
+@_core(sources.ACROSS_NUMA, since="1.23", needs=_NODES)
 def numa_distribution_keeps_a_full_node_together(node: LockstepNode) -> None:
     """Distribute-cpus-across-numa gives a request that is as large as a NUMA node one NUMA node.
     All of the others' CPUs are free but the reserved ones."""
