@@ -180,8 +180,9 @@ class PodsInCluster:
                 self._decide(pods, self._wanted[name], config, kubelet)
 
     def retry_at_end(self, pods: Pods, config: KubeletConfig, kubelet: Kubelet) -> None:
-        """Ask again once a pod has ended: in 1.34 and 1.35 a resize waits for a deletion, or for up
-        to three minutes (``HandlePodUpdates``; kubernetes/kubernetes#136231)."""
+        """Ask again once a pod has ended, or was refused: in 1.34 and 1.35 a resize waits for a
+        deletion, or for up to three minutes (``HandlePodUpdates``; kubernetes/kubernetes#136231).
+        """
         if self._retries_at_any_time or minor_of(self._release) >= _RETRIES_AT_ENDS_SINCE:
             self.retry(pods, config, kubelet)
 

@@ -109,6 +109,19 @@ def test_up_to_1_33_a_resize_is_tried_again_at_any_time() -> None:
         node(*_LARGE, *both, Resize(waiting("large", "500m")), release="1.33")
 
 
+@pytest.mark.parametrize(("release", "used"), [("1.35", 1000), ("1.36", 5000), ("1.37", 5000)])
+def test_a_resize_is_tried_again_once_a_pod_is_refused(release: str, used: int) -> None:
+    """From 1.36 on; so its message tells what another pod has taken since (seen on 1.35.0, 1.36.4
+    and 1.37.0)."""
+    taken = [Apply(guaranteed("b", 1)), Resize(burstable("a", request="6"))]
+    made = node(Apply(burstable("a", request="1")), *taken, release=release)
+    do(made, Apply(burstable("rest", request="4")))
+    assert "used: 1000," in made.view().pods["a"].resize
+    view = do(made, Apply(burstable("more", request="3")))
+    assert view.pods["more"].phase is Phase.REJECTED
+    assert f"used: {used}," in view.pods["a"].resize
+
+
 @pytest.mark.parametrize(("release", "reason"), [("1.35", "Infeasible"), ("1.36", "Deferred")])
 def test_what_the_whole_node_does_not_have_is_infeasible_up_to_1_35(
     release: str, reason: str

@@ -430,6 +430,20 @@ def test_memory_of_a_pod_that_ends_is_seen_by_where_the_next_one_has_its_own() -
             later.do(Apply(_of_memory("c", 40)))
 
 
+def test_the_memory_of_a_refused_pod_is_not_known_to_the_next_kubelet() -> None:
+    """It may be in the file that the former has left, unless a pod came a second later (seen on
+    1.36.4)."""
+    config = replace(CONFIG, memory_manager_policy="Static", reserved_memory={0: "1Mi"})
+    init = Container("i", "1", "1", "100Mi", "100Mi", Kind.INIT)
+    one = replace(_of_memory("a", 100), containers=(init, *_of_memory("a", 100).containers))
+    refused = Apply(one), Stop(), Start()
+    made = node(*refused, config=config, machine="1s-1n-4c-smt2-128mib")
+    assert made.view().pods["a"].phase is Phase.REJECTED
+    do(made, Apply(best_effort("b")), Stop())
+    with pytest.raises(NotModelled, match="memory beside that of pods that still end"):
+        do(made, Start())
+
+
 def test_a_pod_that_ends_may_hold_its_device_beside_the_second_one_too() -> None:
     """It is refused at a start, because its plugin has not come yet. A pod that is refused either
     way does not show whether it still holds its device then (seen on 1.32.2)."""

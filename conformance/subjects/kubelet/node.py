@@ -239,8 +239,18 @@ class KubeletNode(SteppedNode):
         if self._is_up():
             is_known = partial(_has_told, self._api, self._process, self._applied)
             self._until(is_known, self._patience.effect)
+            # Those of refused pods go within two seconds. One that stays has another pod's quota
+            # when the next kubelet admits the pod.
+            self._until(self._has_removed_cgroups, self._patience.effect)
             self._process.stop(kill)
         self._plugins.close()
+
+    def _has_removed_cgroups(self) -> bool:
+        """Whether no pod has a cgroup whose sandboxes were all stopped."""
+        stopped, ready = (self.runtime.pod_cgroups(ready=one) for one in (False, True))
+        left = {cgroup for uid, cgroup in stopped.items() if cgroup and uid not in ready}
+        there = (self._sandbox.path(f"{OWN_CGROUPS}/{one}").exists() for one in left)
+        return not self._is_up() or not any(there)
 
     def _reboot(self, machine: Machine | None) -> None:
         if machine is not None:
@@ -592,7 +602,7 @@ def _nothing_done(
     """What a kubelet that runs owes an answer to, and has not even begun."""
     if process.silence:
         return f"it does not answer ({process.silence})"
-    begun = runtime.pods()
+    begun = runtime.pod_cgroups(ready=True).keys() | runtime.pod_cgroups(ready=False).keys()
     for name, pod in applied.items():
         if view.pods[name].phase is Phase.PENDING and pod.uid not in begun:
             return f"it has begun nothing for pod {name}"

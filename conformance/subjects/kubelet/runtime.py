@@ -110,11 +110,6 @@ class FakeRuntime:
             every = {(one.uid, one.name) for one in self._store.containers.values()}
             return every - {(one.uid, one.name) for one in self._store.running()}
 
-    def pods(self) -> set[str]:
-        """The uids of the pods for which there is a sandbox."""
-        with self._lock:
-            return {sandbox.uid for sandbox in self._store.sandboxes.values()}
-
     def pod_cgroups(self, *, ready: bool) -> dict[str, str]:
         """By uid, the cgroup of each pod whose sandbox is there and ready, or was stopped, without
         a leading slash; ``""`` where its kubelet named none."""
