@@ -78,7 +78,6 @@ from reference.machine.machineinfo import MachineInfo
 from reference.memorymanager.policy_static import MemoryManager
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import as_decoded, require_known_requests
-from reference.pods.qos import GUARANTEED, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of, require_whole_node
 from reference.steps import (
     FOR_EVER,
@@ -186,7 +185,7 @@ class Node:
         )
         self._devices = PodDevices()
         self.memory_state = memory_state
-        self._memory_by_chance = False
+        self._perhaps_memory: MemoryState | None = None
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
@@ -494,9 +493,7 @@ class Node:
             left = _left_to_admit(fresh, self._manifests, self._in_cluster.over, self._release)
             pods = _decoded(left, self._in_cluster, self._config)
             fresh.counts_by_chance = self._unfinished or self._in_cluster.counts_by_chance
-            fresh.memory_by_chance = self._memory_by_chance
-            if fresh.memory and any(qos_class(pod) == GUARANTEED for pod in pods):
-                require_known_memory(fresh)
+            fresh.perhaps_memory = self._perhaps_memory
             if overlooks_requests(self._config, self._release):
                 require_nothing_new(fresh, pods, self._config)
             if self._hashes is not self._hashed_by:  # it ends all containers, and starts them again
@@ -535,7 +532,7 @@ class Node:
             refused = (name for name, pod in kubelet.pods.items() if pod.phase is Phase.REJECTED)
             self._perhaps_ended |= self._ran_at_start.intersection(refused)
         self._devices = kubelet.device_manager.checkpoint
-        self._memory_by_chance = kubelet.memory_by_chance
+        self._perhaps_memory = kubelet.perhaps_memory
         self.memory_state = kubelet.memory or MemoryState({}, policy="None")
 
     def _die(self, end: Killed, panic: KubeletPanics | None = None) -> None:

@@ -445,8 +445,9 @@ class Kubelet(PodLifecycle):
         self._saved = 0
         self._asked: dict[str, int] = {}
         self.counts_by_chance = False
-        #: Pods that end may have held their memory when the last pod was admitted, or not.
-        self.memory_by_chance = False
+        #: What its memory manager knows if pods that ended still held their memory when the last
+        #: pod was admitted; ``None`` where it would be the same.
+        self.perhaps_memory: MemoryState | None = None
         #: What they may still have held of devices then, by uid.
         self.perhaps_held: dict[str, dict[str, dict[str, Held]]] = {}
 
@@ -507,7 +508,7 @@ class Kubelet(PodLifecycle):
         twin._saved = self._saved
         twin._asked = dict(self._asked)
         twin.counts_by_chance = self.counts_by_chance
-        twin.memory_by_chance = self.memory_by_chance
+        twin.perhaps_memory = self.perhaps_memory and self.perhaps_memory.copy()
         twin.perhaps_held = dict(self.perhaps_held)
         twin._running_on = dict(self._running_on)
         twin._outlived = dict(self._outlived)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, combinations, combinations_with_replacement, product
 from math import comb, prod
 from typing import Final, TypeAlias
@@ -42,14 +43,32 @@ def branches_of(fresh: Kubelet, pods: Sequence[Pod], state_file: str | None) -> 
     the text that lies there now. Where two differ in their counters alone, as a pod that is refused
     has taken other CPUs for a while, these are not known from then on."""
     branches: list[Branch] = []
-    for kubelet in _outcomes(fresh, list(pods)):
+    known = fresh.perhaps_memory is None
+    every = [_outcomes(one, list(pods)) for one in _as_memory_may_be(fresh)]
+    for kubelet in chain.from_iterable(every):
         branch = branch_of(kubelet, state_file)
-        twin = next((other for other, text in branches if _same(branch, (other, text))), None)
+        same = partial(_same, branch, memory=known)
+        twin = next((other for other, text in branches if same((other, text))), None)
         if twin is None:
             branches.append(branch)
-        elif twin.metrics() != kubelet.metrics():
+            continue
+        if twin.memory != kubelet.memory:
+            twin.perhaps_memory = kubelet.memory
+        if twin.metrics() != kubelet.metrics():
             twin.counts_by_chance = True
     return branches
+
+
+def _as_memory_may_be(fresh: Kubelet) -> list[Kubelet]:
+    """The kubelet, and one that reads what pods that ended may still have held as the former
+    kubelet admitted its last pod."""
+    perhaps, fresh.perhaps_memory = fresh.perhaps_memory, None
+    if perhaps is None or fresh.memory is None:
+        return [fresh]
+    other = fresh.copy()
+    if other.memory is not None:
+        other.memory.assume(perhaps)
+    return [fresh, other]
 
 
 def _outcomes(fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
@@ -95,7 +114,7 @@ def require_known_room(kubelet: Kubelet, pods: Iterable[Pod]) -> None:
 def require_known_memory(kubelet: Kubelet) -> None:
     """Before a pod with memory. Raises :class:`NotModelled` where pods that still end may have held
     theirs as the last one was admitted, or not."""
-    if kubelet.memory_by_chance:
+    if kubelet.perhaps_memory is not None:
         raise NotModelled("memory beside that of pods that still end")
 
 
@@ -112,7 +131,7 @@ def counting_ending(
         require_known_memory(before)
     if _alike(counted, after):
         if counted.memory and counted.memory != after.memory:
-            after.memory_by_chance = True
+            after.perhaps_memory = counted.memory
         after.perhaps_held |= counted.device_manager.pod_devices.held
         if counted.metrics() != after.metrics():
             after.counts_by_chance = True
@@ -260,11 +279,16 @@ def assuming_otherwise(kubelet: Kubelet, pod: Pod) -> Kubelet | None:
     return twin
 
 
-def _same(one: Branch, other: Branch) -> bool:
+def _same(one: Branch, other: Branch, *, memory: bool) -> bool:
+    """``memory``: whether it is compared of pods that are not active, too, which no view shows."""
     (kubelet, text), (other_kubelet, other_text) = one, other
     return (
         text == other_text
         and kubelet.pods == other_kubelet.pods
         and kubelet.runtime.running() == other_kubelet.runtime.running()
-        and kubelet.memory == other_kubelet.memory
+        and (kubelet.memory == other_kubelet.memory or not memory)
+        and all(
+            _memory_of(kubelet, pod) == _memory_of(other_kubelet, pod)
+            for pod in kubelet.active_pods()
+        )
     )

@@ -114,6 +114,11 @@ class State:
         pods = dict(self.pods)
         return State(machine, blocks, pods, self.of_pods, self.writes_pods, self.policy)
 
+    def assume(self, other: State) -> None:
+        """Have handed out what the other has, of the same machine."""
+        twin = other.copy()
+        self.machine, self.blocks, self.pods = twin.machine, twin.blocks, twin.pods
+
     def require_policy(self, policy: str) -> None:
         """``restoreState``: raise :class:`StateError` where another policy wrote the file."""
         if self.policy != policy:

@@ -113,8 +113,8 @@ def test_up_to_1_33_a_resize_is_tried_again_at_any_time() -> None:
 def test_a_resize_is_tried_again_once_a_pod_is_refused(release: str, used: int) -> None:
     """From 1.36 on; so its message tells what another pod has taken since (seen on 1.35.0, 1.36.4
     and 1.37.0)."""
-    taken = [Apply(guaranteed("b", 1)), Resize(burstable("a", request="6"))]
-    made = node(Apply(burstable("a", request="1")), *taken, release=release)
+    small, large = (burstable("a", request=cpus) for cpus in ("1", "6"))
+    made = node(Apply(small), Apply(guaranteed("b", 1)), Resize(large), release=release)
     do(made, Apply(burstable("rest", request="4")))
     assert "used: 1000," in made.view().pods["a"].resize
     view = do(made, Apply(burstable("more", request="3")))

@@ -241,16 +241,10 @@ class KubeletNode(SteppedNode):
             self._until(is_known, self._patience.effect)
             # Those of refused pods go within two seconds. One that stays has another pod's quota
             # when the next kubelet admits the pod.
-            self._until(self._has_removed_cgroups, self._patience.effect)
+            are_gone = partial(_has_removed_cgroups, self.runtime, self._sandbox)
+            self._until(lambda: not self._is_up() or are_gone(), self._patience.effect)
             self._process.stop(kill)
         self._plugins.close()
-
-    def _has_removed_cgroups(self) -> bool:
-        """Whether no pod has a cgroup whose sandboxes were all stopped."""
-        stopped, ready = (self.runtime.pod_cgroups(ready=one) for one in (False, True))
-        left = {cgroup for uid, cgroup in stopped.items() if cgroup and uid not in ready}
-        there = (self._sandbox.path(f"{OWN_CGROUPS}/{one}").exists() for one in left)
-        return not self._is_up() or not any(there)
 
     def _reboot(self, machine: Machine | None) -> None:
         if machine is not None:
@@ -509,6 +503,13 @@ def _is_being_terminated(runtime: FakeRuntime, sandbox: Sandbox, uid: str) -> bo
         return True
     cgroup = runtime.pod_cgroups(ready=False).get(uid)
     return bool(cgroup) and sandbox.path(f"{OWN_CGROUPS}/{cgroup}").exists()
+
+
+def _has_removed_cgroups(runtime: FakeRuntime, sandbox: Sandbox) -> bool:
+    """Whether no pod has a cgroup whose sandboxes were all stopped."""
+    stopped, ready = (runtime.pod_cgroups(ready=one) for one in (False, True))
+    left = {cgroup for uid, cgroup in stopped.items() if cgroup and uid not in ready}
+    return not any(sandbox.path(f"{OWN_CGROUPS}/{one}").exists() for one in left)
 
 
 def _has_told_of_resizes(api: APIPods, process: KubeletProcess) -> bool:
