@@ -438,6 +438,7 @@ class Node:
             pod_cfs={self._name(uid): cfs for uid, cfs in self._runtime.pod_cfs().items()},
             pods_weight=self._runtime.pods_weight,
             burstable_weight=self._runtime.burstable_weight,
+            pods_cpus=self._runtime.pods_cpus,
             pod_resources=self._told.pod_resources,
             got_pod=self._told.got_pod,
             allocatable=self._told.allocatable,

@@ -145,7 +145,8 @@ class View:
 
     ``pods_weight``: the weight of the cgroup that all pods are in; ``burstable_weight``: that of
     the cgroup that all Burstable pods are in, as it was when a pod last got its cgroup. ``None``
-    where they are not seen. No part of what makes two views equal.
+    where they are not seen. ``pods_cpus``: the cpuset that is written into the first of them; empty
+    where none is. No part of what makes two views equal.
 
     ``asked``: by pod name, then container, what was asked of the runtime for every running
     container, where it is seen or modelled. No part of what makes two views equal.
@@ -180,6 +181,7 @@ class View:
     pod_cfs: Mapping[str, CFS] = field(default_factory=dict, compare=False)
     pods_weight: int | None = field(default=None, compare=False)
     burstable_weight: int | None = field(default=None, compare=False)
+    pods_cpus: CPUSet = field(default=CPUSet(), compare=False)
     asked: Mapping[str, Mapping[str, Asked]] = field(default_factory=dict, compare=False)
     pod_resources: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
     got_pod: Mapping[str, CPUSet] | None = field(default=None, compare=False)

@@ -24,6 +24,11 @@ _MADE: Final = sources.code(
     "1.36.4", "pkg/kubelet/cm/helpers_linux.go", "what the cgroup of a pod is made with"
 )
 _CGROUPS: Final = (Capability.CPUSETS, Capability.POD_CGROUP, Capability.CALLS)
+_CPUSET: Final = sources.code(
+    "1.36.4",
+    "pkg/kubelet/cm/node_container_manager_linux.go",
+    "under policy none the cgroup of all pods has all CPUs",
+)
 _of_cgroups: Final = partial(
     promised, area="quotas", source=_MADE, since="1.32", needs=Needs(free=2), capabilities=_CGROUPS
 )
@@ -192,6 +197,14 @@ _of_all(
     ),
     capabilities=(*_CGROUPS, Capability.CONFIGURE, Capability.RESERVATION), needs=Needs(free=3),
 )  # fmt: skip
+
+
+@_of_cgroups(source=_CPUSET, needs=Needs(), capabilities=(*_CGROUPS, Capability.CONFIGURE))
+def pods_have_every_cpu_under_policy_none(node: LockstepNode) -> None:
+    """Under policy none the cgroup that all pods are in has every CPU in its cpuset.
+    Without it systemd would take the cpuset controller from the cgroup."""
+    node.boot_with(best_effort("a"), config=KubeletConfig(policy="none"))
+    node.promise_cpus("It has every CPU", "cpuset of all pods", node.cpus, node.view.pods_cpus)
 
 
 def _whole(*containers: Container, request: str | None, limit: str | None) -> Pod:

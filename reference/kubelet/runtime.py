@@ -67,7 +67,8 @@ class Runtime:
     """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse;
     ``math.inf``: every one. ``pod_cgroups``: by pod uid, for each pod that has one.
     ``burstable_weight``: that of the cgroup above those of Burstable pods; ``pods_weight``: that of
-    the cgroup above all, ``None`` before a kubelet has started."""
+    the cgroup above all, ``None`` before a kubelet has started; ``pods_cpus``: the cpuset that is
+    written into it (``getCgroupConfig``, ``node_container_manager_linux.go``)."""
 
     __slots__ = (
         "_boxes",
@@ -76,6 +77,7 @@ class Runtime:
         "_owners",
         "burstable_weight",
         "pod_cgroups",
+        "pods_cpus",
         "pods_weight",
         "refusals",
         "removed",
@@ -86,6 +88,7 @@ class Runtime:
         self.pod_cgroups: dict[str, PodCgroup] = {}
         self.burstable_weight = 1
         self.pods_weight: int | None = None
+        self.pods_cpus = CPUSet()
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: dict[tuple[str, str], int] = {}
         self._owners: dict[str, tuple[str, str]] = {}
@@ -99,6 +102,7 @@ class Runtime:
         twin = Runtime()
         twin.refusals, twin.pod_cgroups = self.refusals, dict(self.pod_cgroups)
         twin.burstable_weight, twin.pods_weight = self.burstable_weight, self.pods_weight
+        twin.pods_cpus = self.pods_cpus
         twin._boxes = {
             uid: {name: box.copy() for name, box in boxes.items()}
             for uid, boxes in self._boxes.items()
@@ -231,6 +235,7 @@ class Runtime:
         """Lose everything, as a reboot does."""
         self._boxes.clear()
         self.pod_cgroups.clear()
+        self.pods_cpus = CPUSet()
         self.removed.clear()
 
     def running(self) -> dict[str, dict[str, CPUSet | None]]:

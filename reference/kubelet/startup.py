@@ -25,7 +25,7 @@ from reference.devicemanager.pod_devices import PodDevices
 from reference.errors import DiscoveryError, InvalidConfiguration, KubeletError, NotModelled
 from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
 from reference.kubelet.configuration import as_known
-from reference.kubelet.container_manager import ContainerManager
+from reference.kubelet.container_manager import ContainerManager, models_pod_cgroups
 from reference.kubelet.cpu_quota import cpu_weight, faults_of_period, quota_period, shares_of
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
@@ -111,6 +111,8 @@ class Maker:
             raise
         left = allocatable(info, config, self.release)
         runtime.pods_weight = cpu_weight(shares_of(left))
+        if not manager.cpu_manager.allocatable_cpus and models_pod_cgroups(self.release):
+            runtime.pods_cpus = info.cpu_topology().cpus
         kind = Kubelet if self._knows_pods else KubeletByContainer
         kubelet = kind(
             manager, runtime, left, release=self.release, static_pods=not config.api_server

@@ -396,6 +396,7 @@ class KubeletNode(SteppedNode):
             },
             pods_weight=pod_cgroups.pods_weight(self._sandbox),
             burstable_weight=pod_cgroups.burstable_weight(self._sandbox),
+            pods_cpus=pod_cgroups.pods_cpus(self._sandbox),
             hangs=self._process.hangs,
             flood_answers=self._flood,
             versions=_versions(self._sandbox.versions(self._versions_before), self._release),

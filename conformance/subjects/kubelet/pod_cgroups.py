@@ -8,6 +8,7 @@ from typing import Final
 
 from conformance.subjects.kubelet.inside import OWN_CGROUPS
 from conformance.subjects.kubelet.sandbox import Sandbox
+from reference.cpuset import CPUSet
 from reference.pods.qos import GUARANTEED, qos_class
 from reference.steps import Pod
 from reference.view import CFS
@@ -45,6 +46,14 @@ def pods_weight(sandbox: Sandbox) -> int | None:
 def burstable_weight(sandbox: Sandbox) -> int | None:
     """The weight of the cgroup that all Burstable pods are in; ``None`` without one."""
     return _weight_of(sandbox, f"{_PODS}/burstable")
+
+
+def pods_cpus(sandbox: Sandbox) -> CPUSet:
+    """The cpuset that is written into the cgroup that all pods are in; empty without one."""
+    try:
+        return CPUSet.parse(sandbox.path(f"{OWN_CGROUPS}/{_PODS}/cpuset.cpus").read_text().strip())
+    except FileNotFoundError:
+        return CPUSet()
 
 
 def _weight_of(sandbox: Sandbox, cgroup: str) -> int | None:

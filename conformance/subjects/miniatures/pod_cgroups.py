@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.subjects.miniatures.nodes import Reader
+from reference.cpuset import CPUSet
 from reference.kubelet.cpu_quota import (
     burstable_weight,
     cfs_shares,
@@ -153,6 +154,14 @@ class WeighsWithoutTheSystem(Reader):
             config = replace(config, system_reserved=None) if config.kube_reserved else config
             left = allocatable(self._info, config, self._release)
             self._runtime.pods_weight = cpu_weight(shares_of(left))
+
+
+class WritesNoCpusetOfPods(Reader):
+    """Leaves the cpuset of the cgroup of all pods empty."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        self._runtime.pods_cpus = CPUSet()
 
 
 class WeighsTheMachine(Reader):

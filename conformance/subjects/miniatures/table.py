@@ -351,6 +351,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "quotas/burstable-pods-weigh-what-they-request"),
     "takes-zero-for-none": Miniature(pod_cgroups.TakesZeroForNone,
         "quotas/request-of-zero-weighs-least"),
+    "writes-no-cpuset-of-pods": Miniature(pod_cgroups.WritesNoCpusetOfPods,
+        "quotas/pods-have-every-cpu-under-policy-none"),
     "weighs-the-machine": Miniature(pod_cgroups.WeighsTheMachine,
         "quotas/pods-weigh-what-is-not-reserved",
         also=("quotas/pods-weigh-what-both-amounts-leave",)),
