@@ -42,8 +42,9 @@ def memory_in(shape: Mapping[str, Any], where: str) -> Memory:
         for amount in amounts.values():
             if in_bytes(amount, f"{where}: reservedMemory: NUMA node {node}") <= 0:
                 raise fault(where, f"reservedMemory: NUMA node {node}: it has to be more than 0")
-        for kind in sorted(amounts.keys() - {"memory"}):
-            pages.setdefault(kind, str(amounts[kind]))
+        for kind in sorted(map(str, amounts)):
+            if kind.startswith("hugepages-"):
+                pages.setdefault(kind, str(amounts[kind]))
         reserved[node] = str(amounts.get("memory", ""))
     return Memory(policy, reserved if alone else None, pages)
 

@@ -29,7 +29,7 @@ from reference.pods.qos import (
     pod_milli_cpus,
     total_request,
 )
-from reference.pods.quantity import quantity, value
+from reference.pods.quantity import quantity
 from reference.releases import AnyRelease, has, minor_of
 
 #: ``status.reason`` where the kubelet did not foresee the cause.
@@ -123,10 +123,10 @@ def _fault_of_huge_pages(one: Container) -> str:
     """``validateContainerResourceRequirements``: whole pages, and beside cpu or memory."""
     for size, text in one.huge_pages:
         try:
-            pages = quantity(text) / quantity(size)
+            page, amount = quantity(size), quantity(text)
         except QuantityError as error:
             return str(error)
-        if pages <= 0 or value(pages) != pages:
+        if page <= 0 or amount <= 0 or amount % page:
             return f"{text} of huge pages of {size}: not a whole number of them"
         if one.requested_cpu is None and one.requested_memory is None:
             return "huge pages without cpu or memory"

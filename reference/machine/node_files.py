@@ -12,6 +12,7 @@ from typing import Final
 from reference.golang.strconv import NotANumber, go_quote, parse_uint, scan_uint, trim
 from reference.machine.sysfs import SysFS, Unreadable
 
+_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MEMORY: Final = re.compile(r"MemTotal:[\t\n\f\r ]*([0-9]+) kB", re.ASCII)
 
 
@@ -68,11 +69,10 @@ def huge_pages(sysfs: SysFS, folder: str, *, trimmed: bool) -> tuple[tuple[str, 
 
 def _binary(number: int) -> str:
     """As a quantity with a binary suffix is written (``HugePageResourceName``)."""
-    suffixes = iter(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
-    suffix = next(suffixes)
-    while number and number % 1024 == 0:
-        number, suffix = number // 1024, next(suffixes)
-    return f"{number}{suffix}"
+    step = 0
+    while number and number % 1024 == 0 and step < len(_SUFFIXES) - 1:
+        number, step = number // 1024, step + 1
+    return f"{number}{_SUFFIXES[step]}"
 
 
 def distances(sysfs: SysFS, folder: str) -> tuple[int, ...]:

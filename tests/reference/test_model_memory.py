@@ -498,6 +498,8 @@ def test_huge_pages_are_whole(text: str) -> None:
     one = nodes.booted(config=CONFIG, machine=PAGED)
     with pytest.raises(IllegalStep, match=r"container c: "):
         nodes.do(one, Apply(paged("a", ("2Mi", text))))
+    with pytest.raises(IllegalStep, match=r"container c: "):
+        nodes.do(one, Apply(paged("a", ("0", "2Mi"))))
     bare = Pod("b", (Container("c", huge_pages=(("2Mi", "2Mi"),)),))
     with pytest.raises(IllegalStep, match="huge pages without cpu or memory"):
         nodes.do(one, Apply(bare))

@@ -50,6 +50,13 @@ def test_numa_nodes_may_have_huge_pages() -> None:
     assert with_memory(made, 128).tree == with_memory(machine("2s-4n-64c-smt2"), 128).tree
 
 
+def test_huge_pages_of_a_size_beyond_all_suffixes() -> None:
+    folder = "sys/devices/system/node/node0/hugepages"
+    tree = {**machine("1s-1n-4c-smt2").tree, f"{folder}/hugepages-{1 << 63}kB/nr_hugepages": "1\n"}
+    (node,) = discover(Tree(tree)).nodes
+    assert dict(node.huge_pages)["hugepages-8192Ei"] == 1 << 73
+
+
 def test_a_machine_is_changed_once_in_each_way() -> None:
     """The catalogue's scenarios ask for the same variants of a machine again and again. One without
     NUMA nodes stays as it is."""

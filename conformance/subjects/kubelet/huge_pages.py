@@ -22,7 +22,8 @@ _WHOLE: Final = "sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages"
 
 def with_huge_pages_of_all(tree: Tree) -> Tree:
     """``tree``, with the sum of the huge pages of its NUMA nodes. Where they would take more than
-    half of the host's memory there are none as a whole: no pod may request any then."""
+    an eighth of the host's memory, of which pods get the rest, there are none as a whole: no pod
+    may request any then."""
     pages: Counter[int] = Counter()
     for path in tree:
         if (match := _OF_NODE.fullmatch(path)) and (text := tree[path].strip()).isdigit():
@@ -31,6 +32,6 @@ def with_huge_pages_of_all(tree: Tree) -> Tree:
     if not taken:
         return tree
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    fits = taken <= memory // 2
+    fits = taken <= memory // 8
     whole = {_WHOLE.format(size): f"{count if fits else 0}\n" for size, count in pages.items()}
     return Tree({**{path: tree[path] for path in tree}, **whole})
