@@ -241,7 +241,8 @@ class KubeletNode(SteppedNode):
             self._until(is_known, self._patience.effect)
             # Those of refused pods go within two seconds. One that stays has another pod's quota
             # when the next kubelet admits the pod.
-            are_gone = partial(_has_removed_cgroups, self.runtime, self._sandbox)
+            there = {pod.uid for pod in self._applied.values()}
+            are_gone = partial(_has_removed_cgroups, self.runtime, self._sandbox, there)
             self._until(lambda: not self._is_up() or are_gone(), self._patience.effect)
             self._process.stop(kill)
         self._plugins.close()
@@ -506,11 +507,12 @@ def _is_being_terminated(runtime: FakeRuntime, sandbox: Sandbox, uid: str) -> bo
     return bool(cgroup) and sandbox.path(f"{OWN_CGROUPS}/{cgroup}").exists()
 
 
-def _has_removed_cgroups(runtime: FakeRuntime, sandbox: Sandbox) -> bool:
-    """Whether no pod has a cgroup whose sandboxes were all stopped."""
-    stopped, ready = (runtime.pod_cgroups(ready=one) for one in (False, True))
-    left = {cgroup for uid, cgroup in stopped.items() if cgroup and uid not in ready}
-    return not any(sandbox.path(f"{OWN_CGROUPS}/{one}").exists() for one in left)
+def _has_removed_cgroups(runtime: FakeRuntime, sandbox: Sandbox, uids: Collection[str]) -> bool:
+    """Whether none of these pods has a cgroup though its sandboxes were all stopped."""
+    ready = runtime.pod_cgroups(ready=True)
+    left = {uid: one for uid, one in runtime.pod_cgroups(ready=False).items() if uid not in ready}
+    paths = [sandbox.path(f"{OWN_CGROUPS}/{left[uid]}") for uid in uids if left.get(uid)]
+    return not any(path.exists() for path in paths)
 
 
 def _has_told_of_resizes(api: APIPods, process: KubeletProcess) -> bool:
