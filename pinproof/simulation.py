@@ -245,8 +245,8 @@ def answer(
     later = [pod for pod in pods if pod not in known]
     for pod in later:
         apply(node, pod)
-        if (error := node.view().error) and not node.view().running:
-            raise KubeletRefuses(error, POD_WAY_OUT, pod=pod.name)
+        if errors := node.possible_errors:
+            raise KubeletRefuses(errors[0], POD_WAY_OUT, pod=pod.name)
     if devices and not node.view().hangs:
         try:
             node.do(AskPodResources())

@@ -79,9 +79,9 @@ def _boot(
     boot_with_free(node, SINGLE, free, scope=scope, manager=manager, changed=changed)
 
 
-def _paged(name: str, mebibytes: int, *, kind: Kind = Kind.APP, cpus: int | str = 1) -> Container:
+def _paged(name: str, mebibytes: int, *, kind: Kind = Kind.APP) -> Container:
     """A container with a CPU, 8 MiB of memory and so many MiB of huge pages."""
-    one = with_mebibytes(exclusive(name, cpus, kind=kind), 8)
+    one = with_mebibytes(exclusive(name, 1, kind=kind), 8)
     return replace(one, huge_pages=((_SIZE, f"{mebibytes}Mi"),))
 
 
@@ -136,10 +136,8 @@ def each_size_counts_alone(node: LockstepNode) -> None:
     """A container lies where there are huge pages of each size that it requests.
     Every NUMA node has pages of 2 MiB, and the last one a page of 32 MiB."""
     far = far_node(node)
-    small, large = (
-        _pages_of(node, dict.fromkeys(node.numa_nodes, 32)),
-        _pages_of(node, {far: 32}, 32),
-    )
+    small = _pages_of(node, dict.fromkeys(node.numa_nodes, 32))
+    large = _pages_of(node, {far: 32}, 32)
     free = dict.fromkeys(node.numa_nodes, MIB_OF_A_NODE - 1)
     boot_with_free(node, SINGLE, free, changed=lambda machine: large(small(machine)))
     both = replace(_paged("c", 8), huge_pages=((_SIZE, "8Mi"), ("32Mi", "32Mi")))

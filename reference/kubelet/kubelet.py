@@ -508,7 +508,7 @@ class Kubelet(PodLifecycle):
         twin._saved = self._saved
         twin._asked = dict(self._asked)
         twin.counts_by_chance = self.counts_by_chance
-        twin.perhaps_memory = self.perhaps_memory and self.perhaps_memory.copy()
+        twin.perhaps_memory = self.perhaps_memory  # nobody changes it
         twin.perhaps_held = dict(self.perhaps_held)
         twin._running_on = dict(self._running_on)
         twin._outlived = dict(self._outlived)

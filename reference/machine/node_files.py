@@ -10,9 +10,9 @@ import re
 from typing import Final
 
 from reference.golang.strconv import NotANumber, go_quote, parse_uint, scan_uint, trim
+from reference.golang.suffixes import written
 from reference.machine.sysfs import SysFS, Unreadable
 
-_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MEMORY: Final = re.compile(r"MemTotal:[\t\n\f\r ]*([0-9]+) kB", re.ASCII)
 
 
@@ -63,16 +63,8 @@ def huge_pages(sysfs: SysFS, folder: str, *, trimmed: bool) -> tuple[tuple[str, 
             else:
                 what = f"/{path} contents {go_quote(text)}"
             raise Fault(f"could not parse file {what}") from None
-        found[f"hugepages-{_binary(kib * 1024)}"] = kib * 1024 * count
+        found[f"hugepages-{written(kib * 1024, binary=True)}"] = kib * 1024 * count
     return tuple(sorted(found.items()))
-
-
-def _binary(number: int) -> str:
-    """As a quantity with a binary suffix is written (``HugePageResourceName``)."""
-    step = 0
-    while number and number % 1024 == 0 and step < len(_SUFFIXES) - 1:
-        number, step = number // 1024, step + 1
-    return f"{number}{_SUFFIXES[step]}"
 
 
 def distances(sysfs: SysFS, folder: str) -> tuple[int, ...]:

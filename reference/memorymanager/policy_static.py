@@ -55,7 +55,7 @@ from reference.pods.qos import (
     qos_class,
     total_request,
 )
-from reference.pods.quantity import Quantity, quantity, value
+from reference.pods.quantity import Quantity, quantity, value, written
 from reference.releases import AnyRelease, has
 from reference.topologymanager.hint import ANY, Hint
 
@@ -82,18 +82,9 @@ def require_reserved_memory(
     expected = total if whole is None else value(quantity(whole))
     if total != expected:
         raise ConfigurationError(
-            f'the total amount "{_decimal(total)}" of type "memory" is not equal to the value '
-            f'"{_decimal(expected)}" determined by Node Allocatable feature'
+            f'the total amount "{written(total)}" of type "memory" is not equal to the value '
+            f'"{written(expected)}" determined by Node Allocatable feature'
         )
-
-
-def _decimal(number: int) -> str:
-    """As a quantity is written of which no part has a binary suffix."""
-    suffixes = iter(("", "k", "M", "G", "T", "P", "E"))
-    suffix = next(suffixes)
-    while number and number % 1000 == 0:
-        number, suffix = number // 1000, next(suffixes)
-    return f"{number}{suffix}"
 
 
 def default_machine_state(

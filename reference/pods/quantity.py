@@ -17,6 +17,7 @@ from typing import Final
 from reference.behaviours import Behaviour
 from reference.errors import ConfigurationError, QuantityError
 from reference.golang.strconv import go_quote
+from reference.golang.suffixes import written as written
 from reference.releases import AnyRelease, has
 
 _WRONG_FORM: Final = (

@@ -241,9 +241,11 @@ class KubeletNode(SteppedNode):
             self._until(is_known, self._patience.effect)
             # Those of refused pods go within two seconds. One that stays has another pod's quota
             # when the next kubelet admits the pod.
-            there = {pod.uid for pod in self._applied.values()}
-            are_gone = partial(_has_removed_cgroups, self.runtime, self._sandbox, there)
-            self._until(lambda: not self._is_up() or are_gone(), self._patience.effect)
+            left = partial(_leaves_a_cgroup, self.runtime, self._sandbox)
+            uids = [pod.uid for pod in self._applied.values()]
+            self._until(
+                lambda: not self._is_up() or not any(map(left, uids)), self._patience.effect
+            )
             self._process.stop(kill)
         self._plugins.close()
 
@@ -501,18 +503,15 @@ def _is_being_terminated(runtime: FakeRuntime, sandbox: Sandbox, uid: str) -> bo
     """Whether a pod is, which counts as active until it has ended, whatever its phase
     (``filterOutInactivePods``, ``kubelet_pods.go``). Its sandbox is stopped near the end, and its
     cgroup removed when it has ended (``SyncTerminatedPod``, ``kubelet.go``)."""
-    if uid in runtime.pod_cgroups(ready=True):
-        return True
+    return uid in runtime.pod_cgroups(ready=True) or _leaves_a_cgroup(runtime, sandbox, uid)
+
+
+def _leaves_a_cgroup(runtime: FakeRuntime, sandbox: Sandbox, uid: str) -> bool:
+    """Whether a pod has a cgroup though its sandboxes were all stopped."""
     cgroup = runtime.pod_cgroups(ready=False).get(uid)
-    return bool(cgroup) and sandbox.path(f"{OWN_CGROUPS}/{cgroup}").exists()
-
-
-def _has_removed_cgroups(runtime: FakeRuntime, sandbox: Sandbox, uids: Collection[str]) -> bool:
-    """Whether none of these pods has a cgroup though its sandboxes were all stopped."""
-    ready = runtime.pod_cgroups(ready=True)
-    left = {uid: one for uid, one in runtime.pod_cgroups(ready=False).items() if uid not in ready}
-    paths = [sandbox.path(f"{OWN_CGROUPS}/{left[uid]}") for uid in uids if left.get(uid)]
-    return not any(path.exists() for path in paths)
+    if not cgroup or uid in runtime.pod_cgroups(ready=True):
+        return False
+    return sandbox.path(f"{OWN_CGROUPS}/{cgroup}").exists()
 
 
 def _has_told_of_resizes(api: APIPods, process: KubeletProcess) -> bool:

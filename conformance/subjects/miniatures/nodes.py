@@ -100,8 +100,8 @@ class PutsNoPodOut(Reader):
         super().do(step)
 
 
-class _PutsOut(Reader):
-    """A node whose kubelet chooses otherwise which pods it puts out."""
+class _OfAnotherKubelet(Reader):
+    """A node with another kind of kubelet."""
 
     kubelet: type[Kubelet]
 
@@ -135,27 +135,27 @@ class _Smallest(Kubelet):
 
 class _Overlooking(Kubelet):
     def _weighed_devices(self, pod: Pod) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        return super()._weighed_devices(without_huge_pages(pod))
+        return super()._weighed_devices(_without_huge_pages(pod))
 
 
-def without_huge_pages(pod: Pod) -> Pod:
+def _without_huge_pages(pod: Pod) -> Pod:
     """The pod, whose containers request no huge pages."""
     return replace(pod, containers=tuple(replace(one, huge_pages=()) for one in pod.containers))
 
 
-class OverlooksHugePagesOfTheNode(_PutsOut):
+class OverlooksHugePagesOfTheNode(_OfAnotherKubelet):
     """Admits a pod whatever huge pages it requests of the node."""
 
     kubelet = _Overlooking
 
 
-class PutsTheGuaranteedOut(_PutsOut):
+class PutsTheGuaranteedOut(_OfAnotherKubelet):
     """Puts out Guaranteed pods for a critical one where there are any."""
 
     kubelet = _OfGuaranteed
 
 
-class PutsTheSmallestOut(_PutsOut):
+class PutsTheSmallestOut(_OfAnotherKubelet):
     """Puts out the smallest pods for a critical one, one after the other, until it fits."""
 
     kubelet = _Smallest
