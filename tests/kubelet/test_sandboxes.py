@@ -15,7 +15,7 @@ import pytest
 
 from conformance.subject import SubjectNotRestored, SubjectSetupError
 from conformance.subjects import open_subject
-from conformance.subjects.kubelet import forking
+from conformance.subjects.kubelet import forking, inside
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.sandbox import Sandbox
 from conformance.subjects.kubelet.sandboxes import Sandboxes
@@ -234,6 +234,23 @@ def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(first: Sandb
     assert _server() != before
     assert Path(f"/proc/{second.pid}/exe").exists()
     second.close()
+
+
+def test_an_end_is_heard_whose_signal_interrupts_nothing(
+    own_server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that comes just before a call. Here another thread gets the signal."""
+    elsewhere = (
+        "import signal, threading, time\n"
+        "threading.Thread(target=time.sleep, args=[60], daemon=True).start()\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])\n"
+        "signal.pthread_sigmask = lambda how, which: None\n"
+    )
+    monkeypatch.setattr(inside, "COMMAND", elsewhere + inside.COMMAND)
+    control, process = forking.launch([])
+    control.close()
+    assert process.ends_within(10)
+    assert forking._SERVER._process is None
 
 
 def test_no_python_is_no_sandbox(own_server: None, monkeypatch: pytest.MonkeyPatch) -> None:

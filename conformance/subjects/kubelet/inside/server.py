@@ -13,8 +13,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import select
 import signal
 import socket
+from collections.abc import Sequence
 from typing import Final
 
 from conformance.subjects.kubelet.inside import init
@@ -31,44 +33,52 @@ def main(argv: list[str]) -> int:
     runner = _pidfd(int(argv[1]))
     if os.getppid() != int(argv[1]):
         return 1  # the runner was gone before it could be watched
-    signal.signal(signal.SIGCHLD, _reap)
+    # A signal that comes just before a call does not interrupt that call; a byte in a pipe stays.
+    ended, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    poll.register(asked, select.POLLIN)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the runner is gone
-        while _serve(asked, runner):
-            pass
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == ended:
+                    os.read(ended, 4096)
+                    _reap()
+                elif not _serve(asked, runner, (ended, wakes)):
+                    return 0
     return 0
 
 
-def _reap(_signal: int, _frame: object) -> None:
+def _reap() -> None:
     with contextlib.suppress(ChildProcessError):
         while pid := os.waitpid(-1, os.WNOHANG)[0]:
             os.close(_PIPES.pop(pid))
 
 
-def _serve(asked: socket.socket, runner: int | None) -> bool:
+def _serve(asked: socket.socket, runner: int | None, ours: Sequence[int]) -> bool:
     words, descriptors, _, _ = socket.recv_fds(asked, 256, 2)
     if not words:
         return False
     control, pipe = descriptors
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # a child is known when it is reaped
-    child = _fork(words.decode().split(), control, pipe, asked, runner)
+    child = _fork(words.decode().split(), control, pipe, runner, [asked.fileno(), *ours])
     _PIPES[child] = pipe
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     os.close(control)
     asked.send(str(child).encode())
     return True
 
 
 def _fork(
-    words: list[str], control: int, pipe: int, asked: socket.socket, runner: int | None
+    words: list[str], control: int, pipe: int, runner: int | None, ours: Sequence[int]
 ) -> int:
     child = os.fork()
     if child == 0:
         try:
-            asked.close()
-            for others in _PIPES.values():
-                os.close(others)
+            signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+            for descriptor in (*ours, *_PIPES.values()):
+                os.close(descriptor)
             os.setsid()
             init.begin(socket.socket(fileno=control), pipe, runner, words)
         finally:
