@@ -69,7 +69,7 @@ from reference.kubelet.outcomes import (
     require_known_memory,
     require_known_room,
 )
-from reference.kubelet.pod_resources import answer, counter_of, flood_answers
+from reference.kubelet.pod_resources import answer, counters_of, flood_answers
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
 from reference.kubelet.stopping import active_while_stopping, begin_stopping, require_order
@@ -290,7 +290,7 @@ class Node:
             case AskPodResources() | AskAllocatable():
                 every = _decoded(self._manifests, self._in_cluster, self._config)
                 self._told = answer(self._running(step).pod_resources(every), step)
-                self._running(step).note_request(counter_of(step))
+                self._running(step).note_request(*counters_of(step, self._told))
             case _:
                 self._do_to_pods(step)
 
@@ -774,8 +774,10 @@ def _left_to_admit(
 def _decoded(
     manifests: Mapping[str, Pod], in_cluster: PodsInCluster, config: KubeletConfig
 ) -> list[Pod]:
-    """The pods as the kubelet reads their manifests, in its order."""
-    return [in_cluster.decoded(manifests[name], config) for name in _in_order(manifests)]
+    """The pods as the kubelet reads them: from an API server the oldest first, else in the order of
+    their manifests."""
+    names = [*manifests] if config.api_server else _in_order(manifests)
+    return [in_cluster.decoded(manifests[name], config) for name in names]
 
 
 def _in_order(names: Collection[str]) -> Collection[str]:

@@ -13,6 +13,9 @@ from reference.steps import Container, Kind, Pod, PodResources
 EXIT_IMAGE: Final = "pinproof.invalid/exit:1"
 PAUSE_IMAGE: Final = "pinproof.invalid/pause:1"
 
+#: The priority class of pods that are neither critical nor of priority 0, on an API server.
+HIGH_CLASS: Final = "pinproof-high"
+
 
 def file_name(pod: str) -> str:
     """The name of its file in the folder that the kubelet watches."""
@@ -55,6 +58,8 @@ def pod_spec(pod: Pod, program: Callable[[Container], Mapping[str, Any]]) -> dic
         spec["initContainers"] = before
     if pod.critical:
         spec["priorityClassName"] = PRIORITY_CLASSES.get(pod.priority, "system-node-critical")
+    elif pod.priority:
+        spec |= {"priority": pod.priority, "priorityClassName": HIGH_CLASS}
     if pod.resources is not None:
         spec["resources"] = _resources(pod.resources)
     return spec

@@ -13,9 +13,15 @@ from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Capability, Needs, promised
 from conformance.scenarios.abilities import COUNTS
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
-from conformance.scenarios.sources import tests
+from conformance.scenarios.sources import METRICS, tests
 from reference.cpumanager import metrics
-from reference.kubelet.pod_resources import ASKED, ASKED_ALLOCATABLE, ASKED_GET, ASKED_LIST
+from reference.kubelet.pod_resources import (
+    ASKED,
+    ASKED_ALLOCATABLE,
+    ASKED_GET,
+    ASKED_LIST,
+    FAILED_GET,
+)
 from reference.steps import AskAllocatable, AskMetrics, AskPodResources
 
 _metrics: Final = partial(promised, area="metrics")
@@ -26,7 +32,7 @@ POD_LEVEL: Final = tests(
 )
 SOCKET: Final = tests("podresources_test.go#L2041", "the metrics of the pod-resources socket")
 _of_the_socket: Final = partial(
-    _metrics, SOCKET, since="1.34", needs=Needs(free=2),
+    _metrics, source=SOCKET, since="1.34", needs=Needs(free=2),
     capabilities=[Capability.METRICS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],
 )  # fmt: skip
 
@@ -123,3 +129,17 @@ def pod_resources_requests_add_up(node: LockstepNode) -> None:
         node.ask(step)
         total, *calls = _counts(node, (ASKED, ASKED_LIST, ASKED_ALLOCATABLE, ASKED_GET)).values()
         node.promise_equal("They add up", "sum of the calls, total", sum(calls), total)
+
+
+@_of_the_socket(source=METRICS)
+def failed_gets_are_counted(node: LockstepNode) -> None:
+    """A Get for a pod that is not there counts as a call and as one that failed.
+    A Get for a pod that runs counts as a call alone."""
+    node.boot_with(guaranteed("a", 1))
+    called = (ASKED, ASKED_GET)
+    for pod, expected in (("absent", [*called, FAILED_GET]), ("a", [*called])):
+        before = _counts(node, (*called, FAILED_GET))
+        node.ask(AskPodResources(pod))
+        after = _counts(node, before)
+        grown = [one for one in before if after[one] > before[one]]
+        node.promise_equal("The call is counted", "counters that grow", expected, grown)

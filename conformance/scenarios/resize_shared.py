@@ -97,7 +97,7 @@ def request_without_a_limit_is_resized(node: LockstepNode) -> None:
     node.boot_with(burstable("b", request="500m"), config=in_cluster(node))
     for request, milli in (("1500m", 1500), ("250m", 250)):
         promise_granted(node, node.resize(burstable("b", request=request)))
-        _promise_weight(node, "b", milli)
+        promise_weight(node, "b", milli)
         promise_quota(node, "It has no quota", "b/c", None)
 
 
@@ -149,7 +149,7 @@ def smaller_pod_makes_room(node: LockstepNode) -> None:
     promise_pending(node, node.resize(burstable("b", request="1500m", limit=limit)), DEFERRED)
     promise_granted(node, node.resize(burstable("large", request="1", limit=limit)))
     promise_granted(node, node.view.pods["b"])
-    _promise_weight(node, "b", 1500)
+    promise_weight(node, "b", 1500)
 
 
 @_waiting(
@@ -168,7 +168,7 @@ def ended_pod_makes_room(node: LockstepNode) -> None:
     promise_pending(node, node.resize(burstable("b", request="1500m", limit=limit)), DEFERRED)
     node.kill_container("large", exit_code=0)
     promise_granted(node, node.view.pods["b"])
-    _promise_weight(node, "b", 1500)
+    promise_weight(node, "b", 1500)
 
 
 @_waiting(needs=Needs(free=4, counted_once=True), capabilities=API_SERVER)
@@ -186,10 +186,10 @@ def longest_waiting_comes_first(node: LockstepNode) -> None:
         promise_pending(node, node.resize(burstable(pod, request=most, limit=limit)), DEFERRED)
     node.delete("large")
     promise_granted(node, node.view.pods["b"])
-    _promise_weight(node, "b", 1000 * (every - 1))
+    promise_weight(node, "b", 1000 * (every - 1))
     promise_pending(node, node.view.pods["c"], DEFERRED)
     promise_granted(node, node.resize(burstable("c", request="250m", limit=limit)))
-    _promise_weight(node, "c", 250)
+    promise_weight(node, "c", 250)
 
 
 # -- refused for more than the CPUs of app containers ----------------------------------------------
@@ -246,12 +246,12 @@ def resized_pod_starves_a_container(node: LockstepNode) -> None:
     At a resize the kubelet sends a request of zero for it, so that it has the least weight there
     is, beside a container of 100m, until it is started again."""
     node.boot_with(_as_a_whole(2), config=in_cluster(node))
-    _promise_weight(node, "a", 2000, "one")
+    promise_weight(node, "a", 2000, "one")
     promise_granted(node, node.resize(_as_a_whole(3)))
     node.promise_equal("It has the least weight", "CPU shares of a/one", 2, node.shares("a", "one"))
-    _promise_weight(node, "a", 100, "two")
+    promise_weight(node, "a", 100, "two")
     node.kill_container("a", "one")
-    _promise_weight(node, "a", 3000, "one")
+    promise_weight(node, "a", 3000, "one")
 
 
 @_resize(source=_WHOLE, since="1.36", needs=Needs(free=4), capabilities=(*API_SERVER, *QUOTAS))
@@ -273,11 +273,12 @@ def _promise_size(
 ) -> None:
     """That a running container has the weight of so many thousandths of a CPU and their quota."""
     promise_running(node, pod)
-    _promise_weight(node, pod, request, container)
+    promise_weight(node, pod, request, container)
     promise_quota(node, "The quota is the limit's", f"{pod}/{container}", limit)
 
 
-def _promise_weight(node: LockstepNode, pod: str, request: int, container: str = "c") -> None:
+def promise_weight(node: LockstepNode, pod: str, request: int, container: str = "c") -> None:
+    """That a running container has the weight of so many thousandths of a CPU."""
     what = f"CPU shares of {pod}/{container}"
     weight, seen = min(request * 1024 // 1000, _MOST_SHARES), node.shares(pod, container)
     node.promise_equal("The weight is the request's", what, weight, seen)

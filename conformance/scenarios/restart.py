@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, promised
 from conformance.scenarios import sources
-from conformance.scenarios.abilities import RESTARTED
+from conformance.scenarios.abilities import REJECTIONS, RESIZES, RESTARTED
 from conformance.scenarios.entering import row
+from conformance.scenarios.outcomes import promise_rejected, promise_running
 from reference import CPUSet
 from reference.steps import Kind
 
+_BY_AGE: Final = sources.code(
+    "1.36.4", "pkg/kubelet/kubelet.go", "pods are admitted by their age (HandlePodAdditions)"
+)
 _restart: Final = partial(promised, area="restart")
 _core: Final = partial(_restart, level=Level.CORE)
 
@@ -230,3 +235,22 @@ def ended_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     node.promise_taken("Its entry is as before", "a", held)
     node.promise_cpuset("It runs on them again", "a", held)
     node.promise_on_pool("The shared container runs on the pool", "shared", "c")
+
+
+@_restart(
+    _BY_AGE, since="1.26", needs=Needs(free=3, counted_once=True),
+    capabilities=(*RESIZES, *REJECTIONS),
+)  # fmt: skip
+def older_pods_are_admitted_first(node: LockstepNode) -> None:
+    """A pod that comes while the kubelet is down does not put one out that ran before.
+    Each requests more than half of the CPUs that the node gives to pods. The kubelet that starts
+    admits them in the order in which they were created: the older one runs on, and the newer one
+    is refused."""
+    node.boot(replace(node.default_config(), api_server=True))
+    most = str(len(node.free) - 1)
+    node.apply(burstable("older", request=most))
+    node.stop()
+    node.apply(burstable("newer", request=most))
+    node.start()
+    promise_running(node, "older")
+    promise_rejected(node, node.view.pods["newer"], "OutOfcpu", "newer")

@@ -27,7 +27,7 @@ from reference.kubelet.in_place_resize import (
 from reference.kubelet.kubelet import Kubelet
 from reference.pods.pod import Container, Pod, PodResources
 from reference.pods.pod_level_resources import as_decoded
-from reference.pods.qos import pod_memory, pod_milli_cpus, qos_class
+from reference.pods.qos import GUARANTEED, pod_memory, pod_milli_cpus, qos_class
 from reference.pods.quantity import Quantity, quantity
 from reference.releases import AnyRelease, minor_of
 from reference.steps import KubeletConfig, Step
@@ -166,15 +166,16 @@ class PodsInCluster:
     def retry(
         self, pods: Pods, config: KubeletConfig, kubelet: Kubelet, *, first: str = ""
     ) -> None:
-        """Ask again for what had to wait, in the order in which it was asked for; ``first`` goes
-        first unless it asks for more than it has (``sortPendingResizes``). What is infeasible
-        stays so until another size is asked for."""
+        """Ask again for what had to wait: pods of higher priority first, then Guaranteed ones, then
+        in the order in which it was asked for; before them ``first``, unless it asks for more than
+        it has (``sortPendingResizes``). What is infeasible stays so until another size is asked
+        for."""
         names = list(self._wanted)
         others = [name for name in names if name != first and not self._is_infeasible(name)]
         if self._retries_at_any_time and len(others) > 1:
             raise NotModelled(f"Resize: {' and '.join(others)} wait by {self._release}")
-        if first and not _grows(pods[first], self._wanted[first]):
-            names.sort(key=lambda name: name != first)
+        shrinks = first and not _grows(pods[first], self._wanted[first])
+        names.sort(key=lambda name: (not shrinks or name != first, *_rank(pods[name])))
         for name in names:
             if _runs(kubelet, name) and not self._is_infeasible(name):
                 self._decide(pods, self._wanted[name], config, kubelet)
@@ -204,6 +205,8 @@ class PodsInCluster:
         )
         infeasible = infeasible or capacity_refusal(after, kubelet.allocatable, self._release)
         text = infeasible or kubelet.resize(after)
+        if text and not infeasible and pod.critical:
+            raise NotModelled(f"Resize: critical pod {name} puts others out")
         if text:
             reason = _INFEASIBLE if infeasible else "Deferred"
             self._why[name] = pending(reason, text, self._release)
@@ -251,6 +254,11 @@ class PodsInCluster:
 def _runs(kubelet: Kubelet, name: str) -> bool:
     known = kubelet.pods.get(name)
     return known is not None and known.phase is Phase.RUNNING
+
+
+def _rank(pod: Pod) -> tuple[int, bool]:
+    """The lower, the earlier."""
+    return -pod.priority, qos_class(pod) != GUARANTEED
 
 
 def _grows(before: Pod, after: Pod) -> bool:

@@ -37,9 +37,10 @@ from reference.kubelet.admission import (
 )
 from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.cpu_quota import burstable_weight, resized, size
-from reference.kubelet.pod_resources import ASKED, PodResources
+from reference.kubelet.pod_resources import PodResources
 from reference.kubelet.preemption import MESSAGE, REASON, NothingToPreemptError, pods_to_preempt
 from reference.kubelet.runtime import PodCgroup, Runtime
+from reference.memorymanager.metrics import counts
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, huge_pages, pod_milli_cpus, qos_class
@@ -451,9 +452,9 @@ class Kubelet(PodLifecycle):
         #: What they may still have held of devices then, by uid.
         self.perhaps_held: dict[str, dict[str, dict[str, Held]]] = {}
 
-    def note_request(self, counter: str) -> None:
-        """It is asked at its pod-resources socket."""
-        for one in (ASKED, counter):
+    def note_request(self, *counters: str) -> None:
+        """It is asked at its pod-resources socket; what counts that."""
+        for one in counters:
             self._asked[one] = self._asked.get(one, 0) + 1
 
     def note_return(self) -> None:
@@ -470,6 +471,9 @@ class Kubelet(PodLifecycle):
             if known_to(name, manager.feature_gates, release=self._release)
             and (is_gauge(name) or not self.counts_by_chance)
         }
+        if not self.counts_by_chance:
+            memory_manager = self._container_manager.memory_manager
+            counted |= counts(memory_manager, release=self._release)
         return {**counted, **self._asked}
 
     def pod_resources(self, every: Sequence[Pod]) -> PodResources:

@@ -41,7 +41,9 @@ ASKED = f"kubelet_pod_resources_endpoint_requests_total{_VERSION}"
 ASKED_LIST = f"kubelet_pod_resources_endpoint_requests_list{_VERSION}"
 ASKED_ALLOCATABLE = f"kubelet_pod_resources_endpoint_requests_get_allocatable{_VERSION}"
 ASKED_GET = f"kubelet_pod_resources_endpoint_requests_get{_VERSION}"
-COUNTERS = frozenset({ASKED, ASKED_LIST, ASKED_ALLOCATABLE, ASKED_GET})
+#: Of these calls, those of ``Get`` that are answered with an error.
+FAILED_GET = f"kubelet_pod_resources_endpoint_errors_get{_VERSION}"
+COUNTERS = frozenset({ASKED, ASKED_LIST, ASKED_ALLOCATABLE, ASKED_GET, FAILED_GET})
 
 
 #: Calls that are answered at once, and in each second after that; and how others are refused.
@@ -216,8 +218,10 @@ def answer(server: PodResources, step: AskPodResources | AskAllocatable) -> View
         return View(running=True, pod_resources_error=str(error))
 
 
-def counter_of(step: AskPodResources | AskAllocatable) -> str:
-    """The counter at ``/metrics`` that counts such a call."""
+def counters_of(step: AskPodResources | AskAllocatable, answered: View) -> list[str]:
+    """The counters at ``/metrics`` that count such a call, and how it was answered."""
     if isinstance(step, AskAllocatable):
-        return ASKED_ALLOCATABLE
-    return ASKED_GET if step.pod else ASKED_LIST
+        return [ASKED, ASKED_ALLOCATABLE]
+    if not step.pod:
+        return [ASKED, ASKED_LIST]
+    return [ASKED, ASKED_GET, *([FAILED_GET] if answered.pod_resources_error else [])]

@@ -14,7 +14,8 @@ Source: ``memorymanager/policy_static.go``, ``memory_manager.go``, 1.26 to 1.37.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -125,6 +126,17 @@ def as_int64(amount: Fraction, *, from_server: bool) -> int:
     return value(amount)
 
 
+@contextmanager
+def _counted(manager: MemoryManager) -> Iterator[None]:
+    """A request, and whether it is refused."""
+    manager.requests += 1
+    try:
+        yield
+    except (MemoryManagerError, EmptyPodSharedPoolError):
+        manager.errors += 1
+        raise
+
+
 class MemoryManager:
     """``manager`` with ``staticPolicy``, of one run of the kubelet: a hint provider of the Topology
     Manager. ``pod_managers``: pods with pod-level resources are served
@@ -148,6 +160,8 @@ class MemoryManager:
         self._release = release
         self._last_admitted: tuple[Pod, ...] = ()
         self._reusable: dict[tuple[str, int, str], int] = {}
+        #: How often memory was asked for, and how often it was refused.
+        self.requests = self.errors = 0
 
     def copy(self) -> MemoryManager:
         """An independent copy."""
@@ -230,15 +244,16 @@ class MemoryManager:
         self._begin(pod)
         if not self._serves(pod):
             return
-        held = self.state.get(pod.uid, container.name)
-        if held is not None:
-            self._update_reusable(pod, container, held)
-            return
-        requested = self._requested(pod, container)
-        if not requested:
-            self._allocate_nothing(pod, container, hint)
-            return
-        nodes = self._nodes_for(pod, requested, hint)
+        with _counted(self):
+            held = self.state.get(pod.uid, container.name)
+            if held is not None:
+                self._update_reusable(pod, container, held)
+                return
+            requested = self._requested(pod, container)
+            if not requested:
+                self._allocate_nothing(pod, container, hint)
+                return
+            nodes = self._nodes_for(pod, requested, hint)
         blocks = tuple(Block(nodes, size, kind) for kind, size in requested.items())
         for block in blocks:
             reusable = self._reusable.get((pod.uid, nodes, block.type), 0)
@@ -269,10 +284,13 @@ class MemoryManager:
         total = self._pod_total(pod)
         if MEMORY not in total:
             raise NotModelled(f"pod {pod.name}: no memory as a whole under memory manager Static")
-        fault = self._empty_pool_fault(pod, total)
-        if fault:
-            raise EmptyPodSharedPoolError(fault)
-        nodes = self._nodes_for(pod, total, hint)
+        with _counted(self):
+            fault = self._empty_pool_fault(pod, total)
+            if fault:
+                raise EmptyPodSharedPoolError(fault)
+            nodes = self._nodes_for(pod, total, hint)
+        given = (self._requested(pod, one) or one.kind is not Kind.APP for one in pod.containers)
+        self.requests += sum(map(bool, given))
         self.state.set_pod(pod.uid, (Block(nodes, total[MEMORY]),))
         self.state.take(nodes, total[MEMORY])
         for name, size in self._partition(pod, total[MEMORY]).items():

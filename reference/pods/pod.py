@@ -105,6 +105,8 @@ class PodResources:
 #: system-node-critical (``pkg/apis/scheduling/types.go``).
 CLUSTER_CRITICAL: Final = 2_000_000_000
 NODE_CRITICAL: Final = CLUSTER_CRITICAL + 1000
+#: One between that of a critical pod and none.
+HIGH_PRIORITY: Final = 1000
 
 
 class _HashedOnce:
@@ -119,8 +121,8 @@ class _HashedOnce:
 class Pod(_HashedOnce):
     """A pod as its manifest states it. ``containers`` is in spec order, init containers first.
     ``resources``: of the pod as a whole (``None``: not in the manifest). ``labels`` and
-    ``annotations``: of its metadata, each a key and a value. ``priority``: 0, or that of one of the
-    priority classes of critical pods.
+    ``annotations``: of its metadata, each a key and a value. ``priority``: 0,
+    :data:`HIGH_PRIORITY`, or that of one of the priority classes of critical pods.
 
     The uid is written into the manifest, so that the pod keeps its entry in the state file
     whatever release reads it (a static pod without one is named by a hash that changes).

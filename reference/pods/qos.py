@@ -155,6 +155,8 @@ def pod_text(pod: Pod) -> str:
         inside += f"; restart policy {pod.restart_policy.value}"
     if pod.critical:
         inside += f"; {PRIORITY_CLASSES.get(pod.priority, 'critical')}"
+    elif pod.priority:
+        inside += f"; priority {pod.priority}"
     return f"{qos_class(pod)} pod {pod.name} ({inside})"
 
 

@@ -275,7 +275,8 @@ class KubeletNode(SteppedNode):
             is_known = partial(_has_told_of_resizes, self._api, self._process)
             if not self._until(is_known, RESIZE_STATUS, slowest=_ASKS_EACH):
                 self._api.give_up_resizes()
-            pod = replace(pod, uid=self._api.create(pod))
+            # A kubelet that starts admits pods by their age.
+            pod = replace(pod, uid=self._api.create(pod, later=not self._is_up()))
         if pod.name in self._names.values():
             self._recovery = max(self._recovery, RETURN)
         self._names[pod.uid] = pod.name

@@ -28,6 +28,15 @@ class IgnoresDeviceHints(DeviceManager):
         return None
 
 
+class HintsHeldDevicesAfresh(DeviceManager):
+    """Gives a container that holds devices the hints of one that holds none."""
+
+    def _hints(
+        self, resource: str, requested: int, held: Held | None, reusable: Collection[str]
+    ) -> list[Hint] | None:
+        return super()._hints(resource, requested, None, reusable)
+
+
 class PrefersFreeDevices(DeviceManager):
     """Prefers the fewest NUMA nodes that free devices need, even if an empty machine would need
     fewer."""

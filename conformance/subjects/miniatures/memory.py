@@ -43,6 +43,16 @@ class NeverRefusesMemory(MemoryManager):
             return
 
 
+class CountsNoRefusedMemory(MemoryManager):
+    """Counts no request for memory that it refuses as refused."""
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
+        try:
+            super().allocate(pod, container, hint)
+        finally:
+            self.errors = 0
+
+
 class AsksForTheFirstContainer(MemoryManager):
     """Under scope pod, counts only the memory of a pod's first container."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from reference import Checkpoint, Node
 from reference.kubelet.kubelet import Kubelet
-from reference.kubelet.pod_resources import ASKED
+from reference.kubelet.pod_resources import ASKED, FAILED_GET
 from reference.kubelet.preemption import pods_to_preempt
 from reference.pods.pod import Pod
 from reference.pods.qos import GUARANTEED, pod_milli_cpus, qos_class
@@ -77,6 +77,27 @@ class CountsAllocatableTwice(Reader):
         if isinstance(step, AskAllocatable):
             assert self._kubelet is not None
             self._kubelet.note_request(ASKED)
+
+
+class CountsNoFailedGet(Reader):
+    """Counts a call of Get that is answered with an error as any other."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if isinstance(step, AskPodResources):
+            assert self._kubelet is not None
+            self._kubelet._asked.pop(FAILED_GET, None)
+
+
+class AdmitsTheYoungestFirst(Reader):
+    """At a start, admits the pod first that was created last."""
+
+    def do(self, step: Step) -> None:
+        if isinstance(step, Start):
+            self._manifests = dict(reversed(self._manifests.items()))
+        super().do(step)
+        if isinstance(step, Start):
+            self._manifests = dict(reversed(self._manifests.items()))
 
 
 class AdmitsTheEndedAgain(Reader):

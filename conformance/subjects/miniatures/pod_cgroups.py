@@ -18,7 +18,7 @@ from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import has_pod_level_resources
 from reference.releases import AnyRelease
 from reference.steps import Resize, Start, Step
-from reference.view import CFS
+from reference.view import CFS, CFS_PERIOD
 
 
 class _MakesCgroups(Reader):
@@ -194,6 +194,20 @@ class LeavesCgroupsAtResizes(Reader):
         super().do(step)
         if isinstance(step, Resize):
             self._runtime.pod_cgroups.update(before)
+
+
+class ResizesToTheDefaultPeriod(Reader):
+    """Gives the cgroup of a pod that is resized a quota of the default period."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if isinstance(step, Resize):
+            cgroups, uid = self._runtime.pod_cgroups, step.pod.uid
+            gates, release = self._config.feature_gates, self._release
+            cfs = pod_cfs(
+                step.pod, exclusive=False, feature_gates=gates, period=CFS_PERIOD, release=release
+            )
+            cgroups[uid] = cgroups[uid]._replace(cfs=cfs)
 
 
 class LiftsQuotasAtStarts(Reader):

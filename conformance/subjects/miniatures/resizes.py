@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from conformance.subjects.miniatures.nodes import Reader
 from reference.pods.pod import Kind, Pod
-from reference.steps import Apply, Delete, KillContainer, KubeletConfig, Resize, Step
+from reference.steps import Apply, Delete, KillContainer, KubeletConfig, Resize, Start, Step
 
 
 class LeavesQuotas(Reader):
@@ -158,3 +158,47 @@ class RetriesTheLatestFirst(Reader):
         if isinstance(step, Delete):
             self._in_cluster._wanted = dict(reversed(self._in_cluster._wanted.items()))
         super().do(step)
+
+
+class RetriesTheOldestAlone(Reader):
+    """Of the resizes that wait, tries that one alone that has waited longest, whatever its pod."""
+
+    def do(self, step: Step) -> None:
+        mine = self._in_cluster
+        oldest = list(mine._wanted)[:1]
+        if not isinstance(step, Delete) or not oldest:
+            super().do(step)
+            return
+        others = {name: pod for name, pod in mine._wanted.items() if name not in oldest}
+        mine._wanted = {name: mine._wanted[name] for name in oldest}
+        super().do(step)
+        mine._wanted |= others
+
+
+class ForgetsWaitingResizes(Reader):
+    """Tries no resize again that waited as the kubelet was started."""
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        if isinstance(step, Start):
+            self._in_cluster._wanted = {}
+
+
+class RestartsForAnyResource(Reader):
+    """Starts a container again for each resize if its resize policy says so of one resource."""
+
+    def do(self, step: Step) -> None:
+        if isinstance(step, Apply | Resize):
+            step = replace(step, pod=_with_wide_policies(step.pod))
+        super().do(step)
+
+
+def _with_wide_policies(pod: Pod) -> Pod:
+    every = ("cpu", "memory")
+    return replace(
+        pod,
+        containers=tuple(
+            replace(one, resize_restarts=every) if one.resize_restarts else one
+            for one in pod.containers
+        ),
+    )

@@ -6,6 +6,7 @@ of it, and how a request is sent (:mod:`conformance.subjects.kubelet.apiserver.s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ class APIPods:
         listener.bind(("127.0.0.1", PORT))
         self._bridge = Bridge(listener, server.connect)
         self._has_namespace = False
+        self._created = 0.0
 
     def close(self) -> None:
         """Let no kubelet reach the server through this node's port. What is left there ends with
@@ -57,8 +59,11 @@ class APIPods:
         """For the kubelet."""
         return self._server.kubeconfig()
 
-    def create(self, pod: Pod) -> str:
-        """Create the pod on the node, past any scheduler; its uid."""
+    def create(self, pod: Pod, *, later: bool = False) -> str:
+        """Create the pod on the node, past any scheduler; its uid. ``later``: in another second
+        than the pod before it, as a pod's age is of whole seconds."""
+        while later and int(time.time()) <= int(self._created):
+            time.sleep(0.02)
         if not self._has_namespace:
             self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
             self._has_namespace = True
@@ -71,6 +76,7 @@ class APIPods:
             "tolerations": [{"operator": "Exists"}],
         }
         answer = self._ask("POST", self._path(), made)
+        self._created = time.time()
         self.uids[pod.uid] = uid = str(answer["metadata"]["uid"])
         return uid
 

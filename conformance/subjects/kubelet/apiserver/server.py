@@ -21,9 +21,11 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from conformance.kubelets.apiservers import Programs
+from conformance.kubelets.manifests import HIGH_CLASS
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.sandbox import AREA, Sandbox
+from reference.pods.pod import HIGH_PRIORITY
 
 PORT: Final = 6443
 _ETCD: Final = "http://127.0.0.1:2379"
@@ -195,6 +197,8 @@ class APIServer:
             why = sandbox.log.gave_up_because() if sandbox.log is not None else ""
             self.close()
             raise SubjectSetupError(f"the API server does not start: {why or 'no reason given'}")
+        made = {"metadata": {"name": HIGH_CLASS}, "value": HIGH_PRIORITY}
+        self.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", made)
 
     def _command(self) -> list[str]:
         key = f"{_CERTIFICATES}/apiserver.key"
