@@ -625,7 +625,7 @@ class Kubelet(PodLifecycle):
         CPUs that it does not hold yet, unless taking them may cost another pod those that it holds,
         or a memory manager takes memory for the init containers of another pod once more.
         Where the pod admitted last counts as active even when refused, it also matters whether that
-        is one that takes CPUs. Raises :class:`NotModelled` where there are too many orders.
+        is one that takes CPUs, or one that was refused before and holds some. Raises :class:`NotModelled` where there are too many orders.
         """
         if len(pods) < 2:
             yield pods
@@ -635,6 +635,10 @@ class Kubelet(PodLifecycle):
             taking = [pod for pod in pods if self._wants_cpus(pod)]
             held_counts = self._cpu_manager.policy.can_refuse_holders or self.memory is not None
             movable = movable if taking and held_counts else taking
+        if self._cpu_manager.last_admitted_stays:
+            held = self._cpu_manager.state.entries
+            over = (pod for pod in pods if pod.name in self.over and pod.uid in held)
+            movable += [pod for pod in over if pod not in movable]
         if not self._takes_turns or len(pods) > SLOTS:
             yield from self._every_order(pods, movable)
             return

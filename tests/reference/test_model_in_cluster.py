@@ -15,6 +15,7 @@ from conformance.pods import burstable, exclusive, guaranteed
 from reference import CPUSet, IllegalStep, NotModelled
 from reference.cpumanager.metrics import ADMISSIONS, of_numa_node
 from reference.kubelet.in_place_resize import resize_refusal
+from reference.pods.pod import NODE_CRITICAL
 from reference.steps import (
     AddEphemeral,
     Apply,
@@ -383,3 +384,27 @@ def test_whose_status_decides_its_exclusive_cpus(release: str, known: bool) -> N
     with nullcontext() if known else pytest.raises(NotModelled, match="has started again"):
         made.do(Resize(pods[2]))
         assert not made.view().pods["a"].resize
+
+
+def test_a_critical_pod_that_is_resized_puts_others_out() -> None:
+    """Seen of 1.36.4. Which of them is not modelled; where it fits, none is."""
+    small, large = (
+        replace(burstable("critical", request=one, limit="6"), priority=NODE_CRITICAL)
+        for one in ("1", "5")
+    )
+    made = node(Apply(burstable("b", request="3")), Apply(small))
+    with pytest.raises(NotModelled, match="critical pod critical puts others out"):
+        made.do(Resize(large))
+    made.do(Resize(replace(burstable("critical", request="3", limit="6"), priority=NODE_CRITICAL)))
+    assert made.view().pods["critical"].resize == ""
+
+
+def test_a_refused_pod_may_be_the_last_that_a_start_admits() -> None:
+    """It keeps the CPUs then that it was given before its refusal; up to 1.26 a kubelet admits it
+    again though it has ended, and in which order is chance."""
+    steps = [Apply(burstable("a", request="3")), Apply(burstable("e", request="2"))]
+    steps += [Apply(guaranteed("b", 3)), Stop(), Delete("a"), Start()]
+    made = node(*steps, release="1.26")
+    assert made.view().pods["b"].phase is Phase.REJECTED
+    assert made.outcomes == 2
+    assert node(*steps, release="1.32").outcomes == 1
