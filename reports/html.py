@@ -120,12 +120,12 @@ def _cell(cell: Cell) -> Markup:
 
 def _signs(cells: Sequence[Cell]) -> Markup:
     """A row of a large matrix: one sign a cell, and one link around neighbours of one cause. There
-    may be a hundred thousand cells in a page."""
+    may be a hundred thousand cells in a page, and HTML needs no end tag here."""
     parts = groupby(cells, key=attrgetter("place"))
     text = Markup("").join(
         _linked(place, "".join(_SIGNS[cell.verdict] for cell in part)) for place, part in parts
     )
-    return Markup("<td colspan={}>{}</td>").format(len(cells), text)
+    return Markup("<td colspan={}>{}").format(len(cells), text)
 
 
 def _linked(anchor: str, text: str) -> Markup:

@@ -47,7 +47,7 @@ def skips(run: Run) -> tuple[Skip, ...]:
     found, before = [], 0
     for reason, alike in grouped.items():
         here = tuple(
-            SkipPlace(f"skip-{number}", names, tuple(scenarios))
+            SkipPlace(f"k{number}", names, tuple(scenarios))
             for number, (names, scenarios) in enumerate(alike.items(), before + 1)
         )
         before += len(here)

@@ -7,19 +7,15 @@ from functools import partial
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import burstable, exclusive, guaranteed
+from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Needs, promised
-from conformance.scenarios.abilities import COUNTS, MEMORY, REJECTIONS
+from conformance.scenarios.abilities import COUNTS
 from conformance.scenarios.aligning import aligning
-from conformance.scenarios.hint_parts import TWO_NODES, far_node
-from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, with_memory_of
+from conformance.scenarios.hint_parts import TWO_NODES
 from conformance.scenarios.metrics import TOPOLOGY_UPSTREAM, UPSTREAM, promise_counts
-from conformance.scenarios.outcomes import promise_rejected
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
-from conformance.scenarios.sources import METRICS, POD_LEVEL_MANAGERS
+from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from reference.cpumanager import metrics
-from reference.memorymanager.metrics import ERRORS as MEMORY_ERRORS
-from reference.memorymanager.metrics import REQUESTS as MEMORY_REQUESTS
 from reference.steps import AskMetrics, Kind
 
 _metrics: Final = partial(promised, area="metrics", capabilities=COUNTS)
@@ -96,20 +92,3 @@ def pods_with_cpus_as_a_whole_are_counted(node: LockstepNode) -> None:
     node.delete("a")
     node.await_reconcile()
     promise_counts(node, "All are free again", {metrics.POOL: free * 1000, metrics.EXCLUSIVE: 0})
-
-
-@_metrics(METRICS, since="1.32", needs=TWO_NODES, capabilities=(*MEMORY, *REJECTIONS, *COUNTS))
-def memory_is_counted_by_itself(node: LockstepNode) -> None:
-    """The kubelet counts requests for memory of NUMA nodes, and those that it refuses for it.
-    One pod has memory, a Burstable one has none to itself, and a third one asks for more than the
-    machine has. It is refused for its memory, so no request for CPUs counts as refused."""
-    boot_with_free(node, "none", {far_node(node): MIB_OF_A_NODE - 1})
-    counts = {MEMORY_REQUESTS: 0, MEMORY_ERRORS: 0, metrics.ERRORS: 0}
-    promise_counts(node, "A kubelet starts with none", counts)
-    node.apply(with_memory_of("a", 64))
-    node.apply(burstable("b"))
-    promise_counts(node, "One has asked for memory", {**counts, MEMORY_REQUESTS: 1})
-    too_large = with_memory_of("c", MIB_OF_A_NODE * (len(node.numa_nodes) + 1))
-    promise_rejected(node, node.apply(too_large), "UnexpectedAdmissionError", "c")
-    refused = {MEMORY_REQUESTS: 2, MEMORY_ERRORS: 1, metrics.ERRORS: 0}
-    promise_counts(node, "Its memory is refused, and no CPU", refused)

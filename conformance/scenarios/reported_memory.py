@@ -1,5 +1,5 @@
-"""Memory as a kubelet reports it at its pod-resources socket, beside CPUs, and that of pods that
-have ended (kubernetes/kubernetes#132020).
+"""Memory as a kubelet reports it at its pod-resources socket, beside CPUs, that of pods that have
+ended (kubernetes/kubernetes#132020), and how often it is counted as asked for and refused.
 
 The memory manager forgets a pod that has ended as it admits the next one; the CPU manager forgets
 it in its next round.
@@ -15,14 +15,18 @@ from typing import Final
 from conformance.answers import memory_text
 from conformance.lockstep import LockstepNode
 from conformance.pods import burstable
-from conformance.scenario import Capability
+from conformance.scenario import Capability, promised
 from conformance.scenarios import sources
-from conformance.scenarios.abilities import ASKS, ENDS, LISTS, MEMORY, RESTARTED
+from conformance.scenarios.abilities import ASKS, ENDS, LISTS, MEMORY, REJECTIONS, RESTARTED
 from conformance.scenarios.aligning import SINGLE
-from conformance.scenarios.hint_parts import far_node, first_node, run, run_in
+from conformance.scenarios.hint_parts import TWO_NODES, far_node, first_node, run, run_in
 from conformance.scenarios.memory import MIB_OF_A_NODE, boot_with_free, of_memory, with_memory_of
+from conformance.scenarios.metrics import promise_counts
+from conformance.scenarios.outcomes import promise_rejected
 from conformance.scenarios.pod_resources import LIST
 from reference.behaviours import Behaviour
+from reference.cpumanager.metrics import ERRORS as CPU_ERRORS
+from reference.memorymanager.metrics import ERRORS, REQUESTS
 from reference.steps import AskAllocatable, Pod, RestartPolicy
 from reference.view import HeldMemory
 
@@ -124,3 +128,23 @@ def memory_of_the_ended_stays(node: LockstepNode) -> None:
     run(node, burstable("next", request="100m"))
     node.ask()
     promise_memory(node, "The next pod makes the kubelet forget it", "ended", ())
+
+
+@promised(
+    sources.METRICS, area="metrics", since="1.32", needs=TWO_NODES,
+    capabilities=(*MEMORY, *REJECTIONS, Capability.METRICS),
+)  # fmt: skip
+def memory_is_counted_by_itself(node: LockstepNode) -> None:
+    """The kubelet counts requests for memory of NUMA nodes, and those that it refuses for it.
+    One pod has memory, a Burstable one has none to itself, and a third one asks for more than the
+    machine has. It is refused for its memory, so no request for CPUs counts as refused."""
+    boot_with_free(node, "none", {far_node(node): MIB_OF_A_NODE - 1})
+    counts = {REQUESTS: 0, ERRORS: 0, CPU_ERRORS: 0}
+    promise_counts(node, "A kubelet starts with none", counts)
+    node.apply(with_memory_of("a", 64))
+    node.apply(burstable("b"))
+    promise_counts(node, "One has asked for memory", {**counts, REQUESTS: 1})
+    too_large = with_memory_of("c", MIB_OF_A_NODE * (len(node.numa_nodes) + 1))
+    promise_rejected(node, node.apply(too_large), "UnexpectedAdmissionError", "c")
+    refused = {REQUESTS: 2, ERRORS: 1, CPU_ERRORS: 0}
+    promise_counts(node, "Its memory is refused, and no CPU", refused)

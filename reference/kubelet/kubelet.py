@@ -625,7 +625,8 @@ class Kubelet(PodLifecycle):
         CPUs that it does not hold yet, unless taking them may cost another pod those that it holds,
         or a memory manager takes memory for the init containers of another pod once more.
         Where the pod admitted last counts as active even when refused, it also matters whether that
-        is one that takes CPUs, or one that was refused before and holds some. Raises :class:`NotModelled` where there are too many orders.
+        is one that takes CPUs, or one that was refused before and holds some. Raises
+        :class:`NotModelled` where there are too many orders.
         """
         if len(pods) < 2:
             yield pods

@@ -61,7 +61,7 @@ for (const signs of document.querySelectorAll(".many td[colspan]")) {
   for (const link of signs.children)  // the anchor that the next run's report has too
     link.hash = document.querySelector(link.hash).parentElement.id;
   const cells = [...signs.childNodes].flatMap((part) =>
-    [...part.textContent].map((sign) => cellOf(sign, part.hash && part)));
+    [...part.textContent.trim()].map((sign) => cellOf(sign, part.hash && part)));
   signs.replaceWith(...cells);
 }
 
