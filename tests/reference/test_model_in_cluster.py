@@ -402,8 +402,8 @@ def test_a_critical_pod_that_is_resized_puts_others_out() -> None:
 def test_a_refused_pod_may_be_the_last_that_a_start_admits() -> None:
     """It keeps the CPUs then that it was given before its refusal; up to 1.26 a kubelet admits it
     again though it has ended, and in which order is chance."""
-    steps = [Apply(burstable("a", request="3")), Apply(burstable("e", request="2"))]
-    steps += [Apply(guaranteed("b", 3)), Stop(), Delete("a"), Start()]
+    shared = (Apply(burstable("a", request="3")), Apply(burstable("e", request="2")))
+    steps = (*shared, Apply(guaranteed("b", 3)), Stop(), Delete("a"), Start())
     made = node(*steps, release="1.26")
     assert made.view().pods["b"].phase is Phase.REJECTED
     assert made.outcomes == 2
