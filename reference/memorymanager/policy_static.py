@@ -242,7 +242,8 @@ class MemoryManager:
     def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
         """``Allocate``. Raises :class:`MemoryManagerError`."""
         self._begin(pod)
-        if not self._serves(pod):
+        skips = has(self._release, Behaviour.NO_MEMORY_NEEDS_NO_NODE)
+        if not self._serves(pod) or (skips and not self._requested(pod, container)):
             return
         with _counted(self):
             held = self.state.get(pod.uid, container.name)
@@ -266,8 +267,6 @@ class MemoryManager:
     def _allocate_nothing(self, pod: Pod, container: Container, hint: Hint | None) -> None:
         """A container of a pod with pod-level resources that shares memory. Up to 1.36 it is served
         as others are: it has to lie somewhere, and no NUMA nodes hold nothing."""
-        if has(self._release, Behaviour.NO_MEMORY_NEEDS_NO_NODE):
-            return
         if hint is None or hint.nodes is ANY:
             raise MemoryManagerError(_NO_DEFAULT)
         self._require_unmixed(hint.nodes)

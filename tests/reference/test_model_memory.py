@@ -11,6 +11,7 @@ import pytest
 
 from reference import CPUSet, IllegalStep, NotModelled
 from reference.errors import EmptyPodSharedPoolError, MemoryManagerError, StateError
+from reference.memorymanager.metrics import ERRORS, REQUESTS, counts
 from reference.memorymanager.policy_static import MemoryManager, default_machine_state
 from reference.memorymanager.state import MEMORY, Block, State, validate
 from reference.steps import (
@@ -510,3 +511,30 @@ def test_huge_pages_beside_pod_level_resources_are_not_modelled() -> None:
     whole = replace(paged("a", ("2Mi", "2Mi")), resources=PodResources("1", "1", "8Mi", "8Mi"))
     with pytest.raises(NotModelled, match="beside pod-level resources"):
         nodes.do(one, Apply(whole))
+
+
+@pytest.mark.parametrize(("release", "shared"), [("1.36", 3), ("1.37", 2)])
+def test_what_it_is_asked_for_is_counted(release: str, shared: int) -> None:
+    """A refusal as a request, too; a container that holds memory each time that it is admitted. One
+    that shares the memory of its pod asks for none from 1.37 on."""
+    made = managed(64, release=release)
+    take(made, pod("a", 32), 1)
+    take(made, pod("a", 32), 1)
+    assert counts(made, release=release) == {REQUESTS: 2, ERRORS: 0}
+    with pytest.raises(MemoryManagerError):
+        take(made, pod("b", 64), 1)
+    take(made, Pod("c", (replace(container("c", 1), memory_request="512Ki"),)), 1)
+    assert counts(made, release=release) == {REQUESTS: 3, ERRORS: 1}
+    assert counts(made, release="1.31") == counts(None, release=release) == {}
+    made = managed(64, release=release)
+    parts = (container("c1", 8), Container("c2"), container("c3", 8))
+    take(made, Pod("d", parts, resources=PodResources("3", "3", "32Mi", "32Mi")), 1)
+    assert made.requests == shared
+
+
+def test_a_pod_that_is_served_as_a_whole_is_counted_with_its_parts() -> None:
+    """Once itself, and once for each init container, sidecar, and container with memory to
+    itself."""
+    made = managed(128)
+    made.allocate_pod(MIXED, Hint(0b1, preferred=True))
+    assert counts(made, release="1.36") == {REQUESTS: 7, ERRORS: 0}
