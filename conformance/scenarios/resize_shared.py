@@ -30,12 +30,12 @@ from conformance.scenarios.resize import (
 from reference import CPUSet
 from reference.steps import Container, Kind, Pod, RestartPolicy
 
-_RETRIED: Final = Source(
+RETRIED: Final = Source(
     "Resize CPU and Memory Resources assigned to Containers: how kubelet retries them",
     "https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/"
     "#how-kubelet-retries-deferred-resizes",
 )
-ENDS_RETRIED: Final = sources.pull(136231, "a deferred resize is tried again when a pod ends")
+ENDSRETRIED: Final = sources.pull(136231, "a deferred resize is tried again when a pod ends")
 UNLIMITED: Final = sources.pull(126388, "the request of a container without a limit is resized")
 _BY_POLICY: Final = sources.code(
     "1.36.4", "pkg/kubelet/allocation/handlers.go", "which resizes a policy refuses"
@@ -47,7 +47,7 @@ _resize: Final = partial(promised, area="resize")
 #: The kernel has no more.
 _MOST_SHARES: Final = 1 << 18
 _granted: Final = partial(_resize, source=IN_PLACE)
-_waiting: Final = partial(_resize, source=_RETRIED, since="1.36")
+_waiting: Final = partial(_resize, source=RETRIED, since="1.36")
 
 
 @_granted(since="1.33", needs=Needs(free=3), capabilities=(*RESIZES, *QUOTAS))
@@ -153,7 +153,7 @@ def smaller_pod_makes_room(node: LockstepNode) -> None:
 
 
 @_waiting(
-    source=ENDS_RETRIED, needs=Needs(free=4, counted_once=True), capabilities=(*API_SERVER, *ENDS)
+    source=ENDSRETRIED, needs=Needs(free=4, counted_once=True), capabilities=(*API_SERVER, *ENDS)
 )
 def ended_pod_makes_room(node: LockstepNode) -> None:
     """A resize that waits is granted when another pod has ended, which is not deleted.

@@ -16,24 +16,16 @@ from conformance.scenarios.hint_parts import NIC, TWO_NODES, far_node, register
 from conformance.scenarios.in_cluster import in_cluster
 from conformance.scenarios.outcomes import promise_pod_quota, promise_quota, promise_running
 from conformance.scenarios.resize import DEFERRED, IN_PLACE, promise_granted, promise_pending
-from conformance.scenarios.resize_shared import promise_weight
+from conformance.scenarios.resize_shared import RETRIED, promise_weight
 from reference.pods.pod import HIGH_PRIORITY
 from reference.steps import Container, Device, Pod
 
-_RESIZING: Final = "tasks/configure-pod-container/resize-container-resources/"
-_RETRIED: Final = sources.documentation(
-    "Resize CPU and Memory Resources assigned to Containers: how kubelet retries them",
-    f"{_RESIZING}#how-kubelet-retries-deferred-resizes",
-)
 _POLICIES: Final = sources.documentation(
     "Resize CPU and Memory Resources assigned to Containers: container resize policies",
-    f"{_RESIZING}#container-resize-policies",
-)
-HELD: Final = sources.issue(
-    84479, "a running container's topology hints are made of the devices that it has"
+    "tasks/configure-pod-container/resize-container-resources/#container-resize-policies",
 )
 _resize: Final = partial(promised, area="resize")
-_waiting: Final = partial(_resize, _RETRIED, since="1.36", needs=Needs(free=4, counted_once=True))
+_waiting: Final = partial(_resize, RETRIED, since="1.36", needs=Needs(free=4, counted_once=True))
 _TWENTY_MS: Final = 20_000
 
 
@@ -157,12 +149,15 @@ def quota_keeps_the_configured_period(node: LockstepNode) -> None:
     gates = {"CustomCPUCFSQuotaPeriod": True}
     config = replace(in_cluster(node, gates=gates), cpu_cfs_quota_period=_TWENTY_MS)
     node.boot_with(burstable("b", request="250m", limit="500m"), config=config)
-    for milli in (500, 1000):
-        if milli != 500:
-            resized = burstable("b", request="500m", limit=f"{milli}m")
-            promise_granted(node, node.resize(resized))
-        promise_quota(node, "The container has its quota", "b/c", milli)
-        promise_pod_quota(node, "The pod has its quota", "b", milli)
-        cfs = node.view.pod_cfs.get("b")
-        rule, what = "It is of the configured period", "period of pod b in microseconds"
-        node.promise_equal(rule, what, _TWENTY_MS, cfs and cfs.period)
+    _promise_in_its_period(node, 500)
+    promise_granted(node, node.resize(burstable("b", request="500m", limit="1")))
+    _promise_in_its_period(node, 1000)
+
+
+def _promise_in_its_period(node: LockstepNode, milli: int) -> None:
+    """That pod ``b`` and its container have the quota of so many thousandths of a CPU."""
+    promise_quota(node, "The container has its quota", "b/c", milli)
+    promise_pod_quota(node, "The pod has its quota", "b", milli)
+    cfs = node.view.pod_cfs.get("b")
+    rule, what = "It is of the configured period", "period of pod b in microseconds"
+    node.promise_equal(rule, what, node.config.cpu_cfs_quota_period, cfs and cfs.period)

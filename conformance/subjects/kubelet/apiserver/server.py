@@ -190,6 +190,9 @@ class APIServer:
             argv = ["/bin/sh", "-c", _BOTH, "sh", AREA, str(self._programs.etcd), *self._command()]
             sandbox.start(argv, dict(os.environ))
             up = sandbox.bell.until(self._serves_or_ended, _PATIENCE, slowest=_LOOK)
+            if up and sandbox.running:
+                made = {"metadata": {"name": HIGH_CLASS}, "value": HIGH_PRIORITY}
+                self.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", made)
         except BaseException:
             self.close()
             raise
@@ -197,8 +200,6 @@ class APIServer:
             why = sandbox.log.gave_up_because() if sandbox.log is not None else ""
             self.close()
             raise SubjectSetupError(f"the API server does not start: {why or 'no reason given'}")
-        made = {"metadata": {"name": HIGH_CLASS}, "value": HIGH_PRIORITY}
-        self.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", made)
 
     def _command(self) -> list[str]:
         key = f"{_CERTIFICATES}/apiserver.key"
