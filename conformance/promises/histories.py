@@ -137,7 +137,9 @@ def _left_alone(before: View, after: View) -> Iterator[Violation]:
     for pod, containers in after.asked.items():
         for container, asked in containers.items():
             earlier = before.asked.get(pod, {}).get(container)
-            same = before.cpusets.get(pod, {}).get(container) == after.cpusets[pod][container]
+            same = before.cpusets.get(pod, {}).get(container) == after.cpusets.get(pod, {}).get(
+                container
+            )
             if earlier is not None and same and asked.updates > earlier.updates:
                 what = f"updates of {pod}/{container} in a round"
                 yield Violation.of(LEFT_ALONE, what, "0", str(asked.updates - earlier.updates))

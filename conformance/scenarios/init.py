@@ -9,7 +9,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Capability, Level, Needs, promised
-from conformance.scenarios.abilities import RESTARTED
+from conformance.scenarios.abilities import CALLS, RESTARTED
 from conformance.scenarios.sources import INIT_ADDS_CPUS, INIT_CONTAINERS, KEP, SIDECARS
 from reference import CPUSet
 from reference.steps import Container, Kind, Pod
@@ -118,3 +118,20 @@ def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
     for name, held in (("side", side), ("main", main)):
         node.promise_cpus("Its entry is as before", f"a/{name}", held, node.taken("a", name))
         node.promise_cpuset("It never moved", "a", held, name)
+
+
+@_init(INIT_CONTAINERS, since="1.20", needs=Needs(free=3), capabilities=CALLS)
+def init_containers_start_where_they_belong(node: LockstepNode) -> None:
+    """An init container is started on its exclusive CPUs, or on the shared pool if it has none.
+    One asks for two CPUs, the other for half of one. Both have ended when this is looked at."""
+    node.boot_with(
+        guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 1)])
+    )
+    _promise_started(node, "It was started on its CPUs", "a", node.taken("a", "setup"))
+    node.apply(guaranteed_of("b", [shared, exclusive("main", "500m")]))
+    _promise_started(node, "It was started on the shared pool", "b", node.view.shared_pool)
+
+
+def _promise_started(node: LockstepNode, rule: str, pod: str, cpus: CPUSet) -> None:
+    started = node.asked(pod, "setup").started_on or CPUSet()
+    node.promise_cpus(rule, f"cpuset with which {pod}/setup was started", cpus, started)

@@ -428,6 +428,20 @@ def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
     node.promise_cpus("The memory is bound to both", what, nodes, bound & nodes)
 
 
+@of_memory(capabilities=(*MEMORY, Capability.CALLS))
+def init_containers_are_bound_too(node: LockstepNode) -> None:
+    """The memory of each init container is bound to the NUMA node of its pod, one after the other.
+    Two init containers and an app container follow each other in the same memory. All but the app
+    container have ended when this is looked at."""
+    far = far_node(node)
+    _boot(node, SINGLE, roomy=[far])
+    lent = [_sized(name, 50, Kind.INIT) for name in ("init1", "init2")]
+    run_in(node, far, guaranteed_of("a", [*lent, _sized("c", 50)]))
+    for name in ("init1", "init2", "c"):
+        rule, bound = "It is bound to its NUMA node", node.asked("a", name).mems
+        node.promise_cpus(rule, f"cpuset.mems of a/{name}", CPUSet([far]), bound)
+
+
 @of_memory(capabilities=(*MEMORY, *LISTS, Capability.CALLS))
 def policy_none_binds_nothing(node: LockstepNode) -> None:
     """Under memory manager policy None no container's memory is bound to NUMA nodes, or reported.

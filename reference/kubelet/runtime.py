@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from reference.cpuset import CPUSet
-from reference.pods.pod import Container, Pod
+from reference.pods.pod import Container, Kind, Pod
 from reference.view import CFS, Asked
 
 
@@ -178,10 +178,14 @@ class Runtime:
         self._boxes[uid][container].cfs = cfs
 
     def asked(self) -> dict[str, dict[str, Asked]]:
-        """What was asked for every running container for which it is known, by pod uid, then
-        name."""
+        """What was asked for every container for which it is known that runs, and for the init
+        containers, which have ended, by pod uid, then name."""
         return {
-            uid: {name: box.asked for name, box in boxes.items() if box.running and box.asked}
+            uid: {
+                name: box.asked
+                for name, box in boxes.items()
+                if box.asked and (box.running or box.spec.kind is Kind.INIT)
+            }
             for uid, boxes in self._boxes.items()
         }
 

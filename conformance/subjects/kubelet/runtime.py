@@ -128,8 +128,8 @@ class FakeRuntime:
             return list(self._store.calls)[-number:]
 
     def asked(self, release: str) -> dict[str, dict[str, Asked]]:
-        """What was asked for every running container, by pod uid and container name; state files
-        are read as ``release`` does."""
+        """What was asked for every running container, and for the init containers, which have
+        ended, by pod uid and container name; state files are read as ``release`` does."""
 
         def read(container: Container) -> Asked:
             _, entries = parse_leniently(container.state_file, release=release)
@@ -138,7 +138,13 @@ class FakeRuntime:
             mems = CPUSet.parse(container.resources.cpuset_mems)
             return Asked(cpus, entry, container.updates, container.id, mems=mems)
 
-        return self._of_running(read)
+        with self._lock:
+            ended = [one for one in self._store.containers.values() if one.ends_at_once]
+            found: dict[str, dict[str, Asked]] = {}
+            for container in (*ended, *self._store.running()):
+                if container.started:
+                    found.setdefault(container.uid, {})[container.name] = read(container)
+        return found
 
     def refuse_updates(self, times: int) -> None:
         """Refuse the next updates of any container's resources."""

@@ -141,6 +141,15 @@ class StartsAnywhere(CPUManager):
         return CPUSet()
 
 
+class StartsInitAnywhere(CPUManager):
+    """Starts init containers without a cpuset."""
+
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        pods = (pod for pod in self.active_pods() if pod.uid == uid)
+        inits = {one.name for pod in pods for one in pod.containers if one.kind is Kind.INIT}
+        return CPUSet() if container in inits else super().affinity(uid, container)
+
+
 class VisitsEphemeral(CPUManager):
     """Sends changes of the shared pool to ephemeral containers too."""
 

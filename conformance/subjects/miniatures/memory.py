@@ -53,6 +53,16 @@ class CountsNoRefusedMemory(MemoryManager):
             self.errors = 0
 
 
+class FreesLaterInitMemory(MemoryManager):
+    """Forgets the memory of all init containers of a pod once the first of them starts."""
+
+    def add_container(self, uid: str, container: str) -> None:
+        for pod in self.active_pods():
+            for one in pod.containers if pod.uid == uid else ():
+                if one.kind is Kind.INIT and one.name != container:
+                    self.state.remove(uid, one.name)
+
+
 class AsksForTheFirstContainer(MemoryManager):
     """Under scope pod, counts only the memory of a pod's first container."""
 

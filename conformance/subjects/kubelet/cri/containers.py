@@ -103,6 +103,11 @@ class Container:
         return self.state == _RUNNING
 
     @property
+    def ends_at_once(self) -> bool:
+        """Whether it is an init container."""
+        return self.config.image.image == EXIT_IMAGE
+
+    @property
     def resources(self) -> pb.LinuxContainerResources:
         """What it may use, as last sent."""
         return self.config.linux.resources
@@ -202,7 +207,7 @@ class Containers:
         container.state, container.started = _RUNNING, time.time_ns()
         container.started_on, container.updates = container.resources.cpuset_cpus, 0
         container.state_file = self._state_file()
-        if container.config.image.image == EXIT_IMAGE:
+        if container.ends_at_once:
             container.exit(0)
         self._note("StartContainer", container.sandbox, container)
 
