@@ -124,9 +124,8 @@ def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
 def init_containers_start_where_they_belong(node: LockstepNode) -> None:
     """An init container is started on its exclusive CPUs, or on the shared pool if it has none.
     One asks for two CPUs, the other for half of one. Both have ended when this is looked at."""
-    node.boot_with(
-        guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 1)])
-    )
+    alone, shared = (exclusive("setup", cpus, kind=Kind.INIT) for cpus in (2, "500m"))
+    node.boot_with(guaranteed_of("a", [alone, exclusive("main", 1)]))
     _promise_started(node, "It was started on its CPUs", "a", node.taken("a", "setup"))
     node.apply(guaranteed_of("b", [shared, exclusive("main", "500m")]))
     _promise_started(node, "It was started on the shared pool", "b", node.view.shared_pool)
