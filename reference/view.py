@@ -69,7 +69,7 @@ class CFS:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the kubelet asked of its runtime for one running container. ``started_on``: the cpuset
+    """What the kubelet asked of its runtime for one container. ``started_on``: the cpuset
     that it was started with, ``None`` without one. ``entry``: its exclusive CPUs in the state file
     at that moment, ``None`` where it had no entry. ``updates``: how often its cpuset was updated
     since, refused updates left out. ``mems``: the NUMA nodes that its memory is to be from, empty
@@ -149,7 +149,7 @@ class View:
     where none is. No part of what makes two views equal.
 
     ``asked``: by pod name, then container, what was asked of the runtime for every running
-    container, where it is seen or modelled. No part of what makes two views equal.
+    container, and for the init containers, which have ended, where it is seen or modelled. No part of what makes two views equal.
 
     ``pod_resources``: by pod name, then container, the CPUs that the kubelet reports at its
     pod-resources socket (empty where it reports the container without a CPU); a pod that is
