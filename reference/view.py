@@ -149,7 +149,8 @@ class View:
     where none is. No part of what makes two views equal.
 
     ``asked``: by pod name, then container, what was asked of the runtime for every running
-    container, and for the init containers, which have ended, where it is seen or modelled. No part of what makes two views equal.
+    container, and for the init containers, which have ended, where it is seen or modelled. No part
+    of what makes two views equal.
 
     ``pod_resources``: by pod name, then container, the CPUs that the kubelet reports at its
     pod-resources socket (empty where it reports the container without a CPU); a pod that is
