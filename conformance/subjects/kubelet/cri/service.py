@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import grpc
 from google.protobuf.message import Message
 
+from conformance.subjects.kubelet import serving
 from conformance.subjects.kubelet.cri import cri_pb2 as pb
 
 VERSIONS: Final = ("v1", "v1alpha2")
@@ -114,12 +115,5 @@ class _Handler(_Generic):
 
 def serve(listener: Listener, path: Path) -> grpc.Server:
     """A started server on the unix socket ``path``; raises ``OSError`` if it cannot listen."""
-    server = grpc.server(
-        ThreadPoolExecutor(max_workers=24, thread_name_prefix="cri"), handlers=[_Handler(listener)]
-    )
-    try:
-        server.add_insecure_port(f"unix:{path}")
-    except RuntimeError as error:
-        raise OSError(f"cannot listen on {path}: {error}") from error
-    server.start()
-    return server
+    threads = ThreadPoolExecutor(max_workers=24, thread_name_prefix="cri")
+    return serving.serve(threads, [_Handler(listener)], path)

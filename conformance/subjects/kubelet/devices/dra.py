@@ -21,6 +21,7 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import dra_pb2 as pb
 from conformance.subjects.kubelet.devices.plugin import Wait
 from conformance.subjects.kubelet.sandbox import STATE_DIR
+from conformance.subjects.kubelet.serving import serve
 from reference.steps import Device
 
 #: The oldest minor whose kubelet has ``dra.v1``, on by default.
@@ -76,21 +77,15 @@ class DRADriver:
         self._said: pb.RegistrationStatus | None = None
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="dra-driver")
-        self._server = grpc.server(
-            self._threads,
-            handlers=[
-                grpc.method_handlers_generic_handler(service, calls)
-                for service, calls in self._calls().items()
-            ],
-        )
-        sockets = (self._endpoint, f"{STATE_DIR}/plugins_registry/{name}-reg.sock")
-        try:
-            for socket in map(path, sockets):
-                socket.parent.mkdir(parents=True, exist_ok=True)
-                self._server.add_insecure_port(f"unix:{socket}")
-        except RuntimeError as error:
-            raise OSError(f"cannot listen for the driver {name}: {error}") from error
-        self._server.start()
+        handlers = [
+            grpc.method_handlers_generic_handler(service, calls)
+            for service, calls in self._calls().items()
+        ]
+        named = (self._endpoint, f"{STATE_DIR}/plugins_registry/{name}-reg.sock")
+        sockets = [path(one) for one in named]
+        for socket in sockets:
+            socket.parent.mkdir(parents=True, exist_ok=True)
+        self._server = serve(self._threads, handlers, *sockets)
 
     def expect_kubelet(self) -> None:
         """A kubelet is about to start."""

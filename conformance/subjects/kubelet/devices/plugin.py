@@ -21,6 +21,7 @@ from google.protobuf.message import Message
 
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
+from conformance.subjects.kubelet.serving import serve
 from reference.steps import Device
 
 VERSION: Final = "v1beta1"
@@ -50,12 +51,7 @@ class DevicePlugin:
         (folder / self._socket).unlink(missing_ok=True)
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="device-plugin")
         calls = grpc.method_handlers_generic_handler(_SERVICE, self._calls())
-        self._server = grpc.server(self._threads, handlers=[calls])
-        try:
-            self._server.add_insecure_port(f"unix:{folder / self._socket}")
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {self._socket}: {error}") from error
-        self._server.start()
+        self._server = serve(self._threads, [calls], folder / self._socket)
 
     def close(self) -> None:
         """Serve no more. May be called twice."""
