@@ -150,7 +150,7 @@ def quota_keeps_the_configured_period(node: LockstepNode) -> None:
     config = replace(in_cluster(node, gates=gates), cpu_cfs_quota_period=_TWENTY_MS)
     node.boot_with(burstable("b", request="250m", limit="500m"), config=config)
     _promise_in_its_period(node, 500)
-    promise_granted(node, node.resize(burstable("b", request="500m", limit="1")))
+    promise_granted(node, node.resize(burstable("b", request="500m", limit="1000m")))
     _promise_in_its_period(node, 1000)
 
 
