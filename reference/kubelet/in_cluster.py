@@ -175,7 +175,7 @@ class PodsInCluster:
         if self._retries_at_any_time and len(others) > 1:
             raise NotModelled(f"Resize: {' and '.join(others)} wait by {self._release}")
         shrinks = first and not _grows(pods[first], self._wanted[first])
-        names.sort(key=lambda name: (not shrinks or name != first, *_rank(pods[name])))
+        names.sort(key=lambda name: (not shrinks or name != first, *_rank(self._wanted[name])))
         for name in names:
             if _runs(kubelet, name) and not self._is_infeasible(name):
                 self._decide(pods, self._wanted[name], config, kubelet)

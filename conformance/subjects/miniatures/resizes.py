@@ -36,13 +36,17 @@ class OverlooksResizePolicies(Reader):
 
     def do(self, step: Step) -> None:
         if isinstance(step, Apply | Resize):
-            step = replace(step, pod=_without_policies(step.pod))
+            step = replace(step, pod=_with_policies(step.pod))
         super().do(step)
 
 
-def _without_policies(pod: Pod) -> Pod:
-    plain = tuple(replace(one, resize_restarts=()) for one in pod.containers)
-    return replace(pod, containers=plain)
+def _with_policies(pod: Pod, *every: str) -> Pod:
+    """The pod, of which each container with a resize policy has it of these resources."""
+    containers = tuple(
+        replace(one, resize_restarts=every) if one.resize_restarts else one
+        for one in pod.containers
+    )
+    return replace(pod, containers=containers)
 
 
 class _RefusesBySettings(Reader):
@@ -189,16 +193,5 @@ class RestartsForAnyResource(Reader):
 
     def do(self, step: Step) -> None:
         if isinstance(step, Apply | Resize):
-            step = replace(step, pod=_with_wide_policies(step.pod))
+            step = replace(step, pod=_with_policies(step.pod, "cpu", "memory"))
         super().do(step)
-
-
-def _with_wide_policies(pod: Pod) -> Pod:
-    every = ("cpu", "memory")
-    return replace(
-        pod,
-        containers=tuple(
-            replace(one, resize_restarts=every) if one.resize_restarts else one
-            for one in pod.containers
-        ),
-    )
