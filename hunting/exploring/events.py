@@ -24,9 +24,9 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import OPTIONS
 from reference.feature_gates import ALPHA, readiness
 from reference.kubelet.startup import allocatable
-from reference.pods.pod import Container, Kind, Pod
+from reference.pods.pod import NODE_CRITICAL, Container, Kind, Pod
 from reference.pods.pod_level_resources import pod_managers_on
-from reference.pods.qos import pod_milli_cpus
+from reference.pods.qos import memory_request, pod_milli_cpus
 from reference.releases import has
 from reference.steps import (
     FOR_EVER,
@@ -222,6 +222,34 @@ def _grow_too_far(draft: Draft) -> bool:
     return size.isdigit() and _resize(draft, draft.room.free - asked // 1000)
 
 
+def _more_memory(draft: Draft) -> bool:
+    """For the first app container, as much again."""
+    name = draft.container()
+    own = draft.node.granted.get(_own(draft).name, _own(draft))
+    one = next(one for one in own.containers if one.name == name)
+    if one.memory_limit is None:
+        return False
+    more = f"{2 * (int(memory_request(one)) >> 20)}Mi"
+    other = replace(one, memory_request=more, memory_limit=more)
+    changed = tuple(other if each is one else each for each in own.containers)
+    return draft.take(Resize(replace(own, containers=changed)))
+
+
+def _critical(draft: Draft) -> bool:
+    """A critical pod that shares CPUs, and asks for one more than no other pod asks for: others are
+    put out, where that is enough."""
+    pod = burstable("critical", request=f"{_left(draft) + 1000}m")
+    return draft.take(Apply(replace(pod, priority=NODE_CRITICAL)))
+
+
+def _left(draft: Draft) -> int:
+    """How many thousandths of a CPU the node has for pods that no pod asks for."""
+    task = draft.task
+    info = info_of(machine_of(task.machine).tree, release=task.release)
+    runs = [pod for name, pod in draft.node.granted.items() if draft.runs(name)]
+    return allocatable(info, task.config, task.release) - sum(map(pod_milli_cpus, runs))
+
+
 def _ephemeral(draft: Draft) -> bool:
     return draft.take(AddEphemeral(_own(draft).name, "debugger"), AwaitReconcile())
 
@@ -404,6 +432,8 @@ EVENTS: Final[dict[str, Event]] = {
         lambda draft: _resize(draft, 1, Kind.SIDECAR), Capability.API_SERVER, 33
     ),
     "grow too far": Event(_grow_too_far, Capability.API_SERVER, 33),
+    "more memory": Event(_more_memory, Capability.API_SERVER, 33),
+    "a critical pod": Event(_critical, Capability.API_SERVER, 26),
     "ephemeral container": Event(_ephemeral, Capability.API_SERVER),
     "policy none for a while": Event(_none_for_a_while, Capability.EDIT_STATE),
     "options off": Event(_options_off, Capability.CONFIGURE),
@@ -443,10 +473,7 @@ def _large_and_small(draft: Draft) -> bool:
 
 def _the_rest(draft: Draft) -> bool:
     """A shared pod that asks for all that no other has, and one for which nothing is left."""
-    task = draft.task
-    info = info_of(machine_of(task.machine).tree, release=task.release)
-    runs = [pod for name, pod in draft.node.granted.items() if draft.runs(name)]
-    left = allocatable(info, task.config, task.release) - sum(map(pod_milli_cpus, runs))
+    left = _left(draft)
     rest, more = burstable("rest", request=f"{left}m"), burstable("more", request="1m")
     return left > 0 and draft.take(Apply(rest), Apply(more))
 

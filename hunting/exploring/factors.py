@@ -12,7 +12,7 @@ from typing import Final
 
 from conformance.subject import Capability
 from hunting.exploring.events import EVENTS, FINALLY, THEN, Event
-from hunting.exploring.pods import MEMORY_OF, SIDECARS
+from hunting.exploring.pods import HUGE_PAGES_OF, MEMORY_OF, RESIZE_POLICIES, SIDECARS
 from hunting.exploring.rows import Part, Row
 from hunting.exploring.settings import AMOUNTS
 from reference.behaviours import Behaviour
@@ -157,6 +157,10 @@ _OTHERS: Final = (
             "by sidecar and app"),
            needs={"*": Capability.DEVICES}, since={"*": 20, "by sidecar and app": 29}),
     Factor("memory", Part.POD, tuple(MEMORY_OF), needs={"*": Capability.MEMORY}, since={"*": 26}),
+    Factor("huge pages", Part.POD, tuple(HUGE_PAGES_OF), needs={"*": Capability.MEMORY},
+           since={"*": 26}),
+    Factor("resize policy", Part.POD, tuple(RESIZE_POLICIES), needs={"*": Capability.API_SERVER},
+           since={"*": 33}, quiet=True),
     _of_events("event", EVENTS),
     _of_events("then", THEN),
     _of_events("finally", FINALLY, of_cpus=True),
@@ -203,8 +207,8 @@ _COMES_AGAIN: Final = (
 THEMES: Final = (
     Theme(("scope", "prefer-closest-numa-nodes", "size", "apps", "other apps", "init", "sidecar",
            "before"), _ALIGNED),
-    Theme(("topology policy", "scope", "memory", "apps", "other apps", "init", "before", "event",
-           "then"), {"memory manager": ("Static",)}),
+    Theme(("topology policy", "scope", "memory", "huge pages", "apps", "other apps", "init",
+           "before", "event", "then"), {"memory manager": ("Static",)}),
     Theme(("topology policy", "scope", "requested devices", "size", "apps", "init", "event"),
           {"devices": BY_NAME["devices"].values[1:]}),
     Theme(("topology policy", "scope", "size", "apps", "other apps", "init", "sidecar", "event"),
@@ -226,6 +230,7 @@ _POD_POOL: Final[Row] = {
 #: What a value takes to show: values of other factors, unless these have one that is not plain.
 TAKES: Final[Mapping[tuple[str, str], Row]] = {
     **{("event", one): _IN_CLUSTER for one in ("grow", "shrink", "grow too far",
+                                               "more memory", "a critical pod",
                                                "ephemeral container")},
     ("event", "grow the sidecar"): {**_IN_CLUSTER, "sidecar": "one CPU", "size": "1"},
     ("scope", "pod"): {"topology policy": "best-effort"},
@@ -244,6 +249,10 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
     ("before", "a pod with much memory"): {
         "memory manager": "Static", "memory": "most of a NUMA node",
     },
+    ("huge pages", "most of a NUMA node"): {"memory manager": "Static"},
+    ("huge pages", "more for init"): {"memory manager": "Static", "init": "as large"},
+    ("resize policy", "for cpu"): {**_IN_CLUSTER, "event": "grow"},
+    ("resize policy", "for memory"): {**_IN_CLUSTER, "event": "more memory"},
     **{("class", one): {**_POD_POOL, "apps": "2", "other apps": "fractions"}
        for one in ("pod-level and shared", "pod-level without a CPU to share")},
     **{("class", one): _POD_POOL

@@ -26,8 +26,13 @@ from reference.steps import (
 #: Names up to this length stay as they are.
 _SHORT: Final = 8
 _MEMORY: Final = exclusive("c", 1).memory_limit
-_POD: Final = {"restart_policy": RestartPolicy.ALWAYS, "labels": (), "annotations": ()}
-_CONTAINER: Final = {"restarts_all_on": (), "restart_policy": None, "devices": ()}
+_POD: Final = {
+    "restart_policy": RestartPolicy.ALWAYS, "labels": (), "annotations": (), "priority": 0,
+}  # fmt: skip
+_CONTAINER: Final = {
+    "restarts_all_on": (), "restart_policy": None, "devices": (), "huge_pages": (),
+    "resize_restarts": (),
+}  # fmt: skip
 
 
 class Plain(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import NAMESPACE_OID, uuid5
 
 from hunting.exploring.rows import Row
-from hunting.exploring.settings import MEMORY
+from hunting.exploring.settings import HUGE_PAGES, MEMORY, PAGE
 from hunting.families import DEVICE
 from reference.cpuset import CPUSet
 from reference.machine.topology import CPUTopology
@@ -36,6 +36,16 @@ MEMORY_OF: Final = {
     "small": (_SMALL, _SMALL), "most of a NUMA node": (_SMALL, LARGE),
     "as much for init": (LARGE, LARGE), "more for init": (LARGE, LARGE // 2),
     "more than a NUMA node": (_SMALL, MEMORY + LARGE // 2),
+}  # fmt: skip
+#: MiB of huge pages that each init container asks for, and each of the apps as large as the row's
+#: size.
+HUGE_PAGES_OF: Final = {
+    "none": (0, 0), "most of a NUMA node": (0, HUGE_PAGES * 5 // 8),
+    "more for init": (HUGE_PAGES * 5 // 8, HUGE_PAGES // 8),
+}  # fmt: skip
+#: Of which resource a change in place starts an app or a sidecar again.
+RESIZE_POLICIES: Final[dict[str, tuple[str, ...]]] = {
+    "none": (), "for cpu": ("cpu",), "for memory": ("memory",)
 }  # fmt: skip
 #: Thousandths of a CPU of each sidecar after the init containers; of two one comes before them.
 SIDECARS: Final[dict[str, tuple[int, ...]]] = {
@@ -107,6 +117,7 @@ def pod_of(row: Row, room: Room, name: str, *, again: int = 0) -> Pod:
             replace(one, restarts_all_on=(RESTARTS_ALL,)) if one.kind is Kind.APP else one
             for one in containers
         )
+    containers = _with_resize_policy(row, containers)
     uid = str(uuid5(NAMESPACE_OID, f"{name}/{again}")) if again else ""
     pod = Pod(name, _with_devices(row["requested devices"], containers), uid)
     pod = _restarting(row["restart policy"], pod)
@@ -149,14 +160,18 @@ def _containers(row: Row, room: Room) -> Iterator[Container]:
     first = row["sidecar"] in ("before init", "two")
     if first:
         yield _container(row, called("side"), 1000, Kind.SIDECAR)
-    for_init, for_apps = MEMORY_OF[row["memory"]]
+    memory, pages = MEMORY_OF[row["memory"]], HUGE_PAGES_OF[row["huge pages"]]
     for number, milli in enumerate(_inits(row, room), start=1):
-        yield _container(row, called(f"init{number}"), milli, Kind.INIT, for_init)
+        one = _container(row, called(f"init{number}"), milli, Kind.INIT, memory[0])
+        yield _with_huge_pages(one, pages[0])
     for number, milli in enumerate(SIDECARS[row["sidecar"]], start=1):
         yield _container(row, called(f"side{number}"), milli, Kind.SIDECAR)
     for number, milli in enumerate(_apps(row, size), start=1):
-        memory = for_apps if milli == size else _SMALL
-        yield _container(row, called(f"app{number}"), milli, Kind.APP, memory)
+        large = milli == size
+        one = _container(
+            row, called(f"app{number}"), milli, Kind.APP, memory[1] if large else _SMALL
+        )
+        yield _with_huge_pages(one, pages[1] if large else 0)
 
 
 def _inits(row: Row, room: Room) -> tuple[int, ...]:
@@ -219,6 +234,13 @@ def _container(row: Row, name: str, milli: int, kind: Kind, memory: int = _SMALL
             return Container(name, cpu, cpu, amount, amount, kind)
 
 
+def _with_huge_pages(container: Container, mebibytes: int) -> Container:
+    """Huge pages are for those alone that ask for cpu or memory."""
+    if not mebibytes or container.requested_cpu is None:
+        return container
+    return replace(container, huge_pages=((PAGE, f"{mebibytes}Mi"),))
+
+
 def _quantity(milli: int, how: str) -> str:
     if how == "milli" or milli % 1000:
         return f"{milli}m"
@@ -243,6 +265,17 @@ def _with_devices(how: str, containers: tuple[Container, ...]) -> tuple[Containe
     return tuple(
         replace(one, devices=((DEVICE, wanted[at]),)) if at in wanted else one
         for at, one in enumerate(containers)
+    )
+
+
+def _with_resize_policy(row: Row, containers: tuple[Container, ...]) -> tuple[Container, ...]:
+    """No init container has one, nor one that is not started again once it has ended."""
+    if row["restart policy"] != "Always":
+        return containers
+    restarts = RESIZE_POLICIES[row["resize policy"]]
+    return tuple(
+        one if one.kind is Kind.INIT else replace(one, resize_restarts=restarts)
+        for one in containers
     )
 
 

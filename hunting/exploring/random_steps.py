@@ -48,8 +48,8 @@ _CHOICES: Final = 8
 #: The most CPUs of other pods: of these many fit.
 _SMALL: Final = 4
 _PARTS: Final = (
-    "apps", "other apps", "init", "sidecar", "class", "size", "memory", "requested devices",
-    "restart policy",
+    "apps", "other apps", "init", "sidecar", "class", "size", "memory", "huge pages",
+    "requested devices", "restart policy",
 )  # fmt: skip
 _QUIET: Final = tuple(one for one in QUIET if BY_NAME[one].part is Part.POD)
 

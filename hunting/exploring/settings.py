@@ -25,6 +25,10 @@ from topologies import Machine
 #: The memory of each NUMA node, in MiB, where the memory manager is static.
 MEMORY: Final = 128
 _RESERVED_MEMORY: Final = "1Mi"
+#: The huge pages of each NUMA node, which are of that memory; and the same in MiB.
+PAGE: Final = "2Mi"
+_PAGES: Final = 16
+HUGE_PAGES: Final = 2 * _PAGES
 
 #: How often rounds come, in milliseconds, where that decides what an event shows. A kubelet forgets
 #: a pod some seconds after its end; two rounds are longer.
@@ -56,6 +60,10 @@ def machine_of(name: str) -> Machine:
     try:
         return topologies.machine(name)
     except topologies.MachineError:  # a name may look like a description that is wrong
+        base, _, pages = name.rpartition("-hugepages-")
+        if base:
+            size, _, counts = pages.partition("-")
+            return topologies.with_huge_pages(machine_of(base), size, *map(int, counts.split(",")))
         base, _, how = name.rpartition("-")
         if base and how.startswith("off"):
             return topologies.offline(machine_of(base), CPUSet.parse(how.removeprefix("off")))
@@ -70,6 +78,8 @@ def machine_name(row: Row, machine: str) -> str:
     if row["memory manager"] == "None":
         return machine
     made = topologies.with_memory(machine_of(machine), MEMORY)
+    if row["memory manager"] == "Static":
+        made = topologies.with_huge_pages(made, PAGE, _PAGES)
     keep_machine(made)
     return made.name
 

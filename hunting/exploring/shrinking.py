@@ -155,7 +155,8 @@ def _smaller(history: History) -> Sequence[str]:
 
 
 def _base(machine: str) -> str:
-    """The machine without the memory that was given to it."""
+    """The machine without the memory and the huge pages that were given to it."""
+    machine = machine.partition("-hugepages-")[0]
     head, _, tail = machine.rpartition("-")
     return head if tail.endswith("mib") else machine
 
