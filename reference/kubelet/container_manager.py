@@ -130,11 +130,15 @@ class ContainerManager:
         else:
             self.admit(pod)
 
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        """The CPUs that a container would be created with now; the empty set asks for nothing."""
+        return self.cpu_manager.affinity(uid, container)
+
     def start_container(self, uid: str, container: str) -> CPUSet:
         """The CPUs that a container is created with; the empty set asks for nothing
         (``PreCreateContainer`` and ``PreStartContainer``,
         ``pkg/kubelet/cm/internal_container_lifecycle_linux.go``)."""
-        cpus = self.cpu_manager.affinity(uid, container)
+        cpus = self.affinity(uid, container)
         self.cpu_manager.add_container(uid, container)
         self.device_manager.start_container(uid, container)
         if self.memory_manager:

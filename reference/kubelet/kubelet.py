@@ -79,6 +79,9 @@ class Managers(Protocol):
         """Admission of a pod, which is active by then. Raises :class:`AllocationError`,
         :class:`TopologyAffinityError`."""
 
+    def affinity(self, uid: str, container: str) -> CPUSet | None:
+        """The CPUs that a container would be created with now; ``None`` where nobody knows."""
+
     def start_container(self, uid: str, container: str) -> CPUSet:
         """The CPUs that a container is created with; the empty set asks for nothing."""
 
@@ -194,7 +197,7 @@ class PodLifecycle:
             self._run(pod, raced=late)
         self.settle()
         for pod in arrived:
-            _note_rounds(self.runtime, pod)
+            _note_rounds(self._managers, self.runtime, pod)
 
     @property
     def forgets(self) -> bool:
@@ -403,14 +406,16 @@ class PodLifecycle:
         box.running = container.kind is not Kind.INIT
 
 
-def _note_rounds(runtime: Runtime, pod: Pod) -> None:
-    """A container that has another cpuset by now was started before a round removed the entry
-    of a pod that is gone, or after it: the kubelet starts a pod's containers while rounds go on
-    (seen on 1.36.4, after a reboot)."""
-    for box in runtime.of(pod.uid).values():
+def _note_rounds(managers: Managers, runtime: Runtime, pod: Pod) -> None:
+    """A container that has another cpuset by now, or that has ended and would get another one,
+    was started before a round removed the entry of a pod that is gone, or after it: the kubelet
+    starts a pod's containers while rounds go on (seen on 1.36.4, after a reboot)."""
+    for name, box in runtime.of(pod.uid).items():
         asked = box.asked
-        if asked and asked.started_on and asked.entry is None and asked.started_on != box.cpuset:
-            box.asked = replace(asked, raced=True)
+        if asked and asked.started_on and asked.entry is None:
+            now = box.cpuset if box.running else managers.affinity(pod.uid, name)
+            moved = now is not None and now != asked.started_on
+            box.asked = replace(asked, raced=asked.raced or moved)
 
 
 def _has_running_app(runtime: Runtime, pod: Pod) -> bool:

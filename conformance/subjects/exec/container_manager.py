@@ -98,6 +98,9 @@ class RemoteContainerManager:
             raise TopologyAffinityError(answer.message, reason=answer.reason)
         self._admitted.append(pod.uid)
 
+    def affinity(self, uid: str, container: str) -> None:
+        """No program is asked for it."""
+
     def start_container(self, uid: str, container: str) -> CPUSet:
         """The CPUs that a container is created with; the empty set asks for nothing."""
         self._created += 1
