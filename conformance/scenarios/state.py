@@ -10,7 +10,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.scenario import Capability, Level, Needs, promised
-from conformance.scenarios.abilities import CONFIGURES, EDITS
+from conformance.scenarios.abilities import CONFIGURES, EDITS, START_ERROR
 from conformance.scenarios.outcomes import restart_with
 from conformance.scenarios.sources import BASELINES, CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
 from reference import Checkpoint, CPUSet
@@ -152,6 +152,25 @@ def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
     pool = node.cpus - node.reserved
     error = f'not all reserved cpus: "{node.reserved}" are present in defaultCpuSet: "{pool}"'
     _contradicts(node, error, pool=pool, c=node.reserved)
+
+
+@_state(
+    KEP, since="1.17", needs=Needs(free=2), capabilities=(*CONFIGURES, *START_ERROR),
+)  # fmt: skip
+def a_cpu_of_a_pod_may_not_be_reserved(node: LockstepNode) -> None:
+    """A reservation that has a CPU of a pod beside shared ones keeps the kubelet from starting.
+    The CPUs that were reserved before are reserved again, so all others of the reservation are
+    shared. With the first reservation it starts, and the pod has its CPU."""
+    node.boot_with(guaranteed("a", 1))
+    held, first = node.taken("a"), node.config
+    enlarged = node.reserved | held
+    restart_with(node, replace(node.default_config(), reserved_system_cpus=enlarged))
+    pool = node.cpus - held
+    error = f'not all reserved cpus: "{enlarged}" are present in defaultCpuSet: "{pool}"'
+    node.promise_refusal(error)
+    node.configure(first)
+    node.start()
+    node.promise_taken("With the first reservation the pod has its CPU", "a", held)
 
 
 def _promise_baselines(node: LockstepNode, *pods: str) -> None:

@@ -511,6 +511,14 @@ class AcceptsAnyReservedCPUs(StaticPolicy):
         """Nothing is compared."""
 
 
+class AcceptsSomeReservedCPUs(StaticPolicy):
+    """Starts on a state file if its shared pool has one of the reserved CPUs."""
+
+    def _validate_reserved(self, default: CPUSet) -> None:
+        if self.reserved.isdisjoint(default):
+            super()._validate_reserved(default)
+
+
 class EntersBeforeTaking(StaticPolicy):
     """Writes a container's entry before it takes the CPUs from the shared pool."""
 

@@ -204,6 +204,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "accepts-any-reserved-cpus": Miniature(policies.AcceptsAnyReservedCPUs,
         "options/strict-switched-off-refuses-its-file",
         also=("options/strict-refuses-an-older-file",)),
+    "accepts-some-reserved-cpus": Miniature(policies.AcceptsSomeReservedCPUs,
+        "state/a-cpu-of-a-pod-may-not-be-reserved"),
     # -- kubelets that are killed at a write of their state file ----------------------------------
     "loses-a-cpu-at-restarts": Miniature(managers.LosesACPUAtRestarts,
         "crash/before-a-pod-takes-cpus",
