@@ -171,23 +171,24 @@ def ended_pod_makes_room(node: LockstepNode) -> None:
     promise_weight(node, "b", 1500)
 
 
-@_waiting(needs=Needs(free=4, counted_once=True), capabilities=API_SERVER)
+@_waiting(needs=Needs(free=5, counted_once=True), capabilities=API_SERVER)
 def longest_waiting_comes_first(node: LockstepNode) -> None:
-    """Of two resizes that wait, the one that waits longer is granted first.
-    Each asks for more than half of what comes back when a third pod is deleted. The later one waits
-    on, and is granted at once when it asks for less than it has."""
+    """Of three resizes that wait, the one that waits longest is granted first.
+    Each asks for more than half of what comes back when a fourth pod is deleted. The others wait
+    on, and one is granted at once when it asks for less than it has."""
     node.boot(in_cluster(node))
     every = len(node.free)
     limit, most = str(every), str(every - 1)
     node.apply(burstable("large", request=most, limit=limit))
-    for pod in ("b", "c"):
-        node.apply(burstable(pod, request="500m", limit=limit))
-    for pod in ("b", "c"):
+    for pod in ("b", "c", "d"):
+        node.apply(burstable(pod, request="300m", limit=limit))
+    for pod in ("b", "c", "d"):
         promise_pending(node, node.resize(burstable(pod, request=most, limit=limit)), DEFERRED)
     node.delete("large")
     promise_granted(node, node.view.pods["b"])
     promise_weight(node, "b", 1000 * (every - 1))
-    promise_pending(node, node.view.pods["c"], DEFERRED)
+    for pod in ("c", "d"):
+        promise_pending(node, node.view.pods[pod], DEFERRED)
     promise_granted(node, node.resize(burstable("c", request="250m", limit=limit)))
     promise_weight(node, "c", 250)
 

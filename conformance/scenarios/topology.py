@@ -44,6 +44,8 @@ _SCATTERED: Final = replace(TWO_NODES, numa_cores=3)
 #: Room for a pod that leaves just some of the first NUMA node free.
 _SPLIT: Final = replace(TWO_NODES, numa_cores=4)
 _FOUR: Final = "2s-4n-64c-smt2"
+#: Eight NUMA nodes, of which each is near to four others.
+_MESHED: Final = "4s-8n-64c-smt1-opteron6276"
 _PREFER_CLOSEST: Final = {"prefer-closest-numa-nodes": "true"}
 
 _policy: Final = partial(core, area="topology", source=sources.TOPOLOGY_POLICIES, needs=TWO_NODES)
@@ -382,6 +384,20 @@ def restart_counts_what_sidecars_hold(node: LockstepNode) -> None:
     promise_full_nodes_kept(node, "The pod runs", with_sidecar)
 
 
+@_scope(needs=TWO_NODES, capabilities=[Capability.RESTART])
+def restart_counts_what_init_containers_hold(node: LockstepNode) -> None:
+    """After a restart a pod whose init container fills a NUMA node keeps it under scope pod.
+    Its app container has half of these CPUs, and the init container, which has ended, holds all of
+    them. No NUMA node has room for the pod, if what the init container holds does not count."""
+
+    def with_init(name: str, cpus: int) -> Pod:
+        setup = exclusive("setup", cpus, kind=Kind.INIT)
+        return guaranteed_of(name, [setup, exclusive("c", max(cpus // 2, 1))])
+
+    node.boot(aligning_alone(node, SINGLE, scope="pod"))
+    promise_full_nodes_kept(node, "The pod runs", with_init)
+
+
 @_topology(sources.TOPOLOGY_POLICIES, needs=_SCATTERED, capabilities=(*CONFIGURES, *REJECTIONS))
 def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
     """A pod that lies in more NUMA nodes than needed is refused once restricted is configured.
@@ -509,6 +525,16 @@ def close_numa_nodes_where_one_would_do(node: LockstepNode) -> None:
     _promise_in_one_socket(node, "Both lie in one socket", "sockets of a/c", taken)
 
 
+@_closest(machine=_MESHED)
+def closest_counts_every_distance(node: LockstepNode) -> None:
+    """Under prefer-closest-numa-nodes three NUMA nodes are those that are all near to each other.
+    The first one is as near to the second as to the third, and these two are far from each
+    other. The fifth is near to the first and to the second."""
+    node.boot(aligning_alone(node, RESTRICTED, options=_PREFER_CLOSEST))
+    numa = node.topology.numa_node_ids(take(node, "a", 2 * _node_size(node) + 1))
+    node.promise_equal("Each is near to each other", "NUMA nodes of a/c", [0, 1, 4], numa)
+
+
 @_closest()
 def far_numa_nodes_where_close_ones_are_full(node: LockstepNode) -> None:
     """Under prefer-closest-numa-nodes best-effort takes far NUMA nodes where close ones lack room.
@@ -614,6 +640,19 @@ def none_starts_on_nine_numa_nodes(node: LockstepNode) -> None:
     No hints are made under policy none."""
     node.boot(machine=machine("1s-1n-4c-smt1-mem8"))
     node.run(guaranteed("a", 1))
+
+
+@_topology(sources.TOPOLOGY_PAGE, since="1.18", machine="1s-1n-4c-smt1")
+def ids_of_numa_nodes_have_no_limit(node: LockstepNode) -> None:
+    """The limit of eight NUMA nodes counts them, whatever their ids are.
+    The second of two NUMA nodes has id 8. The kubelet starts, and aligns a pod in it, as the first
+    one lacks room."""
+    node.boot(aligning_alone(node, SINGLE), machine=machine("2s-2n-8c-smt1-nodestep8"))
+    node.promise_equal("The kubelet runs", "whether it runs", True, node.view.running)
+    _fill_first(node, left=1)
+    held = _runs_within(node, 2)
+    seen = node.topology.numa_node_ids(held)
+    node.promise_equal("They lie in the other one", "NUMA nodes of a/c", [8], seen)
 
 
 @core(sources.NUMA_LIMIT, area="topology", since="1.31", machine="1s-1n-4c-smt1")

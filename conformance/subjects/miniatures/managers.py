@@ -12,10 +12,12 @@ from reference import NEWEST, CPUManager, CPUSet
 from reference.cpumanager.before_1_18 import ManagerByContainer
 from reference.cpumanager.state.state_checkpoint import Checkpoint, parse_leniently
 from reference.cpumanager.state.state_mem import State, assigned
-from reference.errors import CheckpointError, TopologyAffinityError
+from reference.errors import CheckpointError, ConfigurationError, TopologyAffinityError
 from reference.machine.machineinfo import MachineInfo
-from reference.steps import Container, Kind, Pod
+from reference.releases import AnyRelease
+from reference.steps import Container, Kind, KubeletConfig, Pod
 from reference.topologymanager.hint import Hint
+from reference.topologymanager.policy import Merger
 from reference.topologymanager.policy_options import TopologyOptions
 from reference.topologymanager.topology_manager import HintProvider, TopologyManager, affinity_error
 
@@ -286,6 +288,36 @@ class HeedsDistancesOfPreferredHints(TopologyManager):
             return super().merged(every)
         finally:
             self._merger = merger
+
+
+class _FromTheFirst(Merger):
+    """Its distance of several NUMA nodes is that from the first one to all of them."""
+
+    def _distance(self, nodes: int) -> float:
+        ids = [one for one in range(nodes.bit_length()) if nodes >> one & 1]
+        first = (self.distances or {})[ids[0]]
+        return sum(first[other] for other in ids) / len(ids)
+
+
+class MeasuresFromTheFirstNode(TopologyManager):
+    """Takes NUMA nodes for close that are close to the first of them."""
+
+    def __init__(
+        self, info: MachineInfo, config: KubeletConfig, *, release: AnyRelease = NEWEST
+    ) -> None:
+        super().__init__(info, config, release=release)
+        self._merger = _FromTheFirst(self._merger.every, self._merger.distances, release)
+
+
+class LimitsIdsOfNodes(TopologyManager):
+    """Refuses NUMA nodes by their ids as well, where these reach the limit of their number."""
+
+    def _require_few_nodes(self, info: MachineInfo, options: TopologyOptions) -> None:
+        super()._require_few_nodes(info, options)
+        if max(info.numa_node_ids) >= options.max_numa_nodes:
+            raise ConfigurationError(
+                f"unsupported on machines with more than {options.max_numa_nodes} NUMA Nodes"
+            )
 
 
 class AcceptsAnyNumberOfNodes(TopologyManager):

@@ -129,6 +129,18 @@ class ForgetsWhoHolds(StaticPolicy):
         return super().pod_hints(blank, pod)
 
 
+class ForgetsWhatInitHoldsOfPods(StaticPolicy):
+    """Gives the hints for a running pod as if its init containers held nothing."""
+
+    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
+        seen = state.copy()
+        init = {one.name for one in pod.containers if one.kind is Kind.INIT}
+        if pod.uid in seen.entries:
+            held = seen.entries[pod.uid].items()
+            seen.entries[pod.uid] = {name: cpus for name, cpus in held if name not in init}
+        return super().pod_hints(seen, pod)
+
+
 class ForgetsHeldContainers(StaticPolicy):
     """Gives the hints for a running container from free CPUs, as if it held none."""
 
