@@ -270,7 +270,7 @@ class _Teller:
             evidence = "Left out to keep this file small: see result.jsonl."
         self._told += 1
         return CauseEntry(
-            place=f"cause-{self._told}",
+            place=f"c{self._told}",
             anchor=self._anchors.make(verdict.value, result.scenario, result.machine.name),
             verdict=verdict,
             cause=cause,

@@ -525,12 +525,13 @@ def close_numa_nodes_where_one_would_do(node: LockstepNode) -> None:
     _promise_in_one_socket(node, "Both lie in one socket", "sockets of a/c", taken)
 
 
-@_closest(machine=_MESHED)
+@_closest(level=Level.CORE, machine="1s-1n-4c-smt1")
 def closest_counts_every_distance(node: LockstepNode) -> None:
     """Under prefer-closest-numa-nodes three NUMA nodes are those that are all near to each other.
     The first one is as near to the second as to the third, and these two are far from each
     other. The fifth is near to the first and to the second."""
-    node.boot(aligning_alone(node, RESTRICTED, options=_PREFER_CLOSEST))
+    config = aligning_alone(node, RESTRICTED, options=_PREFER_CLOSEST)
+    node.boot(config, machine=machine(_MESHED))
     numa = node.topology.numa_node_ids(take(node, "a", 2 * _node_size(node) + 1))
     node.promise_equal("Each is near to each other", "NUMA nodes of a/c", [0, 1, 4], numa)
 
@@ -642,7 +643,7 @@ def none_starts_on_nine_numa_nodes(node: LockstepNode) -> None:
     node.run(guaranteed("a", 1))
 
 
-@_topology(sources.TOPOLOGY_PAGE, since="1.18", machine="1s-1n-4c-smt1")
+@core(sources.TOPOLOGY_PAGE, area="topology", since="1.18", machine="1s-1n-4c-smt1")
 def ids_of_numa_nodes_have_no_limit(node: LockstepNode) -> None:
     """The limit of eight NUMA nodes counts them, whatever their ids are.
     The second of two NUMA nodes has id 8. The kubelet starts, and aligns a pod in it, as the first

@@ -238,7 +238,7 @@ def test_a_row_of_many_machines_is_a_sign_for_each() -> None:
     document = html.document(run)
     assert re.findall(r"<td colspan=13>(.*)", document) == [
         "............+",
-        "+<a href=#cause-1>xx</a>-<a href=#cause-2>?</a>+++++++.",
+        "+<a href=#c1>xx</a>-<a href=#c2>?</a>+++++++.",
     ]
     assert "<noscript>" in document
     told = "+ kept, x failed, ? could not tell, - skipped, . did not run"
