@@ -58,7 +58,8 @@ ALL: Final = frozenset(Capability)
 class Draft:
     """A node of the model, and the steps that it has taken, of those that a subject can take that
     ``can`` do so much. ``pod``: the row's own; ``first``: one that was there before; ``old``: uids
-    of pods that no step applies again, since a kubelet may still know them as terminating."""
+    of pods that no step applies again, since a kubelet may still know them as terminating;
+    ``prepared``: the node before the row's pod came."""
 
     row: Row
     task: Task
@@ -71,6 +72,7 @@ class Draft:
     first: str = ""
     shown: set[Part] = field(default_factory=set)
     old: frozenset[str] = frozenset()
+    prepared: View | None = None
 
     def twin(self, row: Row) -> Draft:
         """The same draft with another row, for which nothing is shown."""
@@ -102,6 +104,14 @@ class Draft:
     @property
     def view(self) -> View:
         return self.node.seen()
+
+    @property
+    def is_as_prepared(self) -> bool:
+        """Whether the node has the pods on the CPUs that it had before the row's pod came."""
+        now, before = self.view, self.prepared
+        return before is not None and (now.pods, now.assignments, now.shared_pool) == (
+            before.pods, before.assignments, before.shared_pool
+        )  # fmt: skip
 
     def runs(self, pod: str) -> bool:
         seen = self.view.pods.get(pod)

@@ -68,6 +68,7 @@ def _told(
     if draft.view.running and draft.register() and not draft.view.hangs and prepare(draft):
         draft.shown.add(Part.NODE)
         draft.measure()
+        draft.prepared = draft.view
         events = _tell(draft, pod_name(row))
     return draft, events.union(*map(_names_of, draft.shown))
 
@@ -110,16 +111,17 @@ def _tell(draft: Draft, name: str) -> frozenset[str]:
 
 def _tell_another(draft: Draft) -> frozenset[str]:
     """Tell the row's story after another one, whose pod goes; the names of the factors whose values
-    that shows."""
+    that shows. What was on the node before counts where the first story has left it so."""
     assert draft.pod is not None
     old = draft.pod.name
     if is_told_otherwise(draft.row, draft.task.release):
         return frozenset()
     if old in draft.node.granted and not draft.take(Delete(old)):
         return frozenset()
+    of_node = _names_of(Part.NODE) if draft.is_as_prepared else frozenset()
     draft.measure()
     events = _tell(draft, f"{pod_name(draft.row)}-b")
-    return events | _OF_PODS if Part.POD in draft.shown else events
+    return events | _OF_PODS | of_node if Part.POD in draft.shown else events
 
 
 def _ask(draft: Draft) -> None:

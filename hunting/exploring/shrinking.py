@@ -306,9 +306,20 @@ def _first(tried: Iterator[History], differ: Differ) -> History | None:
 
 def _simpler_histories(history: History, release: str) -> Iterator[History]:
     task, steps = history.task(release), history.taken
+    yield from _configured_at_first(task, steps)
     for fewer in (*_together(steps), *with_fewer_cpus(steps), *simpler(steps)):
         if is_legal(task, fewer):
             yield History.of(task, fewer)
+
+
+def _configured_at_first(task: Task, steps: tuple[Step, ...]) -> Iterator[History]:
+    """With a configuration from the first start on that a kubelet is given between two starts."""
+    for at, some in enumerate(zip(steps, steps[1:], steps[2:], strict=False)):
+        match some:
+            case Stop(), Configure(config), Start():
+                other, fewer = replace(task, config=config), (*steps[:at], *steps[at + 3 :])
+                if is_legal(other, fewer):
+                    yield History.of(other, fewer)
 
 
 def _together(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:

@@ -469,6 +469,6 @@ def test_the_model_knows_every_history_of_a_kept_plan(path: Path) -> None:
     machine, _, release = path.name.removesuffix(".json.xz").rpartition("-")
     histories = plan_at(path)
     assert len(histories) > 150
-    assert {one.machine.removesuffix("-128mib") for one in histories} == {machine}
+    assert {one.machine.partition("-128mib")[0] for one in histories} == {machine}
     for number, one in enumerate(histories, start=1):
         assert is_legal(one.task(release), one.taken), number

@@ -186,7 +186,7 @@ def test_of_many_histories_few_are_kept() -> None:
 def test_what_explore_draws_is_the_same_each_time() -> None:
     """On two machines, and without questions."""
     made = list(of_explore("1.36", rows=8))
-    assert len({one.machine.removesuffix("-128mib") for one in made}) == 2
+    assert len({one.machine.partition("-128mib")[0] for one in made}) == 2
     assert made == list(of_explore("1.36", rows=8))
     assert not any(isinstance(step, Question) for one in made for step in one.steps)
 
