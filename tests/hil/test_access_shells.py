@@ -37,13 +37,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnSshd]:
         yield running
 
 
-def address_of(server: OwnSshd) -> NodeAddress:
-    return NodeAddress("node1", server.url, identity=(server.key,), known_hosts=server.known_hosts)
-
-
 @pytest.fixture(scope="module")
 def address(server: OwnSshd) -> NodeAddress:
-    return address_of(server)
+    return server.address()
 
 
 @contextlib.contextmanager
@@ -161,11 +157,8 @@ def test_scripts_run_at_the_same_time(address: NodeAddress) -> None:
 def test_a_session_that_is_refused_ends_no_other(tmp_path: Path) -> None:
     """``MaxSessions 1``: the sign of life during a long step, for example."""
     with own_sshd(tmp_path, sessions=1) as server:
-        address = NodeAddress(
-            "node1", server.url, identity=(server.key,), known_hosts=server.known_hosts
-        )
         done: list[str] = []
-        with connected(address) as shell:
+        with connected(server.address()) as shell:
             begun, go = tmp_path / "begun", tmp_path / "go"
             script = f"touch {begun}; until [ -e {go} ]; do sleep 0.1; done; echo whole"
             long = threading.Thread(target=lambda: done.append(shell.run(script).text))
@@ -303,7 +296,7 @@ def runs_instead(folder: Path, script: str) -> Iterator[Shell]:
     folder.chmod(0o755)
     with (
         own_sshd(folder / "sshd", force_command=str(forced)) as server,
-        connected(address_of(server)) as shell,
+        connected(server.address()) as shell,
     ):
         yield shell
 

@@ -25,7 +25,7 @@ from conformance import secret
 from hil.inspection import NodeFacts
 from hil.safety import Guarded, LeaseLost, NodeBusy, NotRestored, RemoveFile, Risk, WriteFile
 from hil.shell import NodeError, NodeUnfit
-from hil.transport import NodeAddress, connected
+from hil.transport import connected
 from hil.transport.inventory import SUDO_PASSWORD
 from tests.support import lacking
 from tests.support.fakenode import FakeNode
@@ -151,15 +151,14 @@ def test_a_node_restores_itself_without_the_password_of_sudo(
     server = Operator(password, path=node.environment["PATH"])
     secret.keep(SUDO_PASSWORD, password)
     try:
-        with own_sshd(tmp_path / "sshd", operator=server) as running:
-            address = NodeAddress(
-                "fake", running.url, identity=(running.key,), known_hosts=running.known_hosts
-            )
-            with connected(address) as shell:
-                run = Guarded(shell, facts, Risk.CPU_OFFLINE, "dead", patience=4, settle=0)
-                run.__enter__()
-                run._over.set()
-                run.offline(5)
+        with (
+            own_sshd(tmp_path / "sshd", operator=server) as running,
+            connected(running.address("fake")) as shell,
+        ):
+            run = Guarded(shell, facts, Risk.CPU_OFFLINE, "dead", patience=4, settle=0)
+            run.__enter__()
+            run._over.set()
+            run.offline(5)
     finally:
         secret.forget(SUDO_PASSWORD)
     node.lease_ends()

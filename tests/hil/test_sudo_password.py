@@ -22,7 +22,6 @@ from hil.transport import NodeAddress, connect, connected
 from hil.transport.inventory import SUDO_PASSWORD
 from hil.transport.supervised import Sudo, Supervised
 from tests.cli.running import Done, here, python
-from tests.hil.test_access_shells import address_of
 from tests.support.sshd import Operator, OwnSshd, own_sshd
 from tests.support.until import until
 
@@ -38,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnSshd]:
 
 @pytest.fixture
 def address(server: OwnSshd) -> NodeAddress:
-    return address_of(server)
+    return server.address()
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def test_scripts_run_as_root_with_their_own_stdin(address: NodeAddress) -> None:
 def test_what_sudo_does_not_read_does_not_reach_the_script(tmp_path: Path) -> None:
     """An entry that permits everything without a password."""
     operator = Operator(PASSWORD, permits="(ALL:ALL) NOPASSWD: ALL")
-    with own_sshd(tmp_path, operator=operator) as server, connected(address_of(server)) as shell:
+    with own_sshd(tmp_path, operator=operator) as server, connected(server.address()) as shell:
         assert shell.run("id -u; cat", stdin=b"input").text == "0\ninput"
         assert PASSWORD not in shell.run("set; env").text
 
@@ -82,7 +81,7 @@ def test_a_login_that_may_not_become_root_is_told(tmp_path: Path, known: None) -
     operator = Operator(PASSWORD, permits="(ALL) /bin/true")
     message = "does not permit this login to run /bin/sh"
     with own_sshd(tmp_path, operator=operator) as server, pytest.raises(NodeUnfit, match=message):
-        connect(address_of(server))
+        connect(server.address())
 
 
 @pytest.mark.usefixtures("known")

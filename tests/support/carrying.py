@@ -1,4 +1,5 @@
-"""Connections of a listening socket, each in a thread of its own, and carried on to another one."""
+"""Connections of a listening socket, each in a thread of its own, and carried on to another one;
+and a port for such a socket."""
 
 from __future__ import annotations
 
@@ -38,6 +39,13 @@ def carry(one: socket.socket, other: socket.socket) -> None:
     back.start()
     _copy(one, other)
     back.join()
+
+
+def free_port() -> int:
+    """One of loopback that nobody has now."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
 
 
 def _copy(one: socket.socket, other: socket.socket) -> None:

@@ -16,7 +16,6 @@ import datetime
 import ipaddress
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -37,6 +36,7 @@ from hil.apiserver import space
 from hil.pods.apiserver import ClusterPods
 from reference.steps import Pod
 from tests.support import lacking
+from tests.support.carrying import free_port
 
 _PATIENCE: Final = 240.0
 _DIE_WITH_PARENT: Final = (
@@ -345,10 +345,3 @@ _NODE_INFO: Final = {
 
 def _items(answer: Any) -> list[dict[str, Any]]:
     return list(json.loads(answer.data)["items"])
-
-
-def free_port() -> int:
-    """One of loopback that nobody has now."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])

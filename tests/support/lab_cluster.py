@@ -26,8 +26,8 @@ from hil.lab.names import NODE_NAME
 from hil.lab.recipe import tar
 from hil.transport import connected
 from hil.transport import nodes as read_inventory
-from tests.support.carrying import accepting, carry
-from tests.support.cluster import Cluster, free_port
+from tests.support.carrying import accepting, carry, free_port
+from tests.support.cluster import Cluster
 
 FOLDER: Final = "etc/kubernetes/test-cluster"
 _JOIN: Final = f"""

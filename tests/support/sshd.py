@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -13,8 +14,11 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from hil.transport import NodeAddress
 from tests.support import lacking
+from tests.support.carrying import free_port
 
 _DIE_WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15, 0, 0, 0); "
@@ -71,7 +75,8 @@ class Operator:
 class OwnSshd:
     """One running server. ``key`` logs in as ``user``; ``known_hosts`` knows its host key.
     ``force_command`` is run whatever is asked for; ``path`` is the ``PATH`` of what is run.
-    ``operator``: who logs in instead of root, in a server with accounts of its own."""
+    ``operator``: who logs in instead of root, in a server with accounts of its own. ``sessions``:
+    how many a connection may have at a time. ``root``: who logs in has to be root."""
 
     def __init__(
         self,
@@ -81,28 +86,28 @@ class OwnSshd:
         path: str = "",
         operator: Operator | None = None,
         sessions: int = 50,
+        root: bool = True,
     ) -> None:
         program = lacking.program("sshd")
         lacking.program("ssh-keygen")
-        if os.geteuid() != 0:
+        if root and os.geteuid() != 0:
             lacking.skip("root", "an SSH server of one's own")
         for one in ("sudo", "unshare", "openssl") if operator else ():
             lacking.program(one)
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.user = OPERATOR if operator else "root"
-        self.key = self._new_key("client")
-        self.host_key = self._new_key("host")
+        self.user = OPERATOR if operator else pwd.getpwuid(os.geteuid()).pw_name
+        self.key = self.new_key("client")
+        self.host_key = self.new_key("host")
         self.known_hosts = folder / "known_hosts"
         self.log = folder / "log"
         authorized = folder / "authorized_keys"
         authorized.write_text(self.key.with_suffix(".pub").read_text())
         keys = Path("/mnt/authorized_keys") if operator else authorized
         home = Path("/") if operator else folder
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-        with socket.socket() as held:
-            held.bind(("127.0.0.1", 0))
-            self.port = int(held.getsockname()[1])
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        self.port = free_port()
         config = folder / "config"
         config.write_text(
             f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {self.host_key}\n"
@@ -114,7 +119,7 @@ class OwnSshd:
             f"LogLevel VERBOSE\nSetEnv HOME={home}{path and f' PATH={path}'}\n"
             + (f"ForceCommand {force_command}\n" if force_command else "")
         )
-        self._remember(self.host_key)
+        self.remember(self.host_key)
         command = [program, "-D", "-f", str(config), "-E", str(self.log)]
         if operator:
             operator.write(folder)
@@ -133,6 +138,10 @@ class OwnSshd:
         """How the project names it."""
         return f"ssh://{self.user}@127.0.0.1:{self.port}"
 
+    def address(self, name: str = "node1") -> NodeAddress:
+        """Of a node of this name."""
+        return NodeAddress(name, self.url, identity=(self.key,), known_hosts=self.known_hosts)
+
     def connections(self) -> list[int]:
         """Process ids of the server's connections."""
         pids = []
@@ -148,23 +157,20 @@ class OwnSshd:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def new_host_key(self) -> None:
-        """The file of known hosts now says another key than the server has."""
-        self._remember(self._new_key("another"))
-
     def close(self) -> None:
         self.cut()
         self.process.terminate()
         self.process.wait(timeout=10)
 
-    def _new_key(self, name: str) -> Path:
+    def new_key(self, name: str, *, kind: str = "ed25519", passphrase: str = "") -> Path:
+        """In the server's folder, which has its public half, too."""
         path = self.folder / name
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(path)], check=True
-        )
+        words = ["-q", "-t", kind, "-N", passphrase, "-C", name, "-f", str(path)]
+        subprocess.run(["ssh-keygen", *words], check=True)
         return path
 
-    def _remember(self, key: Path) -> None:
+    def remember(self, key: Path) -> None:
+        """The file of known hosts says from now on that this is the server's key."""
         public = " ".join(key.with_suffix(".pub").read_text().split()[:2])
         self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {public}\n")
 
@@ -177,18 +183,6 @@ class OwnSshd:
         raise AssertionError(f"sshd: {self.log.read_text() if self.log.exists() else 'no log'}")
 
 
-def own_sshd(
-    folder: Path,
-    *,
-    force_command: str = "",
-    path: str = "",
-    operator: Operator | None = None,
-    sessions: int = 50,
-) -> contextlib.closing[OwnSshd]:
-    """A server while the block runs; without what it takes, the test skips. ``sessions``: how many
-    a connection may have at a time."""
-    return contextlib.closing(
-        OwnSshd(
-            folder, force_command=force_command, path=path, operator=operator, sessions=sessions
-        )
-    )
+def own_sshd(folder: Path, **how: Any) -> contextlib.closing[OwnSshd]:
+    """A server of this kind while the block runs; without what it takes, the test skips."""
+    return contextlib.closing(OwnSshd(folder, **how))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import pytest
 
 import topologies
 from reference import discover
 from tests.cli.running import here, ran
-from tests.support import lacking
+from tests.support.carrying import free_port
 from tests.support.hostile_ssh import Moment, silent_server
+from tests.support.sshd import OwnSshd
 from topologies.capturing import BadTarget, Capture, CaptureError, HostKeyError, capture_ssh
 from topologies.capturing.address import Address
 
@@ -28,93 +27,27 @@ PROGRAMS = ("awk", "cat", "ls", "sh", "uname")
 DROP = "setpriv --reuid=65534 --regid=65534 --clear-groups " * (os.geteuid() == 0)
 
 
-@dataclass
-class Node:
-    """An sshd with one user, who has one key; ``log`` is what it says."""
-
-    folder: Path
-    port: int
-    log: IO[str]
-
-    @property
-    def url(self) -> str:
-        user = ran("id", "-un", status=0).stdout.strip()
-        return f"ssh://{user}@127.0.0.1:{self.port}"
-
-    @property
-    def key(self) -> Path:
-        return self.folder / "user"
-
-    @property
-    def known_hosts(self) -> Path:
-        return self.folder / "known_hosts"
+class Node(OwnSshd):
+    """A server that any user may start, and that is captured."""
 
     def answers(self, command: str = "") -> None:
         """From now on it runs ``command`` instead of what it is asked for."""
         option = 'command="{}" '.format(command.replace('"', '\\"')) if command else ""
-        (self.folder / "authorized").write_text(option + public(self.key))
-
-    def is_known(self, key: str = "host") -> None:
-        """``known_hosts`` has that key for it."""
-        text = f"[127.0.0.1]:{self.port} {public(self.folder / key)}"
-        self.known_hosts.write_text(text)
+        public = self.key.with_suffix(".pub").read_text()
+        (self.folder / "authorized_keys").write_text(option + public)
 
     def capture(self, **more: object) -> Capture:
         settings: dict[str, object] = {"known_hosts": self.known_hosts, "key": self.key, **more}
         return capture_ssh(self.url, **settings)  # type: ignore[arg-type]
 
-    def heard(self, until: str) -> list[str]:
-        """What it has said since the last call, up to a line that holds ``until``."""
-        lines = []
-        for line in self.log:
-            lines.append(line)
-            if until in line:
-                return lines
-        raise AssertionError(f"sshd ended: {''.join(lines)}")
-
-
-def public(key: Path) -> str:
-    return key.with_name(f"{key.name}.pub").read_text()
-
-
-def keygen(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> None:
-    ran("ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "", "-f", path, status=0)
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    program = lacking.program("sshd")
-    lacking.program("ssh-keygen")
-    if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)
-    folder, port = tmp_path_factory.mktemp("node"), free_port()
-    for name in ("host", "other", "ecdsa", "user", "stranger"):
-        keygen(folder / name, kind="ecdsa" if name == "ecdsa" else "ed25519")
-    (folder / "config").write_text(
-        f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nPidFile none\n"
-        f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPermitRootLogin yes\n"
-        "PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\n"
-        "LogLevel VERBOSE\n"
-    )
-    process = subprocess.Popen(
-        [program, "-D", "-e", "-f", folder / "config"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stderr is not None
-        made = Node(folder, port, process.stderr)
-        made.heard("Server listening")
+    with contextlib.closing(Node(tmp_path_factory.mktemp("node"), root=False)) as made:
+        made.new_key("other")
+        made.new_key("ecdsa", kind="ecdsa")
+        made.new_key("stranger")
         yield made
-        process.terminate()
 
 
 @pytest.fixture
@@ -122,7 +55,7 @@ def node(sshd: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
     """It is known, and lets us in."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     sshd.answers()
-    sshd.is_known()
+    sshd.remember(sshd.host_key)
     return sshd
 
 
@@ -131,21 +64,17 @@ def node(sshd: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 def test_a_node_is_captured_by_one_command_and_is_this_host(node: Node) -> None:
     """Over one connection."""
+    before = len(node.log.read_text())
     made = node.capture()
+    said = node.log.read_text()[before:]
     host = discover(topologies.load("/"))
     assert discover(made.tree).cpu_topology() == host.cpu_topology()
     assert (made.left_out, made.kernel) == ((), os.uname().release)
     assert made.source.startswith("captured over SSH, Linux ")
     assert os.uname().nodename not in made.source
     assert "127.0.0.1" not in made.source
-    node.answers("/bin/false")
-    with pytest.raises(CaptureError):  # marks the end of the first in the log
-        node.capture()
-    said = "".join(node.heard("Starting session: forced-command"))
-    first = said[: said.rindex("Connection from")]
-    last = first[first.rindex("Connection from") :]
-    assert last.count("Accepted publickey") == 1
-    assert last.count("Starting session: command for ") == 1
+    assert said.count("Accepted publickey") == 1
+    assert said.count("Starting session: command for ") == 1
 
 
 def test_neither_root_nor_python_is_needed(node: Node, open_folder: Path) -> None:
@@ -187,7 +116,7 @@ def test_a_new_host_key_is_remembered_when_told_so(node: Node) -> None:
 @pytest.mark.parametrize("key", ["other", "ecdsa"])
 def test_a_changed_host_key_is_refused(node: Node, key: str, accept: bool) -> None:
     """Also where a key of another kind is known."""
-    node.is_known(key)
+    node.remember(node.folder / key)
     before = node.known_hosts.read_text()
     changed = r"is another than the one in .*the connection is intercepted"
     with pytest.raises(HostKeyError, match=changed):
@@ -199,15 +128,14 @@ def test_a_changed_host_key_is_refused(node: Node, key: str, accept: bool) -> No
 
 
 def test_a_key_that_cannot_be_used_is_one_line(node: Node, tmp_path: Path) -> None:
-    keygen(tmp_path / "locked", passphrase="secret words")
     (tmp_path / "none").write_text("no key\n")
-    for name, reason in (
-        ("locked", "the private key is encrypted"),
-        ("none", "this is not a private key"),
-        ("missing", "No such file"),
+    for key, reason in (
+        (node.new_key("locked", passphrase="secret words"), "the private key is encrypted"),
+        (tmp_path / "none", "this is not a private key"),
+        (tmp_path / "missing", "No such file"),
     ):
-        with pytest.raises(CaptureError, match=f"identity {tmp_path / name}: {reason}") as caught:
-            node.capture(key=tmp_path / name)
+        with pytest.raises(CaptureError, match=f"identity {key}: {reason}") as caught:
+            node.capture(key=key)
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 300
 
@@ -272,12 +200,12 @@ def test_the_command_captures_a_node(node: Node, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("known", "key", "said"),
-    [("other", "user", "its host key "), ("host", "stranger", "authentication failed: ")],
+    [("other", "client", "its host key "), ("host", "stranger", "authentication failed: ")],
 )
 def test_a_fault_is_one_line_and_status_3(
     node: Node, tmp_path: Path, known: str, key: str, said: str
 ) -> None:
-    node.is_known(known)
+    node.remember(node.folder / known)
     reached = ("--known-hosts", str(node.known_hosts), "--key", str(node.folder / key))
     done = here("capture", node.url, *reached, cwd=tmp_path, status=3)
     assert done.stdout == ""
