@@ -12,8 +12,7 @@ import pytest
 from conformance.results import Footer, Header, Result, read
 from tests.cli import running
 from tests.cli.running import Done
-from tests.support import lacking
-from tests.support.cluster import Cluster, NoCluster
+from tests.support.cluster import Cluster, running_cluster
 
 Stream: TypeAlias = Callable[[Path], tuple[Header, list[Result], Footer]]
 
@@ -66,14 +65,5 @@ def judged(results: Stream, tmp_path: Path) -> Judges:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A real API server, without a kubelet."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("NO_PROXY", "no_proxy"):
-            patch.setenv(name, "127.0.0.1")
-        try:
-            made = Cluster(tmp_path_factory.mktemp("cluster"))
-        except NoCluster as error:
-            lacking.skip("api server", error)
-        try:
-            yield made
-        finally:
-            made.close()
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made

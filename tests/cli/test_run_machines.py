@@ -92,13 +92,3 @@ def test_a_scenario_with_a_machine_of_its_own_runs_there_where_it_is_asked_for(
     found = judged(*arguments, status=status).found
     expected = (INCIDENT, ITS_MACHINE, "pass")
     assert [(one.scenario, one.machine.name, one.verdict) for one in found] == [expected]
-
-
-def test_only_the_machine_that_was_named_is_judged(judged: Judges) -> None:
-    """The model keeps what is promised, and every verdict is counted."""
-    run = judged("--machine", "1s-1n-4c-smt2", status=0)
-    assert run.header.subject.name == "reference"
-    assert {one.machine.name for one in run.found} == {"1s-1n-4c-smt2"}
-    assert {one.verdict for one in run.found} == {"pass", "skip"}
-    assert run.footer.counts["pass"] + run.footer.counts["skip"] == len(run.found)
-    assert run.footer.idle == []

@@ -40,16 +40,28 @@ spec:
   - name: c
     resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 2}}
 """
+KUBELET: Final = """
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+kubeReserved: {cpu: 500m}
+"""
 
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a node, in the folder that commands run in; lines long enough for any reason."""
-    (tmp_path / "state").write_text(STATE)
-    (tmp_path / "pods.yaml").write_text(PODS)
-    (tmp_path / "kubelet.yaml").write_text(
-        "kind: KubeletConfiguration\ncpuManagerPolicy: static\nkubeReserved: {cpu: 500m}\n"
-    )
+    files = {
+        "state": STATE,
+        "pods.yaml": PODS,
+        "kubelet.yaml": KUBELET,
+        "memory.yaml": MEMORY,
+        "large.yaml": LARGE,
+        "paged.yaml": PAGED,
+        "gpus.yaml": GPUS,
+        **{f"{name}.yaml": text for name, text in OTHER.items()},
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
 
@@ -211,11 +223,6 @@ def test_a_name_of_a_state_file_commands_no_terminal(tmp_path: Path) -> None:
     assert "B uid-2/\ufffd[31mred: 2 (1)" in printed("draw", MACHINE[1], "--state", "state")
 
 
-def test_numa_nodes_without_cpus_are_drawn(tmp_path: Path) -> None:
-    here("draw", "qemu-2s-2n-8c-smt1-mem1", "--svg", "m.svg", status=0)
-    assert "NUMA node 2: no CPUs, 15" in (tmp_path / "m.svg").read_text()
-
-
 def test_cpus_in_no_numa_node_are_drawn_and_counted(tmp_path: Path) -> None:
     whole = describe("2s-2n-4c-smt2").tree
     gone = ("node0/cpu1", "node0/cpu5")
@@ -246,13 +253,6 @@ LARGE: Final = """
 WITH_MEMORY: Final = ("simulate", "--machine", "2s-2n-8c-smt2-1024mib", "--config", "memory.yaml")
 
 
-@pytest.fixture
-def _memory() -> None:
-    Path("memory.yaml").write_text(MEMORY)
-    Path("large.yaml").write_text(LARGE)
-
-
-@pytest.mark.usefixtures("_memory")
 def test_the_memory_manager_of_a_node() -> None:
     """Pod b would need both NUMA nodes, and pod a has memory of one of them alone."""
     said = printed(*WITH_MEMORY, "--pods", "large.yaml")
@@ -266,26 +266,6 @@ def test_the_memory_manager_of_a_node() -> None:
     assert found["notes"] == []
 
 
-@pytest.mark.usefixtures("_memory")
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        ("412Mi", "400Mi", 'is not equal to the value "524288k" determined by Node Allocatable'),
-        ("numaNode: 0", "numaNode: 7", "references a NUMA node 7 that does not exist"),
-        (
-            "memory: 512Mi}}",
-            "memory: 512Mi, hugepages-2Mi: 10Mi}}",
-            'the total amount "10Mi" of type "hugepages-2Mi" is not equal to the value "0"',
-        ),
-    ],
-)
-def test_a_memory_reservation_that_does_not_add_up(before: str, after: str, said: str) -> None:
-    """The kubelet would not start."""
-    Path("memory.yaml").write_text(MEMORY.replace(before, after))
-    assert said in here(*WITH_MEMORY, "--pods", "large.yaml", status=2).stderr
-
-
-@pytest.mark.usefixtures("_memory")
 @pytest.mark.parametrize(
     ("before", "after", "release"),
     [
@@ -313,29 +293,17 @@ PAGED_MACHINE: Final = "2s-2n-8c-smt2-1024mib-hugepages-2Mi-0,32"
 WITH_PAGES: Final = (*WITH_MEMORY[:2], PAGED_MACHINE, *WITH_MEMORY[3:])
 
 
-@pytest.mark.usefixtures("_memory")
 def test_huge_pages_decide_where_a_pod_lies() -> None:
     """From the memory manager on; the node predicates count them without it."""
-    Path("paged.yaml").write_text(PAGED)
     words = (*WITH_PAGES, "--pods", "paged.yaml", "--topology-manager-policy", "restricted")
     assert "a/c: 2 4,12 exclusive, memory of NUMA node 1" in printed(*words)
     Path("paged.yaml").write_text(PAGED.replace("64Mi}", "128Mi}"))
     for more in ((), ("--config", "none.yaml")):
-        Path("none.yaml").write_text(OTHER["none"])
         said = " ".join(printed(*words, *more))
         assert ("it requests more huge pages than the node has left" in said) is bool(more)
         assert ("its memory cannot be reserved in NUMA nodes" in said) is not bool(more)
 
 
-@pytest.mark.usefixtures("_memory")
-def test_other_huge_pages_stop_the_kubelet() -> None:
-    Path("paged.yaml").write_text(PAGED)
-    machine = "2s-2n-8c-smt2-1024mib-hugepages-2Mi-0,16"
-    done = here(*WITH_PAGES, "--pods", "paged.yaml", "--to-machine", machine, status=1)
-    assert "machine state is different" in " ".join(done.stdout.split())
-
-
-@pytest.mark.usefixtures("_memory")
 def test_a_size_that_the_machine_has_not_ends_the_kubelet() -> None:
     Path("paged.yaml").write_text(PAGED.replace("hugepages-2Mi", "hugepages-64Mi"))
     said = here(*WITH_PAGES, "--pods", "paged.yaml", status=2).stderr
@@ -346,10 +314,8 @@ def test_a_size_that_the_machine_has_not_ends_the_kubelet() -> None:
     assert "pod a: container c: 3Mi of huge pages of 2Mi: not a whole number of them" in said
 
 
-@pytest.mark.usefixtures("_memory")
 def test_huge_pages_of_which_a_machine_says_nothing_are_ignored() -> None:
     """With a note. So are those beside pod-level resources."""
-    Path("paged.yaml").write_text(PAGED)
     words = ("simulate", "--pods", "paged.yaml", "--machine")
     note = "note: requests ignored, which may decide NUMA nodes: hugepages-2Mi"
     assert note in printed(*words, "2s-2n-8c-smt2-1024mib")
@@ -368,12 +334,6 @@ GPUS: Final = """
 WITH_DEVICES: Final = ("simulate", "--machine", "2s-2n-8c-smt2", "--pods", "gpus.yaml")
 
 
-@pytest.fixture
-def _gpus() -> None:
-    Path("gpus.yaml").write_text(GPUS)
-
-
-@pytest.mark.usefixtures("_gpus")
 def test_devices_decide_the_numa_node() -> None:
     aligned = (*WITH_DEVICES, "--topology-manager-policy", "restricted")
     said = printed(*aligned, "--device", "example.com/gpu=0,1,1")
@@ -388,13 +348,11 @@ def test_devices_decide_the_numa_node() -> None:
     assert found["pods"]["b"]["containers"]["c"]["rule"] == "devices"
 
 
-@pytest.mark.usefixtures("_gpus")
 def test_devices_without_a_plugin_are_ignored() -> None:
     said = printed(*WITH_DEVICES)
     assert "note: requests ignored, which may decide NUMA nodes: example.com/gpu, x.com/nic" in said
 
 
-@pytest.mark.usefixtures("_gpus")
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -413,17 +371,9 @@ def test_devices_that_cannot_be(given: list[str], said: str) -> None:
 @pytest.mark.parametrize(
     "other", [("--state", "state"), ("--to-machine", "1s-1n-4c-smt2"), ("--to-config", "x")]
 )
-@pytest.mark.usefixtures("_gpus")
 def test_devices_of_pods_that_ran_are_not_known(other: tuple[str, str]) -> None:
     done = here(*WITH_DEVICES, "--device", "a.com/gpu=0", *other, status=2)
     assert f"--device with {other[0]}: which devices pods hold is not known" in done.stderr
-
-
-@pytest.mark.usefixtures("_gpus")
-def test_half_a_device_is_refused() -> None:
-    Path("gpus.yaml").write_text(GPUS.replace("example.com/gpu: 2", "example.com/gpu: 1500m"))
-    done = here(*WITH_DEVICES, "--device", "example.com/gpu=0", status=2)
-    assert "container c: example.com/gpu: 1500m is not a number of devices" in done.stderr
 
 
 def test_a_pod_that_is_put_out_is_shown_as_ended() -> None:
@@ -448,7 +398,6 @@ OTHER: Final = {
 }
 
 
-@pytest.mark.usefixtures("_memory")
 @pytest.mark.parametrize(
     ("before", "change", "said"),
     [
@@ -462,8 +411,6 @@ def test_a_change_of_the_memory_manager_stops_the_kubelet(
     before: str, change: tuple[str, str], said: str
 ) -> None:
     """Over the file that the memory manager has left, which the way out names."""
-    for name, text in OTHER.items():
-        Path(f"{name}.yaml").write_text(text)
     words = ("simulate", "--machine", "2s-2n-8c-smt2-1024mib", "--pods", "large.yaml")
     done = here(*words, "--config", f"{before}.yaml", *change, status=1)
     told = " ".join(done.stdout.split())
@@ -471,12 +418,9 @@ def test_a_change_of_the_memory_manager_stops_the_kubelet(
     assert "remove /var/lib/kubelet/memory_manager_state" in told
 
 
-@pytest.mark.usefixtures("_memory")
 @pytest.mark.parametrize("pair", [("static", "static"), ("static", "twice"), ("twice", "static")])
 def test_a_change_that_leaves_the_memory_manager(pair: tuple[str, str]) -> None:
     """Or in which it is left out."""
-    for name, text in OTHER.items():
-        Path(f"{name}.yaml").write_text(text)
     words = ("simulate", "--machine", "2s-2n-8c-smt2-1024mib", "--pods", "1,1")
     said = printed(*words, "--config", f"{pair[0]}.yaml", "--to-config", f"{pair[1]}.yaml")
     assert "No pod that holds CPUs would be ended." in said
@@ -484,13 +428,11 @@ def test_a_change_that_leaves_the_memory_manager(pair: tuple[str, str]) -> None:
     assert noted is ("twice" in pair)
 
 
-@pytest.mark.usefixtures("_memory")
 def test_memory_of_pods_that_ran_is_not_known() -> None:
     said = printed(*WITH_MEMORY, "--state", "state", "--reserved", "0,4", "--machine", MACHINE[1])
     assert any(line.startswith("note: which memory the pods of the state file") for line in said)
 
 
-@pytest.mark.usefixtures("_memory")
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -505,6 +447,9 @@ def test_memory_of_pods_that_ran_is_not_known() -> None:
         ("[{numaNode: 0, limits: {memory: 512Mi}}]", "[]", "specify the system reserved memory"),
         ("[{numaNode: 0, limits: {memory: 512Mi}}]", "foo", "reservedMemory: not a list"),
         ("Policy: Static", "Policy: static", "memoryManagerPolicy 'static': it is None or Static"),
+        ("412Mi", "400Mi", 'not equal to the value "524288k" determined by Node Allocatable'),
+        ("numaNode: 0", "numaNode: 7", "references a NUMA node 7 that does not exist"),
+        ("512Mi}}", "512Mi, hugepages-2Mi: 10Mi}}", 'of type "hugepages-2Mi" is not equal to the'),
         ("evictionHard: {memory.available: 100Mi}", "", "is not equal to the value"),
         ("{memory.available: 100Mi}", "{nodefs.available: 10%}", "is not equal to the value"),
     ],
@@ -518,14 +463,12 @@ def test_a_memory_manager_that_cannot_be(before: str, after: str, said: str) -> 
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.usefixtures("_memory")
 def test_a_threshold_that_is_a_share_is_not_checked() -> None:
     Path("memory.yaml").write_text(MEMORY.replace("100Mi}", "10%}"))
     said = printed(*WITH_MEMORY, "--pods", "large.yaml")
     assert any(line.startswith("note: evictionHard is a share of the memory") for line in said)
 
 
-@pytest.mark.usefixtures("_gpus")
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -533,12 +476,13 @@ def test_a_threshold_that_is_a_share_is_not_checked() -> None:
          "requests: {example.com/gpu: 1}, limits: {example.com/gpu: 2}", "to equal the limit"),
         ("limits: {cpu: 2, memory: 1Gi, example.com/gpu: 2}",
          "requests: {example.com/gpu: 1}", "example.com/gpu: the request has to equal the limit"),
+        ("gpu: 2", "gpu: 1500m", "container c: example.com/gpu: 1500m is not a number of devices"),
     ],
 )  # fmt: skip
 def test_devices_that_an_api_server_refuses(before: str, after: str, said: str) -> None:
     assert before in GPUS
     Path("gpus.yaml").write_text(GPUS.replace(before, after))
-    assert said in here(*WITH_DEVICES, status=2).stderr
+    assert said in here(*WITH_DEVICES, "--device", "example.com/gpu=0", status=2).stderr
 
 
 def test_devices_of_old_releases() -> None:

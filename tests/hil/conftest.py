@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -18,6 +19,8 @@ from hil.transport.local import LocalShell
 from tests.cli.running import here
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.fakenode import MACHINE, FakeNode
+
+Says: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def reachable(fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
 
 
 @pytest.fixture
-def says() -> Callable[..., tuple[int, str, str]]:
+def says() -> Says:
     """Runs ``pinproof`` with these words: exit status, stdout, stderr."""
 
     def run(*words: str) -> tuple[int, str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from hil.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUs
 from hil.transport import NodeAddress, connect, nodes
 from hil.transport.kube import KubeShell
 from hil.transport.kube import pod as pods
+from tests.hil.conftest import Says
 from tests.support.cluster import Cluster
 from tests.support.until import until
 
@@ -109,7 +110,7 @@ def test_what_the_cluster_or_the_kubeconfig_lacks_is_wrong_usage(
 def test_every_command_on_nodes_takes_it(
     words: str,
     cluster: Cluster,
-    says: Callable[..., tuple[int, str, str]],
+    says: Says,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:

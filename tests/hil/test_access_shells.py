@@ -263,16 +263,6 @@ def test_a_host_that_is_not_known_is_refused(address: NodeAddress, tmp_path: Pat
         pass
 
 
-def test_a_changed_host_key_is_refused(
-    server: OwnSshd, address: NodeAddress, tmp_path: Path
-) -> None:
-    wrong = tmp_path / "hosts"
-    kind, key, *_ = server.key.with_suffix(".pub").read_text().split()
-    wrong.write_text(f"[127.0.0.1]:{server.port} {kind} {key}\n")
-    message = refusal(replace(address, known_hosts=wrong, accept_new=True))
-    assert "is another than the one in" in message
-
-
 def test_a_key_that_is_not_there_is_wrong_usage(address: NodeAddress, tmp_path: Path) -> None:
     with pytest.raises(NodeUsageError, match="identity: there is no file"):
         connect(replace(address, identity=(tmp_path / "absent",)))

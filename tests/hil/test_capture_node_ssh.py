@@ -7,13 +7,14 @@ The node is one made of files, laid over the root of this host, read-only, for w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from conformance.kept_files import FILES
+from tests.hil.conftest import Says
 from tests.support import lacking
 from tests.support.fakenode import PINNED, FakeNode
 from tests.support.sshd import OwnSshd, own_sshd
@@ -63,7 +64,7 @@ def test_a_node_is_captured_over_ssh_and_rehearsed(
     fake: FakeNode,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    says: Callable[..., tuple[int, str, str]],
+    says: Says,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     login = ("--key", str(server.key), "--known-hosts", str(server.known_hosts))

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from pinproof.certify import _targets
 from pinproof.cli import app
 from pinproof.parallel import Job, run_each
 from reports.certificate import Findings, encode, html, read
+from tests.hil.conftest import Says
 from tests.support.certificates import certificate, result, run
 from tests.support.fakenode import FakeNode
 from tests.support.until import until
@@ -283,7 +283,7 @@ def test_a_line_for_each_that_ended(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_several_nodes_that_are_not_there_end_with_the_gravest_status(
-    inventory: str, tmp_path: Path, says: Callable[..., tuple[int, str, str]]
+    inventory: str, tmp_path: Path, says: Says
 ) -> None:
     path = Path(inventory)
     path.write_text(re.sub(r"10\.0\.0\.\d", "127.0.0.1:1", path.read_text()))

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
@@ -19,9 +18,8 @@ from pinproof.inputs import pods_given
 from pinproof.manifests import MIRROR
 from pinproof.node_archive import collected
 from pinproof.whole_node import static_pods
+from tests.hil.conftest import Says
 from tests.support.fakenode import PINNED, FakeNode
-
-Says: TypeAlias = Callable[..., tuple[int, str, str]]
 
 WEB = f"""\
 apiVersion: v1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ import paramiko
 import pytest
 
 from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable
+from tests.hil.conftest import Says
 from tests.hil.test_access_shells import opened
 from tests.support import hostile_ssh as hostile
 from tests.support.hostile_ssh import BANNER, Serve, plain, served, ssh
@@ -133,9 +133,7 @@ def test_a_hostile_server_is_told_in_one_line(tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize(
     "name", ["a web server", "denies the login", "denies a command", "nologin"]
 )
-def test_a_hostile_server_is_no_verdict(
-    tmp_path: Path, name: str, says: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_a_hostile_server_is_no_verdict(tmp_path: Path, name: str, says: Says) -> None:
     """Exit status 3, and the same line."""
     serve, said = SERVERS[name]
     with served(tmp_path, serve) as address:

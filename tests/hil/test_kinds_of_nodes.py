@@ -29,6 +29,7 @@ from pinproof.certifiable import of_node
 from pinproof.probe import _probed
 from reference import CPUSet
 from reference.steps import KubeletConfig
+from tests.hil.conftest import Says
 from tests.support.fakenode import FakeNode
 
 STATIC = {
@@ -325,7 +326,7 @@ def test_kubeadm_beside_what_another_kind_left_is_kubeadm(fake: FakeNode, file: 
 
 
 def test_probe_says_what_can_be_changed_and_whether_it_lasts(
-    reachable: FakeNode, says: Callable[..., tuple[int, str, str]]
+    reachable: FakeNode, says: Says
 ) -> None:
     gke(reachable)
     status, out, _ = says("probe", "local:", "--json")

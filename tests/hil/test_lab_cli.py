@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import pytest
 
 from conformance.verdict import ExitStatus
 from hil.lab import lab, nodes
-
-Says: TypeAlias = Callable[..., tuple[int, str, str]]
+from tests.hil.conftest import Says
 
 pytestmark = pytest.mark.usefixtures("cache")
 

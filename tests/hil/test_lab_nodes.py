@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from pathlib import Path
 
 import pytest
@@ -100,14 +99,6 @@ def test_what_runs_for_a_snapshot_goes_with_its_node() -> None:
     lab.down([node.name])
     assert has_ended(number)
     assert not node.folder.exists()
-
-
-def test_a_busy_node_is_refused() -> None:
-    node = _node()
-    with (node.folder / "busy").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(LabUsageError, match="node1 is busy"), nodes.held(node):
-            pass
 
 
 def test_down_names_all_or_nothing() -> None:

@@ -377,7 +377,7 @@ def test_a_reboot_that_fails_leaves_the_node_down(wish: Wish, does: Does) -> Non
 
 def test_a_busy_node_is_not_rebooted(wish: Wish) -> None:
     _, (node,) = lab.up(wish)
-    with nodes.held(node), pytest.raises(LabUsageError, match="busy"):
+    with nodes.held(node), pytest.raises(LabUsageError, match="node1 is busy"):
         lab.reboot("node1", hard=True)
 
 

@@ -43,6 +43,7 @@ from reference.steps import Tamper
 from reports.certificate.document import Upgrade
 from reports.run import Run
 from tests.hil import test_subject_scenarios as made_up
+from tests.hil.conftest import Says
 from tests.hil.test_subject_scenarios import FakeSubject, ModelMember
 from tests.support.certificates import result, run
 from tests.support.fakenode import PINNED, FakeNode
@@ -415,7 +416,7 @@ NEEDS: Final = "node7: replacing its kubelet needs --max-risk kubelet-restart"
 def test_what_no_node_is_upgraded_for_is_wrong_usage(
     reachable: FakeNode,
     program: Path,
-    says: Callable[..., tuple[int, str, str]],
+    says: Says,
     words: tuple[str, ...],
     message: str,
 ) -> None:

@@ -14,9 +14,9 @@ import pytest
 from hil.inspection import NodeFacts
 from hil.inspection.running import Compared, compare
 from hil.shell import NodeUnreachable
+from tests.hil.conftest import Says
 from tests.support.fakenode import FakeNode
 
-Says = Callable[..., tuple[int, str, str]]
 CONFIG_PATH = "/var/lib/kubelet/config.yaml"
 OPTIONS = "cpuManagerPolicyOptions"
 WRITTEN = """\

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
@@ -14,9 +12,8 @@ from hil.inspection import NodeFacts
 from hil.safety import Risk
 from hil.transport import NodeAddress
 from pinproof.probe import reasons_against
+from tests.hil.conftest import Says
 from tests.support.fakenode import FakeNode
-
-Says: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

@@ -102,10 +102,6 @@ def test_any_text_anywhere_leaves_every_form_well_formed(data: st.DataObject) ->
     assert_harmless(_printed(broken))
 
 
-def test_hostile_text_is_compared() -> None:
-    assert_well_compared(Comparison(fakes.run(), fakes.hostile()))
-
-
 def assert_well_compared(both: Comparison) -> None:
     """In each form, and the text folded where it is no command."""
     assert_harmless(comparison.text(both))

@@ -27,6 +27,7 @@ from paramiko.common import (
 )
 
 from hil.transport import NodeAddress
+from tests.support.carrying import accepting
 
 BANNER: Final = b"SSH-2.0-hostile\r\n"
 #: Serves the connections of a socket with a host key until the event is set.
@@ -40,25 +41,14 @@ _Command = Callable[[paramiko.Channel, threading.Event], None]
 
 
 def _accepted(listener: socket.socket, over: threading.Event, each: Callable[..., None]) -> None:
-    """Each connection in a thread of its own; all have ended when this returns."""
-    threads: list[threading.Thread] = []
-    with contextlib.ExitStack() as stack:
-        while not over.is_set():
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                break
-            stack.callback(client.close)
-            threads.append(threading.Thread(target=_quietly, args=(each, client), daemon=True))
-            threads[-1].start()
+    """Each connection in a thread of its own, until the event is set."""
+
+    def quietly(client: socket.socket) -> None:
+        with contextlib.suppress(EOFError, paramiko.SSHException):
+            each(client)
+
+    with accepting(listener, quietly):
         over.wait()
-    for thread in threads:
-        thread.join(5)
-
-
-def _quietly(each: Callable[..., None], client: socket.socket) -> None:
-    with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
-        each(client)
 
 
 def plain(talk: _Plain) -> Serve:
@@ -133,10 +123,10 @@ class _Server(paramiko.ServerInterface):
         transport: Any,
         over: threading.Event,
         *,
-        denies: str,
-        closes: str,
-        silent: str,
-        command: _Command | None,
+        denies: str = "",
+        closes: str = "",
+        silent: str = "",
+        command: _Command | None = None,
     ) -> None:
         self._transport, self._over = transport, over
         self._denies, self._closes, self._silent = denies, closes, silent
@@ -202,28 +192,17 @@ def _key(_purpose: str) -> paramiko.ECDSAKey:
     return paramiko.ECDSAKey.generate()
 
 
-def ssh(
-    *,
-    denies: str = "",
-    closes: str = "",
-    silent: str = "",
-    command: _Command | None = None,
-    kex: str = "",
-    other_key: bool = False,
-) -> Serve:
-    """An SSH server: see :class:`_Server`. ``kex`` is the only key exchange that it knows;
-    ``other_key``: its host key is not the known one."""
+def ssh(*, kex: str = "", other_key: bool = False, **manner: Any) -> Serve:
+    """An SSH server with the manner of a :class:`_Server`. ``kex`` is the only key exchange that it
+    knows; ``other_key``: its host key is not the known one."""
 
     def each(client: socket.socket, key: paramiko.PKey, over: threading.Event) -> None:
         transport: Any = paramiko.Transport(client, default_window_size=1 << 30)
         if kex:
             transport._preferred_kex = (kex,)
         transport.add_server_key(_key("another") if other_key else key)
-        server = _Server(
-            transport, over, denies=denies, closes=closes, silent=silent, command=command
-        )
         try:
-            transport.start_server(server=server)
+            transport.start_server(server=_Server(transport, over, **manner))
             over.wait()
         finally:
             transport.close()
@@ -328,5 +307,4 @@ def served(folder: Path, serve: Serve) -> Iterator[NodeAddress]:
             )
         finally:
             over.set()
-            listener.shutdown(socket.SHUT_RDWR)
             thread.join()
