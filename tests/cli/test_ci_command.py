@@ -272,7 +272,6 @@ def test_a_folder_of_this_machine_is_no_place_for_a_job(
 
 @pytest.mark.parametrize("forge", PLACES)
 def test_what_installs_is_shell_that_calls_pip_once(fork: Path, forge: str) -> None:
-    """With a pip that only says what it was called with."""
     _init(fork, forge)
     for name in ("pip", "python"):
         program(fork, name, f'echo "{name} $*" >>calls\n')

@@ -53,7 +53,6 @@ def test_an_unmodified_kubelet_is_conformant(
 
 
 def test_the_incident_is_one_command(judged: Judges, kubelet_path: str, tmp_path: Path) -> None:
-    """And the report shows the kubelet's own error line."""
     (result,) = judged("--subject", f"kubelet:{kubelet_path}", "-k", INCIDENT, status=0).found
     assert result.kubelet_errors == [f"exit status 1: {ERROR}"]
     page = (tmp_path / "report.html").read_text()
@@ -61,7 +60,6 @@ def test_the_incident_is_one_command(judged: Judges, kubelet_path: str, tmp_path
 
 
 def test_a_kubelet_that_lies_is_caught_and_replayed(judged: Judges, liar: Path) -> None:
-    """Scenario, machine, steps, both CPU lists and the replay command are in the explanation."""
     scenario, machine = "qos/whole-cpus-are-exclusive", "1s-1n-4c-smt2"
     which = ("--machine", machine, "-k", scenario)
     (result,) = judged("--subject", f"kubelet:{liar}", *which, status=1).found

@@ -73,7 +73,6 @@ def test_a_help_text_fills_its_lines_and_loses_nothing(words: tuple[str, ...], w
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if COMMANDS[name].panel])
 def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
-    """Its first paragraph."""
     first = (loaded(name).help or "").partition("\n\n")[0]
     assert COMMANDS[name].help == first
 

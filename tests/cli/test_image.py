@@ -81,7 +81,6 @@ def test_names_of_images(name: str) -> None:
 
 
 def test_the_libraries_that_are_pinned_are_those_that_the_project_requires() -> None:
-    """Each with a digest, and in a version that pyproject.toml permits."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     in_image = [line for extra in ("hil", "sandbox", "strategies") for line in extras[extra]]
@@ -100,8 +99,6 @@ def test_the_libraries_that_are_pinned_are_those_that_the_project_requires() -> 
 
 
 def test_pinproof_in_the_image_is_pinproof_here() -> None:
-    """Its packages with their data, its version, its entry points and licences; no compiled file,
-    and nothing of this host's paths."""
     own = python_packages.own()
     packages = {name.partition("/")[0] for name in own}
     metadata = f"pinproof-{distribution('pinproof').version}.dist-info"
@@ -124,7 +121,6 @@ def programs(tmp_path: Path) -> Path:
 def test_the_command_says_what_it_made(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The image has the libraries, pinproof and the kubelet; mmdebstrap is given a fixed date."""
     program(tmp_path, "mmdebstrap", "exit 1")
     kubelet = tmp_path / "kubelet"
     kubelet.write_bytes(b"kubelet")
@@ -174,7 +170,6 @@ def test_a_failing_bootstrap_leaves_no_archive(
 
 
 def test_the_containerfile_copies_what_the_archive_has() -> None:
-    """All packages of the wheel, what the wheel is made of, and both lists of pinned libraries."""
     text = (ROOT / "Containerfile").read_text()
     lines = re.findall(r"^COPY (?!.*--from)(.*) \S+$", text, re.MULTILINE)
     lists = (python_packages.REQUIREMENTS, python_packages.REQUIREMENTS_GO)

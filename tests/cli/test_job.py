@@ -134,7 +134,6 @@ def test_a_real_job_controller_has_each_shard_searched(
 def test_a_real_job_controller_does_not_try_a_wrong_option_again(
     cluster: Cluster, batch: Any, job_controller: None
 ) -> None:
-    """Its index has failed, and the other one goes on."""
     batch.create_namespaced_job("default", _job("run", "--name", "wrong"))
 
     first, second = _awaited(lambda: _pods(cluster, "wrong"), lambda found: len(found) == 2)

@@ -60,7 +60,6 @@ def reported(folder: Path, node: str, *verdicts: str) -> None:
 
 
 def test_sonobuoy_takes_the_verdict_of_each_node(plugin: Path, tmp_path: Path) -> None:
-    """A broken promise fails its node, and a node without a report is unknown."""
     reported(tmp_path, "node1", "pass", "skip")
     reported(tmp_path, "node2", "pass", "fail")
     reported(tmp_path, "node3")

@@ -57,7 +57,6 @@ def test_a_fork_that_starts_red_is_gated_by_what_it_breaks_anew(both: tuple[str,
 def test_the_first_list_of_known_failures_makes_the_run_green_and_stays_strict(
     both: tuple[str, str], results: Stream, tmp_path: Path
 ) -> None:
-    """One that passes, and one past its date, make it red."""
     listed = tmp_path / "known.toml"
     here("report", both[1], "-f", "known", "-o", str(listed), status=0)
     assert here("known", "--from", both[1]).stdout == listed.read_text()

@@ -147,7 +147,6 @@ OTHERS = {
 def test_another_run_is_not_gone_on_with(
     change: tuple[str, str], words: tuple[str, ...], says: str, whole: bytes, tmp_path: Path
 ) -> None:
-    """In one line, and the stream stays as it is."""
     stream = tmp_path / "result.jsonl"
     part = whole[: len(whole) // 2].decode().replace(*change, 1)
     stream.write_text(part)

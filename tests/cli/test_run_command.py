@@ -35,7 +35,6 @@ FORGETFUL: Final = ("--subject", "miniature:forgets-to-give-back")
 def test_a_miniature_is_caught_and_its_replay_command_reproduces_it(
     judged: Judges, tmp_path: Path
 ) -> None:
-    """With the whole story, in the terminal and in the stream."""
     run = judged(*TRUSTING, "--machine", "1s-1n-4c-smt2", "-k", INCIDENT, status=1)
     (one,) = run.failed
     for part in (INCIDENT, "1s-1n-4c-smt1", "reboot the machine as 1s-1n-4c-smt2", one.replay):
@@ -321,7 +320,6 @@ judging.judge_item = dying
 
 
 def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: Path) -> None:
-    """The other scenarios go on, and the stream is whole."""
     (tmp_path / "killer.py").write_text(_KILLER)
     which = ("--machine", "1s-1n-4c-smt2", "-n", "2", "-p", "killer")
     words = ("-m", "pinproof", "run", *which, "--report", str(tmp_path / "out"))
@@ -335,7 +333,6 @@ def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: P
 
 
 def test_a_fork_is_judged_by_what_it_has(judged: Judges) -> None:
-    """The report and the replay command name the override."""
     fork = ("--behaviour", "distribution-ends=on", "-k", INCIDENT)
     run = judged(*TRUSTING, "--machine", "1s-1n-4c-smt2", *fork, status=1)
     assert run.header.environment["judged by release"].endswith("+distribution-ends")
@@ -366,7 +363,6 @@ def test_without_a_recording_the_report_says_who_judges() -> None:
 
 
 def test_witnesses_are_listed() -> None:
-    """By release, and by machine of one."""
     rows = json.loads(here("witnesses", "--json").stdout)
     assert [one["release"] for one in rows] == RECORDED
     assert all(one["recorded"] > 50 and one["machines"] > 0 for one in rows)

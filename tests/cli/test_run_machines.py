@@ -33,7 +33,6 @@ def dead(tmp_path: Path) -> Path:
 def test_a_machine_on_which_nothing_applied_is_not_green(
     judged: Judges, dead: Path, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
-    """Nothing else runs in its place, and the summary names it."""
     run = judged("--machine", str(dead), *more, folder="out", status=4)
     assert run.header.machines == ["dead"]
     assert {(one.machine.name, one.verdict) for one in run.found} == {("dead", "skip")}

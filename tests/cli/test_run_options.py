@@ -40,7 +40,6 @@ def test_the_command_and_pytest_have_the_same_options() -> None:
     "option", [one for one in OPTIONS if one.name not in _OF_PYTEST], ids=lambda one: one.name
 )
 def test_an_option_is_the_same_for_both(option: Option) -> None:
-    """Flag, help, default, and whether it may be repeated."""
     found = _parameters()[option.name]
     assert found.opts == [f"--{option.name}"]
     assert found.help.replace("\\[", "[") == option.help

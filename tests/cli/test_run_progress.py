@@ -53,7 +53,6 @@ def _following(
 
 @pytest.mark.parametrize("total", [1, 10, 72, 100, 28_458])
 def test_a_pipe_gets_one_line_of_dots(total: int) -> None:
-    """One case alone gets none."""
     line = io.StringIO()
     following, out = _following(line, total)
     for number in range(total):

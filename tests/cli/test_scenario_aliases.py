@@ -27,7 +27,6 @@ def test_every_alias_is_an_old_id_of_a_scenario_of_its_own() -> None:
 
 
 def test_old_ids_alone_are_replaced() -> None:
-    """In an expression too."""
     assert present("pool/reserved-cpus-stay") == "pool/reserved-cpus-stay"
     assert present(OLD) == NEW
     assert renamed(f"({OLD} or pool/) and not qos") == f"({NEW} or pool/) and not qos"

@@ -85,7 +85,6 @@ LINK: Final = "https://github.com/kubernetes/kubernetes/pull/140730"
 
 
 def test_a_kubelet_that_hangs_is_said_to_never_answer() -> None:
-    """To people and to programs."""
     said = printed(*HANGING, "1.36", "--why")
     (first,) = [line for line in said if line.endswith(LINK) and line != LINK]
     assert first.startswith("kubelet 1.36 hangs at pod2 and never answers: ")
@@ -276,7 +275,6 @@ def test_the_memory_manager_of_a_node() -> None:
 def test_a_memory_manager_that_is_not_modelled_is_left_out(
     before: str, after: str, release: str
 ) -> None:
-    """With a note."""
     text = MEMORY.replace(before, after)
     text = text.replace("412Mi", "9116Mi") if "9Gi" in after else text
     Path("memory.yaml").write_text(text)
@@ -420,7 +418,6 @@ def test_a_change_of_the_memory_manager_stops_the_kubelet(
 
 @pytest.mark.parametrize("pair", [("static", "static"), ("static", "twice"), ("twice", "static")])
 def test_a_change_that_leaves_the_memory_manager(pair: tuple[str, str]) -> None:
-    """Or in which it is left out."""
     words = ("simulate", "--machine", "2s-2n-8c-smt2-1024mib", "--pods", "1,1")
     said = printed(*words, "--config", f"{pair[0]}.yaml", "--to-config", f"{pair[1]}.yaml")
     assert "No pod that holds CPUs would be ended." in said

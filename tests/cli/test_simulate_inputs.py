@@ -290,7 +290,6 @@ MERGES = "a0: &a0 {x: 1, y: 2}\n" + "".join(
     ],
 )
 def test_small_files_that_grow_are_refused(tmp_path: Path, text: str, said: str) -> None:
-    """In one line, and at once."""
     path = written(tmp_path, text)
     begin = time.process_time()
     assert said in refused(lambda: documents(path))

@@ -286,7 +286,6 @@ def _contents(folder: Path) -> dict[Path, bytes]:
 
 @pytest.mark.parametrize("words", USAGE)
 def test_wrong_usage_is_one_line(folder: Path, words: str) -> None:
-    """Exit status 2, nothing green, and nothing is left."""
     before = _contents(folder)
     done = here(*shlex.split(words), cwd=folder, status=2, XDG_CACHE_HOME=str(folder / "empty"))
     (line,) = done.stderr.strip().splitlines()

@@ -80,7 +80,6 @@ OF_SHELLS = (
 
 
 def test_a_deadline_ends_the_command_and_its_children(shell: KubeShell) -> None:
-    """So does output without end."""
     with pytest.raises(NodeTimeout, match="took longer"):
         shell.run("export MARK=pinproof-late-kube; (sleep 60 & sleep 60) & sleep 60", deadline=1)
     with pytest.raises(NodeTimeout, match="wrote more than 1000 bytes"):
@@ -89,7 +88,6 @@ def test_a_deadline_ends_the_command_and_its_children(shell: KubeShell) -> None:
 
 
 def test_a_connection_that_is_cut_ends_what_ran(server: ExecServer, shell: KubeShell) -> None:
-    """And the next script makes a new one."""
     with (
         when_alive("MARK=pinproof-cut-kube", server.cut),
         pytest.raises(NodeUnreachable, match="connection broke"),

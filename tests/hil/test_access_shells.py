@@ -120,14 +120,12 @@ def ended(run: Supervised, *words: str, **how: Any) -> Done:
 
 
 def test_large_input_and_output_do_not_wait_for_each_other(shell: Shell) -> None:
-    """And input that nobody reads is no error."""
     data = os.urandom(1 << 20)
     assert shell.run("cat", stdin=data).stdout == data
     assert shell.run("exec <&-; echo done", stdin=b"x" * (4 << 20)).text == "done\n"
 
 
 def test_a_deadline_ends_the_command_and_its_children(shell: Shell) -> None:
-    """So does output without end, and what a script leaves running ends with it."""
     with pytest.raises(NodeTimeout, match=r"took longer than 0\.3 s"):
         shell.run("export MARK=pinproof-late; (sleep 60 & sleep 60) & nohup sleep 60", deadline=0.3)
     for stream in (1, 2):
@@ -217,7 +215,6 @@ def test_what_comes_while_a_channel_closes_goes_to_no_file(
 
 
 def test_a_connection_that_is_cut_ends_what_ran(server: OwnSshd, address: NodeAddress) -> None:
-    """And the next script makes a new one."""
     with connected(address) as shell:
         with (
             when_alive("MARK=pinproof-cut", server.cut),

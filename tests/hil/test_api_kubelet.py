@@ -131,8 +131,6 @@ def both(shared_cluster: Cluster, subject: KubeletSubject, node: KubeletNode) ->
 
 
 def test_pods_through_the_server_are_pinned_as_the_model_says(both: Both) -> None:
-    """State file to the byte; phase, container ids and rejections from the server; both ways of
-    deleting give CPUs back."""
     one, view = both.create(guaranteed("a", 2))
     assert both.state() == view.state_file
     assert both.node.view().state_file != view.state_file  # under the server's uids, that is

@@ -85,7 +85,6 @@ def test_a_pod_is_bound_to_its_node(cluster: Cluster, pods: ClusterPods) -> None
 def test_many_pods_are_read_in_one_request(
     cluster: Cluster, server: Server, pods: ClusterPods
 ) -> None:
-    """Rejected ones with the kubelet's own words; running ones with ids and restarts."""
     there = {name: pods.create(guaranteed(name, 1)) for name in "abc"}
     message = "Allocate failed due to not enough cpus available to satisfy request"
     failed = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message}
@@ -108,7 +107,6 @@ def test_many_pods_are_read_in_one_request(
 
 
 def test_everybody_on_the_node_is_seen(cluster: Cluster, pods: ClusterPods) -> None:
-    """And nobody of another one."""
     spec = {"containers": [{"name": "c", "image": "i"}], "serviceAccountName": "pinproof"}
     for node in ("node7", "node8"):
         body = {"metadata": {"name": f"other-{node}"}, "spec": {**spec, "nodeName": node}}
@@ -142,7 +140,6 @@ def test_only_the_pod_that_was_meant_is_deleted(pods: ClusterPods) -> None:
 
 
 def test_a_name_that_is_taken(cluster: Cluster, pods: ClusterPods) -> None:
-    """Refused; but one on its way out is waited for."""
     one = pods.create(guaranteed("a", 1))
     message = refusal(lambda: pods.create(guaranteed("a", 1)))
     assert message.endswith('cannot create pod pinproof-a: pods "pinproof-a" already exists')
@@ -200,7 +197,6 @@ def test_pod_security_is_met_by_a_label(cluster: Cluster, pods: ClusterPods) -> 
 
 
 def test_what_a_killed_run_left_is_swept(cluster: Cluster, server: Server) -> None:
-    """With pods that no kubelet confirms; what is for another node stays."""
     dead = ClusterPods.on(server, "node7", patience=1.0)
     dead.create(guaranteed("a", 1))
     other = ClusterPods.on(server, "node8", patience=1.0)

@@ -172,7 +172,6 @@ def test_time_and_size_are_bounded(
 
 
 def test_nobody_answers(tmp_path: Path) -> None:
-    """Or the name does not resolve."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # and nobody listens
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
@@ -185,7 +184,6 @@ def test_nobody_answers(tmp_path: Path) -> None:
 
 
 def test_a_server_that_the_kubeconfig_does_not_vouch_for(tmp_path: Path) -> None:
-    """Another authority's, and one of another name."""
     ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*other.certify("server", server=True))

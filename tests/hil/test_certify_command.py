@@ -48,7 +48,6 @@ def inventory(tmp_path: Path) -> str:
 
 
 def test_each_node_of_an_inventory_is_certified_by_itself(inventory: str) -> None:
-    """Its folder and title have its name, and no path."""
     found = _targets([inventory], [], "max-risk=pods")
     assert [(one.name, one.folder, one.subject) for one in found] == [
         ("node1", "node1", f"node:{inventory}#node1?max-risk=pods"),
@@ -264,7 +263,6 @@ def test_an_interrupt_while_a_job_is_started_ends_that_job(
 
 
 def test_a_line_for_each_that_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its certificate's, or why there is none."""
     folder = tmp_path / "node1"
     folder.mkdir()
     statement = certificate(run(result("pass")), folder)

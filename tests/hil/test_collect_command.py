@@ -78,7 +78,6 @@ def _simulated(says: Says, *words: str) -> dict[str, Any]:
 def test_it_writes_nothing_on_the_node_and_stands_for_its_machine(
     says: Says, fake: FakeNode
 ) -> None:
-    """For draw and upgrade, too."""
     with fake.unchanged():
         _collected(says)
     assert len(topologies.machine("node7.tar.xz").tree) > 100
@@ -91,7 +90,6 @@ def test_it_writes_nothing_on_the_node_and_stands_for_its_machine(
 
 
 def test_simulate_takes_settings_state_pods_and_release_from_it(says: Says, tmp_path: Path) -> None:
-    """An option wins over what is in it; a member that is not there is one line."""
     (tmp_path / "pods.yaml").write_text(WEB)
     assert "no manifest" not in _collected(says, "--pods", "pods.yaml")
     found = _simulated(says)
@@ -147,7 +145,6 @@ def _static() -> set[str]:
 
 
 def test_settings_are_those_of_file_drop_ins_and_flags_together(says: Says, fake: FakeNode) -> None:
-    """A flag overrides a drop-in, and that the file."""
     flags = '"--config-dir=/etc/kubelet.d --topology-manager-policy=restricted"'
     fake.file("/var/lib/kubelet/kubeadm-flags.env", f"KUBELET_KUBEADM_ARGS={flags}\n")
     dropped = "topologyManagerPolicy: best-effort\nreservedSystemCPUs: 0-1,16-17\n"

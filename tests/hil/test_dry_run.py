@@ -169,7 +169,6 @@ def test_every_command_of_a_run_was_in_the_dry_run(fake: FakeNode, facts: NodeFa
 
 
 def test_nothing_is_changed_and_nothing_sent(fake: FakeNode, facts: NodeFacts) -> None:
-    """All of the catalogue."""
     starts = fake.starts
     with fake.unchanged():
         ledger, lines = walked(facts)
@@ -228,7 +227,6 @@ def test_the_command_line_tells_what_a_run_would_send(
 def test_what_may_not_be_done_is_not_walked(
     reachable: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A scenario beyond the risk is told with its reason. Nothing chosen is not a success."""
     chosen = arguments("-k", "restart/sigkill-keeps-assignments")
     assert dry_run("node:local:?max-risk=pods", chosen) is ExitStatus.TOO_FEW
     said = capsys.readouterr().out
@@ -242,7 +240,6 @@ def test_what_may_not_be_done_is_not_walked(
 def test_certify_tells_too(
     reachable: FakeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is written beside the runner either."""
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -273,7 +270,6 @@ def test_words_that_do_not_go_together_are_wrong_usage(words: str, said: str) ->
 
 
 def test_a_broken_assumption_is_told(facts: NodeFacts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scenario that cannot be walked to its end says so, and the next one is walked."""
 
     def wrong(self: Assumed, *words: object) -> object:
         raise AssertionError("nothing is assumed")

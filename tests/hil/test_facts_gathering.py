@@ -127,7 +127,6 @@ def test_the_memory_manager_is_the_nodes(
 
 
 def test_another_process_of_that_program_is_not_the_kubelet(fake: FakeNode) -> None:
-    """Whichever of them are listed first."""
     others = [
         ("/usr/bin/kubelet\0--version\0", "ssh.service"),  # another run asks it, at the same time
         ("/usr/bin/kubelet\0--help\0", "ssh.service"),
@@ -338,7 +337,6 @@ def test_a_drop_in_that_is_read_after_ours_is_told(
 
 
 def test_a_configuration_is_changed_where_the_kubelet_reads_it(described: NodeFacts) -> None:
-    """All else in the file stays."""
     options = {"full-pcpus-only": "true"}
     config = KubeletConfig(policy="none", policy_options=options, feature_gates={"B": False})
     (change,) = distribution_of(described).configure(described, config)
@@ -395,7 +393,6 @@ def test_firmware_and_distribution_are_known(fake: FakeNode) -> None:
 def test_a_node_without_firmware_still_has_facts(
     fake: FakeNode, detected: str, virtual: str
 ) -> None:
-    """And systemd says whether it is emulated."""
     (fake.root / "fake/bin/systemd-detect-virt").write_text(f"#!/bin/sh\n{detected}\n")
     fake.file("/proc/device-tree/model", "A board\0")
     facts = fake.facts()

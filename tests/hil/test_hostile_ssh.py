@@ -134,7 +134,6 @@ def test_a_hostile_server_is_told_in_one_line(tmp_path: Path, name: str) -> None
     "name", ["a web server", "denies the login", "denies a command", "nologin"]
 )
 def test_a_hostile_server_is_no_verdict(tmp_path: Path, name: str, says: Says) -> None:
-    """Exit status 3, and the same line."""
     serve, said = SERVERS[name]
     with served(tmp_path, serve) as address:
         known, key = str(address.known_hosts), str(address.identity[0])

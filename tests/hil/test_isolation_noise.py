@@ -48,7 +48,6 @@ def test_half_a_measurement_is_none(text: str) -> None:
 
 
 def test_the_script_has_the_pids() -> None:
-    """And numbers in place of names."""
     one = ContainerObserved(id="x", pid=42, uid="u", name="it's; reboot", levels=())
     assert "pin_pids=42:0" in script([one])
     assert "reboot" not in script([one])

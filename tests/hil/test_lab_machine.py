@@ -19,7 +19,6 @@ def _value(words: list[str] | tuple[str, ...], option: str) -> str:
 
 
 def test_a_description_becomes_sockets_cores_and_threads() -> None:
-    """And NUMA nodes of even memory, 2 GiB together."""
     shape = machine("2s-2n-8c-smt2").shape
     assert _value(shape, "-smp") == "cpus=16,maxcpus=16,sockets=2,dies=1,cores=4,threads=2"
     assert _value(shape, "-m") == "2048M"
@@ -48,7 +47,6 @@ def test_numbering_that_qemu_does_not_do_comes_with_a_table() -> None:
 
 
 def test_qemu_s_own_options_are_a_machine_too() -> None:
-    """Memory that the user shaped unevenly stays as it is."""
     even = machine("-smp 4,sockets=2").shape
     assert _value(even, "-m") == "2048M"
     odd = machine(
@@ -84,7 +82,6 @@ def test_the_cgroup_version_is_the_kernel_s_word() -> None:
 
 
 def test_a_kernel_boots_on_one_cpu_and_the_first_program_brings_the_rest() -> None:
-    """Unless the layout has a word of its own about CPUs."""
     assert "maxcpus=1" in machine("2s-2n-8c-smt2").kernel_words.split()
     words = machine("-smp 4,threads=2 -nosmt").kernel_words.split()
     assert "nosmt" in words

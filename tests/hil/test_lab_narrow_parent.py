@@ -46,7 +46,6 @@ def _started(address: NodeAddress, policy: str) -> str:
 
 
 def test_a_narrow_parent_ends_a_kubelet_of_policy_none_alone(address: NodeAddress) -> None:
-    """And the same kubelet starts there with policy static."""
     ended = _started(address, "none")
     assert 'failed to write \\"0-3\\"' in ended
     assert "narrow.slice/narrow-kubepods.slice/cpuset.cpus: permission denied" in ended

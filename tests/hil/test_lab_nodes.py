@@ -78,7 +78,6 @@ def test_the_states_of_a_node() -> None:
 
 
 def test_what_a_killed_run_left_is_listed_and_removed() -> None:
-    """A folder without a record, one whose node never was ready, and one with half a record."""
     left = [nodes.reserve(), _node(ready=False), _node()]
     process.start(left[1].folder, ["/bin/sleep", "600"])
     (left[2].folder / "node.json").write_text('{"spec": ')
@@ -121,7 +120,6 @@ def test_the_inventory_is_one() -> None:
 
 
 def test_an_inventory_loses_a_node_that_is_taken_away(tmp_path: Path) -> None:
-    """And is removed with the last."""
     path = tmp_path / "lab.toml"
     pair = [_node("a", path), _node("b", path)]
     nodes.write_inventory(path, pair)

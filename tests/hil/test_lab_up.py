@@ -199,7 +199,6 @@ fi
 
 
 def test_ctrl_c_leaves_nothing(wish: Wish, does: Does) -> None:
-    """In the middle of a boot, of two nodes."""
     does(HANGS)
 
     def say(who: str, stage: str) -> None:
@@ -337,7 +336,6 @@ def test_a_node_remembers_the_machine_that_it_was(
 
 
 def test_a_node_that_is_reset_is_as_new(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own machine, disk, settings and keys; its name and inventory stay."""
     settings = {"cpuManagerReconcilePeriod": "5s"}
     path, (node,) = lab.up(replace(wish, settings=settings, name="mine"))
     furnished = (node.folder / "payload.tar").read_bytes()

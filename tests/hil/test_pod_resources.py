@@ -175,7 +175,6 @@ def test_a_refusal_is_told_in_one_printable_line(root: Path, tools: str) -> None
 
 @quick
 def test_without_a_socket_it_says_where(root: Path, tools: str) -> None:
-    """A file is none."""
     place = root / "pod-resources" / "kubelet.sock"
     assert reported(root, tools).why == f"there is no socket {place}"
     place.parent.mkdir()
@@ -358,7 +357,6 @@ def test_an_answer_that_is_cut_off_says_so() -> None:
 
 
 def test_who_hangs_up_is_told() -> None:
-    """RST_STREAM and GOAWAY, instead of an answer."""
     server = H2Connection(H2Configuration(client_side=False))
     server.initiate_connection()
     server.receive_data(request())

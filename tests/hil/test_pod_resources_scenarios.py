@@ -82,7 +82,6 @@ class Telling(ModelMember):
 
 
 def test_a_kubelet_that_tells_what_it_holds_passes() -> None:
-    """It is asked three times, and nothing of others' pods matters."""
     session = Telling()
     result = run(SAME, session)
     assert result.verdict == "pass", result.explanation
@@ -176,7 +175,6 @@ def test_the_scenario_catches_it_without_the_invariants(
 
 
 def test_an_entry_that_goes_a_little_later_is_waited_for() -> None:
-    """The kubelet is asked again."""
     late_by = [1]
 
     def late(entries: Entries, gone: Entries, view: View) -> Entries:
@@ -209,7 +207,6 @@ def test_a_socket_that_cannot_be_read_skips_with_its_reason(why: str) -> None:
 
 
 def test_up_to_1_22_the_pool_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And later that is not promised."""
     _without_the_models_answer(monkeypatch)
     result = run(POOL, Telling())
     assert (result.verdict, result.reason) == ("skip", "promised up to 1.22, this is 1.36")

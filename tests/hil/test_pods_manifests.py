@@ -207,7 +207,6 @@ def test_a_file_of_another_release_that_is_named_keeps_its_own_form() -> None:
     ],
 )
 def test_a_file_that_no_kubelet_wrote_keeps_its_bytes(spoil: Callable[[str], str]) -> None:
-    """All but the uids: it must stay as wrong as it was."""
     text = spoil(state_of("1.36", {}, replace(guaranteed("a", 2), uid=ONE)))
     assert renamed(text, {ONE: NEW}, release="1.36") == text.replace(ONE, NEW)
 
@@ -288,7 +287,6 @@ def test_resources_of_the_pod_that_a_server_drops() -> None:
 
 
 def test_the_nodes_name_in_the_cluster(described: NodeFacts) -> None:
-    """As the inventory has it, else the kubelet's flag, else the host's name in lower case."""
     assert node_name("Named.example", described) == "Named.example"
     assert node_name("", replace(described, hostname="Node7\n")) == "node7"
     located = replace(kubelet_of(described), flags={"hostname-override": "n7.example"})

@@ -212,7 +212,6 @@ def test_a_node_that_tells_no_configuration_is_no_verdict(
 
 
 def test_the_api_server_is_asked_first(up: FakeNode, found: Found) -> None:
-    """Where it declines, the node is asked; where that fails too, both are said."""
     configz(up, RUNS | {"topologyManagerScope": "container"})
     asked = found(ask=lambda: {"kubeletconfig": RUNS})
     assert asked.source.endswith("the API server")
@@ -230,7 +229,6 @@ def test_the_api_server_is_asked_first(up: FakeNode, found: Found) -> None:
 def test_a_probe_ends_with_1_where_they_differ(
     up: FakeNode, reachable: FakeNode, says: Says, tmp_path: Path
 ) -> None:
-    """And with 0 where they do not, or where the node does not tell."""
     status, out, _ = says("probe", "local:")
     assert status == 0
     assert "The configuration that runs is not known: the kubelet does not answer" in out

@@ -78,7 +78,6 @@ def test_what_a_read_only_probe_leaves_out_names_the_risk_that_permits_it(
 
 
 def test_what_is_not_restored_is_status_5(inventory: str, fake: FakeNode, says: Says) -> None:
-    """One line for each difference; and it says what was restored once that is mended."""
     fake.dies(120, Risk.PODS)
     own = fake.root / "etc/kubernetes/manifests/own.yaml"
     text = own.read_text()

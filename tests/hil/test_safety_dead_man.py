@@ -340,7 +340,6 @@ def test_a_kubelet_is_restarted_once_however_often_restoring_is_tried(node: Node
 
 @pytest.mark.parametrize("lack", ["its units are gone", "it has not looked for long"])
 def test_a_timer_that_looks_no_more_is_set_again(node: Node, lack: str) -> None:
-    """With the next sign of life, and the run says so."""
     said: list[str] = []
     with node.guarded(say=said.append) as run:
         said.clear()

@@ -55,7 +55,6 @@ def text(fake: FakeNode, path: str) -> str:
 
 
 def test_all_kinds_of_changes_are_made_and_undone(fake: FakeNode) -> None:
-    """In one round trip, with a script behind them; and each is told. Times come back, too."""
     witness = fake.root / "fake/undone"
     os.utime(fake.root / CONFIG[1:], (1_000_000_000, 1_000_000_000))
     told: list[str] = []
@@ -143,7 +142,6 @@ def test_a_kubelet_is_up_or_down_again(fake: FakeNode, before: str, meanwhile: s
 
 
 def test_restoring_in_between(fake: FakeNode) -> None:
-    """And going on, as often as one likes."""
     state = text(fake, STATE)
     with fake.guarded() as node:
         for cpu in (5, 6):
@@ -155,7 +153,6 @@ def test_restoring_in_between(fake: FakeNode) -> None:
 
 
 def test_what_could_not_be_restored_is_listed(fake: FakeNode) -> None:
-    """Status 5, each difference on a line, and what a person can do."""
     fake.file("/etc/default/kubelet", "A=1\n")
     with (  # noqa: PT012  - what is raised is raised on leaving
         pytest.raises(NotRestored, match="/etc/default/kubelet") as caught,

@@ -418,7 +418,6 @@ def test_so_does_a_small_one(scenario: Scenario, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_with_pods_only_the_kubelet_is_left_alone(scenario: str) -> None:
-    """It is neither stopped nor configured, and the scenario takes the node's own settings."""
     session = ModelMember(risk=Risk.PODS)
     result = run(scenario, session, Risk.PODS)
     assert result.verdict == "pass", result.explanation

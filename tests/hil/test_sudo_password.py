@@ -243,7 +243,6 @@ def test_without_the_password_there_is_one_line(
 
 @pytest.mark.needs("ptys")
 def test_a_terminal_shows_nothing_of_it(inventory: Path) -> None:
-    """Typed at a prompt, without echo."""
     import pty
 
     command = [sys.executable, "-m", "pinproof", "restore", str(inventory), "-K"]

@@ -83,7 +83,6 @@ def only(body: str, *, more: str = "") -> ContainerObserved:
 
 
 def test_a_pinned_container_on_v2_with_systemd() -> None:
-    """Every level up to the root, the pod's uid out of the path, no quota."""
     seen = only(v2(SCOPE, cpus="2-3", effective="2-3"))
     assert (seen.id, seen.pid, seen.uid, seen.name) == (ID, 1507, UID, "c")
     assert (seen.namespace, seen.pod) == ("default", "pinproof-a-lab")
@@ -159,7 +158,6 @@ def test_where_it_ran() -> None:
 
 
 def test_the_state_file_is_there_to_the_byte() -> None:
-    """With and without a newline at its end, and where it looks like a section of ours."""
     for text in ("", "{}", "{}\n", "\n\n", f"x\n{MARK}x online\n9\n", "\udcff"):
         seen = read_observation(answer(more=section("state", text)), MARK)
         assert seen.state_file == text
@@ -168,7 +166,6 @@ def test_the_state_file_is_there_to_the_byte() -> None:
 
 
 def test_a_service_that_crash_loops() -> None:
-    """Down between two starts, with the status it ended with."""
     text = SERVICE.replace("MainPID=1325", "MainPID=0").replace("NRestarts=0", "NRestarts=4")
     text = text.replace("ExecMainCode=0", "ExecMainCode=1").replace("Status=0", "Status=1")
     text = text.replace("ActiveState=active", "ActiveState=activating")
@@ -225,7 +222,6 @@ def test_facts_are_quoted() -> None:
 
 
 def test_the_answer_of_pod_resources_has_its_own_section() -> None:
-    """And is no part of what tells that something has changed."""
     plain, asking = look(PLACES, MARK), look(PLACES, MARK, ask=True)
     assert "kubelet.sock" not in plain
     assert asking.index("pin_s answer") < asking.index("/var/lib/kubelet/pod-resources")

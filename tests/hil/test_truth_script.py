@@ -106,7 +106,6 @@ def run(places: Places, *, path: str = "", **options: object) -> Observation:
 
 
 def test_a_look_at_what_runs_here(places: Places, process: subprocess.Popen[str]) -> None:
-    """Ours is seen, the other is not; its tasks' affinity is what the kernel has."""
     seen = run(places)
     (ours,) = seen.containers
     assert (ours.id, ours.pid, ours.uid, ours.name) == ("ours", process.pid, UID, "c")
@@ -131,7 +130,6 @@ def test_pods_are_listed_without_curl(places: Places, tmp_path: Path) -> None:
 
 
 def test_a_narrowed_process_shows(places: Places, process: subprocess.Popen[str]) -> None:
-    """In the affinity of its tasks, and in where they ran."""
     lowest = min(os.sched_getaffinity(process.pid))
     os.sched_setaffinity(process.pid, {lowest})
     (ours,) = run(places, spin=True).containers
@@ -257,7 +255,6 @@ def test_goals(places: Places) -> None:
 
 
 def test_what_ran_before(places: Places) -> None:
-    """Its words and its status; its stdin is empty, whatever it does with it."""
     seen = run(places, before="cat\necho said >&2\nreturn 3")
     assert seen.notes["before"] == "said"
     assert seen.notes["status"] == "3"

@@ -103,7 +103,6 @@ document.title = [...document.querySelectorAll("iframe")].map(beyond);
 
 
 def test_nothing_is_cut_off_on_a_screen(tmp_path: Path) -> None:
-    """On a phone and on a desk."""
     page = escape(html(certificate(run(*crowded()), tmp_path, **long())))
     frames = [f'<iframe width={one} height=900 srcdoc="{page}"></iframe>' for one in (360, 1280)]
     framed = tmp_path / "framed.html"

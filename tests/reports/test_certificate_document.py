@@ -287,7 +287,6 @@ def test_an_upgrade_that_contradicts_its_stages_is_found(
 
 
 def test_the_page_shows_an_upgrade(tmp_path: Path) -> None:
-    """Each stage, and what was broken, escaped."""
     moved = _last_stage(exclusive={"pod1/c": "0-1"}, restarted=["pod1/c"])
     upgrade = upgraded(**moved, broken=[BROKEN])
     page = html(certificate(run(result("pass")), tmp_path, upgrade=upgrade))

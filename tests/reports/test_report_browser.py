@@ -143,7 +143,6 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 def test_the_first_screen_names_cause_and_replay_command(
     browser: Browser, planted: dict[str, Run], tmp_path: Path
 ) -> None:
-    """On a desk and on a phone."""
     headlines = {
         "trusts-its-state": "The kubelet runs, but should have refused to start",
         "splits-cores": (

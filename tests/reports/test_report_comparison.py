@@ -47,7 +47,6 @@ def test_what_became_of_a_case(was: str, now: str, kind: Kind | None) -> None:
 
 
 def test_only_a_regression_is_status_1() -> None:
-    """And a known failure is none."""
     red, green = fakes.run(fakes.result("fail")), fakes.run(fakes.result())
     assert Comparison(green, red).status is ExitStatus.NOT_CONFORMANT
     assert Comparison(green, fakes.known(red, fakes.entry())).status is ExitStatus.CONFORMANT

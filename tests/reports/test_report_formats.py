@@ -141,7 +141,6 @@ def test_sarif_is_as_its_schema_says(name: str) -> None:
 
 
 def test_github_gets_one_annotation_a_cause_and_the_verdict() -> None:
-    """And never more errors than it shows."""
     many = [fakes.result("fail", machine=fakes.machine(f"m{number}")) for number in range(30)]
     first, last = formatted(fakes.run(*many), "github").splitlines()
     assert first.startswith("::error title=pinning.whole-cores on m0 and 29 more::promised: ")
@@ -182,7 +181,6 @@ def test_a_fingerprint_is_the_same_on_other_cpus_and_machines() -> None:
 
 
 def test_known_failures_are_in_every_form() -> None:
-    """With their reason; what passes against the list is an error."""
     run = listed()
     assert [one for one, found in run.standings.items() if not found] == [Standing.FAIL]
     for name in ("markdown", "github", "gitlab", "sarif", "junit"):

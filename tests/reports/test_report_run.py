@@ -22,7 +22,6 @@ def test_a_whole_stream_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_stream_without_a_footer_is_read_and_said_to_be_cut_off(tmp_path: Path) -> None:
-    """A broken promise stays broken."""
     torn = fakes.run(fakes.result(), fakes.result(scenario="b"), footer=None)
     path = fakes.write(torn, tmp_path / "result.jsonl")
     run = reports.load(path)

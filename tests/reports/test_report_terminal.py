@@ -104,7 +104,6 @@ def test_skips_are_a_number_or_a_line_each_reason_most_first() -> None:
 
 
 def test_failures_of_one_cause_are_one_story_and_a_list() -> None:
-    """With one command that replays it."""
     machines = [fakes.machine(f"m{number}") for number in range(3)]
     run = fakes.run(*(fakes.result("fail", machine=one) for one in machines))
     text = printed(run)

@@ -81,7 +81,6 @@ def test_nothing_tells_this_host_from_its_twins() -> None:
 
 
 def test_a_folder_is_captured_to_the_byte(folder: Path) -> None:
-    """And nothing is written in it."""
     before = sorted(folder.rglob("*"))
     made = capture_host(folder)
     assert sorted(folder.rglob("*")) == before

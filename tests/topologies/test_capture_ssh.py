@@ -63,7 +63,6 @@ def node(sshd: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 
 def test_a_node_is_captured_by_one_command_and_is_this_host(node: Node) -> None:
-    """Over one connection."""
     before = len(node.log.read_text())
     made = node.capture()
     said = node.log.read_text()[before:]
@@ -154,7 +153,6 @@ def test_a_silent_server_is_given_up(tmp_path: Path, moment: Moment, reason: str
 
 
 def test_where_no_node_listens_it_says_so(node: Node) -> None:
-    """Nobody does, there is no such host, or it speaks no SSH."""
 
     def refused(url: str, why: str = "", deadline: float = 60) -> None:
         with pytest.raises(CaptureError, match=f"cannot capture {url}: {why}"):

@@ -228,7 +228,6 @@ def specs(draw: st.DrawFn) -> str:
 @given(specs())
 @settings(max_examples=60, deadline=None)
 def test_every_described_machine_is_tidy_and_counts_right(text: str) -> None:
-    """And is named by its canonical spec."""
     machine, spec = describe(text), parse(text)
     assert topologies.lint(machine.tree) == []
     assert machine.name == machine.shape == str(spec)

@@ -90,7 +90,6 @@ def test_a_cpu_of_two_pods_says_both_and_wears_both_colours() -> None:
 
 
 def test_marked_cpus_are_framed_and_others_not() -> None:
-    """CPUs that the machine lacks are told."""
     svg = drawing.svg(SMALL, {"a/x": [1, 40, 41]}, highlight=[3, 99])
     assert [cpu for cpu, text in tooltips(svg).items() if text.endswith(", marked")] == [3]
     assert "a/x: 1 (not on this machine: 40-41) (1)" in texts(svg)
@@ -109,7 +108,6 @@ HOSTILE = 'x"><script>alert(1)</script>&\x00\x1b[31m\ud800'
 
 
 def test_nothing_gets_through_unescaped() -> None:
-    """Neither to a page nor to a terminal."""
     svg = drawing.svg(SMALL, {HOSTILE: [1]}, title=HOSTILE)
     ElementTree.fromstring(svg)
     assert "<script" not in svg

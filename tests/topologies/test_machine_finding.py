@@ -117,7 +117,6 @@ def test_a_faulty_entry_is_refused(
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_an_entry_says_what_it_is_and_is_what_it_says(name: str) -> None:
-    """Described or captured; a captured one also says what its kernel and a kubelet make of it."""
     entry = catalogue_entry(name)
     found = machine(name)
     assert found.name == entry.name == name

@@ -11,7 +11,6 @@ from topologies import Tree, find, machine, names
 
 @pytest.mark.parametrize("name", names())
 def test_the_model_finds_what_a_real_kubelet_found(name: str) -> None:
-    """MachineInfo and CPUTopology, whole."""
     one = machine(name)
     recorded = golden(one)
     assert recorded is not None, (

@@ -33,7 +33,6 @@ def cpuinfo(tree: Tree) -> dict[int, dict[str, str]]:
 
 
 def test_one_thread_goes() -> None:
-    """With its topology and caches; its links stay."""
     tree = without_cpus(describe("2s-2n-8c-smt2").tree, [11])
     assert tree[f"{CPU}/online"] == "0-10,12-15\n"
     assert tree[f"{CPU}/offline"] == "11\n"
@@ -55,7 +54,6 @@ def test_one_thread_goes() -> None:
 
 
 def test_a_whole_core_goes() -> None:
-    """Step by step is at once."""
     tree = describe("2s-2n-8c-smt2").tree
     core = cpuinfo(without_cpus(tree, [3, 11]))[0]
     assert (core["siblings"], core["cpu cores"]) == ("6", "3")

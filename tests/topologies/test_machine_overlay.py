@@ -68,7 +68,6 @@ def node_names(overlay: Mapping[str, str]) -> dict[int, list[str]]:
 
 @pytest.mark.parametrize("name", topologies.names())
 def test_the_overlay_says_of_a_machine_what_a_kubelet_finds(name: str) -> None:
-    """Which CPUs are online and share a socket or a core, and each one's NUMA node."""
     machine = topologies.machine(name)
     overlay, details = sysfs_overlay(machine.tree), topology_of(machine, release=NEWEST).details
     cpus = list(ids(parse_list(overlay[f"{CPU}/online"])))

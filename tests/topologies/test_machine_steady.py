@@ -26,8 +26,6 @@ def machine() -> Machine:
 
 
 def test_what_passes_is_not_in_it(machine: Machine) -> None:
-    """Free memory, free huge pages, the frequency of the moment, a boot's few pages less, and the
-    name."""
     later = changed(machine, MEMINFO, "121764 kB", "99 kB")
     later = changed(later, MEMINFO, "154628 kB", "154616 kB")
     later = changed(later, CPUINFO, "2300.006", "3100.120")

@@ -27,7 +27,6 @@ def test_bytes_that_are_no_text_are_written_as_they_were(tmp_path: Path) -> None
 
 
 def test_an_empty_folder_will_do_and_a_full_one_will_not(tmp_path: Path) -> None:
-    """Nor one where nothing can be written."""
     tree = describe("1s-1n-1c-smt1").tree
     write(tree, tmp_path)
     with pytest.raises(UnwritableMachine, match="it is not empty"):
