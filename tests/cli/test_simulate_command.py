@@ -222,6 +222,11 @@ def test_a_name_of_a_state_file_commands_no_terminal(tmp_path: Path) -> None:
     assert "B uid-2/\ufffd[31mred: 2 (1)" in printed("draw", MACHINE[1], "--state", "state")
 
 
+def test_numa_nodes_without_cpus_are_drawn(tmp_path: Path) -> None:
+    here("draw", "qemu-2s-2n-8c-smt1-mem1", "--svg", "m.svg", status=0)
+    assert "NUMA node 2: no CPUs, 15" in (tmp_path / "m.svg").read_text()
+
+
 def test_cpus_in_no_numa_node_are_drawn_and_counted(tmp_path: Path) -> None:
     whole = describe("2s-2n-4c-smt2").tree
     gone = ("node0/cpu1", "node0/cpu5")

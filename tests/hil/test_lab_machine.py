@@ -40,12 +40,6 @@ def test_many_cpus_get_more_memory() -> None:
     assert machine("2s-2n-64c-smt2").memory > machine("2s-2n-8c-smt2").memory == 2048
 
 
-def test_numbering_that_qemu_does_not_do_comes_with_a_table() -> None:
-    """Threads of a core side by side are QEMU's own; siblings far apart are not."""
-    far = machine("2s-2n-8c-smt2").layout
-    assert far.table
-
-
 def test_qemu_s_own_options_are_a_machine_too() -> None:
     even = machine("-smp 4,sockets=2").shape
     assert _value(even, "-m") == "2048M"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,46 +11,10 @@ from hypothesis import strategies as st
 
 import topologies
 from reference import discover
-from topologies import Link, Tree, describe
-from topologies.cpulist import ids, parse_list, parse_mask
+from topologies import Link, describe
+from topologies.cpulist import parse_mask
 from topologies.paths import CPU, NODE
 from topologies.spec import parse
-
-RECORDED = Path(__file__).parents[1] / "golden" / "kubelet-topologies.json"
-
-#: name in the golden file: the spec that describes the same machine
-GOLDEN = {
-    "1s-4c-noht": "1s-1n-4c-smt1",
-    "1s-4c-ht": "1s-1n-4c-smt2",
-    "1s-4c-ht-near": "1s-1n-4c-smt2-near",
-    "2s-6c-ht-interleaved": "2s-2n-12c-smt2-interleaved",
-    "2s-20c-ht": "2s-2n-40c-smt2",
-    "2s-2n-10c-ht-interleaved": "2s-4n-40c-smt2-interleaved",
-    "1s-4n-8c-ht-l3x2": "1s-4n-32c-smt2-l3x2",
-    "2s-4n-16c-ht-l3x2": "2s-8n-128c-smt2-l3x2",
-    "8s-4c-smt4": "8s-8n-32c-smt4-near",
-    "2s-96c-ht-l3x12": "2s-2n-192c-smt2-l3x12",
-    "1s-128c-noht-l3x16": "1s-1n-128c-smt1-l3x16",
-    "2n-2s-4c-ht-numafirst": "4s-2n-16c-smt2",
-    "1n-4s-3c-noht-numafirst": "4s-1n-12c-smt1",
-}
-
-
-def places(tree: Tree) -> dict[int, tuple[int, int, int, int]]:
-    """cpu: (NUMA node, package, lowest CPU of the core, L3 id), read from the files."""
-    links = [link for path in tree if (link := re.fullmatch(rf"{CPU}/cpu(\d+)/node(\d+)", path))]
-    nodes = {int(link[1]): int(link[2]) for link in links}
-    assert len(nodes) == len(links)
-    found = {}
-    for cpu in ids(parse_list(tree[f"{CPU}/online"])):
-        base = f"{CPU}/cpu{cpu}"
-        found[cpu] = (
-            nodes[cpu],
-            int(tree[f"{base}/topology/physical_package_id"]),
-            next(ids(parse_list(tree[f"{base}/topology/thread_siblings_list"]))),
-            int(tree[f"{base}/cache/index3/id"]),
-        )
-    return found
 
 
 def test_the_smallest_machine_file_by_file() -> None:
@@ -109,7 +70,10 @@ def test_sparse_ids() -> None:
     assert tree[f"{CPU}/present"] == "0,3,6,9\n"
     assert tree[f"{CPU}/possible"] == "0-9\n"
     assert tree[f"{CPU}/offline"] == "1-2,4-5,7-8\n"
-    assert {place[:2] for place in places(tree).values()} == {(0, 0), (4, 2)}
+    assert {place[:2] for place in discover(tree).cpu_topology().details.values()} == {
+        (0, 0),
+        (4, 2),
+    }
     assert tree[f"{NODE}/online"] == "0,4\n"
     assert tree[f"{NODE}/node4/distance"] == "21 10\n"
     assert tree[f"{CPU}/cpu9/topology/package_cpus"] == "240\n"
@@ -295,22 +259,3 @@ def test_every_hybrid_machine_is_tidy_and_counts_right(
     assert (found.num_cores, found.num_cpus) == (large + small, large * threads + small)
     sizes = [mask.bit_count() for _, mask in sorted(found.core_masks.items())]
     assert sizes == [threads] * large + [1] * small
-
-
-@pytest.mark.parametrize("name", GOLDEN)
-def test_places_are_those_of_the_golden_machines(name: str) -> None:
-    (golden,) = [item for item in json.loads(RECORDED.read_text()) if item["topology"] == name]
-    wanted = {int(cpu): tuple(place) for cpu, place in golden["cpus"].items()}
-    found = places(describe(GOLDEN[name]).tree)
-    assert {cpu: place[:3] for cpu, place in found.items()} == {
-        cpu: place[:3] for cpu, place in wanted.items()
-    }
-    assert partition(found) == partition(wanted) or "l3x" not in name
-
-
-def partition(cpus: Mapping[int, tuple[int, ...]]) -> set[frozenset[int]]:
-    """The uncore caches as sets of CPUs."""
-    caches: dict[int, set[int]] = {}
-    for cpu, place in cpus.items():
-        caches.setdefault(place[3], set()).add(cpu)
-    return {frozenset(members) for members in caches.values()}
