@@ -118,8 +118,13 @@ def test_a_pod_more_that_does_not_fit_takes_nobodys_cpus(tmp_path: Path) -> None
 
 
 def test_an_old_kubelet_that_does_not_start_is_no_verdict() -> None:
+    """In one line after the progress."""
     done = here("upgrade", *_MODELS, "--policy-option", "no-such=true", status=3)
-    assert "the model of 1.36 has to run before it can be upgraded: it gave up" in done.stderr
+    progress, line = done.stderr.splitlines()
+    assert progress == "pinproof: upgrade: the model of 1.36 starts"
+    assert line.startswith("pinproof: the model of 1.36 has to run before it can be upgraded: it ")
+    assert 'unknown CPU Manager Policy option: "no-such"' in line
+    assert done.stdout == ""
 
 
 # -- another machine, other settings ---------------------------------------------------------------

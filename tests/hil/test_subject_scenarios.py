@@ -409,6 +409,12 @@ def test_so_does_a_small_one(scenario: Scenario, monkeypatch: pytest.MonkeyPatch
     assert result.verdict in ("pass", "skip"), result.explanation
 
 
+def test_a_kubelet_that_loses_assignments_at_its_start_is_caught() -> None:
+    """Its state file is gone when it comes up, and pods may get other CPUs."""
+    result = run("restart/deleted-while-down-is-freed", ModelMember(lose_at_start=True))
+    assert result.verdict == "fail", result.explanation
+
+
 @pytest.mark.parametrize(
     "scenario",
     [
