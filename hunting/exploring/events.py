@@ -223,7 +223,7 @@ def _grow_too_far(draft: Draft) -> bool:
 
 
 def _more_memory(draft: Draft) -> bool:
-    """For the first app container, as much again."""
+    """The first app container gets as much memory again."""
     name = draft.container()
     own = draft.node.granted.get(_own(draft).name, _own(draft))
     one = next(one for one in own.containers if one.name == name)
@@ -236,14 +236,14 @@ def _more_memory(draft: Draft) -> bool:
 
 
 def _critical(draft: Draft) -> bool:
-    """A critical pod that shares CPUs, and asks for one more than no other pod asks for: others are
-    put out, where that is enough."""
+    """A critical pod without exclusive CPUs requests a CPU more than is left: other pods are put
+    out, where that is enough."""
     pod = burstable("critical", request=f"{_left(draft) + 1000}m")
     return draft.take(Apply(replace(pod, priority=NODE_CRITICAL)))
 
 
 def _left(draft: Draft) -> int:
-    """How many thousandths of a CPU the node has for pods that no pod asks for."""
+    """Thousandths of a CPU that the node has for pods, and that no running pod requests."""
     task = draft.task
     info = info_of(machine_of(task.machine).tree, release=task.release)
     runs = [pod for name, pod in draft.node.granted.items() if draft.runs(name)]
