@@ -172,7 +172,15 @@ def allocation_refusal(error: AllocationError, release: AnyRelease) -> Refusal:
         return refusal("SMTAlignmentError", str(error), release)
     if isinstance(error, EmptyPodSharedPoolError):
         return refusal(error.reason, str(error), release)
-    return refusal(_UNEXPECTED, f"Allocate failed due to {error}, which is unexpected", release)
+    return refusal(_UNEXPECTED, allocation_message(error), release)
+
+
+def allocation_message(error: AllocationError) -> str:
+    """What is said of a pod, or of its resize, for which something could not be allocated
+    (``GetPodAdmitResult``, ``pkg/kubelet/cm/admission/errors.go``)."""
+    if isinstance(error, SMTAlignmentError | EmptyPodSharedPoolError):
+        return str(error)
+    return f"Allocate failed due to {error}, which is unexpected"
 
 
 def refusal_of(error: TopologyAffinityError, release: AnyRelease) -> Refusal:

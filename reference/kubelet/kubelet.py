@@ -26,6 +26,7 @@ from reference.golang.maps import SLOTS, turns
 from reference.kubelet.admission import (
     Lack,
     Refusal,
+    allocation_message,
     allocation_refusal,
     devices_of,
     lack,
@@ -544,7 +545,9 @@ class Kubelet(PodLifecycle):
             if ending and text != shortage(pod, [*others, *ending], self.allocatable):
                 raise NotModelled(f"Resize: pod {pod.name} beside pods that still end")
             granted = not text
-        except (AllocationError, TopologyAffinityError) as error:
+        except AllocationError as error:
+            text = allocation_message(error)
+        except TopologyAffinityError as error:
             text = str(error)
         finally:
             self._being_admitted = ()
@@ -567,7 +570,7 @@ class Kubelet(PodLifecycle):
                 self.runtime.end(pod.uid, one.name)
                 self._create(pod, one)
             elif was != now:
-                sent = replace(one, cpu_request=one.cpu_request or "0")
+                sent = replace(one, cpu_request=one.requested_cpu or "0")
                 self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, sent))
         if _resizes_cpu(self.runtime, before, pod):
             self._resize_cgroup(pod)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from conformance.pods import burstable, exclusive, guaranteed
+from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
 from reference import CPUSet, IllegalStep, NotModelled
 from reference.cpumanager.metrics import ADMISSIONS, of_numa_node
 from reference.kubelet.in_place_resize import resize_refusal
@@ -62,6 +62,15 @@ def test_a_container_with_the_limit_of_its_pod_loses_its_weight_at_a_resize() ->
     shares = {name: (cfs.quota, cfs.shares) for name, cfs in made.view().cfs["a"].items()}
     assert shares == {"one": (300_000, 2), "two": (50_000, 102)}
     assert do(made, KillContainer("a", "one")).cfs["a"]["one"].shares == 3072
+
+
+def test_a_container_with_a_limit_alone_keeps_its_weight_at_a_resize_of_memory() -> None:
+    """Its limit is its request (seen on 1.36.4)."""
+    small, large = (Pod("a", (Container("c", None, "2", None, one),)) for one in ("64Mi", "128Mi"))
+    other = Container("other", kind=Kind.INIT)  # so it is no Guaranteed pod
+    steps = [replace(one, containers=(other, *one.containers)) for one in (small, large)]
+    cfs = node(Apply(steps[0]), Resize(steps[1])).view().cfs["a"]["c"]
+    assert (cfs.quota, cfs.shares) == (200_000, 2048)
 
 
 @pytest.mark.parametrize("release", ["1.35", "1.36"])
@@ -209,6 +218,26 @@ def test_it_counts_exactly_again_once_nothing_waits_at_a_start() -> None:
     small, large = (burstable("b", request=cpus, limit="7") for cpus in ("1", "7"))
     steps: list[Step] = [Apply(small), Resize(large), Delete("b"), Stop(), Start(), AskMetrics()]
     assert (node(*steps).view().metrics or {})[ADMISSIONS] == 0
+
+
+def test_a_resize_for_which_memory_cannot_be_allocated_says_so_as_an_admission_does() -> None:
+    """The memory of the ended init container is allocated again, and the other pod has the rest
+    (seen on 1.36.4)."""
+    config = replace(CONFIG, memory_manager_policy="Static", feature_gates=EXCLUSIVE,
+                     reserved_memory={0: "1Mi"})  # fmt: skip
+
+    def pod(name: str, *containers: Container) -> Pod:
+        each = (replace(one, memory_request="64Mi", memory_limit="64Mi") for one in containers)
+        return guaranteed_of(name, [*each])
+
+    init = exclusive("init", 1, kind=Kind.INIT)
+    small, large = (pod("b", init, exclusive("c", cpus)) for cpus in (2, 3))
+    steps = (Apply(pod("a", exclusive("c", 1))), Apply(small), Resize(large))
+    made = node(*steps, config=config, machine="1s-1n-4c-smt2-192mib")
+    assert made.view().pods["b"].resize == (
+        "Deferred: Allocate failed due to [memorymanager] failed to get the default NUMA affinity, "
+        "no NUMA nodes with enough memory is available, which is unexpected"
+    )
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
