@@ -304,7 +304,6 @@ function listen() {
 
 async function main() {
   if (location.protocol === "file:") return failed("this folder has to be served over HTTP, as by python -m http.server");
-  start();
   try {
     const answer = await fetch("choices.json");
     if (!answer.ok) throw new Error(`HTTP status ${answer.status}`);
@@ -312,6 +311,7 @@ async function main() {
   } catch (error) {
     return failed(`choices.json cannot be loaded: ${error.message}`);
   }
+  start();
   listen();
   if (location.hash.length > 1) open();
   else anew();
