@@ -155,7 +155,8 @@ def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
 
 
 @_state(
-    KEP, level=Level.CORE, since="1.18", needs=Needs(free=2), capabilities=(*CONFIGURES, *START_ERROR),
+    KEP, level=Level.CORE, since="1.18", needs=Needs(free=2),
+    capabilities=(*CONFIGURES, *START_ERROR),
 )  # fmt: skip
 def a_cpu_of_a_pod_may_not_be_reserved(node: LockstepNode) -> None:
     """A reservation that has a CPU of a pod beside shared ones keeps the kubelet from starting.
