@@ -163,7 +163,7 @@ class KubeletProcess:
         seconds = self._patience.start
         if not self._sandbox.bell.until(self._up_or_down, seconds, slowest=_START_LOOK):
             self.note_hang(f"not up after {seconds:g} s: {self._what_is_missing()}", seconds)
-        if not self.running and _NO_INSTANCE in self.error:
+        if not self.running and self.error and self._lacks_an_instance():
             self._lose(
                 "this host has no inotify instance left, of which a kubelet takes six: run fewer "
                 "at a time, or raise fs.inotify.max_user_instances"
@@ -327,6 +327,10 @@ class KubeletProcess:
         evidence = self.evidence()
         self._sandbox.kill()
         raise SubjectLostError(why, evidence=evidence)
+
+    def _lacks_an_instance(self) -> bool:
+        """Whether its last lines say so: cAdvisor ends it a line later with other words."""
+        return self._sandbox.log is not None and _NO_INSTANCE in self._sandbox.log.excerpt()
 
     def _why_it_ended(self, log: Log) -> str:
         """A kubelet that was killed gave no reason: its last lines are about something else."""
