@@ -9,7 +9,10 @@ A text that is no quantity or no CPU list is a ``ValueError``: :class:`QuantityE
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
+
+#: ``status.reason`` where the kubelet did not foresee the cause.
+UNEXPECTED: Final = "UnexpectedAdmissionError"
 
 
 class ModelError(Exception):
@@ -55,7 +58,10 @@ class DiscoveryError(KubeletError):
 
 
 class AllocationError(KubeletError):
-    """CPUs (``takeByTopology``) or something else could not be handed out."""
+    """CPUs (``takeByTopology``) or something else could not be handed out; ``reason`` is the pod's
+    ``status.reason``, and :data:`UNEXPECTED` where the kubelet has no name for it."""
+
+    reason: ClassVar[str] = UNEXPECTED
 
 
 class NotEnoughCPUs(AllocationError):
@@ -81,6 +87,8 @@ class SMTAlignmentError(AllocationError):
     """``requested`` CPUs are no whole cores of ``per_core`` CPUs (``free`` is ``None``), or more
     than the ``free`` CPUs of cores without a reserved CPU."""
 
+    reason: ClassVar[str] = "SMTAlignmentError"
+
     def __init__(self, requested: int, per_core: int, *, free: int | None = None) -> None:
         super().__init__(
             f"SMT Alignment Error: requested {requested} cpus not multiple cpus per core = "
@@ -95,10 +103,9 @@ class SMTAlignmentError(AllocationError):
 
 
 class EmptyPodSharedPoolError(AllocationError):
-    """A pod with pod-level resources leaves its shared containers no CPU; ``reason`` is its
-    ``status.reason``."""
+    """A pod with pod-level resources leaves its shared containers no CPU."""
 
-    reason: Final = "EmptyPodSharedPoolError"
+    reason: ClassVar[str] = "EmptyPodSharedPoolError"
 
 
 class DeviceError(AllocationError):

@@ -92,6 +92,11 @@ def _own(draft: Draft) -> Pod:
     return draft.pod
 
 
+def _granted(draft: Draft) -> Pod:
+    """The row's pod with the size that it was granted last."""
+    return draft.node.granted.get(_own(draft).name, _own(draft))
+
+
 def _second(draft: Draft) -> Pod:
     """A pod as the row's, under another name."""
     return pod_of(draft.row, draft.room, f"{_own(draft).name}-2")
@@ -206,8 +211,8 @@ def _resized(pod: Pod, name: str, by: int) -> Pod | None:
 
 
 def _resize(draft: Draft, by: int, *kinds: Kind) -> bool:
-    name, pod = draft.container(*kinds), _own(draft)
-    other = _resized(draft.node.granted.get(pod.name, pod), name, by) if name else None
+    name = draft.container(*kinds)
+    other = _resized(_granted(draft), name, by) if name else None
     if other is None or pod_milli_cpus(other) > 1000 * draft.room.free:
         return False  # the API server refuses what no node of this size could ever grant
     return draft.take(Resize(other))
@@ -216,7 +221,7 @@ def _resize(draft: Draft, by: int, *kinds: Kind) -> bool:
 def _grow_too_far(draft: Draft) -> bool:
     """To all CPUs that the node has for pods, of which others hold some. The API server refuses
     more than that."""
-    own = draft.node.granted.get(_own(draft).name, _own(draft))
+    own = _granted(draft)
     size = next((one.cpu_limit or "" for one in own.containers if one.kind is Kind.APP), "")
     asked = pod_milli_cpus(own)
     return size.isdigit() and _resize(draft, draft.room.free - asked // 1000)
@@ -225,7 +230,7 @@ def _grow_too_far(draft: Draft) -> bool:
 def _more_memory(draft: Draft) -> bool:
     """The first app container gets as much memory again."""
     name = draft.container()
-    own = draft.node.granted.get(_own(draft).name, _own(draft))
+    own = _granted(draft)
     one = next(one for one in own.containers if one.name == name)
     if one.memory_limit is None:
         return False

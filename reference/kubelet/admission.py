@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 
 from reference.behaviours import Behaviour
 from reference.errors import (
+    UNEXPECTED,
     AllocationError,
-    EmptyPodSharedPoolError,
     NotModelled,
     QuantityError,
-    SMTAlignmentError,
     TopologyAffinityError,
 )
 from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
@@ -32,8 +31,6 @@ from reference.pods.qos import (
 from reference.pods.quantity import quantity
 from reference.releases import AnyRelease, has, minor_of
 
-#: ``status.reason`` where the kubelet did not foresee the cause.
-_UNEXPECTED: Final = "UnexpectedAdmissionError"
 _NOTHING: Final[Mapping[str, int]] = {}
 
 
@@ -168,19 +165,14 @@ def refusal(reason: str, text: str, release: AnyRelease) -> Refusal:
 
 def allocation_refusal(error: AllocationError, release: AnyRelease) -> Refusal:
     """Of a pod whose CPUs could not be allocated."""
-    if isinstance(error, SMTAlignmentError):
-        return refusal("SMTAlignmentError", str(error), release)
-    if isinstance(error, EmptyPodSharedPoolError):
-        return refusal(error.reason, str(error), release)
-    return refusal(_UNEXPECTED, allocation_message(error), release)
+    return refusal(error.reason, allocation_message(error), release)
 
 
 def allocation_message(error: AllocationError) -> str:
     """What is said of a pod, or of its resize, for which something could not be allocated
     (``GetPodAdmitResult``, ``pkg/kubelet/cm/admission/errors.go``)."""
-    if isinstance(error, SMTAlignmentError | EmptyPodSharedPoolError):
-        return str(error)
-    return f"Allocate failed due to {error}, which is unexpected"
+    is_named = error.reason != UNEXPECTED
+    return str(error) if is_named else f"Allocate failed due to {error}, which is unexpected"
 
 
 def refusal_of(error: TopologyAffinityError, release: AnyRelease) -> Refusal:
@@ -242,7 +234,7 @@ def preemption_refusal(error: Exception, release: AnyRelease) -> Refusal:
         "Unexpected error while attempting to recover from admission failure: "
         f"preemption: error finding a set of pods to preempt: {error}"
     )
-    return refusal(_UNEXPECTED, text, release)
+    return refusal(UNEXPECTED, text, release)
 
 
 def _lack_of_devices(resource: str, requested: int, used: int, capacity: int) -> str:
