@@ -131,7 +131,7 @@ class BranchingNode(Node):
             tuple(sorted(self._in_cluster.wanted)),
             repr(sorted(self._in_cluster.over.items())),
             tuple(map(self._in_cluster.stored, self._manifests.values())),
-            self._runtime.refusals,
+            (self._runtime.refusals, self._runtime.refuses),
             tuple(pod.uid in self._runtime.removed for pod in self._manifests.values()),
             tuple(sorted(self._ended)),
             tuple(pod.containers for pod in self._manifests.values()),

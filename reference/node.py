@@ -353,8 +353,9 @@ class Node:
                 if empty and minor_of(self._release) < _EMPTY_LISTS_SINCE:
                     raise NotModelled(f"RegisterDevices by release {self._release}: an empty list")
                 kubelet.register(resource, devices)
-            case FailUpdates(times=times):
+            case FailUpdates(times=times, container=container):
                 self._runtime.refusals = times if times < FOR_EVER else math.inf
+                self._runtime.refuses = container
                 if self._kubelet is not None:  # a round tries again what was refused before
                     self._kubelet.settle()
             case Spin() | RestartRuntime() | DaemonReload():

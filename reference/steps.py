@@ -418,13 +418,16 @@ FOR_EVER: Final = 10_000
 @dataclass(frozen=True, slots=True)
 class FailUpdates:
     """Let the runtime refuse the next ``times`` updates of any container's resources, which ends
-    what was refused before; :data:`FOR_EVER` and more: every one."""
+    what was refused before; :data:`FOR_EVER` and more: every one. ``container``: only updates of
+    containers of this name are refused."""
 
     times: int
+    container: str = ""
 
     @property
     def sentence(self) -> str:
-        return f"let the container runtime refuse the next {self.times} updates"
+        of = f" of container {self.container}" if self.container else ""
+        return f"let the container runtime refuse the next {self.times} updates{of}"
 
 
 @dataclass(frozen=True, slots=True)

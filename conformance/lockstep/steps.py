@@ -191,6 +191,12 @@ class Steps(Readings):
                 step = steps.Configure(self.config)
             case steps.Tamper(pod=name, container=container):
                 self._tampered.add((name, container))
+            case steps.FailUpdates(container=container):
+                self._tampered |= {
+                    (pod.name, container)
+                    for pod in self._pods.values()
+                    if container in (one.name for one in pod.containers)
+                }
         self.steps.append(step.sentence)
         self._pods |= {pod.name: pod for pod in applied(step)}
         if isinstance(step, steps.Start):

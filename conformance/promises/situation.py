@@ -42,7 +42,7 @@ class Violation:
 class Situation:
     """What an invariant is judged against: what was configured and applied, on which CPUs.
     ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
-    pod/container whose cpuset the scenario itself has changed; ``online`` are the CPUs that the
+    pod/container whose cpuset the scenario itself has changed, or whose updates it has refused; ``online`` are the CPUs that the
     machine has by now, which a kubelet that runs may not know (``None``: ``cpus``); ``lost`` are
     CPUs that the scenario has said nobody will hold, not even the pool; ``topology`` is what the
     kubelet found when it started (``None``: one whose cores have equal numbers of CPUs)."""

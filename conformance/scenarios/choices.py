@@ -15,7 +15,13 @@ from conformance.scenario import Level, promised
 from conformance.scenarios.entering import core, row
 from conformance.scenarios.optional import aligning_with, promise_whole_cores, with_options
 from conformance.scenarios.outcomes import promise_count, restart_with, take
-from conformance.scenarios.sources import ACROSS_NUMA, BY_SOCKET, TOPOLOGY_ORDER, UNCORE_CACHE
+from conformance.scenarios.sources import (
+    ACROSS_NUMA,
+    BY_SOCKET,
+    TOPOLOGY_ORDER,
+    TOPOLOGY_POLICIES,
+    UNCORE_CACHE,
+)
 from reference import CPUSet
 
 _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
@@ -96,6 +102,13 @@ _distributes(
     "A NUMA node that cannot give an even share has no part in a distributed request",
     "The first two have twelve free CPUs between them, but the second has fewer than half.",
     _Shares(free=(8, 4, 6, 6), request=12, given=(6, 0, 6, 0)),
+)
+_distributes(
+    "options/numa-distribution-takes-every-numa-node",
+    "A distributed request that all NUMA nodes together can hold has an even share of each",
+    """No two of them have room for half each. The last one has no free CPU. The smallest gives all
+    that it has.""",
+    _Shares(free=(3, 4, 4, 0), request=9, given=(3, 3, 3, 0)),
 )
 _distributes(
     "options/numa-distribution-remainder-evens-out",
@@ -243,6 +256,19 @@ def align_by_socket_stays_in_the_socket(node: LockstepNode) -> None:
     promise_count(node, 24)
     seen = node.topology.socket_ids(taken)
     node.promise_equal("They lie in the first socket", "sockets of a/c", [0], seen)
+
+
+@promised(TOPOLOGY_POLICIES, area="topology", since="1.26", machine=_FOUR_NODES)
+def best_effort_takes_the_lower_mask(node: LockstepNode) -> None:
+    """Under best-effort the NUMA nodes of the lower mask are taken where pairs of them serve alike.
+    The four have one to four free CPUs. The first with the last has room for the request, and so
+    have the two between them, whose mask is the lower one: six, not nine."""
+    masks, free = node.topology.numa_masks, (1, 2, 3, 4)
+    reserved = node.cpus - _some_of(node, masks, free)
+    node.boot(aligning_with(node, "best-effort", reserved=reserved))
+    shares = _shares(node, masks, take(node, "a", 5))
+    rule, what = "The two between give all that they have", "CPUs of a/c in each NUMA node"
+    node.promise_equal(rule, what, [0, 2, 3, 0], shares)
 
 
 @core(BY_SOCKET, area="topology", since="1.25", machine="2s-4n-64c-smt2")

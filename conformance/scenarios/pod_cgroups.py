@@ -17,6 +17,7 @@ from conformance.scenarios.in_cluster import in_cluster, with_memory
 from conformance.scenarios.outcomes import promise_pod_quota, promise_quota
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
 from conformance.scenarios.resize import IN_PLACE, promise_granted
+from reference import CPUSet
 from reference.kubelet.cpu_quota import cpu_weight, shares_of
 from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
 
@@ -205,6 +206,14 @@ def pods_have_every_cpu_under_policy_none(node: LockstepNode) -> None:
     Without it systemd would take the cpuset controller from the cgroup."""
     node.boot_with(best_effort("a"), config=KubeletConfig(policy="none"))
     node.promise_cpus("It has every CPU", "cpuset of all pods", node.cpus, node.view.pods_cpus)
+
+
+@_of_cgroups(source=_CPUSET, needs=Needs(free=2))
+def pods_have_no_cpuset_under_static(node: LockstepNode) -> None:
+    """Under the static policy the cgroup that all pods are in keeps an empty cpuset.
+    It has the CPUs of the cgroup above then, so shared containers run on reserved CPUs, too."""
+    node.boot_with(guaranteed("a", 2), best_effort("shared"))
+    node.promise_cpus("It is empty", "cpuset of all pods", CPUSet(), node.view.pods_cpus)
 
 
 def _whole(*containers: Container, request: str | None, limit: str | None) -> Pod:

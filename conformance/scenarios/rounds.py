@@ -10,7 +10,7 @@ from conformance.scenario import Needs, promised
 from conformance.scenarios.abilities import CALLS, ENDS
 from conformance.scenarios.containers import REFUSED_UPDATE
 from conformance.scenarios.sources import RESTARTS
-from reference.steps import FailUpdates, RestartPolicy
+from reference.steps import FOR_EVER, Container, FailUpdates, Pod, RestartPolicy
 
 
 @promised(RESTARTS, area="containers", needs=Needs(free=4), capabilities=ENDS)
@@ -46,3 +46,15 @@ def pod_that_comes_back_follows_the_pool(node: LockstepNode) -> None:
     node.await_reconcile()
     node.await_reconcile()
     node.promise_cpuset("It ends on the pool", "shared", node.view.shared_pool)
+
+
+@promised(REFUSED_UPDATE, area="containers", since="1.22", needs=Needs(free=3), capabilities=CALLS)
+def refused_update_leaves_the_others_alone(node: LockstepNode) -> None:
+    """A container follows the shared pool though the runtime refuses each update of another one.
+    The other one is the first container of the same pod, so each reconcile round comes to it
+    first."""
+    node.boot_with(guaranteed("a", 2), Pod("shared", (Container("c1"), Container("c2"))))
+    node.to_runtime(FailUpdates(FOR_EVER, "c1"))
+    node.delete("a")
+    node.await_reconcile()
+    node.promise_on_pool("It has the CPUs that are free again", "shared", "c2")

@@ -65,7 +65,7 @@ class PodCgroup(NamedTuple):
 
 class Runtime:
     """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse;
-    ``math.inf``: every one. ``pod_cgroups``: by pod uid, for each pod that has one.
+    ``math.inf``: every one. ``refuses``: those of containers of this name, ``""``: of any. ``pod_cgroups``: by pod uid, for each pod that has one.
     ``burstable_weight``: that of the cgroup above those of Burstable pods; ``pods_weight``: that of
     the cgroup above all, ``None`` before a kubelet has started; ``pods_cpus``: the cpuset that is
     written into it (``getCgroupConfig``, ``node_container_manager_linux.go``)."""
@@ -80,11 +80,13 @@ class Runtime:
         "pods_cpus",
         "pods_weight",
         "refusals",
+        "refuses",
         "removed",
     )
 
     def __init__(self) -> None:
         self.refusals: float = 0
+        self.refuses = ""
         self.pod_cgroups: dict[str, PodCgroup] = {}
         self.burstable_weight = 1
         self.pods_weight: int | None = None
@@ -100,7 +102,8 @@ class Runtime:
     def copy(self) -> Runtime:
         """An independent copy."""
         twin = Runtime()
-        twin.refusals, twin.pod_cgroups = self.refusals, dict(self.pod_cgroups)
+        twin.refusals, twin.refuses = self.refusals, self.refuses
+        twin.pod_cgroups = dict(self.pod_cgroups)
         twin.burstable_weight, twin.pods_weight = self.burstable_weight, self.pods_weight
         twin.pods_cpus = self.pods_cpus
         twin._boxes = {
@@ -191,7 +194,7 @@ class Runtime:
 
     def try_update(self, uid: str, container: str, cpuset: CPUSet) -> bool:
         """Update the cpuset of a container, unless updates are refused; whether it was done."""
-        if self.refusals:
+        if self.refusals and self.refuses in ("", container):
             self.refusals -= 1
             return False
         self.update(uid, container, cpuset)

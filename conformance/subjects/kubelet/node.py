@@ -198,8 +198,8 @@ class KubeletNode(SteppedNode):
             case steps.EndStopping():
                 self.runtime.end_stops()
                 self._until(lambda: self._is_gone(self._stopping), self._patience.effect)
-            case steps.FailUpdates(times=times):
-                self.runtime.refuse_updates(times)
+            case steps.FailUpdates(times=times, container=container):
+                self.runtime.refuse_updates(times, container)
             case steps.RestartRuntime():
                 self.runtime.restart()
                 self._recovery = RUNTIME_RECOVERY

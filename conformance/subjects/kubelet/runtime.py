@@ -146,10 +146,10 @@ class FakeRuntime:
                     found.setdefault(container.uid, {})[container.name] = read(container)
         return found
 
-    def refuse_updates(self, times: int) -> None:
-        """Refuse the next updates of any container's resources."""
+    def refuse_updates(self, times: int, container: str) -> None:
+        """Refuse the next updates of the resources of containers of this name, ``""``: of any."""
         with self._lock:
-            self._store.refusals = times
+            self._store.refusals, self._store.refuses = times, container
 
     @property
     def is_stopping(self) -> bool:

@@ -130,7 +130,7 @@ class Containers:
     something, oldest first; ``changed`` is called after each. ``sandboxes`` and ``containers`` are
     by id, and so are the ``owners``: pod uid and name of every container, of those that are gone
     too. ``refusals``: how many updates will be refused, as a runtime refuses them whose cgroup has
-    children of its own (EBUSY).
+    children of its own (EBUSY). ``refuses``: those of containers of this name, ``""``: of any.
 
     What names a sandbox or container that is not there raises :class:`CallError`, except where CRI
     has the call succeed then.
@@ -142,6 +142,7 @@ class Containers:
         self.containers: dict[str, Container] = {}
         self.owners: dict[str, tuple[str, str]] = {}
         self.refusals = 0
+        self.refuses = ""
         self._changed = changed
         self._state_file = state_file
         self._numbers = itertools.count(1)
@@ -226,7 +227,7 @@ class Containers:
         """Change what ``resources`` sets. A value of zero is not set, which is what CRI says."""
         container = self.container(container_id)
         _check_cpuset(resources.cpuset_cpus)
-        if self.refusals:
+        if self.refusals and self.refuses in ("", container.name):
             self.refusals -= 1
             raise CallError(grpc.StatusCode.UNKNOWN, "device or resource busy")
         container.resources.MergeFrom(resources)
