@@ -82,8 +82,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A defect as it is printed: what was found, the same as a find, and the subjects that were
-    asked."""
+    """A defect as it is printed. ``find``: the defect as the hunt keeps one, with what each subject
+    of ``--confirm`` showed; ``command``: shows it on a kubelet."""
 
     shown: Shown
     find: Find
@@ -100,7 +100,7 @@ class Advice:
 
     @property
     def url(self) -> str:
-        """Of the issue; of the broken promise where no issue is known."""
+        """The page of the issue; where no issue is known, the source of the broken promise."""
         defect = self.shown.defect
         return defect.url if defect else promise_of(self.find.rule).source.url
 
@@ -145,8 +145,8 @@ def advise(given: Given, asked: Asked) -> None:
 def _question(
     machine: Machine, given: Given, asked: Asked
 ) -> tuple[Task, tuple[Pod, ...] | None, list[str]]:
-    """What is asked of the model; the pods; notes. Raises :class:`SubjectUsageError`, with the
-    kubelet's own words where it would not start."""
+    """The task for the model, the pods of ``--pods``, and notes. Raises :class:`SubjectUsageError`,
+    with the kubelet's message where it would not start."""
     node = inputs_of(asked.machine, given, Question(asked.pods), asked.release)
     starting = inputs.answered(machine, replace(node, question=Question()))
     config, notes = starting.config, list(starting.notes)
@@ -160,15 +160,16 @@ def _question(
     return Task(node.release, asked.machine, config), pods, notes
 
 
-def _advice(one: Shown, machine: Machine) -> Advice:
-    number = one.defect.number if one.defect else 0
-    find = found(one.broken, number, releases=one.releases)
-    return Advice(one, find, _command(one, find, machine))
+def _advice(shown: Shown, machine: Machine) -> Advice:
+    number = shown.defect.number if shown.defect else 0
+    find = found(shown.broken, number, releases=shown.releases)
+    return Advice(shown, find, _command(shown, find, machine))
 
 
-def _command(one: Shown, find: Find, machine: Machine) -> str:
-    """What shows it on a kubelet: the scenario of the defect where there is one for the release."""
-    scenario = scenario_of(text_of(one.defect).scenario) if one.defect else None
+def _command(shown: Shown, find: Find, machine: Machine) -> str:
+    """The command that shows the defect on a kubelet: its scenario, where one covers the
+    release."""
+    scenario = scenario_of(text_of(shown.defect).scenario) if shown.defect else None
     minor = minor_of(find.release)
     release = f"1.{minor}"
     if scenario and minor_of(scenario.since) <= minor <= minor_of(scenario.until or release):
@@ -181,14 +182,15 @@ def _command(one: Shown, find: Find, machine: Machine) -> str:
     return f"the same pinproof advise with --confirm kubelet:{release}"
 
 
-def _confirmed(every: list[Advice], names: list[str]) -> list[Advice]:
-    """Each defect shown on the subjects of these names. A subject that fails is said."""
+def _confirmed(advices: list[Advice], names: list[str]) -> list[Advice]:
+    """The defects, each with whether the subjects of these names show it. A note names a subject
+    that fails."""
     shown = []
     with (
         busy("confirm") as say,
         closing(Witnesses(names, partial(open_subject, progress=say))) as by,
     ):
-        for one in every:
+        for one in advices:
             seen = {}
             try:
                 for name, subjects in by.of(one.find):
@@ -203,7 +205,7 @@ def _confirmed(every: list[Advice], names: list[str]) -> list[Advice]:
 
 
 def _paragraphs(one: Advice) -> Iterator[str]:
-    """What is said of a defect, but for its title, its steps and its link."""
+    """The text of a defect, without its title, steps and link."""
     if one.shown.defect is not None:
         text = text_of(one.shown.defect)
         yield text.story

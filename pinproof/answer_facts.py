@@ -62,7 +62,7 @@ def _container_facts(verdict: Verdict) -> dict[str, object]:
 
 
 def _other_facts(found: Answer, verdict: Verdict) -> dict[str, object]:
-    """Of memory and devices, where it has any."""
+    """The memory and devices of a container, where it has any."""
     owner = verdict.pod, verdict.container
     nodes, devices = found.memory_of(*owner), found.devices_of(*owner)
     held = [
@@ -100,7 +100,8 @@ def kubelets_words(found: Answer, pod: Pod) -> str:
 
 
 def beside_text(found: Answer, verdict: Verdict) -> str:
-    """What it has beside CPUs, as ``, memory of NUMA node 0, 2 example.com/gpu of NUMA node 0``."""
+    """The memory and devices of a container, as ``, memory of NUMA node 0, 2 example.com/gpu of
+    NUMA node 0``."""
     owner = verdict.pod, verdict.container
     nodes, devices = found.memory_of(*owner), found.devices_of(*owner)
     parts = [f"memory{_of_nodes(nodes)}"] if nodes else []

@@ -67,7 +67,7 @@ def build_kubelet(asked: KubeletAsked) -> None:
 
 
 def _fork(asked: KubeletAsked) -> Fork | None:
-    """What was asked for that is no release. Raises :class:`SubjectUsageError`."""
+    """The fork that is asked for; ``None`` for a release. Raises :class:`SubjectUsageError`."""
     of_module = "--module or --go-mod" if asked.module or asked.go_mod else ""
     given = [asked.tree and "--tree", of_module, asked.patches and "--patches"]
     kinds = [one for one in given if one]
@@ -146,8 +146,8 @@ def _kubelets() -> list[Built]:
 
 
 class _Kind(NamedTuple):
-    """What can be built: in words, the command that builds it with an example, and what is there
-    already."""
+    """A program that can be built. ``cached`` lists what is built already; ``more``: further words
+    of the example."""
 
     plural: str
     build: Callable[..., None]
@@ -237,8 +237,8 @@ def list_(as_json: AsJson = False) -> None:
 
 
 def print_all_built(found: Mapping[str, Sequence[Built]], *, as_json: bool) -> None:
-    """A line for each on stdout, or JSON, that begins with its kind. If nothing is built, the
-    command that builds goes to stderr."""
+    """Print what is built, as JSON or a line each on stdout, beginning with its kind. If nothing is
+    built, stderr names the command that builds."""
     rows = [(kind, one) for kind in found for one in found[kind]]
     facts = [{"kind": kind, **_facts(one)} for kind, one in rows]
     lines = (f"{kind:<18}  {_line(one)}" for kind, one in rows)
@@ -254,7 +254,7 @@ def _line(one: Built) -> str:
 
 
 def _older(name: str, kind: _Kind) -> typer.Typer:
-    """The group of one kind."""
+    """The commands under a kind's older name, such as ``pinproof kubelet``."""
 
     def list_of_kind(as_json: AsJson = False) -> None:
         found = kind.cached()

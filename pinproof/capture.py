@@ -158,7 +158,7 @@ def _captured(asked: Asked, say: Callable[[str], None]) -> capturing.Capture:
 
 
 def _default_name(target: str) -> str:
-    """``machine.tar.xz``: a host's name has no place in a capture, nor in its file's name."""
+    """``SPEC.tar.xz`` for QEMU, otherwise ``machine.tar.xz``: a capture does not name its host."""
     spec = target.removeprefix(_QEMU)
     plain = target.startswith(_QEMU) and re.fullmatch(r"[0-9][a-z0-9,-]{1,120}", spec)
     return f"{spec}.tar.xz" if plain else "machine.tar.xz"

@@ -54,8 +54,8 @@ _NO_MARKS: Final = Marks()
 
 @dataclass(frozen=True, slots=True)
 class _Able:
-    """A subject that can do all that one of its kind can ever do: whether a scenario applies is up
-    to kind, release and machine."""
+    """A subject with every capability that its kind can have. Whether a scenario applies then
+    depends on kind, release and machine alone."""
 
     info: SubjectInfo
     capabilities: frozenset[Capability] = frozenset(Capability)
@@ -106,8 +106,8 @@ def of_machine(machine: topologies.Machine, info: SubjectInfo) -> Findings:
 
 
 def with_noise(found: Findings, measured: Measurements, most: float) -> Findings:
-    """With what was measured of exclusive CPUs: how quiet they are. ``most`` is the longest gap
-    that is promised, in microseconds; 0: none is."""
+    """The findings with what was measured of exclusive CPUs. ``most``: the longest gap that is
+    promised, in microseconds; 0: none is promised."""
     disturbance = measured.disturbance
     wakeups = {"cyclictest": str(measured.wakeups)} if measured.wakeups else {}
     return replace(
@@ -143,7 +143,7 @@ def promises(machine: topologies.Machine, info: SubjectInfo, *, named: bool) -> 
         topology = topology_of(machine, release=info.release, architecture=architecture_of(info))
     except DiscoveryError as error:
         topology, against = None, f"the kubelet would not start: {error}"
-    # What no real node can be made to do is not required of one.
+    # A scenario that needs what no real node can be made to do is not required of one.
     can = frozenset(Capability) - (frozenset() if named else NOT_OF_REAL_NODES)
     able: Any = _Able(info, can)
     for one in catalogue():
@@ -207,7 +207,7 @@ def _machine(machine: topologies.Machine, name: str, info: SubjectInfo) -> Machi
         places = {cpu: (one[0], one[1], one[2], one[3]) for cpu, one in topology.details.items()}
     except DiscoveryError:
         places = {}
-    # Files of a described machine name a processor and a memory that nobody gave.
+    # The describer invented the processor and the memory in the files of its machines.
     described = topologies.is_described(machine)
     memory = {} if described else memory_by_node(machine.tree)
     cores: dict[tuple[int, int], int] = {}

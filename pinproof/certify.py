@@ -121,8 +121,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Wishes:
-    """What was asked of every certificate: ``extra`` goes to pytest; ``words``: how each is made,
-    as options."""
+    """What is asked for every certificate. ``extra``: arguments of pytest; ``words``: the options
+    that say how each certificate is made."""
 
     asked: Asked
     extra: tuple[str, ...]
@@ -136,8 +136,8 @@ class _Wishes:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """One node, or a kubelet on one machine: ``name`` is its folder's, ``subject`` as a run has it,
-    ``place`` as it was named on the command line, ``spec`` what finds the machine."""
+    """One node, or a kubelet on one machine. ``name`` gives its folder; ``subject``: as in a run;
+    ``place``: as on the command line; ``spec``: the value of ``--machine``."""
 
     name: str
     subject: str
@@ -151,7 +151,7 @@ class _Target:
 
     @property
     def words(self) -> list[str]:
-        """What names it on the command line, beside its place."""
+        """The options that name it on the command line, beside its place."""
         return [f"--machine={self.spec}"] if self.spec else []
 
 
@@ -192,7 +192,8 @@ def certify(context: typer.Context, asked: Asked) -> None:
 
 
 def _parted(words: Sequence[str], more: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Nodes, and what goes to pytest: from the first option unknown to this command."""
+    """The nodes, and the arguments of pytest, which begin at the first option unknown to this
+    command."""
     first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
     if not first:
         raise SubjectUsageError(f"name a node before {words[0]}")
@@ -296,8 +297,8 @@ def _show_one(target: _Target, wishes: _Wishes) -> ExitStatus:
 
 
 def _require_replaceable(target: _Target, wishes: _Wishes) -> None:
-    """Before anything is run. Raises :class:`SubjectUsageError` where the node cannot have the
-    kubelet that it is to be upgraded to."""
+    """Checks before anything runs. Raises :class:`SubjectUsageError` where the node cannot have the
+    kubelet of the upgrade."""
     kubelet = wishes.asked.upgrade_to
     if not kubelet:
         return
@@ -315,8 +316,8 @@ def _require_replaceable(target: _Target, wishes: _Wishes) -> None:
 def _upgraded(
     target: _Target, wishes: _Wishes, run: Run, found: Findings, console: Console
 ) -> Findings:
-    """With what came of the upgrade, where one was asked for. A run that was interrupted goes no
-    further."""
+    """The findings with the outcome of the upgrade, where one is asked for. It is not begun after a
+    run that was interrupted or that did not restore the node."""
     if not wishes.asked.upgrade_to:
         return found
     from pinproof.node_upgrade import certified
@@ -363,7 +364,7 @@ def _findings(target: _Target, wishes: _Wishes) -> tuple[Findings, list[str]]:
 
 def _of_node(target: _Target, wishes: _Wishes) -> Findings:
     from hil.isolation import measure
-    from hil.subject import NodeSubject, parse_target  # other commands do not start for these
+    from hil.subject import NodeSubject, parse_target  # slow to import, and for nodes only
 
     place, name, asked = parse_target(target.subject.removeprefix("node:"))
     address = asked.applied(next(one for one in addresses(place) if name in ("", one.name)))
@@ -394,7 +395,8 @@ def _write(statement: Statement, folder: Path, wishes: _Wishes) -> None:
 
 
 def _summarise(run: Run, statement: Statement, folder: Path, console: Console) -> None:
-    """The run's summary and the certificate's line, of one verdict and one exit status."""
+    """Print the run's summary and the certificate's line; both have the certificate's exit
+    status."""
     from reports import html as report
     from reports import terminal
 
@@ -408,7 +410,7 @@ def _summarise(run: Run, statement: Statement, folder: Path, console: Console) -
 
 
 def print_outcome(statement: Statement, folder: Path) -> None:
-    """One line: what the certificate says; then its page's path."""
+    """Print one line with what the certificate says, and the path of its page."""
     facts = statement.facts
     sys.stdout.flush()
     note(f"{facts.kind} of {facts.title}: {facts.verdict.upper().replace('-', ' ')}: {facts.words}")
@@ -416,7 +418,8 @@ def print_outcome(statement: Statement, folder: Path) -> None:
 
 
 def _side_by_side(targets: Sequence[_Target], wishes: _Wishes) -> list[ExitStatus]:
-    """Each by a process of its own, since pytest runs once in a process; a line as each ends."""
+    """Certify each in a process of its own, since pytest runs once in a process. A line is printed
+    as each ends."""
     asked = wishes.asked
     jobs = [
         Job(
@@ -434,7 +437,7 @@ def _side_by_side(targets: Sequence[_Target], wishes: _Wishes) -> list[ExitStatu
 
 
 def _say_outcome(job: Job, status: int) -> None:
-    """The line of one that ended: its certificate's, or why there is none."""
+    """Print what the certificate of a job that ended says, or why there is none."""
     folder = job.log.parent
     try:
         print_outcome(read((folder / CERTIFICATE).read_bytes()), folder)

@@ -17,7 +17,7 @@ from conformance.subject import SubjectUsageError, usable
 from pinproof.parameters import argument, option, with_options
 
 SCRIPT: Final = "pinproof-gate.sh"
-#: The fork has Go.
+#: The extra without the wheel of Go: the CI of a fork has Go.
 _EXTRA: Final = "sandbox"
 
 app = typer.Typer(no_args_is_help=True)
@@ -127,7 +127,7 @@ def _require_installable(package: str) -> None:
 
 
 def _with_extra(package: str) -> str:
-    """With what judges the kubelet that the job builds."""
+    """The package with the extra that a kubelet in the loop needs."""
     if "[" in package:
         return package
     if package.startswith("./"):

@@ -1,6 +1,6 @@
-"""``pinproof capture --node``: a node in one file, to rehearse on it at a desk.
+"""``pinproof capture --node``: a node in one file, for rehearsals without the node.
 
-What belongs here: what is asked of the node, and what could not be had. What never does: the form
+What belongs here: what is asked of the node, and what of it is missing. What never does: the form
 of the file (``node_archive``), and the facts of a node (:mod:`hil.inspection`).
 """
 
@@ -38,7 +38,7 @@ from reports.text import few
 from topologies import Tree
 from topologies.errors import one_line
 
-#: Seconds for the pods, which an API server is asked for that may not answer.
+#: Seconds in which an API server has to list the pods: it may not answer.
 _DEADLINE: Final = 60.0
 #: Asks the API server for the node's pods with the credentials that are on the node. Nothing is
 #: written there: kubectl cannot keep a cache below a file.
@@ -75,8 +75,8 @@ def collect(asked: Asked, login: Login) -> None:
 
 
 def collect_node(login: Login, output: Path, pods: str | None, *, force: bool) -> None:
-    """Read a node, write its archive, and print its path; what could not be had is a line on stderr
-    each. ``pods``: where its manifests are, unless the node is asked.
+    """Read a node, write its archive, and print its path; stderr names what is missing. ``pods``:
+    where its manifests are, unless the node is asked.
 
     Raises :class:`hil.shell.NodeError`, and :class:`SubjectUsageError`.
     """
@@ -136,7 +136,8 @@ def _configuration(name: str, kubelet: KubeletFacts) -> dict[str, Any]:
 
 
 def _given(path: str) -> list[dict[str, Any]]:
-    """Those of ``--pods``, each of which can be read again."""
+    """The manifests of ``--pods``. Raises :class:`SubjectUsageError` for one that could not be read
+    again."""
     found = documents(path)
     try:
         pods_of(found)
@@ -150,8 +151,8 @@ def _name_of(facts: NodeFacts, kubelet: KubeletFacts) -> str:
 
 
 def _manifests(shell: Shell, facts: NodeFacts) -> list[dict[str, Any]]:
-    """Those that the API server has for the node, or where it cannot be asked from there, those of
-    its static pods."""
+    """The pods that the API server has for the node. If kubectl on the node gets no answer, its
+    static pods."""
     if facts.kubelet is None:
         return []
     name = _name_of(facts, facts.kubelet)
@@ -213,7 +214,8 @@ def _static(
 
 
 def _identified(pod: dict[str, Any], facts: NodeFacts, node: str) -> dict[str, Any]:
-    """A static pod with its uid, and marked as such where the kubelet has made that."""
+    """A static pod with the uid that the kubelet gave it, and marked as static. A pod whose
+    manifest states a uid, or that the node does not run, is returned unchanged."""
     metadata = pod["metadata"]
     if "uid" in metadata:
         return pod
@@ -226,7 +228,7 @@ def _identified(pod: dict[str, Any], facts: NodeFacts, node: str) -> dict[str, A
 
 
 def _missing(facts: NodeFacts, manifests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """What the file has not, so that it cannot be rehearsed."""
+    """What the archive lacks, and a rehearsal therefore leaves out."""
     if facts.kubelet is None:
         yield "there is no kubelet on the node: the file has its machine alone"
         return

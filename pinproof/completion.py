@@ -1,5 +1,5 @@
-"""What a shell may complete: names of machines, scenarios and subjects. A Tab waits for it, so no
-archive is read and no module imported that it can do without."""
+"""What a shell may complete: names of machines, scenarios and subjects. The user's Tab waits for
+it, so it reads no archive and imports only what it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SUBJECTS = ("reference", "miniature:", "kubelet:", "exec:", "node:")
 
 
 def machine_names(incomplete: str) -> list[str]:
-    """The machines of the catalogue and of ``PINPROOF_MACHINES`` that begin so."""
+    """The machines of the catalogue and of ``PINPROOF_MACHINES`` that begin with ``incomplete``."""
     try:
         names = topologies.names()
     except topologies.MachineError:

@@ -1,4 +1,4 @@
-"""Documents out of YAML or JSON, none of which may cost more time or memory than a node's files do.
+"""Documents of YAML or JSON, read within bounds of time and memory.
 
 What belongs here: text in, plain objects out. What never does: where the text is from (``files``),
 and what is in the documents.
@@ -21,8 +21,7 @@ MOST_YAML: Final = 4 << 20
 MOST_JSON: Final = 32 << 20
 
 _DEEPEST: Final = 100
-#: Of the values in a YAML file, what aliases stand for counted each time. A full node has half as
-#: many.
+#: Values in a YAML file; those behind an alias count at each use. A full node has half as many.
 _MOST_PARTS: Final = 400_000
 _MOST_BITS: Final = 1024
 
@@ -31,7 +30,7 @@ _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_BASE):  # type: ignore[misc]  # one of two classes
-    """``yaml.safe_load``, where a time stays the text that it is."""
+    """The loader of ``yaml.safe_load``, except that a timestamp stays text."""
 
     yaml_implicit_resolvers: ClassVar = {
         first: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]
@@ -40,8 +39,8 @@ class _Loader(_BASE):  # type: ignore[misc]  # one of two classes
 
 
 def _whole_number(loader: Any, node: yaml.ScalarNode) -> int:
-    """One that can be printed: YAML has hexadecimal numbers of any length, which Python does not
-    write in decimal digits."""
+    """An integer of at most 1024 bits. YAML has hexadecimal numbers of any length, and Python does
+    not write a longer one in decimal digits."""
     number = int(loader.construct_yaml_int(node))
     if number.bit_length() > _MOST_BITS:
         raise yaml.constructor.ConstructorError(

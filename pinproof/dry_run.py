@@ -28,7 +28,7 @@ _SCHEME = "node:"
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Of a subject, what choosing scenarios takes."""
+    """The parts of a subject that pytest needs to choose scenarios."""
 
     info: SubjectInfo
     capabilities: Collection[Capability]
@@ -57,7 +57,7 @@ class _Chooser:
 
 
 def dry_run(subject: str, arguments: Sequence[str]) -> ExitStatus:
-    """Tell what a run of ``subject`` (``node:…``) would send; ``arguments`` are the run's own for
+    """Print what a run of ``subject`` (``node:…``) would send; ``arguments`` are the run's own for
     pytest, from the suite's file on. Raises :class:`SubjectUsageError`, and as
     :meth:`hil.dry_run.DryRunSubject.opened`."""
     if not subject.startswith(_SCHEME):
@@ -91,9 +91,9 @@ def dry_run(subject: str, arguments: Sequence[str]) -> ExitStatus:
 
 def _choose(chooser: _Chooser, arguments: Sequence[str]) -> int:
     """Let pytest choose, as in a run; its list of tests is not shown."""
-    heard = io.StringIO()
-    with contextlib.redirect_stdout(heard):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         status = int(pytest.main([*arguments, "--collect-only"], plugins=[chooser]))
     if status == pytest.ExitCode.INTERNAL_ERROR:
-        typer.echo(heard.getvalue(), err=True)
+        typer.echo(output.getvalue(), err=True)
     return status

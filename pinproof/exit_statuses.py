@@ -1,4 +1,4 @@
-"""Which exit status an error has that a user can mend, and what each status says of a command."""
+"""The exit status of each error that a user can mend, and what each status says of a command."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ What belongs here: options, the result stream, and what is printed. What never d
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
 import shutil
@@ -71,12 +70,14 @@ from reference.releases import Release
 from reference.steps import Start
 from topologies import Machine
 
-#: Where there is no ``--machine``: small ones on which values meet that do not meet on others.
+#: The machines without ``--machine``: small ones. Each lets values meet that do not meet on the
+#: others.
 MACHINES: Final = (
     "2s-2n-8c-smt2", "qemu-2s-4n-16c-smt2-near-l3s", "1s-1n-4c-smt2",
 )  # fmt: skip
-#: Machines of other kinds, which get some of the histories then: uneven cores and sockets, NUMA
-#: nodes without CPUs or more than a Topology Manager takes, ids with gaps, several uncore caches.
+#: Machines of other kinds, which get some of the histories in that case: uneven cores and sockets,
+#: NUMA nodes without CPUs or more than a Topology Manager takes, ids with gaps, several uncore
+#: caches.
 OTHERS: Final = (
     "1s-1n-4c-smt2-off7", "2s-2n-16c-smt2-mem2", "4s-2n-16c-smt2", "2s-2n-32c-smt2-l3x4",
     "1s-1n-14c-smt2-near-e8-i7-1370p", "2s-2n-8c-smt2-cpustep2-pkgstep2-nodestep4",
@@ -84,11 +85,11 @@ OTHERS: Final = (
     "2s-2n-16c-smt2-off3,7-8,19", "2s-4n-40c-smt2-interleaved", "qemu-4s-16n-32c-smt2-near-dies",
     "1s-1n-4c-smt1",
 )  # fmt: skip
-#: How many nodes are used at a time unless it is said: so many for each CPU of the host, and no
-#: more than one process draws for.
+#: Without ``--jobs``: how many nodes are used at a time for each CPU of the host, and at most. One
+#: process cannot draw histories for more.
 _FOR_EACH_CPU, _MOST = 8, 24
-#: A kubelet takes six inotify instances, of which Linux gives a user 128 by default; others of the
-#: user's programs need some.
+#: A kubelet takes six inotify instances. Linux gives a user 128 by default, and the user's other
+#: programs need some.
 _INOTIFY_INSTANCES: Final = Path("/proc/sys/fs/inotify/max_user_instances")
 _INSTANCES_FOR_EACH: Final = 8
 _MINUTE: Final = 60.0
@@ -194,7 +195,7 @@ def _explored(
     planned: Sequence[History] = (),
 ) -> tuple[Exploration, ExitStatus]:
     part, machines = Shard.parse(asked.shard), asked.machine or ()
-    # Machines that get some of the histories where nobody has named one.
+    # If no machine is named, machines of other kinds get some of the histories.
     others = () if planned or machines or isinstance(subject, HasOwnMachines) else OTHERS
     scope = Scope(
         tuple(names), judged_by, others, seed=asked.seed, shard=part.number, of=part.count,
@@ -204,7 +205,7 @@ def _explored(
     at_a_time = asked.jobs or (_nodes_of_host() if isinstance(subject, WaitsMost) else 1)
     exploration = Exploration(
         subject, scope, at_a_time=at_a_time, plan=planned,
-        replay=_again(asked.subject, machines, part, words),
+        replay=_replay_command(asked.subject, machines, part, words),
     )  # fmt: skip
     run = _Run(exploration, subject, asked.report, resume=asked.resume)
     with run.written(), long_turns():
@@ -225,10 +226,10 @@ def _nodes_of_host() -> int:
     return max(1, min(of_cpus, instances // _INSTANCES_FOR_EACH, _MOST))
 
 
-def _again(
+def _replay_command(
     subject: str, machines: Sequence[str], part: Shard, words: Sequence[str]
 ) -> Callable[[int], str]:
-    """The command that walks the so-many-th history again."""
+    """The command that walks the history with a given number again."""
     every = ["pinproof", "explore", subject]
     every += [word for name in machines for word in ("--machine", name)]
     every += [*words, *(["--shard", f"{part.number}/{part.count}"] if part.count > 1 else [])]
@@ -236,7 +237,7 @@ def _again(
 
 
 def _of_release(subject: Subject, release: str) -> Subject:
-    """The model, or a miniature, is of the release that is asked for."""
+    """The subject; the model and a miniature are switched to ``release``, if one is given."""
     if isinstance(subject, ReferenceSubject) and release:
         return subject.of(str(Release.parse(release)))
     return subject
@@ -304,7 +305,7 @@ def _counted(number: int, one: str, many: str) -> str:
 
 
 def _so_far(text: str, done: int, total: int) -> Stage:
-    """A stage of one kind, whatever its numbers."""
+    """The progress of an exploration. All its texts belong to one stage."""
     stage = Stage(text, done, total, "seconds")
     stage.what = "exploring"
     return stage
@@ -337,11 +338,12 @@ class _Run:
         for result in self._before[1] if self._before else ():
             self._counts[Verdict(result.verdict)] += 1
         self._unsteady = 0
-        self._told = 0
+        self._walked = 0
 
     @contextmanager
     def written(self) -> Iterator[None]:
-        """What was found is in the folder at the end, however that comes."""
+        """The block explores. At its end, also after an error, the coverage is written to the
+        folder."""
         try:
             yield
         finally:
@@ -349,17 +351,17 @@ class _Run:
             telling.write_coverage(self._exploration, self._folder)
 
     def through(self, seconds: float) -> ExitStatus:
-        """Explore for so long; the status of what came of it."""
+        """Explore for this time, and return the exit status of what was found."""
         began, done = time.monotonic(), True
         skip = [one.scenario.rpartition("/")[2] for one in (self._before or ((), ()))[1]]
         try:
             with ended_like_an_interrupt(), busy("explore") as say:
                 stories = self._exploration.explore(
-                    until=began + seconds, skip=skip, progress=self._shown(say, began, seconds)
+                    until=began + seconds, skip=skip, progress=self._progress(say, began, seconds)
                 )
                 with closing(stories):
                     for outcome in stories:
-                        self._hear(outcome)
+                        self._keep(outcome)
         except KeyboardInterrupt:
             note("pinproof: explore: interrupted; what was found is kept, --resume goes on")
             done = False
@@ -372,8 +374,8 @@ class _Run:
             self._writer.abandon()
         return status
 
-    def _hear(self, outcome: Outcome) -> None:
-        self._told += 1
+    def _keep(self, outcome: Outcome) -> None:
+        self._walked += 1
         result = self._as_kept(outcome)
         self._counts[Verdict(result.verdict)] += 1
         self._writer.add(result)
@@ -410,13 +412,13 @@ class _Run:
         explanation = result.explanation.replace(result.replay, replay)
         return msgspec.structs.replace(result, replay=replay, explanation=explanation)
 
-    def _shown(
+    def _progress(
         self, say: Callable[[str], None], began: float, seconds: float
     ) -> Callable[[str], None]:
         def show(stage: str = "") -> None:
             spent = max(time.monotonic() - began, 0.01)
-            walked = _counted(self._told, "history", "histories")
-            text = f"{walked}, {self._told / spent:.1f} a second"
+            walked = _counted(self._walked, "history", "histories")
+            text = f"{walked}, {self._walked / spent:.1f} a second"
             text += f", {self._covered()}" if self._exploration.drawn else ""
             causes = len(self._exploration.causes)
             text += f", {_counted(causes, 'cause', 'causes')}" if causes else ""
@@ -432,7 +434,7 @@ class _Run:
         return f"pairs met {100 * met // max(possible, 1)} %"
 
     def _reached(self) -> str:
-        """Nothing of a plan, whose histories were drafted when it was made."""
+        """What the drawn histories covered; ``""`` for a plan, whose histories are not drawn."""
         if not self._exploration.drawn:
             return ""
         lines, refusals = self._exploration.lines, len(self._exploration.refusals)
@@ -481,7 +483,8 @@ def _earlier(folder: Path, subject: Subject, scope: Scope) -> tuple[Header, list
 def _causes_in(folder: Path, results: Sequence[Result], release: str) -> list[Cause]:
     """The causes that an exploration has left in its folder, by their numbers."""
     causes: list[Cause] = []
-    for number in itertools.count(1):
+    while True:
+        number = len(causes) + 1
         path = folder / telling.CAUSES / str(number) / telling.HISTORY
         met = [one for one in results if one.replay.endswith(shlex.join([str(path)]))]
         if not met or not path.exists():
@@ -490,4 +493,3 @@ def _causes_in(folder: Path, results: Sequence[Result], release: str) -> list[Ca
         history = history_at(path)
         symptom = Symptom.of(met[0], history, release)
         causes.append(Cause(number, history, met[0], {symptom}, names))
-    raise AssertionError("itertools.count ends")

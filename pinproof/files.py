@@ -21,7 +21,7 @@ from topologies.errors import one_line
 
 STDIN: Final = "-"
 
-#: Files that an archive has beside its machine, and the bytes of one.
+#: The most files that are read of an archive beside its machine.
 _MOST_MEMBERS: Final = 16
 _UNREADABLE: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError)
 
@@ -54,8 +54,8 @@ def _read(path: Path | str, most: int) -> bytes:
 
 
 def members(place: Path, folder: str) -> dict[str, bytes]:
-    """The files in ``folder`` of an archive, by name, where they come first, below one folder; no
-    more than a few are read, of 32 MiB together. Empty where there is no such archive."""
+    """The files in ``folder`` of an archive, by name. They come first in the archive, below one
+    folder. At most 16 are read, of 32 MiB together. Empty where there is no such archive."""
     if not place.is_file():
         return {}
     found: dict[str, bytes] = {}
@@ -70,7 +70,7 @@ def members(place: Path, folder: str) -> dict[str, bytes]:
                 left -= one.size
                 found[path.name] = data.read()
     except _UNREADABLE:
-        return found  # a reader of machines says what is wrong with it
+        return found  # the reader of machines reports what is wrong
     return found
 
 

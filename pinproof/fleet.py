@@ -59,7 +59,7 @@ _COUNTED: Final = re.compile(r"(?P<machine>.*)=(?P<count>[^=/]*)", re.DOTALL)
 #: MiB of etcd, API server and runner, and of each node: its kubelet and its files.
 _CONTROL_PLANE: Final = 600
 _NODE: Final = 100
-#: Of each kubelet, and how many a user may have.
+#: Inotify instances of each kubelet, how a process's look, and the user's limit.
 _INOTIFY: Final = 6
 _INOTIFY_LINK: Final = "anon_inode:inotify"
 _INSTANCES: Final = Path("/proc/sys/fs/inotify/max_user_instances")
@@ -67,7 +67,7 @@ _LOOPBACK: Final = "127.0.0.1"
 #: Seconds between two looks whether all still run.
 _LOOK: Final = 1.0
 _NAMESPACE: Final = "default"
-#: The programs of the control plane that may be there, and what is without each.
+#: The programs of the control plane that may be there, and what does not work without each.
 _COMPONENTS: Final = {
     "scheduler": (SCHEDULERS, "each pod has to name its node (spec.nodeName)"),
     "controller manager": (
@@ -184,7 +184,7 @@ def up(given: Given, asked: Asked) -> None:
                 for one in _started(fleet, port, folder, asked.release, wishes):
                     say(f"{one} is up")
                 _complete(fleet, folder, programs)
-            # It is up: an interrupt is how it ends.
+            # The fleet is up. From here on an interrupt is its regular end.
             with contextlib.suppress(KeyboardInterrupt), fleet_control.listening(folder.path) as at:
                 _announce(folder, [*_missing(programs), *_LIMITS])
                 _watch(fleet, at, Changes(fleet, folder), until_eof=asked.until_eof)
@@ -275,7 +275,7 @@ def upgrade(
 
 
 def _change(name: str, node: str, request: dict[str, Any]) -> None:
-    """Have the process of a fleet do this, and print what it says of it."""
+    """Send a request to the process of a fleet, and print the lines of its answer."""
     folder = FleetFolder(name)
     folder.require_up()
     with busy(f"fleet {request['do']}") as say:
@@ -288,8 +288,8 @@ def _change(name: str, node: str, request: dict[str, Any]) -> None:
 
 
 def _wishes(asked: Asked, given: Given) -> list[_Wish]:
-    """One for each node. Raises :class:`SubjectUsageError`, and what a machine does that cannot be
-    read."""
+    """One for each node. Raises :class:`SubjectUsageError`, and :class:`topologies.MachineError`
+    for a machine that cannot be read."""
     if not builder.is_release(asked.release):
         raise SubjectUsageError(f"--release {asked.release!r}: it is a release such as 1.36")
     counts = dict(_numbered(_DEVICES, text) for text in asked.devices or ())
@@ -304,7 +304,7 @@ def _wishes(asked: Asked, given: Given) -> list[_Wish]:
         topology = inputs.discovered(machine, asked.release)
         settings = settings_of(given, topology, release=asked.release)
         config = settings.config
-        if given.config is not None:  # a fleet has what the model lacks
+        if given.config is not None:  # real kubelets have a Memory Manager
             config = with_memory(config, given.config)
         reserved = reserved_of(topology, config, asked.release)
         numa_nodes = sorted({place.numa for place in topology.details.values()})
@@ -339,7 +339,7 @@ def _numbered(wanted: _Numbered, text: str) -> tuple[str, int]:
 
 
 def _near(numa_nodes: Sequence[int], number: int) -> tuple[Device, ...]:
-    """Devices that neighbouring ids share a NUMA node of, as evenly as can be."""
+    """Devices spread evenly over the NUMA nodes, those with neighbouring ids on one."""
     every = numa_nodes or (0,)
     return tuple(
         Device(f"d{one:03}", (every[one * len(every) // number],)) for one in range(number)
@@ -348,7 +348,7 @@ def _near(numa_nodes: Sequence[int], number: int) -> tuple[Device, ...]:
 
 def _require_inotify(nodes: int) -> None:
     """Raises :class:`SubjectSetupError` where Linux gives this user too few inotify instances for
-    so many kubelets."""
+    ``nodes`` kubelets."""
     limit, used = int(_INSTANCES.read_text()), _inotify_instances()
     needed = nodes * _INOTIFY
     if used + needed > limit:
@@ -360,17 +360,17 @@ def _require_inotify(nodes: int) -> None:
 
 
 def _inotify_instances(processes: str = "[0-9]*") -> int:
-    """How many the processes of this user have, as far as they can be seen; ``processes``: those
-    with such numbers."""
+    """How many the user's processes have, as far as they can be seen. ``processes``: a glob of the
+    pids that are looked at."""
     found = 0
     for one in Path("/proc").glob(f"{processes}/fd/*"):
-        with contextlib.suppress(OSError):  # it is closed by now, or another user's
+        with contextlib.suppress(OSError):  # it was closed, or is another user's
             found += str(one.readlink()) == _INOTIFY_LINK and one.lstat().st_uid == os.geteuid()
     return found
 
 
 def _require_memory(nodes: int) -> None:
-    """Raises :class:`SubjectSetupError` where the host has too little left for so many nodes."""
+    """Raises :class:`SubjectSetupError` where the host has too little memory left."""
     rows = dict(
         line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines() if ":" in line
     )
@@ -401,7 +401,7 @@ def _port(number: int) -> Iterator[socket.socket]:
 def _started(
     fleet: Fleet, port: socket.socket, folder: FleetFolder, release: str, wishes: Sequence[_Wish]
 ) -> Iterator[str]:
-    """Start it, and name each part that is up; all of it is in the folder then."""
+    """Start the fleet, record each part in the folder, and name each that is up."""
     folder.write_kubeconfig(fleet.start(port))
     record = Record(release, processes=fleet_folder.processes(fleet.pids))
     folder.write(record)

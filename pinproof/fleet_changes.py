@@ -43,7 +43,7 @@ def kubelet_of(target: str, say: Say) -> dict[str, str]:
 
 
 class Changes:
-    """Does what is asked for to the nodes of ``fleet``, and writes it down in ``folder``."""
+    """Carries out requests on the nodes of ``fleet``, and records the outcome in ``folder``."""
 
     def __init__(self, fleet: Fleet, folder: FleetFolder) -> None:
         self._fleet = fleet
@@ -51,73 +51,74 @@ class Changes:
 
     def __call__(self, request: dict[str, Any], say: Say) -> dict[str, Any]:
         """See :data:`pinproof.fleet_control.Handler`."""
-        one = self._fleet.node(request["node"])
+        node = self._fleet.node(request["node"])
         try:
             match request["do"]:
                 case "stop":
-                    one.stop(kill=bool(request["kill"]))
-                    lines = [f"{one.name}: the kubelet is stopped; its containers go on"]
+                    node.stop(kill=bool(request["kill"]))
+                    lines = [f"{node.name}: the kubelet is stopped; its containers go on"]
                 case "start":
-                    lines = self._start(one)
+                    lines = self._start(node)
                 case "upgrade":
-                    lines = self._upgrade(one, Path(request["kubelet"]), Going(request["by"]), say)
+                    lines = self._upgrade(node, Path(request["kubelet"]), Going(request["by"]), say)
                 case other:
                     raise ValueError(other)
         finally:
-            self._write_down(one)
+            self._write_down(node)
         return {"lines": lines}
 
-    def _start(self, one: FleetNode) -> list[str]:
-        self._bring_up(one)
-        return [f"{one.name}: the kubelet is up, and the node is Ready"]
+    def _start(self, node: FleetNode) -> list[str]:
+        self._bring_up(node)
+        return [f"{node.name}: the kubelet is up, and the node is Ready"]
 
-    def _upgrade(self, one: FleetNode, program: Path, going: Going, say: Say) -> list[str]:
+    def _upgrade(self, node: FleetNode, program: Path, going: Going, say: Say) -> list[str]:
         version, text = version_of(program)
-        pods = self._fleet.pods(one)
-        had_kubelet, before = one.running, pods.cpus()
+        pods = self._fleet.pods(node)
+        had_kubelet, before = node.running, pods.cpus()
         alive = pods.alive()
         cordoned, lines = False, []
         if going is Going.DRAIN and had_kubelet:
-            say(f"{one.name}: evicting its pods")
-            cordoned = self._fleet.cordon(one)
+            say(f"{node.name}: evicting its pods")
+            cordoned = self._fleet.cordon(node)
             gone = len(pods.evict())
-            lines.append(f"{one.name}: {'1 pod was' if gone == 1 else f'{gone} pods were'} evicted")
+            evicted = "1 pod was" if gone == 1 else f"{gone} pods were"
+            lines.append(f"{node.name}: {evicted} evicted")
             before, alive = {}, {}
         if had_kubelet:
-            one.stop(kill=going is Going.KILL)
+            node.stop(kill=going is Going.KILL)
         if going is Going.REBOOT:
-            one.boot()
-        say(f"{one.name}: starting the kubelet {text}")
-        one.replace(Binary(program, version.release))
-        self._bring_up(one)
+            node.boot()
+        say(f"{node.name}: starting the kubelet {text}")
+        node.replace(Binary(program, version.release))
+        self._bring_up(node)
         if cordoned:
-            self._fleet.uncordon(one)
+            self._fleet.uncordon(node)
         pods.await_known(set(before))
-        lines.append(f"{one.name}: the kubelet {text} is up, and the node is Ready")
-        return [*lines, *_of_pods(one, pods, before, alive)]
+        lines.append(f"{node.name}: the kubelet {text} is up, and the node is Ready")
+        return [*lines, *_of_pods(node, pods, before, alive)]
 
-    def _bring_up(self, one: FleetNode) -> None:
-        why = one.start()
+    def _bring_up(self, node: FleetNode) -> None:
+        why = node.start()
         if why:
-            raise SubjectLostError(
-                f"{one.name}: the kubelet {one.release} does not start: {why}{self._help(one, why)}"
-            )
-        self._fleet.await_up(one)
+            text = f"{node.name}: the kubelet {node.release} does not start: {why}"
+            raise SubjectLostError(f"{text}{self._help(node, why)}")
+        self._fleet.await_up(node)
 
-    def _help(self, one: FleetNode, why: str) -> str:
-        """What helps a kubelet that refuses a file of the one before it."""
+    def _help(self, node: FleetNode, why: str) -> str:
+        """How to start a kubelet that refuses a file of the one before it; ``""`` for other
+        reasons."""
         named = next((name for name in FILES if name in why), None)
         if named is None:
             return ""
-        path = self._folder.node(one.name) / STATE_DIR.lstrip("/") / named
+        path = self._folder.node(node.name) / STATE_DIR.lstrip("/") / named
         name = "" if self._folder.name == DEFAULT else f" --name {self._folder.name}"
-        return f"; to start it without that file: rm {path}; pinproof fleet start {one.name}{name}"
+        return f"; to start it without that file: rm {path}; pinproof fleet start {node.name}{name}"
 
-    def _write_down(self, one: FleetNode) -> None:
+    def _write_down(self, node: FleetNode) -> None:
         record = self._folder.record()
         nodes = tuple(
-            replace(known, release=one.release, stopped=one.stopped)
-            if known.name == one.name
+            replace(known, release=node.release, stopped=node.stopped)
+            if known.name == node.name
             else known
             for known in record.nodes
         )
@@ -125,9 +126,10 @@ class Changes:
 
 
 def _of_pods(
-    one: FleetNode, pods: FleetPods, before: dict[str, Any], alive: dict[str, str]
+    node: FleetNode, pods: FleetPods, before: dict[str, Any], alive: dict[str, str]
 ) -> list[str]:
-    """Who holds other CPUs than before, who has ended, and how many go on as they were."""
+    """Which containers hold other CPUs than before, which pods have ended, and how many containers
+    keep their CPUs."""
     after, ended = pods.cpus(), pods.why_ended(alive)
     lines = [f"{name}: ended: {one_line(why)}" for name, why in sorted(ended.items())]
     lines += [
@@ -138,5 +140,5 @@ def _of_pods(
     same = sum(after.get(holder) == held for holder, held in before.items())
     if same:
         kept = "1 container keeps" if same == 1 else f"{same} containers keep"
-        lines.append(f"{one.name}: {kept} the exclusive CPUs from before")
+        lines.append(f"{node.name}: {kept} the exclusive CPUs from before")
     return lines

@@ -99,7 +99,7 @@ def _send(client: socket.socket, message: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _short(folder: Path) -> Iterator[str]:
-    """The socket's path. Through a descriptor, as a long one is refused."""
+    """The path of the socket through a descriptor: Linux refuses a long path."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/{_SOCKET}"

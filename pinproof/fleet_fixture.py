@@ -23,7 +23,7 @@ from typing import IO, Final, TypeAlias
 
 import pytest
 
-#: Seconds for a fleet to be gone, after which it is killed; it takes two.
+#: Seconds in which a fleet has to end, before it is killed; it takes two.
 _PATIENCE: Final = 60.0
 _COUNT: Final = itertools.count(1)
 

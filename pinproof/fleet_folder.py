@@ -34,7 +34,7 @@ _RECORD: Final = "fleet.json"
 _KUBECONFIG: Final = "kubeconfig"
 #: Short enough for the paths of the sockets below the folder.
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?")
-#: Seconds for a fleet to be gone after SIGTERM, and after SIGKILL; it takes less than one.
+#: Seconds in which a fleet has to end after SIGTERM, and after SIGKILL; it takes less than one.
 _PATIENCE: Final = 60.0
 _LOOK: Final = 0.05
 #: Of ``/proc/PID/stat``, behind the name of the program: when the process was started (proc(5)).
@@ -43,8 +43,8 @@ _STARTED: Final = 19
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node by its name in the cluster; ``reserved``: the CPUs that its kubelet reserves;
-    ``release``: of its kubelet; ``stopped``: whether that was stopped."""
+    """A node by its name in the cluster. ``reserved``: the CPUs that its kubelet reserves;
+    ``release``: that of the kubelet; ``stopped``: whether the kubelet was stopped."""
 
     name: str
     machine: str
@@ -55,8 +55,8 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is written of a fleet. ``ready``: whether all of its nodes are; ``processes``: when each
-    process was started that ends with everything in its sandbox, by number."""
+    """What is written of a fleet. ``ready``: whether all its nodes are. ``processes``: pid and
+    start time of each process that takes its whole sandbox with it when it ends."""
 
     release: str
     nodes: tuple[NodeRecord, ...] = ()
@@ -85,7 +85,7 @@ class FleetFolder:
         return "up" if self.record().ready else "starting"
 
     def record(self) -> Record:
-        """What was written last; of what cannot be read, nothing."""
+        """The record that was written last; an empty one where it cannot be read."""
         try:
             found = json.loads((self.path / _RECORD).read_text())
             nodes = tuple(NodeRecord(**one) for one in found["nodes"])
@@ -110,7 +110,7 @@ class FleetFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, this process has the folder, which is empty at first and gone afterwards. Raises
+        """The block has the folder: it is empty at first, and removed at the end. Raises
         :class:`SubjectUsageError` where another process has it, or it cannot be written."""
         with contextlib.ExitStack() as stack:
             try:
@@ -127,7 +127,7 @@ class FleetFolder:
                 self._remove()
 
     def write(self, record: Record) -> None:
-        """Put the record in place at once."""
+        """Replace the record atomically."""
         draft = self.path / f".{_RECORD}"
         draft.write_text(json.dumps(asdict(record), indent=1) + "\n")
         draft.replace(self.path / _RECORD)
@@ -143,7 +143,7 @@ class FleetFolder:
         return self.node(node)
 
     def _take(self, stack: contextlib.ExitStack) -> int:
-        """The descriptor of the lock, of the folder that is there."""
+        """The descriptor of the lock in the folder, which is made where it is missing."""
         while True:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = stack.enter_context(lock_file(self.path / _LOCK))
@@ -173,7 +173,8 @@ class FleetFolder:
                 self._remove()
 
     def _end_process(self, lock: int) -> None:
-        """It holds the lock as long as it is there, so that its number is never another's."""
+        """End the process that holds the lock. While it holds that, no other process has its
+        pid."""
         for sign in (signal.SIGTERM, signal.SIGKILL):
             if taken(lock):
                 return
@@ -192,15 +193,16 @@ class FleetFolder:
             )
 
     def _is_there(self, lock: int) -> bool:
-        """Whether the file of this descriptor is the one in the folder: its holder before may have
-        removed that, and another process made the next."""
+        """Whether this descriptor's file is the one in the folder. The holder before may have
+        removed its lock, and another process may have made a new one."""
         try:
             return os.path.samestat(os.fstat(lock), (self.path / _LOCK).stat())
         except FileNotFoundError:
             return False
 
     def _remove(self, *, keep: str = "") -> None:
-        """The links lead to other file systems, and are not followed."""
+        """Remove the folder, or all but the file ``keep``. Links to other file systems are not
+        followed."""
         for each in self.path.iterdir():
             if each.is_dir():
                 shutil.rmtree(each)
@@ -211,7 +213,7 @@ class FleetFolder:
 
 
 def all_folders() -> list[FleetFolder]:
-    """Of every fleet that is there, also of those that were killed."""
+    """The folders of all fleets, also of those that were killed."""
     root = cache_folder("fleets")
     names = sorted(each.name for each in root.iterdir()) if root.is_dir() else []
     return [FleetFolder(name) for name in names if _NAME.fullmatch(name)]
@@ -248,7 +250,7 @@ def _left(known: Iterable[tuple[int, str]]) -> list[int]:
 
 
 def _started(pid: int) -> str:
-    """``""`` where there is no such process, or it has ended and its parent does not know yet."""
+    """When the process was started; ``""`` where it does not exist or is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:

@@ -1,12 +1,12 @@
-"""Help texts as they are written: paragraphs that fill the line, and brackets that stay; and what a
-parameter takes in words (FILE, RELEASE) in the place of its type."""
+"""Help texts: paragraphs that fill the line, brackets that are no markup, and words for what a
+parameter takes (FILE, RELEASE) instead of its type."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Final, get_args
 
-#: Of parameters whose name does not say what they take.
+#: The words for parameters whose names do not say what they take.
 _NAMED: Final = {
     "before": "RELEASE",
     "after": "RELEASE",
@@ -36,7 +36,7 @@ def legible(command: Any) -> Any:
         if parameter.metavar is None:
             parameter.metavar = _metavar(parameter)
         if parameter.param_type_name == "argument":
-            # Its metavar stands where the name does.
+            # The metavar of an argument stands where its name does.
             parameter.display_type_rich = lambda ctx: ""
     for one in getattr(command, "commands", {}).values():
         legible(one)
@@ -46,7 +46,7 @@ def legible(command: Any) -> Any:
 
 
 def _without_type(flag: Any) -> Any:
-    """A flag that Click makes by itself, if it makes one."""
+    """A flag that Click makes itself, or ``None`` where it makes none."""
     if flag is not None:
         flag.metavar = ""
     return flag
@@ -54,7 +54,7 @@ def _without_type(flag: Any) -> Any:
 
 def _metavar(parameter: Any) -> str | None:
     """What a parameter takes; nothing for a flag, and the choices where there are some."""
-    kind = getattr(parameter, "type_descriptor", None)  # of typer's own
+    kind = getattr(parameter, "type_descriptor", None)  # only of typer's parameters
     if kind is None or kind.is_choice:
         return None
     taken = (get_args(kind.annotation) or (kind.annotation,))[0]

@@ -1,4 +1,4 @@
-"""``pinproof hunt``: histories of the model are searched for broken promises.
+"""``pinproof hunt``: the model is searched for histories that break promises.
 
 What belongs here: options, and what is printed. What never does: the search (``hunting``).
 """
@@ -191,7 +191,7 @@ def _header(asked: Asked, machines: list[str]) -> tuple[Header, Shard]:
 
 def searches(words: Sequence[str]) -> int:
     """How many searches a campaign of these options has, over all shards. Raises what the command
-    raises where they cannot be."""
+    raises for options that it refuses."""
     asked, _ = read_options(hunt, Asked, words, "pinproof hunt")
     header, _ = _header(asked, asked.machine or [])
     return campaign.searches(header)
@@ -223,8 +223,8 @@ def _require_promises(ignored: list[str]) -> None:
 
 
 def _search(searched: Campaign, jobs: int, minutes: float | None) -> bool:
-    """Until all is searched, the time is over, or the user interrupts; whether it was not
-    interrupted."""
+    """Search until all is done, the time is over, or the user interrupts; ``False`` for an
+    interrupt."""
     end = None if minutes is None else time.monotonic() + minutes * 60
     try:
         with busy("hunt") as say:
@@ -259,8 +259,8 @@ def _progress(say: Callable[[str], None], began: float, steps: int) -> Callable[
 
 
 def _confirmed(finds: Collection, names: list[str]) -> Collection:
-    """The finds, each shown on the subjects of these names. A subject that fails is said, and the
-    finds stay."""
+    """The finds, each with whether the subjects of these names show it. A note names a subject that
+    fails."""
     with (
         busy("confirm") as say,
         closing(Witnesses(names, partial(open_subject, progress=say))) as by,

@@ -69,10 +69,9 @@ def _identified(name: str, workers: int, seconds: float) -> tuple[Identity, Subj
 
 
 def judged_as(name: str) -> tuple[str, list[str]]:
-    """The release by which a subject is to be judged, and the behaviours that it has or lacks
-    beside that, as ``--behaviour`` takes them. What one history alone shows is left out: it may be
-    a fault. What contradicts the release that it says it is goes to stderr. Raises
-    :class:`SubjectError`."""
+    """The release to judge a subject by, and the behaviours that it has or lacks beside that, as
+    ``--behaviour`` takes them. What only one history shows is left out: it may be a fault. What
+    contradicts the release that the subject states goes to stderr. Raises :class:`SubjectError`."""
     found, _ = _identified(name, WORKERS, SECONDS)
     note(f"pinproof: {name} is judged as {_known_as(found)}")
     for line in [*_oddities(found), *_contradictions(found), *_missing(found)]:
@@ -84,7 +83,8 @@ def judged_as(name: str) -> tuple[str, list[str]]:
 
 
 def _status(found: Identity) -> ExitStatus:
-    """What was lost or not asked for want of time is named first: the rest may be wrong."""
+    """The exit status. Histories that were lost or had no time are noted first: with them the
+    answer may be another."""
     if not found.as_stated:
         return ExitStatus.NOT_CONFORMANT
     if found.lost or found.out_of_time:
@@ -105,13 +105,13 @@ def _contradictions(found: Identity) -> Iterator[str]:
     known = [pair for pair in found.contradictions if pair[0] not in doubtful]
     if known:
         yield f"It says that it is {found.stated}, but it behaves differently:"
-    for one, has in known:
-        yield f"  {'has' if has else 'lacks'} {_told(one)}"
+    for behaviour, has in known:
+        yield f"  {'has' if has else 'lacks'} {_described(behaviour)}"
     if doubtful:
         yield "Only one history shows each of these, so each may be another fault:"
-    for one in found.doubtful:
-        yield f"  {'has' if one in found.gained else 'lacks'} {_told(one)}"
-        yield from (f"    shown by: {history}" for history in found.witnesses.get(one, ()))
+    for behaviour in found.doubtful:
+        yield f"  {'has' if behaviour in found.gained else 'lacks'} {_described(behaviour)}"
+        yield from (f"    shown by: {history}" for history in found.witnesses.get(behaviour, ()))
 
 
 def _oddities(found: Identity) -> Iterator[str]:
@@ -125,8 +125,8 @@ def _oddities(found: Identity) -> Iterator[str]:
 
 
 def sentence(found: Identity) -> str:
-    """As ``1.36, with distribution-ends, without held-cpus-kept-first; 9 could not be asked``. What
-    no release explains comes first."""
+    """The answer, as ``1.36, with distribution-ends, without held-cpus-kept-first; 9 could not be
+    asked``. What no release explains comes first."""
     text = f"{_known_as(found)}; {len(found.not_asked)} could not be asked"
     if not found.unexplained:
         return text
@@ -156,8 +156,8 @@ def lines(found: Identity, name: str, version: str) -> list[str]:
     return [*made, *_missing(found)]
 
 
-def _told(one: Behaviour) -> str:
-    return f"{one.title}: {one.value.says} {one.value.source}"
+def _described(behaviour: Behaviour) -> str:
+    return f"{behaviour.title}: {behaviour.value.says} {behaviour.value.source}"
 
 
 def as_json(found: Identity, name: str, version: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from topologies.packing import save
 from topologies.paths import CPUINFO
 from topologies.reading import machine_name, read_tree, shortened
 
-#: Findings past these are counted: a broken machine has thousands.
+#: How many findings are printed; the rest is counted, as a broken machine has thousands.
 _SHOWN = 5
 
 

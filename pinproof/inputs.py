@@ -1,4 +1,4 @@
-"""What ``simulate``, ``draw`` and ``upgrade`` are asked: the same options, once; and the answer.
+"""The question that ``simulate``, ``draw`` and ``upgrade`` share: its options, and its answer.
 
 What belongs here: options, and the question that they make. What never does: what the answer is
 (``simulation``), or how it is shown.
@@ -17,11 +17,7 @@ from conformance.pods import guaranteed
 from conformance.subject import SubjectUsageError
 from pinproof.files import STDIN, documents, read
 from pinproof.manifests import MOST_PODS, BadManifest, Found, pods_of
-from pinproof.memory_settings import (
-    LEFT_OUT,
-    shows_huge_pages,
-    with_memory_where_modelled,
-)
+from pinproof.memory_settings import LEFT_OUT, shows_huge_pages, with_memory_where_modelled
 from pinproof.node_archive import Collected, collected
 from pinproof.parameters import option
 from pinproof.settings import Given, Settings, settings_of
@@ -33,7 +29,7 @@ from reference.steps import Pod
 from topologies import Machine
 from topologies.errors import one_line
 
-#: The state file of a node with 8192 CPUs, each a container's, is smaller.
+#: Bytes of a state file; that of a node with 8192 CPUs, each a container's own, is smaller.
 MOST_STATE: Final = 8 << 20
 _ACCEPTED: Final = (
     "it is CPU requests such as 4,2,1.5,1+1, a file of manifests, or - for manifests on stdin"
@@ -63,8 +59,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What is asked of a machine: settings, pods, a state file and a release. ``archive``: what all
-    of it is from, where that is a whole node (``whole_node``)."""
+    """What is asked of a machine: settings, pods, a state file and a release. ``archive``: the
+    whole node that all of it is from, if there is one (``whole_node``)."""
 
     given: Given
     question: Question
@@ -73,8 +69,8 @@ class Inputs:
 
 
 def inputs_of(machine: str, given: Given, question: Question, release: str = "") -> Inputs:
-    """What was given, and where ``machine`` is a file of ``pinproof capture --node``, what is in it
-    for what was not given. Without either the release is the newest."""
+    """What was given. What was not given is from ``machine``, if that is a file of ``pinproof
+    capture --node``. Without either the release is the newest."""
     found = collected(machine)
     return Inputs(
         given if given.config is not None else replace(given, config=found.config),
@@ -124,7 +120,7 @@ def answered(machine: Machine, inputs: Inputs, devices: Devices | None = None) -
 def changed_inputs(
     machine: Machine, given: Given, to_machine: str | None, to_config: Path | None, release: str
 ) -> tuple[Machine | None, Settings | None]:
-    """What another machine and another configuration make of a node: ``None`` for what stays."""
+    """The other machine and the other settings of a node; ``None`` for what stays."""
     other = None if to_machine is None else topologies.machine(to_machine)
     if to_config is None:
         return other, None
@@ -155,8 +151,8 @@ def pods_given(
     huge_pages: bool = False,
 ) -> Found:
     """The pods of ``--pods``, with their devices of these ``resources``, and with ``huge_pages``.
-    Raises :class:`SubjectUsageError`: one line that says what is taken, or the file and the place
-    at fault."""
+    Raises :class:`SubjectUsageError` with what is accepted, or with the file and the place at
+    fault."""
     if _are_requests(text):
         return Found(tuple(_guaranteed(text)))
     if text != STDIN and not (text and (Path(text).exists() or Path(text).parent.parent.is_file())):
@@ -174,7 +170,7 @@ def pods_given(
 
 
 def _are_requests(text: str) -> bool:
-    """Whether every part of it is a quantity that begins with a digit or a dot."""
+    """Whether every part is a quantity that begins with a digit or a dot."""
     parts = [one.strip() for one in text.replace("+", ",").split(",")]
     try:
         return all(quantity(one) is not None and one[0] in "0123456789." for one in parts)

@@ -34,9 +34,9 @@ from pinproof.sonobuoy_plugin import plugin
 
 #: Options that the Job gives to each of its pods.
 _OWN: Final = frozenset({"--shard", "--report", "--resume"})
-#: A container reaches nodes and writes files of its own host alone.
+#: Options that ask, print or write where the command runs, which a pod cannot do for its user.
 _NOT_IN_A_POD: Final = frozenset({"--dry-run", "--record", "--ask-sudo-password"})
-#: What a pod on its own node sets itself, and files and API servers that it does not reach.
+#: What a pod on its own node sets itself, and files and API servers that the pod does not reach.
 _NOT_ON_A_NODE: Final = frozenset(
     {"--report", "--resume", "--machine", "--dry-run", "--at-once", "--ask-sudo-password", "--sign"}
     | {"--cosign-key", "--kubeconfig", "--upgrade-to"}
@@ -67,7 +67,7 @@ class Asked:
     namespace: str = option("", "The Job's namespace; default: that of kubectl.", metavar="NAME")
 
     def place(self, command: str) -> Place:
-        """Raises :class:`SubjectUsageError` for what no API server or container runtime takes."""
+        """As :func:`_checked`."""
         name = self.name or f"{command}-pinproof"
         place = Place(name, self.image, self.shards, self.at_once, self.namespace, self.claim)
         return _checked(place)

@@ -18,15 +18,15 @@ from hil.transport.inventory import HOST
 from pinproof.image.contents import HOME
 from pinproof.job_manifest import EVICTED, Place, metadata, volume
 
-#: All pods of one of these were in one lane: at most one of them is on a node at a time.
+#: The label of a lane. At most one pod of a lane is on a node at a time.
 _LANE: Final = "pinproof-lane"
 #: Every node of Linux has this label with one value, so it makes them one topology domain.
 _EVERYWHERE: Final = "kubernetes.io/os"
-#: Characters that the name of a node has in an inventory.
+#: How many characters the name of a node has in an inventory.
 LONGEST: Final = 63
 #: Seconds that a pod has to restore its node.
 _GRACE: Final = 120
-#: A pod that failed has a successor, once the lease of the first has run out.
+#: How many pods follow one that failed, once the lease of that one has run out.
 _RETRIES: Final = 2
 
 
@@ -43,8 +43,8 @@ class Certified:
 
 def jobs(place: Place, wish: Certified) -> dict[str, Any]:
     """A List of Jobs. A pod is on the node that its Job is for, whatever taints that node has.
-    Pods share so many lanes as nodes may be unavailable, and the scheduler puts a pod on a node
-    only where no other pod of its lane runs."""
+    There are as many lanes as nodes that may be unavailable. The scheduler starts a pod only where
+    no other pod of its lane runs."""
     items = [_job(place, wish, number) for number in range(len(wish.nodes))]
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
@@ -103,12 +103,13 @@ def _container(place: Place, wish: Certified, node: str) -> dict[str, Any]:
 
 
 def script(node: str, wish: Certified) -> str:
-    """What a pod's shell runs. When the pod is deleted, pinproof restores the node. What the node
-    was found to be is a result, as is that too few scenarios were run (4): the log is then the
-    stream of the node's scenarios.
+    """What a pod's shell runs. When the pod is deleted, pinproof restores the node. A verdict on
+    the node (0, 1) and too few scenarios (4) are results: the log is then the stream of the node's
+    scenarios.
 
-    A signal ends ``wait``, whose next call says how pinproof ended, or 127 where the one before
-    has said so."""
+    A signal ends ``wait``. The next ``wait`` returns the exit status of pinproof, or 127 where the
+    one before has returned it.
+    """
     allowed = ", ".join(f'"{one}"' for one in wish.allow)
     name = node[:LONGEST]
     command = shlex.join(["pinproof", "certify", f"{name}.toml", *wish.words, "--report", "."])
@@ -133,7 +134,7 @@ exit $((status > 1 ? status : {int(ExitStatus.COULD_NOT_TELL)}))
 """
 
 
-#: A wrong option stays wrong, and a node that was not restored is for a person to see.
+#: Another pod would fail on a wrong option again. A node that was not restored needs a person.
 _NOT_AGAIN: Final = {
     "action": "FailJob",
     "onExitCodes": {

@@ -16,9 +16,9 @@ from typing import Any, Final
 from conformance.verdict import ExitStatus
 from pinproof.image.contents import HOME, USER
 
-#: Pods that may fail for each index before the Job gives the index up.
+#: How many pods may fail for an index before the Job gives up on it.
 _RETRIES: Final = 2
-#: A pod that is deleted has nothing to finish: what it found is in its file at once.
+#: Seconds that a deleted pod has. It has nothing to finish: each find is in its file at once.
 _GRACE: Final = 5
 
 
@@ -88,18 +88,18 @@ def job(place: Place, task: Task) -> dict[str, Any]:
 
 
 def metadata(place: Place, name: str) -> dict[str, Any]:
-    """Of an object of this name."""
+    """The metadata of an object of this name."""
     return {"name": name, **({"namespace": place.namespace} if place.namespace else {})}
 
 
 def volume(place: Place) -> dict[str, Any]:
-    """What a pod's container has at its home: the claim, or else what goes with the pod."""
+    """The volume at a container's home: the claim, or one that is removed with the pod."""
     kept = {"persistentVolumeClaim": {"claimName": place.claim}}
     return {"name": "work", **(kept if place.claim else {"emptyDir": {}})}
 
 
 def script(shards: int, task: Task) -> str:
-    """What a pod's shell runs. It says what went wrong only where the shard is not done."""
+    """What a pod's shell runs. It prints its log only where the shard is not done."""
     # A kubelet replaces $(NAME) in a command, and leaves $((...)) to the shell.
     statuses = "|".join(str(int(one)) for one in task.ended)
     return f"""\
@@ -115,7 +115,7 @@ exit $((status > 1 ? status : {int(ExitStatus.COULD_NOT_TELL)}))
 """
 
 
-#: What the restricted Pod Security Standard asks of a pod and of a container.
+#: What the restricted Pod Security Standard requires of a pod and of a container.
 _USER: Final = {
     "runAsNonRoot": True,
     "runAsUser": USER,
@@ -125,7 +125,7 @@ _USER: Final = {
 }
 _RESTRICTED: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
-#: A pod that its node gives up is not counted as a failure.
+#: A pod that its node evicts is not counted as a failure.
 EVICTED: Final = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
 _WRONG_USAGE: Final = {
     "action": "FailIndex",

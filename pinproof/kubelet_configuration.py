@@ -23,19 +23,20 @@ from reference.steps import KubeletConfig
 from reports.text import few
 from topologies.errors import one_line
 
-#: What a person should know of settings whose memory manager is left out.
+#: The note on settings whose memory manager is left out.
 NO_MEMORY: Final = (
     "what the Memory Manager reserves is not modelled: only CPUs decide the NUMA nodes here"
 )
 _KIND: Final = "KubeletConfiguration"
 _FIELDS: Final = FIELDS | {"apiVersion", "kind"}
-#: The key under which a kubelet gives its configuration away (``/configz``).
+#: The key of a kubelet's answer at ``/configz``.
 _CONFIGZ: Final = "kubeletconfig"
 _MANAGER_GATE: Final = "CPUManager"
 
 
 def with_a_reservation(config: KubeletConfig, topology: CPUTopology, release: str) -> KubeletConfig:
-    """Policy static needs one. On a machine without CPUs the kubelet does not start anyway."""
+    """The settings with reserved CPUs, which policy static needs. Without CPUs the kubelet does not
+    start."""
     named = config.kube_reserved is not None or config.system_reserved is not None
     if named or not topology.details:
         return config
@@ -71,8 +72,8 @@ def settings_in(
 
 
 def only_one(every: Sequence[Any], where: str) -> Mapping[str, Any]:
-    """The one mapping in the documents: a KubeletConfiguration, or what a kubelet says of its own.
-    Raises :class:`SubjectUsageError`."""
+    """The one mapping in the documents: a KubeletConfiguration, or a kubelet's answer at
+    ``/configz``. Raises :class:`SubjectUsageError`."""
     if len(every) != 1 or not isinstance(every[0], dict):
         raise SubjectUsageError(f"{where}: it must hold one {_KIND}")
     shape: dict[str, Any] = every[0]
@@ -86,7 +87,7 @@ def only_one(every: Sequence[Any], where: str) -> Mapping[str, Any]:
 
 
 def _require_fields(shape: Mapping[str, Any], where: str) -> None:
-    """A kubelet refuses a field that it does not know, and so a slip of the pen."""
+    """Refuse a field that a kubelet does not know, and would refuse too."""
     unknown = next((name for name in map(str, shape) if name not in _FIELDS), None)
     if unknown is not None:
         near = difflib.get_close_matches(unknown, FIELDS, n=1)
@@ -95,7 +96,7 @@ def _require_fields(shape: Mapping[str, Any], where: str) -> None:
 
 
 def _require_shapes(shape: Mapping[str, Any], where: str) -> None:
-    """What the kubelet's decoder requires: it takes no number and no ``true`` for a text."""
+    """Refuse what the kubelet's decoder refuses: a number or ``true`` instead of a text."""
     for name in TEXTS:
         if not isinstance(shape.get(name) or "", str):
             raise SubjectUsageError(f"{where}: {name}: not a string; put it in quotes")

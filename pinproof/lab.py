@@ -112,7 +112,7 @@ def ssh(
         "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes",
         "-o", f'UserKnownHostsFile="{node.folder / keys.KNOWN_HOSTS}"', "root@127.0.0.1",
     ]  # fmt: skip
-    # What stands after the name is passed on, a dash or two before it or not.
+    # The words after the name are passed on, with or without ``--`` before them.
     said = command[1:] if command and command[0] == "--" else command
     script = shlex.join(said) if said and len(said) > 1 else "".join(said or ())
     os.execv(program, [*words, *([script] if script else [])])  # noqa: S606
@@ -202,7 +202,7 @@ def _settings(path: Path | None) -> dict[str, Any]:
 
 
 def _ended_by_signals() -> contextlib.AbstractContextManager[None]:
-    """SIGTERM and the like act as Ctrl-C: nodes that were begun are removed."""
+    """SIGTERM and the like end the command as Ctrl-C does: nodes that were begun are removed."""
 
     def end(number: int, _: object) -> NoReturn:
         raise SystemExit(128 + number)

@@ -1,7 +1,7 @@
 """What a change of the machine or of the settings does to the pods that run.
 
-What belongs here: the kubelet that starts over the state file that it left, and whom that ends.
-What never does: how it is shown (``simulate``).
+What belongs here: the kubelet that starts over the state file that it left, and the pods that it
+ends. What never does: how it is shown (``simulate``).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Held: TypeAlias = tuple[str, CPUSet, CPUSet]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A node ``before``, and ``after``: ``None`` where the kubelet does not start, as ``refusal``
-    says."""
+    """A node ``before`` and ``after`` a change. ``after`` is ``None`` where the kubelet does not
+    start; ``refusal`` says why."""
 
     before: Answer
     after: Answer | None
@@ -47,11 +47,11 @@ class Change:
         return tuple(pod for pod in holding if pod in rejected)
 
     def held(self) -> list[Held]:
-        """Each container that holds CPUs before."""
+        """Each container that holds CPUs before, as :func:`held_before`."""
         return held_before(self.before.view, self.after.view if self.after else None)
 
     def notes(self) -> Iterator[str]:
-        """Containers that keep the numbers of their CPUs, which are on other NUMA nodes now."""
+        """As :func:`renumbered`."""
         if self.after is not None:
             yield from renumbered(self.held(), self.before.topology, self.after.topology)
 
@@ -77,7 +77,7 @@ def changed(
 
 
 def held_before(before: View, after: View | None) -> list[Held]:
-    """Each container that holds CPUs before, with these, and those that it holds after."""
+    """Each container that holds CPUs before, with these CPUs and those that it holds after."""
     found = after.assignments if after else {}
     return [
         (f"{pod}/{container}", cpus, found.get(pod, {}).get(container, CPUSet()))
@@ -87,7 +87,8 @@ def held_before(before: View, after: View | None) -> list[Held]:
 
 
 def renumbered(held: Iterable[Held], before: CPUTopology, after: CPUTopology) -> Iterator[str]:
-    """Those that keep the numbers of their CPUs, which are on other NUMA nodes now."""
+    """A note for each container that keeps the numbers of its CPUs, where these are on other NUMA
+    nodes now."""
     for owner, cpus, cpus_after in held:
         was, now = _nodes_of(before, cpus), _nodes_of(after, cpus_after)
         if cpus == cpus_after and was != now:
@@ -95,7 +96,7 @@ def renumbered(held: Iterable[Held], before: CPUTopology, after: CPUTopology) ->
 
 
 def ended_text(pods: Collection[str], where: str = "", end: str = "") -> str:
-    """That a kubelet would end these pods, which hold CPUs."""
+    """Says that a kubelet would end these pods, which hold CPUs."""
     text = f"{len(pods)} pod{' that holds' if len(pods) == 1 else 's that hold'} CPUs"
     return one_line(f"{text} would be ended{where}: {few(tuple(pods), 5)}{end}")
 

@@ -1,7 +1,7 @@
 """``pinproof machines``: the lists of machines.
 
-A line for each machine, cut to the width of a terminal behind its name, and whole in a pipe. A
-machine that cannot be used is listed with its error, since the others can.
+A line for each machine. On a terminal its reason is cut to the width, in a pipe it is whole. A
+machine that cannot be used is listed with its error, and the others still are.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def machines(asked: Asked) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A machine of the list, or why there is none."""
+    """A machine of the list, or the error of one that cannot be read."""
 
     name: str
     machine: Machine | None = None
@@ -83,7 +83,7 @@ class _Listed:
 
     @property
     def origin(self) -> str:
-        """How the catalogue came by it."""
+        """``described``, ``captured``, ``archive``, or ``broken`` for an error."""
         if self.machine is None:
             return "broken"
         word = self.machine.source.partition(" ")[0]
@@ -94,22 +94,22 @@ class _Listed:
         return self.error or (self.machine.why if self.machine else "")
 
     def totals(self) -> str:
-        """In words."""
+        """The numbers of CPUs, cores, NUMA nodes and sockets in words."""
         return topology_text(self.topology, self.beside) if self.topology else self.error
 
     def counts(self) -> tuple[str, ...]:
-        """In numbers, for columns: ``2+1`` is two NUMA nodes with CPUs and one without."""
+        """The numbers for columns: ``2+1`` is two NUMA nodes with CPUs and one without."""
         if self.topology is None:
             return ("-",) * len(_TITLES)
-        one = self.topology
-        nodes = str(one.num_numa_nodes)
+        topology = self.topology
+        nodes = str(topology.num_numa_nodes)
         if self.beside.nodes:
             nodes += f"+{len(self.beside.nodes)}"
-        return str(one.num_cpus), str(one.num_cores), nodes, str(one.num_sockets)
+        return str(topology.num_cpus), str(topology.num_cores), nodes, str(topology.num_sockets)
 
 
 def _list_machines(pattern: str, *, as_json: bool, long: bool) -> None:
-    """Print the machines that ``pattern`` means; what is broken goes to stderr too."""
+    """Print the machines that ``pattern`` matches. Stderr names those that cannot be used."""
     rows = [_listed(name, found) for name, found in _machines(pattern)]
     if as_json:
         print_json([_facts(row) for row in rows])
@@ -120,7 +120,7 @@ def _list_machines(pattern: str, *, as_json: bool, long: bool) -> None:
 
 
 def _list_pairs(pattern: str, *, as_json: bool) -> None:
-    """Print the pairs of which ``pattern`` means a machine."""
+    """Print the pairs with a machine that ``pattern`` matches."""
     wanted = set(_names(pattern) or [topologies.machine(pattern).name])
     found = [pair for pair in topologies.pairs() if {pair.before, pair.after} & wanted]
     if as_json:
@@ -158,7 +158,7 @@ def _list_findings(pattern: str, *, as_json: bool) -> None:
 
 
 def _names(pattern: str) -> list[str]:
-    """The names that ``pattern`` means; none for a spec, a path, and what is nowhere."""
+    """The names that ``pattern`` matches; none for a spec, a path, and what does not exist."""
     names = topologies.names()
     if pattern == "all":
         return names
@@ -168,7 +168,7 @@ def _names(pattern: str) -> list[str]:
 
 
 def _machines(pattern: str) -> Iterator[tuple[str, Machine | MachineError]]:
-    """Machines by name, and errors in the place of those that cannot be used. One that is asked
+    """Machines by name, with the error in place of one that cannot be used. A machine that is asked
     for by its own name, spec or path raises its error."""
     names = _names(pattern)
     if names in ([], [pattern]):
@@ -203,13 +203,13 @@ def _listed(name: str, found: Machine | MachineError) -> _Listed:
 def _facts(row: _Listed) -> dict[str, str]:
     if row.machine is None:
         return {"name": row.name, "error": row.error}
-    one = row.machine
-    return {"name": row.name, "totals": row.totals(), "why": one.why, "source": one.source,
-            "digest": one.digest, **_said(row.name)}  # fmt: skip
+    machine = row.machine
+    return {"name": row.name, "totals": row.totals(), "why": machine.why, "source": machine.source,
+            "digest": machine.digest, **_said(row.name)}  # fmt: skip
 
 
 def _said(name: str) -> dict[str, str]:
-    """What the catalogue says of kernel and kubelet."""
+    """The kernel and the kubelet that the catalogue names."""
     if name not in topologies.entry_names():
         return {}
     entry = topologies.catalogue_entry(name)
@@ -236,7 +236,7 @@ def _print_lines(rows: Iterable[_Listed]) -> None:
 def _line(
     name: str, counts: Iterable[str], origin: str, why: str, width: int, room: int | None
 ) -> str:
-    """One line; the name is whole whatever the room, and the reason what is left of it."""
+    """One line. The name is always whole; the reason is cut to the room that is left."""
     columns = "  ".join(
         count.rjust(len(title)) for count, title in zip(counts, _TITLES, strict=True)
     )

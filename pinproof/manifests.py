@@ -60,7 +60,7 @@ class BadManifest(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The pods of some documents in their order, and what a person should know of them."""
+    """The pods of some documents in their order, and notes for the user."""
 
     pods: tuple[Pod, ...]
     notes: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A pod, with what decides its name and its place."""
+    """A pod, with what decides its name and its position."""
 
     pod: Pod
     uid: str
@@ -93,7 +93,8 @@ class _Reading:
             raise BadManifest(f"more than {MOST_PODS} pods, which no node runs")
 
     def notes(self) -> Iterator[str]:
-        """What became of what is no running pod."""
+        """What was done with objects that are no running pod, and with requests that are not
+        read."""
         if self.templates:
             yield f"counted as one pod each: {few(self.templates)}"
         if self.ended:
@@ -111,9 +112,9 @@ def pods_of(
     resources: Collection[str] = (),
     huge_pages: bool = False,
 ) -> Found:
-    """The pods in ``documents``, as they come; with ``oldest_first`` by their start, or where one
-    has not started, by creation. ``resources``: those of which devices are read; ``huge_pages``:
-    whether they are read. Raises :class:`BadManifest`."""
+    """The pods in ``documents``, in their order; with ``oldest_first`` by startTime, or by
+    creationTimestamp where a pod has not started. ``resources``: those whose devices are read;
+    ``huge_pages``: whether huge pages are read. Raises :class:`BadManifest`."""
     reading = _Reading(resources, huge_pages)
     for number, document in enumerate(documents, 1):
         _read(document, f"document {number}", reading)
@@ -128,7 +129,7 @@ def pods_of(
 
 
 def _read(document: object, place: str, into: _Reading) -> None:
-    """Every pod in an object, the items of a list among them."""
+    """Read every pod in an object, which may be a list."""
     shape = _mapping(document, place)
     kind = shape.get("kind")
     if kind in ("List", "PodList"):
@@ -194,8 +195,8 @@ def _uid(metadata: Mapping[str, Any], at: str) -> str:
 
 
 def _priority(metadata: Mapping[str, Any], spec: Mapping[str, Any], at: str) -> int:
-    """Its priority if it is critical, which a static pod is (``IsCriticalPod``,
-    ``pkg/kubelet/types/pod_update.go``), or else 0."""
+    """The priority of a critical pod, otherwise 0. A static pod is critical (``IsCriticalPod``,
+    ``pkg/kubelet/types/pod_update.go``)."""
     annotations = _mapping(metadata.get("annotations") or {}, f"{at}: annotations")
     if MIRROR in annotations:
         return NODE_CRITICAL
@@ -221,8 +222,8 @@ def _pod(name: str, uid: str, spec: Mapping[str, Any], at: str) -> Pod:
 
 
 def _with_devices(pod: Pod, spec: Mapping[str, Any], at: str, into: _Reading) -> Pod:
-    """The pod with the devices and huge pages that its containers request, of those that are
-    read. Huge pages beside pod-level resources are not modelled."""
+    """The pod with the devices and huge pages that its containers request, as far as ``into`` reads
+    them. Huge pages beside pod-level resources are not modelled."""
     shapes = [*(spec.get("initContainers") or ()), *spec["containers"]]
     found = []
     for one, shape in zip(pod.containers, shapes, strict=True):
@@ -242,7 +243,7 @@ def _with_devices(pod: Pod, spec: Mapping[str, Any], at: str, into: _Reading) ->
 
 def _others(owner: Mapping[str, Any], at: str) -> dict[str, int]:
     """How much a container or a pod as a whole requests of resources beside the plain ones. An API
-    server takes no other limit than the request."""
+    server accepts only a limit that equals the request."""
     given = owner.get("resources") or {}
     requests, limits = (given.get(what) or {} for what in ("requests", "limits"))
     found = {}
@@ -299,7 +300,7 @@ def _amounts(given: object, at: str) -> tuple[str | None, str | None, str | None
 
 
 def _quantity(given: object, at: str) -> str | None:
-    """A quantity's text; whether it is one, :func:`reference.kubelet.admission.fault_of` says."""
+    """The text of a quantity, which :func:`reference.kubelet.admission.fault_of` checks later."""
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, str | int | float):
@@ -332,7 +333,7 @@ def _require_different(pods: Iterable[Pod]) -> None:
 
 
 def _by_age(items: Iterable[_Item]) -> list[_Item]:
-    """The oldest first; times are written so that their texts are in their order."""
+    """The oldest first. The texts of times sort as the times do."""
     dated = list(items)
     missing = [one.pod.name for one in dated if not one.since]
     if missing:
@@ -342,7 +343,7 @@ def _by_age(items: Iterable[_Item]) -> list[_Item]:
 
 
 def _named(items: Iterable[_Item]) -> Iterator[Pod]:
-    """The pods, with their namespace in the name of those that share one."""
+    """The pods. Where several share a name, each has its namespace in its name."""
     items = list(items)
     names = Counter(one.pod.name for one in items)
     for one in items:

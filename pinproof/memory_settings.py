@@ -25,7 +25,7 @@ LEFT_OUT: Final = "the Memory Manager is left out"
 _UNCHECKED: Final = (
     "evictionHard is a share of the memory: whether reservedMemory adds up to it is not checked"
 )
-#: The model has the memory manager from here on.
+#: The first release whose memory manager is modelled.
 _SINCE: Final = 26
 #: ``memory.available`` of ``evictionHard`` where it is not given (``DefaultEvictionHard``).
 _THRESHOLD: Final = "100Mi"
@@ -51,9 +51,9 @@ def is_left_out(notes: Iterable[str]) -> bool:
 def with_memory_where_modelled(
     settings: Settings, given: Given, *, release: str, has_state: bool = False
 ) -> Settings:
-    """The settings with the memory manager of the file, too, and a note where it is left out.
+    """The settings with the memory manager of the file, and a note where it is left out.
     ``has_state``: pods ran before, whose memory is not known. Raises :class:`SubjectUsageError` for
-    what the kubelet would not start with."""
+    settings with which the kubelet would not start."""
     if given.config is None:
         return settings
     where = one_line(str(given.config))
@@ -126,5 +126,5 @@ def _threshold(shape: Mapping[str, Any], where: str) -> str:
 
 
 def shows_huge_pages(machine: Machine) -> bool:
-    """Whether its tree says how many huge pages there are."""
+    """Whether the machine's tree states numbers of huge pages."""
     return any(path.endswith("/nr_hugepages") for path in machine.tree)

@@ -1,8 +1,8 @@
-"""Whether the packages of this project are its own: some of their names are an application's.
+"""Whether the packages that would be imported are this project's: some of their names are common.
 
-A folder or a module of the same name in the way (of ``python -m`` the current folder comes first)
-or another distribution that wrote into the same folder would be imported instead. This module
-imports nothing of the project, so it can say so before anything fails.
+Python imports another one where the current folder has a folder or a module of that name (``python
+-m`` looks there first), or where another distribution wrote into the same folder. This module
+imports nothing of the project, so that it can report this before anything fails.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _HERE: Final = Path(__file__).parents[1]
 
 
 def clash(here: Path = _HERE) -> str:
-    """One line that names both paths, where a package beside this one is not what would be
-    imported; ``""`` where each is. ``here`` is the folder that pinproof is installed in."""
+    """One line with both paths, where a package is not the one beside this module; ``""`` where
+    each is. ``here``: the folder that pinproof is installed in."""
     for name in PACKAGES:
         own = here / name / "__init__.py"
         spec = PathFinder.find_spec(name)
@@ -42,7 +42,8 @@ def clash(here: Path = _HERE) -> str:
 
 
 def _overwritten(here: Path) -> str:
-    """A package whose first file another distribution has replaced."""
+    """One line that names a package whose first file another distribution has replaced, or
+    ``""``."""
     for record in here.glob("pinproof-*.dist-info/RECORD"):
         for name, size in _sizes(record):
             path = here / name
@@ -57,7 +58,7 @@ def _overwritten(here: Path) -> str:
 
 
 def _sizes(record: Path) -> Iterator[tuple[str, int]]:
-    """The first file of each package, and how large it was installed."""
+    """The first file of each package, and its size when it was installed."""
     text = record.read_text(encoding="utf-8")
     for found in re.finditer(r"^(\w+/__init__\.py),[^,\n]*,(\d+)$", text, re.MULTILINE):
         yield found[1], int(found[2])

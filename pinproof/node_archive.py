@@ -1,10 +1,10 @@
-"""A node in one file: its machine's archive, with what its kubelet is given in it as well.
+"""A node in one file: the archive of its machine, and the inputs of its kubelet.
 
-What belongs here: which members such an archive has beside those of a machine, how they are found,
-and what of a manifest is kept. What never does: how a node is asked (``collect``).
+What belongs here: the members that such an archive has beside those of a machine, how they are
+found, and what of a manifest is kept. What never does: how a node is asked (``collect``).
 
-A reader of machines passes over these members, so the file can stand wherever a machine can. Each
-can be named as a file: ``node7.tar.xz/pinproof/pods.json``.
+A reader of machines ignores these members, so the file can be given wherever a machine can. Each
+member can be named as a file: ``node7.tar.xz/pinproof/pods.json``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ABOUT: Final = "node.json"
 #: Settings of the memory manager, beside those that decide CPUs.
 MEMORY_FIELDS: Final = ("memoryManagerPolicy", "reservedMemory")
 
-#: What the other managers of the kubelet keep, by the name of its member.
+#: The files that the kubelet's other managers keep, by the names of their members.
 _KEPT: Final = {PurePosixPath(name).name: name for name in FILES if name != STATE}
 
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp")
@@ -41,8 +41,8 @@ RESOURCES: Final = ("cpu", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a file has beside its machine: ``None`` and ``""`` for what it has not. ``files``: what
-    the kubelet keeps beside the state file, by :data:`conformance.kept_files.FILES`."""
+    """What a file has beside its machine; ``None`` or ``""`` for what is missing. ``files``: those
+    that the kubelet keeps beside the state file, by :data:`conformance.kept_files.FILES`."""
 
     config: Path | None = None
     state: Path | None = None
@@ -52,8 +52,8 @@ class Collected:
 
 
 def collected(machine: str) -> Collected:
-    """What the archive of this name has beside a machine. Of a machine that goes by a name or a
-    description that is nothing."""
+    """What the archive at this path has beside a machine; nothing for a name or a described
+    spec."""
     place = Path(machine)
     there = members(place, FOLDER)
     return Collected(
@@ -141,7 +141,7 @@ def _container(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _amounts(given: object) -> dict[str, Any]:
-    """Of every resource: devices and huge pages decide NUMA nodes too."""
+    """Requests and limits of every resource: devices and huge pages decide NUMA nodes too."""
     shape = _mapping(given)
     return {name: dict(_mapping(shape[name])) for name in _AMOUNTS if shape.get(name)}
 

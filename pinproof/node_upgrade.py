@@ -13,12 +13,7 @@ from dataclasses import dataclass, replace
 
 from conformance.checks import each
 from conformance.ending import ended_like_an_interrupt
-from conformance.subject import (
-    SubjectError,
-    SubjectInfo,
-    SubjectNotRestored,
-    SubjectUsageError,
-)
+from conformance.subject import SubjectError, SubjectInfo, SubjectNotRestored, SubjectUsageError
 from conformance.upgrading import Broken, Going, Plan, Rehearsed, Stage, rehearse
 from hil.inspection import kubelet_of
 from hil.replaced import Program, brought, chosen
@@ -33,7 +28,7 @@ from reports.text import few, line
 
 @dataclass(frozen=True, slots=True)
 class OnNode:
-    """What came of a rehearsal on a node with this ``plan``. ``unrestored``: in what the node is
+    """The outcome of a rehearsal on a node with this ``plan``. ``unrestored``: what on the node is
     not as it was before."""
 
     plan: Plan
@@ -73,8 +68,8 @@ def upgraded(
 
 
 def _chosen(nodes: NodeSubject, kubelet: str, say: Callable[[str], None]) -> Program:
-    """The kubelet that was named. A node on which pods of others hold exclusive CPUs is refused:
-    each restart might take these away."""
+    """The kubelet that was named. Raises :class:`SubjectUsageError` where pods of others hold
+    exclusive CPUs on the node: each restart might take these away."""
     program = chosen(kubelet, nodes, say)
     facts = nodes.sole().facts
     held = [one.name or one.uid for one in facts.workloads if one.pinned]
@@ -103,9 +98,9 @@ def _upgraded(
 def certified(
     target: str, kubelet: str, say: Callable[[str], None], *, against: str = ""
 ) -> tuple[Upgrade, OnNode | None]:
-    """What a certificate has of an upgrade, whatever becomes of that; and the rehearsal, if there
-    was one: there is none where something is ``against`` it. A certificate has no path of the
-    runner."""
+    """What a certificate states of an upgrade, even of one that failed; and the rehearsal, or
+    ``None`` if there was none. ``against``: the reason not to begin one. A certificate names no
+    path of the runner."""
     named = line(kubelet.rpartition("/")[2].removeprefix("kubelet:"))
     if against:
         return upgrade_of(named, reason=against), None

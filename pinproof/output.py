@@ -22,8 +22,8 @@ def print_json(value: object) -> None:
 def print_listed(
     facts: Collection[object], lines: Iterable[str], none: str, *, as_json: bool
 ) -> None:
-    """Print what there is as JSON, or a line for each; where there is nothing, how to get one goes
-    to stderr."""
+    """Print what there is as JSON, or a line for each. Where there is nothing, stderr says how to
+    get one."""
     if as_json:
         print_json(facts)
         return
@@ -38,7 +38,7 @@ def difference_facts(differences: Iterable[Difference]) -> list[dict[str, str]]:
 
 
 def note(text: str) -> None:
-    """Print a line on stderr, whole whatever the width of a terminal; it is never markup."""
+    """Print a line on stderr. A terminal's width does not break it, and nothing in it is markup."""
     console = Console(stderr=True, highlight=False, emoji=False)
     console.print(text, markup=False, soft_wrap=True)
 
@@ -50,8 +50,8 @@ def print_lines(console: Console, *texts: str, notes: Iterable[str] = (), most: 
 
 
 def prepare_folder(report: Path, also: tuple[str, ...] = (), *, resume: bool = False) -> Path:
-    """Make the report's directory, without what an earlier run left there; the stream's path.
-    ``resume``: the stream stays, and a line says if there is none."""
+    """Make the report's directory, remove what an earlier run left there, and return the stream's
+    path. ``resume``: the stream stays, and a note says if there is none."""
     stream = report / "result.jsonl"
     if resume and not stream.exists():
         note(f"pinproof: {stream} is not there yet: the run begins")
@@ -59,7 +59,7 @@ def prepare_folder(report: Path, also: tuple[str, ...] = (), *, resume: bool = F
         report.mkdir(parents=True, exist_ok=True)
         for name in ("junit.xml", "report.html", *also, *(() if resume else (stream.name,))):
             (report / name).unlink(missing_ok=True)
-        with stream.open("ab"):  # whether it can be written is better known now than at the end
+        with stream.open("ab"):  # fails now, not at the end of the run
             pass
         if not stream.stat().st_size:
             stream.unlink()

@@ -19,7 +19,7 @@ _PAUSE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Arguments of pinproof, the file that its output goes to, and what it reads from its stdin."""
+    """A command of pinproof: its arguments, the file for its output, and its stdin."""
 
     name: str
     arguments: Sequence[str]
@@ -28,8 +28,8 @@ class Job:
 
 
 def run_each(jobs: Sequence[Job], at_once: int, ended: Callable[[Job, int], None]) -> list[int]:
-    """Their exit statuses, in their order; ``ended`` is called as each ends. An interrupt goes to
-    all that run, and is raised once they have ended: they restore their nodes first."""
+    """The exit statuses of the jobs, in their order; ``ended`` is called as each ends. An interrupt
+    is sent to all that run, and raised once they have ended: they restore their nodes first."""
     running: dict[int, subprocess.Popen[bytes]] = {}
     statuses: dict[int, int] = {}
     try:
@@ -58,7 +58,8 @@ def run_each(jobs: Sequence[Job], at_once: int, ended: Callable[[Job, int], None
 
 
 def _started(job: Job) -> subprocess.Popen[bytes]:
-    """In a session of its own: Ctrl-C on a terminal reaches it once, through this process."""
+    """Start a job in a session of its own: Ctrl-C on a terminal reaches it once, through this
+    process."""
     job.log.parent.mkdir(parents=True, exist_ok=True)
     with job.log.open("wb") as log:
         process = subprocess.Popen(

@@ -62,8 +62,8 @@ ShardText = Annotated[str, typer.Option(help="The K-th of N parts, as K/N.")]
 
 
 def option(default: Any, text: str, *flags: str, **settings: Any) -> Any:
-    """A field that is an option: its value where it is not given, its help, and what typer takes
-    beside."""
+    """A field that is an option: its default, its help, and further arguments of
+    ``typer.Option``."""
     return _declared(default, typer.Option(*flags, help=text, **settings))
 
 
@@ -80,7 +80,7 @@ def typed(context: typer.Context) -> Iterator[Any]:
 
 
 def given_words(context: typer.Context, but: Collection[str] = ()) -> Iterator[str]:
-    """What was given on the command line, once more, arguments first; ``but`` these parameters."""
+    """The words of the command line again, arguments first, without the parameters in ``but``."""
     for parameter in sorted(typed(context), key=lambda one: one.param_type_name):
         if parameter.name in but:
             continue
@@ -99,7 +99,7 @@ def flags(context: typer.Context, names: Collection[str]) -> list[str]:
 
 def run_option(one: Option, default: Any = None, **settings: Any) -> Any:
     """An option that a run inside pytest has too."""
-    flag = [f"--{one.name}"] if one.type is bool else []  # without --no-NAME
+    flag = [f"--{one.name}"] if one.type is bool else []  # a flag without --no-NAME
     return option(default, one.help, *flag, metavar=one.metavar, **settings)
 
 
@@ -108,7 +108,7 @@ def _declared(default: Any, parameter: Any) -> Any:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer takes it: a parameter that is a dataclass becomes one parameter for each
+    """The command as typer takes it. A parameter that is a dataclass becomes one parameter for each
     of its fields, in the panel of ``--help`` that the class may name. A field that is not given
     keeps its default."""
     signature = inspect.signature(command, eval_str=True)
@@ -141,8 +141,9 @@ def read_options(
     *,
     takes_more: bool = False,
 ) -> tuple[Asked, list[str]]:
-    """What these words ask of a command that is not run here: its dataclass, and arguments that it
-    does not know (``takes_more``). Raises what ``click`` raises for words that it refuses."""
+    """The dataclass that these words make of a command's options, which is not run; and arguments
+    that the command does not know (``takes_more``). Raises what ``click`` raises for words that it
+    refuses."""
     alone = typer.Typer(add_completion=False)
     settings = {"allow_extra_args": takes_more, "ignore_unknown_options": takes_more}
     alone.command(context_settings=settings)(command)

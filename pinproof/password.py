@@ -16,7 +16,7 @@ from conformance.secret import keep, kept
 from conformance.subject import SubjectUsageError
 from hil.transport.inventory import SUDO_PASSWORD
 
-#: Words that have the option, for a command that this one starts.
+#: The option, also for a command that this one starts.
 FLAG: Final = "--ask-sudo-password"
 AskSudoPassword = Annotated[
     bool,
@@ -30,7 +30,8 @@ AskSudoPassword = Annotated[
 
 
 def ask() -> None:
-    """Ask, unless that was done. Raises :class:`SubjectUsageError` where nothing is answered."""
+    """Ask for the password, unless that was done. Raises :class:`SubjectUsageError` for an empty
+    one."""
     if kept(SUDO_PASSWORD) is not None:
         return
     try:
@@ -45,6 +46,7 @@ def ask() -> None:
 
 
 def line() -> bytes:
-    """The password as another process of this program reads it from its stdin; ``b""``: none."""
+    """The password as another process of this program reads it from its stdin; ``b""`` if there is
+    none."""
     secret = kept(SUDO_PASSWORD)
     return b"" if secret is None else secret.line

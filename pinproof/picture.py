@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A machine as a kubelet finds it, and by owner the CPUs that it holds."""
+    """A machine as a kubelet finds it, and the CPUs of each owner."""
 
     title: str
     topology: CPUTopology

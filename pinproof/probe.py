@@ -117,7 +117,7 @@ def probe(
 
 
 def risk_named(text: str) -> Risk:
-    """Raises :class:`NodeUsageError`."""
+    """The risk of this name. Raises :class:`NodeUsageError`."""
     try:
         return Risk(text)
     except ValueError:
@@ -200,7 +200,8 @@ def facts_by_name(facts: NodeFacts) -> dict[str, Any]:
 
 
 def _of_kind(facts: NodeFacts, distribution: Distribution) -> dict[str, str]:
-    """What can be done with the kubelet of this kind of node, and whether it lasts."""
+    """Whether this distribution's kubelet can be restarted and configured, and whether that
+    lasts."""
     if facts.kubelet is None:
         return {}
     restart, configure = distribution.cannot_restart(facts), distribution.cannot_configure(facts)
@@ -254,7 +255,7 @@ def _reason(
         return "the kubelet would find no machine"
     if lacking := scenario.needs.missing(topology):
         return lacking
-    # What no risk makes possible is told first: a named risk permits the scenario.
+    # What the node cannot do is named first: no ``--max-risk`` changes it.
     if missing := scenario.capabilities - able:
         said = sorted(f"{one.value}: {why[one]}" if one in why else one.value for one in missing)
         return f"cannot {'; '.join(said)}"

@@ -14,8 +14,8 @@ from reports.text import clean
 
 @contextmanager
 def busy(title: str) -> Iterator[Callable[[str], None]]:
-    """Show what is being done; the value takes the stage in words. Nothing is shown before the
-    first stage, so work that turns out to be none stays silent."""
+    """Show the progress of the block, which calls the value with each stage in words. Nothing is
+    shown before the first stage."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield now_and_then(

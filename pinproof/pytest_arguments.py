@@ -22,9 +22,9 @@ from topologies.errors import one_line
 from topologies.user_cache import cache_folder
 
 SUITE: Final = Path(conformance.suite.__file__).parent
-#: The suite and nothing of the caller's. Assertions of the project state what cannot be otherwise,
-#: and what is logged or goes wrong in other threads belongs to the subject's evidence: pytest's
-#: hooks for them would cost a tenth of a run.
+#: The suite alone, without the caller's configuration. Some hooks of pytest are off, which would
+#: cost a tenth of a run: the project's assertions never fail, and what is logged or goes wrong in
+#: other threads belongs to the subject's evidence.
 ALONE: Final = (
     str(SUITE / "test_scenarios.py"),
     *(f"--rootdir={SUITE}", "-c", "/dev/null", "--assert=plain"),
@@ -34,17 +34,18 @@ ALONE: Final = (
         for word in ("-p", f"no:{name}")
     ),
 )
-#: Nothing of pytest's own.
+#: pytest prints nothing itself.
 QUIET: Final = ("-qq", "--no-header", "--no-summary", "--tb=no", "--show-capture=no")
-#: One report a case. Not where a plugin may wait for those of setup and teardown (``--junitxml``).
+#: One report for each case. A plugin such as ``--junitxml`` may wait for those of setup and
+#: teardown.
 BRIEF: Final = ("-p", "conformance.session.brief")
 #: One item for a scenario.
 TOGETHER: Final = ("-p", "conformance.session.together")
 _LEAVES_BRIEF: Final = re.compile(
     r"-x|-r\w+|--exitfirst|--maxfail=\d+|-n=?(\d+|auto)|-n|\d+|auto|--lf|--last-failed|--ff|--failed-first"
 )
-#: How many cases of a subject there must be before a second process saves more than it costs,
-#: which is a second of processor time each. Other subjects are not known to bear it.
+#: From how many cases of a subject on a second process saves more than the second of processor time
+#: that it costs. Other subjects may not bear several processes.
 PAYS_FROM: Final = {"reference": 1200, "miniature": 1200, "exec": 1200, "kubelet": 8}
 MOST_WORKERS: Final = 8
 #: Subjects that live in the process that judges.
@@ -75,14 +76,14 @@ class _Parsed:
 def parsed(more: Sequence[str], own: Iterable[str] = ()) -> pytest.Config:
     """``more`` as pytest reads it. Raises :class:`SubjectUsageError` for what it does not know;
     ``own`` are the command's own options, which may have been meant."""
-    reader, heard = _Parsed(), io.StringIO()
+    reader, output = _Parsed(), io.StringIO()
     try:
-        with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(heard):
+        with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
             pytest.main([*ALONE, *more], plugins=[reader])
     except ImportError as error:  # -p with a plugin that is none
         raise SubjectUsageError(one_line(str(error))) from error
     if reader.config is None:
-        raise SubjectUsageError(_refusal(heard.getvalue(), own))
+        raise SubjectUsageError(_refusal(output.getvalue(), own))
     if extra := reader.config.args[1:]:
         raise SubjectUsageError(
             f"unknown argument {one_line(extra[0])!r}: a machine is named with --machine, "
@@ -92,7 +93,7 @@ def parsed(more: Sequence[str], own: Iterable[str] = ()) -> pytest.Config:
 
 
 def _refusal(text: str, own: Iterable[str]) -> str:
-    """One line of pytest's usage text."""
+    """The error in pytest's usage text, on one line."""
     said = text.rpartition("error: ")[2].strip().partition("\n")[0].removeprefix("ERROR: ")
     unknown = said.removeprefix("unrecognized arguments: ")
     if unknown == said:
@@ -145,8 +146,8 @@ def _takes_one(config: pytest.Config) -> bool:
 
 
 def memory(subject: str) -> list[str]:
-    """The option with which pytest remembers, apart for each subject, what failed last
-    (``--lf``, ``--ff``)."""
+    """The option with which pytest remembers what failed last (``--lf``, ``--ff``), for each
+    subject apart."""
     scheme, colon, rest = subject.partition(":")
     if rest and Path(rest).exists():
         rest = str(Path(rest).absolute())

@@ -45,7 +45,7 @@ def _rows(before: str, after: str) -> list[Change]:
         return changes(before, after)
     if before:
         asked = Release.parse(before)
-        behaviours(asked)  # known at all
+        behaviours(asked)  # raises for an unknown release
         earlier = Release(asked.minor - 1)
         if not earlier.known:
             return [Change(one, gained=True) for one in Behaviour if one in behaviours(asked)]

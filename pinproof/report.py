@@ -89,7 +89,8 @@ def report(asked: Asked) -> None:
 
 
 def _gate(run: Run) -> ExitStatus:
-    """The status of the run; a part of one can say that a promise is broken, and nothing better."""
+    """The status of the run. A part of a run can show that a promise is broken, not that all are
+    kept."""
     unclear = run.part and run.status is ExitStatus.CONFORMANT
     return ExitStatus.COULD_NOT_TELL if unclear else run.status
 
@@ -185,5 +186,5 @@ def _known_failures(run: Run, days: int) -> str:
 
 
 def _literal(name: str) -> str:
-    """A glob that this name alone fits."""
+    """A glob that matches this name alone."""
     return "".join(f"[{one}]" if one in "*?[" else one for one in name)

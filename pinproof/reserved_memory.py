@@ -16,8 +16,9 @@ _POLICIES: Final = ("None", "Static")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """``reserved``: the quantity by NUMA node; ``None`` where it is not of memory alone.
-    ``pages``: the first quantity of each size of huge pages, by the name of the resource."""
+    """``reserved``: the quantity by NUMA node, or ``None`` unless each node has one entry, of
+    memory alone. ``pages``: the first quantity of each size of huge pages, by the name of the
+    resource."""
 
     policy: str
     reserved: Mapping[int, str] | None
@@ -69,5 +70,5 @@ def in_bytes(amount: object, where: str) -> int:
 
 
 def fault(where: str, why: str) -> SubjectUsageError:
-    """What is wrong with a configuration, in one line."""
+    """The error for a configuration, on one line."""
     return SubjectUsageError(one_line(f"{where}: {why}", 300))

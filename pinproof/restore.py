@@ -105,7 +105,7 @@ def _undone(address: NodeAddress, *, force: bool, accept: bool) -> str:
 
 
 def _swept(address: NodeAddress, shell: Shell) -> list[str]:
-    """What a dead run left in the node's cluster: the names of namespaces."""
+    """Remove what a dead run left in the node's cluster; the names of the removed namespaces."""
     if address.kubeconfig is None:
         return []
     from hil.pods.apiserver.opening import swept  # its client library is an extra

@@ -42,7 +42,7 @@ from reference.releases import Release, newest_known, require_whole_node
 if TYPE_CHECKING:
     from pinproof import explore
 
-#: Instead of a release: the one that the subject turns out to be, with what it has and lacks.
+#: The release that has the subject identified: its release, with what it has and lacks.
 AUTO: Final = "auto"
 
 
@@ -209,7 +209,7 @@ def _cases(patterns: Sequence[str]) -> list[str]:
 
 
 def _require_files(asked: Asked) -> None:
-    """Refuse a list of known failures that cannot be read, and what needs a report without one."""
+    """Refuse a list of known failures that cannot be read, and options that need ``--report``."""
     if asked.known is not None:
         read_known(asked.known, [one.id for one in catalogue()])
     if asked.resume and asked.report is None:
@@ -219,7 +219,7 @@ def _require_files(asked: Asked) -> None:
 
 
 def _written(asked: Asked, stream: Path) -> list[str]:
-    """What is written where, in pytest's words, and nothing of pytest's own:
+    """The options that say what is written where. pytest's own output is off:
     :class:`pinproof.run_progress.Following` shows how far the run is."""
     from pinproof.pytest_arguments import QUIET
 
@@ -261,7 +261,7 @@ def _ran(arguments: Sequence[str], asked: Asked, stream: Path, *, skips: bool) -
 
 
 def when_written(stream: Path) -> tuple[int, int] | None:
-    """Which file it is and when it was written last; ``None``: it has nothing."""
+    """The inode of the stream and when it was written last; ``None`` if it is missing or empty."""
     try:
         found = stream.stat()
     except FileNotFoundError:
@@ -279,7 +279,7 @@ def _stream(report: Path | None, *, resume: bool) -> Path:
 
 
 def _without_stream(status: int) -> int:
-    """What an early end means, when pytest ended before there was anything to report."""
+    """The exit status where pytest ended before there was anything to report."""
     import pytest
 
     if status in (pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.OK):
@@ -291,8 +291,8 @@ def _without_stream(status: int) -> int:
 
 
 def _judge(release: str | None, behaviours: list[str], subject: Subject) -> Release:
-    """By what the run judges. A release that the model cannot judge is refused before anything is
-    run."""
+    """The release that the run judges by. One that the model cannot judge is refused before
+    anything is run."""
     try:
         base = (
             Release.parse(release) if release else newest_known(Release.parse(subject.info.release))
@@ -315,7 +315,7 @@ _WORD = re.compile(r"[\w:+.\\/-]+")
 
 
 def _check_keyword(word: str) -> None:
-    """A ``-k`` of one word that no scenario's id contains is a slip, and the user's to mend."""
+    """Refuse a ``-k`` of one word that no scenario's id contains: it is a typing error."""
     ids = [one.id for one in catalogue()]
     names = [*ids, *topologies.names()]
     if _WORD.fullmatch(word) and not any(word.lower() in f"{name}@".lower() for name in names):

@@ -1,4 +1,4 @@
-"""A run as it goes: one line of progress on a terminal, dots in a pipe, failures as they come.
+"""The progress of a run: one line on a terminal, dots in a pipe, and each failure at once.
 
 Progress goes to stderr and failures to stdout, so that a log has the failures alone.
 """
@@ -20,15 +20,15 @@ from reports.causes import causes
 if TYPE_CHECKING:
     import pytest
 
-#: Dots of a whole run, one a case at the most: they fit a line of 80 columns.
+#: Dots of a whole run, at most one for each case: they fit a line of 80 columns.
 DOTS: Final = 72
-#: Seconds between two looks of the line.
+#: Seconds between two updates of the line.
 _BETWEEN: Final = 0.2
 _LETTERS: Final = {Standing.FAIL: "F", Standing.FIXED: "F", Standing.UNKNOWN: "?"}
 
 
 class Unannounced:
-    """A pytest plugin: workers begin without a word."""
+    """A pytest plugin: workers begin without a message."""
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Where stdout is no terminal, pytest-xdist writes ``bringing up nodes...`` twice."""
@@ -78,7 +78,7 @@ class Following(Unannounced):
         self.leave()
 
     def leave(self) -> None:
-        """What is written next starts a line."""
+        """End the line of progress, so that the next text starts a line."""
         if self._open and (self._live or self._together or self._done >= self._total):
             self._line.write("\r\x1b[K" if self._live else "\n")
             self._line.flush()
@@ -128,7 +128,7 @@ class Following(Unannounced):
 
 
 def _is_same(one: IO[str], other: IO[str]) -> bool:
-    """Whether two streams end in one file, as in ``2>&1``."""
+    """Whether two streams write to one file, as in ``2>&1``."""
     try:
         return os.path.sameopenfile(one.fileno(), other.fileno())
     except (OSError, ValueError):

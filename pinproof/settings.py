@@ -13,10 +13,7 @@ from typing import ClassVar
 
 from conformance.subject import SubjectUsageError
 from pinproof.files import documents
-from pinproof.kubelet_configuration import (
-    settings_in,
-    with_a_reservation,
-)
+from pinproof.kubelet_configuration import settings_in, with_a_reservation
 from pinproof.parameters import option
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
@@ -67,7 +64,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A kubelet's configuration, and what a person should know of it."""
+    """A kubelet's configuration, and notes on it."""
 
     config: KubeletConfig
     notes: tuple[str, ...] = field(default=())

@@ -48,7 +48,7 @@ def sign(path: Path, key: Path) -> Path:
 
 
 def comment_of(key: Path) -> str:
-    """What the public half of an SSH key says of its owner; ``""`` where there is none."""
+    """The comment of the public half of an SSH key; ``""`` where there is none."""
     public = key if key.suffix == ".pub" else key.with_name(f"{key.name}.pub")
     try:
         words = public.read_text("utf-8", "replace").split(maxsplit=2)

@@ -115,7 +115,7 @@ def simulate(context: typer.Context, question: Question, given: Given, asked: As
 
 
 def _require_fresh(node: Inputs, asked: Asked) -> None:
-    """Which devices a pod has that ran before, no file given here says."""
+    """Refuse ``--device`` where pods ran before: no file says which devices these hold."""
     given = {
         "--node": asked.node,
         "--state": node.question.state,
@@ -156,7 +156,7 @@ def _show(found: Answer, picture: Picture, *, why: bool) -> None:
 
 
 def _show_change(change: Change, picture: Picture) -> None:
-    """Who holds CPUs before and after, side by side, and whom the change ends."""
+    """Print who holds CPUs before and after, side by side, and which pods the change ends."""
     console = Console(highlight=False)
     for title, one in (("before", change.before), ("after", change.after)):
         if one is not None:

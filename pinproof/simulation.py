@@ -3,10 +3,10 @@
 What belongs here: the steps that the model takes, and the reason for what each container gets. What
 never does: how it is shown (``simulate``, ``draw``), and what was given (``pods``, ``settings``).
 
-Pods that the state file knows by their uid ran before: their manifests are in place when the
-kubelet starts, and they keep the CPUs that they hold. A uid there that none of the pods has counts
-as a pod that runs as well, with containers that ask for as many CPUs as they hold; a kubelet frees
-the CPUs of pods that it does not know. The other pods come after, one after the other.
+A pod whose uid is in the state file ran before: its manifest is in place when the kubelet starts,
+and it keeps the CPUs that it holds. A uid of no given pod counts as a pod that runs too, whose
+containers request as many CPUs as they hold: a kubelet frees the CPUs of pods that it does not
+know. All other pods are applied after the start, one after the other.
 """
 
 from __future__ import annotations
@@ -74,16 +74,16 @@ _CHANCE: Final = (
 
 
 N = TypeVar("N", bound=Node)
-#: The devices of each resource of which a node has a plugin.
+#: The devices of each resource that a plugin registers.
 Devices: TypeAlias = Mapping[str, Sequence[Device]]
 _NO_DEVICES: Final[Devices] = {}
 _DEVICES_SINCE: Final = 20
 
 
 class KubeletRefuses(SubjectUsageError):
-    """The kubelet would not start. ``error`` is its text; ``way_out`` is what mends it, ``""``
-    where that is to change the settings. ``file`` is the state file that is at fault. ``pod``: that
-    at whose admission it ends, again at each start."""
+    """The kubelet would not start. ``error``: its text; ``way_out``: how to recover, ``""`` where
+    the settings have to change; ``file``: the state file at fault; ``pod``: the one at whose
+    admission the kubelet ends, again at each start."""
 
     def __init__(self, error: str, way_out: str = "", *, file: str = "", pod: str = "") -> None:
         where, then = f"{file}: " if file else "", f"; to recover: {way_out}" if way_out else ""
@@ -94,7 +94,7 @@ class KubeletRefuses(SubjectUsageError):
 
 
 class Kept(Enum):
-    """How a container runs; the value is how a person reads it."""
+    """How a container runs, in words."""
 
     EXCLUSIVE = "exclusive"
     POOL_OF_POD = "the pod's own pool"
@@ -107,7 +107,7 @@ class Kept(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one container gets, and why. ``cpus`` is ``None`` where the kubelet asks for none."""
+    """What one container gets, and why. ``cpus`` is ``None`` where the kubelet sets no cpuset."""
 
     pod: str
     container: str
@@ -118,8 +118,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a kubelet would do. ``pods`` are in the order in which it met them; ``held`` is who
-    holds which CPUs, as pictures show it; ``memory_state`` what the memory manager leaves."""
+    """What a kubelet would do. ``pods``: in the order in which it met them; ``held``: the CPUs of
+    each holder, as pictures show them; ``memory_state``: what the memory manager leaves."""
 
     machine: Machine
     topology: CPUTopology
@@ -144,7 +144,7 @@ class Answer:
 
     def memory_of(self, pod: str, container: str) -> CPUSet:
         """The NUMA nodes in which the memory manager has reserved memory for a running container;
-        none where it has not."""
+        empty where it has reserved none."""
         asked = self.view.asked.get(pod, {}).get(container)
         return asked.mems if asked is not None else CPUSet()
 
@@ -263,8 +263,8 @@ def answer(
 
 
 def require_numa_nodes(devices: Devices, machine: Machine, release: str) -> None:
-    """Raises :class:`SubjectUsageError` where a device is near to what the machine lacks, and for a
-    release of which devices are not modelled."""
+    """Raises :class:`SubjectUsageError` where a device is near a NUMA node that the machine lacks,
+    and for a release whose devices are not modelled."""
     if devices and minor_of(release) < _DEVICES_SINCE:
         raise SubjectUsageError(f"devices are simulated from 1.{_DEVICES_SINCE} on, not {release}")
     there = info_of(machine.tree, release=release).numa_node_ids if devices else ()
@@ -276,7 +276,7 @@ def require_numa_nodes(devices: Devices, machine: Machine, release: str) -> None
 
 
 def require_simulated(release: str) -> None:
-    """Raises :class:`SubjectUsageError` where no model of the release shows CPUs."""
+    """Raises :class:`SubjectUsageError` where the model of the release shows no CPUs."""
     try:
         require_whole_node(release)
     except ValueError as error:
@@ -296,7 +296,7 @@ def reserved_of(topology: CPUTopology, config: KubeletConfig, release: str) -> C
     try:
         policy = make_policy(topology, as_known(config, release), release=release)
     except ConfigurationError:
-        return CPUSet()  # which the kubelet does not start with
+        return CPUSet()  # the kubelet does not start with it
     return policy.reserved if isinstance(policy, StaticPolicy) else CPUSet()
 
 
@@ -314,10 +314,10 @@ def _started(
         return node
     error = node.view().error
     if memory_state is not None:
-        _started(machine, config, release, state, known)  # or these are at fault
+        _started(machine, config, release, state, known)  # raises where these are at fault
         raise KubeletRefuses(error, MEMORY_WAY_OUT)
     if state is not None:
-        _started(machine, config, release, None, ())  # or the settings are at fault
+        _started(machine, config, release, None, ())  # raises where the settings are at fault
         raise KubeletRefuses(error, WAY_OUT, file=state.name)
     raise KubeletRefuses(error)
 
@@ -331,9 +331,9 @@ def begun(
     *,
     make: Callable[..., N],
 ) -> N:
-    """A node that ``make`` makes, whose kubelet has been started over the state file with the
-    manifests of the ``known`` pods in place, and perhaps has given up. Raises
-    :class:`SubjectUsageError` for a pod that it would not even take up."""
+    """A node from ``make``. Its kubelet was started over the state file with the manifests of the
+    ``known`` pods in place, and may have given up. Raises :class:`SubjectUsageError` for a pod that
+    it would not even take up."""
 
     def tree(name: str) -> Mapping[str, str]:
         return (machine if name == machine.name else topologies.machine(name)).tree
@@ -358,7 +358,7 @@ def apply(node: Node, pod: Pod) -> None:
 def notes_at_start(
     node: Node, known: Sequence[Pod], pods: Sequence[Pod], config: KubeletConfig, release: str
 ) -> Iterator[str]:
-    """What a person should know of a node whose kubelet has just started with ``known`` pods."""
+    """Notes on a node whose kubelet has just started with ``known`` pods."""
     if not has(release, Behaviour.ORDERED_ALLOCATION) and config.policy == "static":
         yield _CHANCE
     if node.outcomes > 1:
@@ -368,7 +368,7 @@ def notes_at_start(
 
 
 def assumed(known: Iterable[Pod], pods: Collection[Pod]) -> Iterator[str]:
-    """The note on those of the ``known`` pods that were not given, if there are such."""
+    """The note that names the ``known`` pods that were not given, if there are any."""
     nameless = [pod.name for pod in known if pod not in pods]
     if nameless:
         yield f"known only from the state file, and assumed to run: {few(nameless, 3)}"
@@ -393,7 +393,7 @@ def known_pods(
             feature_gates=config.feature_gates,
         )
     except CheckpointError:
-        return []  # which the kubelet does not start with
+        return []  # the kubelet does not start with it
     if any("\ufffd" in uid for uid in found.entries):
         raise SubjectUsageError(f"{state.name}: a pod's uid is not a string")
     given = {pod.uid: pod for pod in pods}

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
-#: Where Sonobuoy's container beside ours looks for results, and for the file ``done``.
+#: Where Sonobuoy's own container looks for results, and for the file ``done``.
 RESULTS: Final = "/tmp/sonobuoy/results"  # noqa: S108 Sonobuoy chose it
 #: Seconds that a pod has to restore its node.
 _GRACE: Final = 120
@@ -60,7 +60,7 @@ def plugin(
 def script(words: Sequence[str], allow: Sequence[str] = ()) -> str:
     """What a pod's shell runs. A container of a DaemonSet is started again when it ends, so it
     waits; one that was started again after its results were written does nothing. When the pod is
-    deleted, pinproof restores the node. The file ``done`` is there from one moment to the next."""
+    deleted, pinproof restores the node. The file ``done`` is put in place at once."""
     allowed = ", ".join(f'"{one}"' for one in allow)
     return f"""\
 cd "$SONOBUOY_RESULTS_DIR" || exit

@@ -8,7 +8,8 @@ from pinproof.names import clash
 
 
 def main() -> None:
-    """The console script. A package of another in the way is wrong usage: one line, status 2."""
+    """The console script. If it would import another project's package, it prints one line and ends
+    with exit status 2, wrong usage."""
     if said := clash():
         sys.stderr.write(f"pinproof: {said}\n")
         sys.exit(2)

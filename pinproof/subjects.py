@@ -26,9 +26,9 @@ def opened(name: str) -> Iterator[Subject]:
 
 
 def fork_at(path: Path | None) -> fork.Fork:
-    """What the file of a fork says; a fork that changes nothing without one. Raises
+    """The fork that the file describes; without a file one that changes nothing. Raises
     :class:`conformance.known.KnownFailuresError`."""
-    from conformance.catalogue import catalogue  # other commands do not start for it
+    from conformance.catalogue import catalogue  # slow to import, and for forks only
 
     return fork.read(path, [one.id for one in catalogue()]) if path else fork.Fork()
 
@@ -41,8 +41,8 @@ def with_node_options(
     transport_image: str = "",
     password: bool = False,
 ) -> str:
-    """A subject of real nodes, with what was said of them. Raises :class:`SubjectUsageError` where
-    it is another."""
+    """The text of a subject with these options of real nodes. Raises :class:`SubjectUsageError`
+    where an option is given to another subject."""
     given = {
         "--max-risk": risk,
         "--kubeconfig": kubeconfig,

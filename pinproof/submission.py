@@ -169,7 +169,7 @@ def row_of(folder: Path, above: Path | None = None) -> Row:
 
 
 def _certificate(folder: Path, submission: Submission, files: dict[str, bytes]) -> Statement:
-    """The certificate, which fits the stream. Raises :class:`SubmissionError`."""
+    """The certificate, checked with the stream. Raises :class:`SubmissionError`."""
     at = _day(submission, files)
     stream = folder / _STREAM if _STREAM in files else None
     try:

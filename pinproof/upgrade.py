@@ -1,8 +1,8 @@
 """``pinproof upgrade``: an upgrade of the kubelet on one machine, back, and again, rehearsed.
 
-What belongs here: the options, and what is rehearsed where little is said. What never does: the
-rehearsal (:mod:`conformance.upgrading`), and how the outcome is printed
-(:mod:`pinproof.upgrade_text`, :mod:`pinproof.upgrade_facts`).
+What belongs here: the options, and what is rehearsed by default. What never does: the rehearsal
+(:mod:`conformance.upgrading`), and how the outcome is printed (:mod:`pinproof.upgrade_text`,
+:mod:`pinproof.upgrade_facts`).
 """
 
 from __future__ import annotations
@@ -48,24 +48,18 @@ from pinproof.subjects import with_node_options
 from pinproof.upgrade_facts import facts
 from pinproof.upgrade_pods import later_pods, usual_pods
 from pinproof.upgrade_text import show, tell
-from pinproof.whole_node import (
-    notes_on_releases,
-    static_pods,
-    whole_node,
-    with_files,
-    without_cpus,
-)
+from pinproof.whole_node import notes_on_releases, static_pods, whole_node, with_files, without_cpus
 from reference.releases import minor_of
 from reference.steps import Pod
 from topologies import Machine
 
 _SCHEMES: Final = ("kubelet", "miniature")
 _NODE: Final = "node:"
-#: All that the upgrade of a real node takes.
+#: The parameters that the upgrade of a real node takes.
 _OF_A_NODE: Final = frozenset(("old", "new", "going", "max_risk", "as_json"))
-#: With one of these it makes sense that one kubelet follows itself.
+#: With one of these parameters FROM and TO may be one kubelet.
 _RESTARTS: Final = frozenset(("to_machine", "to_config", "going", "reboot", "killed"))
-#: All that a matrix takes; pods, settings and state file it has of its own.
+#: The parameters that a matrix takes: its pods, settings and state file are its own.
 _OF_A_MATRIX: Final = frozenset(
     ("old", "new", "more", "machine", "matrix", "report", "resume", "model", "as_json")
 )
@@ -233,7 +227,7 @@ def _on_node(context: typer.Context, asked: Asked) -> ExitStatus:
 
 
 def _check_name(name: str, *, model: bool) -> None:
-    """Whether FROM or TO can be such a name. Raises :class:`SubjectUsageError`."""
+    """Refuse what FROM or TO cannot be. Raises :class:`SubjectUsageError`."""
     scheme, colon, path = name.partition(":")
     if colon and scheme not in _SCHEMES:
         raise SubjectUsageError(f"{name}: upgrade takes a release such as 1.36, or kubelet:BINARY")
@@ -246,7 +240,7 @@ def _check_name(name: str, *, model: bool) -> None:
 
 
 def _subject(name: str, *, model: bool) -> Subject:
-    """What FROM or TO names, which :func:`_check_name` let pass. Raises
+    """The subject that FROM or TO names, once :func:`_check_name` accepts it. Raises
     :class:`SubjectUsageError`."""
     _, colon, _ = name.partition(":")
     if model and not colon:
@@ -256,7 +250,7 @@ def _subject(name: str, *, model: bool) -> Subject:
 
 
 def _plan(machine: Machine, node: Inputs) -> tuple[Plan, list[str]]:
-    """All that was given, read as the release does, the older of the two."""
+    """The plan of all that was given, as the older of the two releases reads it; and notes."""
     release, question = node.release, node.question
     topology = inputs.discovered(machine, release)
     settings = settings_of(node.given, topology, release=release)

@@ -24,7 +24,7 @@ def facts(
     replay: str,
     killed: Sequence[tuple[str, Rehearsed]] = (),
 ) -> Mapping[str, Any]:
-    """The outcome as JSON has it. ``killed``: where TO was killed, and what came of it."""
+    """The outcome as JSON has it. ``killed``: where TO was killed, and the rehearsal with that."""
     return {
         "machine": plan.machine.name,
         "settings": str(plan.config),

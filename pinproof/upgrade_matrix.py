@@ -1,6 +1,6 @@
 """``pinproof upgrade --matrix``: every upgrade between some releases, in one table.
 
-What belongs here: which kubelets are asked, what is kept of it, and how the table is shown. What
+What belongs here: which kubelets are rehearsed, what is kept, and how the table is shown. What
 never does: a rehearsal and its word (:mod:`conformance.upgrade_matrix`).
 """
 
@@ -36,9 +36,9 @@ __all__ = ["MACHINE", "facts", "matrix", "page", "read", "show"]
 _CELLS: Final = "cells.jsonl"
 _PAGE: Final = "matrix.html"
 _NUMBERS: Final = re.compile(r"[0-9][0-9,.-]*")
-#: So many pairs are named for a reason on a terminal; the page has all.
+#: How many pairs a terminal names for a reason; the page names all.
 _SHOWN: Final = 4
-#: A letter for each word, as a terminal has room for.
+#: A letter for each word, for the cells on a terminal.
 _LETTERS: Final = {
     Word.REFUSES: "X",
     Word.STOPS: "S",
@@ -199,7 +199,7 @@ def show(found: Sequence[Cell], machine: Machine, console: Console) -> None:
 
 
 class _Table(NamedTuple):
-    """The cells of a setting: a row for each release that is left, by the one that comes."""
+    """The cells of a setting: a row for each old release, and in it a cell for each new one."""
 
     setting: str
     releases: list[str]
@@ -231,7 +231,7 @@ def _reasons(found: Sequence[Cell]) -> Mapping[str, list[str]]:
 
 
 def _examples(found: Sequence[Cell]) -> Mapping[str, list[str]]:
-    """The same, with one reason for those that differ in numbers alone."""
+    """As :func:`_reasons`; reasons that differ in numbers alone are one."""
     alike: dict[str, str] = {}
     examples: dict[str, list[str]] = {}
     for reason, where in _reasons(found).items():

@@ -1,4 +1,4 @@
-"""Which pods an upgrade is rehearsed with where none are named."""
+"""The pods that an upgrade is rehearsed with where none are named."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _core(topology: CPUTopology) -> int:
 def usual_pods(
     topology: CPUTopology, config: KubeletConfig, release: str
 ) -> tuple[tuple[Pod, ...], tuple[str, ...]]:
-    """Pods that leave a physical core to one that comes later, and the one of them that is gone by
-    the upgrade: where it was there is a gap, so that a kubelet that hands CPUs out again moves the
-    others. On a machine with one core for pods, a pod that has it."""
+    """The pods, and the names of those that are deleted before the upgrade. They leave a physical
+    core to a later pod. The deleted one leaves a gap, so that a kubelet that allocates all CPUs
+    again moves the others. If pods have one core in all, one pod has it."""
     core = _core(topology)
     left = len(topology.cpus - reserved_of(topology, config, release)) - core
     if left < core:
@@ -38,8 +38,8 @@ def usual_pods(
 
 
 def _wanted_pods(core: int, config: KubeletConfig, release: str) -> Iterator[tuple[Pod, int]]:
-    """Pods of every kind that the release keeps CPUs for, the most usual first, each with how many
-    CPUs it takes of a node."""
+    """Pods of every kind that the release keeps CPUs for, the most usual first, each with the
+    number of CPUs that it takes."""
     yield guaranteed("pod1", core), core
     yield guaranteed("pod2", "0.5"), 1
     yield guaranteed("pod3", 2 * core), 2 * core
@@ -53,5 +53,5 @@ def _wanted_pods(core: int, config: KubeletConfig, release: str) -> Iterator[tup
 
 
 def later_pods(topology: CPUTopology, pods: Sequence[Pod]) -> list[Pod]:
-    """Those that come later, of one physical core each, beside ``pods``."""
+    """Pods of one physical core each that are applied later than ``pods``."""
     return pods_of_later(_core(topology), {pod.name for pod in pods})

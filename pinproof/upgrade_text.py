@@ -29,14 +29,15 @@ from topologies.errors import one_line
 
 
 def show_stages(found: Rehearsed, plan: Plan, console: Console) -> None:
-    """Who holds which CPUs at each stage, and what was broken."""
+    """Print which containers hold which CPUs at each stage, and what was broken."""
     console.print(_table(found, plan))
     for one in found.broken:
         _echo(_broken_lines(one))
 
 
 def show(found: Rehearsed, plan: Plan, notes: Sequence[str], release: str) -> None:
-    """The machine, the notes, who holds which CPUs at each stage, and a picture of the last."""
+    """Print the machine, the notes, who holds which CPUs at each stage, and a picture of the
+    last."""
     console = Console(highlight=False)
     heads = [f"{plan.machine.name} with {plan.config}"]
     shown = [one for one in found.stages if one.leg is not Leg.BACK][-1]
@@ -60,7 +61,7 @@ def _renumbered(found: Rehearsed, release: str) -> Iterable[str]:
 
 
 def _table(found: Rehearsed, plan: Plan) -> Table:
-    """Who holds which CPUs, and what became of the files, a column for each stage."""
+    """Which containers hold which CPUs, and what became of the files; a column for each stage."""
     table = Table(Column("", no_wrap=True), box=None, pad_edge=False)
     for stage in found.stages:
         table.add_column(Text(one_line(stage.title)))
@@ -139,7 +140,7 @@ def tell(
     status: ExitStatus,
     killed: Sequence[tuple[str, Rehearsed]],
 ) -> None:
-    """What was broken, and the verdict; and of each rehearsal in which TO was killed."""
+    """Print what was broken, and the verdict; also of each rehearsal in which TO was killed."""
     if found.unlike_file:
         typer.echo(clean(f"{_named(found.stages[0])} does not show what the state file says:"))
         _echo(difference_lines(found.unlike_file))
@@ -167,7 +168,7 @@ def _echo(lines: Iterable[str]) -> None:
 
 
 def _drained_line(broken: Sequence[Leg]) -> str:
-    """Whether it helps to delete every pod first."""
+    """Whether the promises are kept if every pod is deleted first."""
     if not broken:
         return "Drained first (--by drain), nothing is broken."
     legs = [str(leg) for leg in broken]
@@ -175,7 +176,7 @@ def _drained_line(broken: Sequence[Leg]) -> str:
 
 
 def _killed_lines(point: str, found: Rehearsed) -> Iterator[str]:
-    """What came of a rehearsal in which TO was killed there."""
+    """The outcome of a rehearsal in which TO was killed at ``point``."""
     legs = [str(leg) for leg in found.broken_legs]
     said = f"{_and(legs)} {_verb(legs, 'break')} a promise" if legs else "kept"
     yield f"{_named(found.stages[1])} killed {point}: {said}"

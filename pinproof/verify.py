@@ -27,7 +27,7 @@ from reports.certificate.unit import compared
 from reports.text import few, line
 from topologies.steady import steady_digest
 
-#: Who reads a certificate of other scenarios than its own.
+#: The reader's version of pinproof where its scenarios are not those of the certificate.
 _LATER: Final = "another one"
 _SIGNERS, _COSIGN = "--allowed-signers", "--cosign-key"
 
@@ -85,8 +85,8 @@ def verify(asked: Asked) -> None:
 def checked(
     certificate: Path, stream: Path | None, folder: Path | None, *, at: datetime | None = None
 ) -> tuple[Statement, list[Check]]:
-    """The certificate, and every question about it with its answer. ``at``: ask whether it was
-    right on that day, whatever the scenarios of this pinproof are by now.
+    """The certificate, and every question about it with its answer. ``at``: check it as of that
+    day, even if this pinproof has other scenarios.
 
     Raises :class:`CertificateError` for what is not one, and :class:`SubjectUsageError`.
     """
@@ -123,8 +123,8 @@ def _advice(folder: Path | None) -> str:
 
 
 def _beside(statement: Statement, folder: Path | None) -> Path | None:
-    """The result stream in the certificate's folder, where it is there; a name that leads out of
-    the folder is none."""
+    """The result stream in the certificate's folder, if it is there. A name that leads out of the
+    folder is ignored."""
     name = statement.facts.evidence.name
     if folder is None or name != Path(name).name or not (folder / name).is_file():
         return None
@@ -132,7 +132,7 @@ def _beside(statement: Statement, folder: Path | None) -> Path | None:
 
 
 def _observations(statement: Statement, stream: Path, here: Here) -> Iterator[Check]:
-    """The verdicts again, from what the stream says was seen."""
+    """Judge again what was seen, as the stream has it."""
     what, facts = "the observations", statement.facts
     if facts.kind == "pre-certificate":
         yield Check(what, Answer.UNCHECKED, "only the stream of a real node has observations")
@@ -189,7 +189,7 @@ def _unit(statement: Statement, place: str) -> Check:
 
 
 def _marks(place: str) -> Mapping[str, str]:
-    """Of one node. Raises :class:`SubjectUsageError` and :class:`hil.shell.NodeError`."""
+    """The marks of one node. Raises :class:`SubjectUsageError` and :class:`hil.shell.NodeError`."""
     # What reaches nodes comes with an extra, and is not needed to check a certificate.
     from hil.inspection import marks
     from hil.transport import connected

@@ -1,4 +1,4 @@
-"""A node from its archive, as it is: what ``simulate --node`` and ``upgrade --node`` are asked.
+"""A whole node from its archive: the inputs of ``simulate --node`` and ``upgrade --node``.
 
 What belongs here: whether the files of an archive fit together, and what of them a kubelet in a
 sandbox can be given. What never does: the form of the archive (``node_archive``), and a rehearsal.
@@ -19,14 +19,7 @@ from conformance.kept_files import ALLOCATED, MEMORY
 from conformance.subject import SubjectInfo, SubjectUsageError
 from conformance.upgrading import Plan
 from pinproof.files import documents
-from pinproof.inputs import (
-    Inputs,
-    Question,
-    discovered,
-    inputs_of,
-    pods_given,
-    state_file,
-)
+from pinproof.inputs import Inputs, Question, discovered, inputs_of, pods_given, state_file
 from pinproof.manifests import MIRROR
 from pinproof.memory_settings import NOT_ALONE, with_memory
 from pinproof.node_archive import RESOURCES, Collected, collected
@@ -41,7 +34,7 @@ from reports.text import few
 from topologies import Machine
 from topologies.errors import one_line
 
-#: What an archive has, so that no option gives it beside ``--node``.
+#: The parameters whose values the archive has, so that ``--node`` excludes them.
 _OF_THE_NODE: Final = {"machine", "pods", "state", *(one.name for one in fields(Given))}
 
 
@@ -69,9 +62,8 @@ def whole_node(
 
 
 def _require_fitting(machine: Machine, node: Inputs, release: str) -> None:
-    """That the kubelet of the node would start over its state file, and that there is a manifest of
-    each pod in it. A release that is not modelled is not asked. Raises
-    :class:`SubjectUsageError`."""
+    """Check that the node's kubelet would start over its state file, and that each pod in it has a
+    manifest. A release that is not modelled is not checked. Raises :class:`SubjectUsageError`."""
     try:
         require_simulated(release)
     except (NotModelled, SubjectUsageError):
@@ -94,7 +86,8 @@ def _require_fitting(machine: Machine, node: Inputs, release: str) -> None:
 
 
 def without_cpus(pods: Sequence[Pod], config: KubeletConfig, release: str) -> list[Pod]:
-    """Those that get no exclusive CPUs, and so can have run whatever the state file says."""
+    """The pods without exclusive CPUs: they can have run although the state file does not name
+    them."""
     return [
         pod
         for pod in pods
@@ -105,8 +98,8 @@ def without_cpus(pods: Sequence[Pod], config: KubeletConfig, release: str) -> li
 def with_files(
     archive: Collected, config: KubeletConfig
 ) -> tuple[KubeletConfig, Mapping[str, str], list[str]]:
-    """The configuration with the node's memory manager, the files that its managers keep, and what
-    a person should know: a file that names what the sandbox has not is left out."""
+    """The configuration with the node's memory manager, the files that its managers keep, and
+    notes. A file that names resources that the sandbox lacks is left out."""
     assert archive.config is not None
     files, notes = dict(archive.files), list[str]()
     for name in ALLOCATED:
@@ -122,8 +115,8 @@ def with_files(
 
 
 def _resources(text: str) -> Iterator[str]:
-    """The resources that a file of allocations names; none where it cannot be read, which is the
-    kubelet's to say."""
+    """The resources that a file of allocations names; none where it cannot be read, which the
+    kubelet then reports."""
     with suppress(ValueError, RecursionError, TypeError, KeyError):
         yield from _names(json.loads(json.loads(text)["data"]))
 
@@ -137,7 +130,7 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def static_pods(archive: Collected) -> set[str]:
-    """The uids of the static pods that have none in their manifest."""
+    """The uids of the static pods whose manifests state none."""
     found = documents(archive.pods) if archive.pods else ()
     return {uid for document in found for uid in _made_by_the_kubelet(document)}
 
@@ -152,7 +145,7 @@ def _made_by_the_kubelet(document: Any) -> Iterator[str]:
 def notes_on_releases(
     archive: Collected, plan: Plan, old: SubjectInfo, new: SubjectInfo
 ) -> Iterator[str]:
-    """What another release than the node's means, and static pods."""
+    """Notes on another release than the node's, and on static pods."""
     if archive.release and minor_of(archive.release) != minor_of(old.release):
         yield f"the kubelet of the node is {archive.release}, and FROM is {old.release}"
     if plan.renewed and minor_of(old.release) != minor_of(new.release):

@@ -1,7 +1,7 @@
 """What a probe says of the configuration that a node's kubelet runs with.
 
-What belongs here: whom to ask for it, the file that says how the node was meant to be, and the
-words. What never does: which settings are compared (:mod:`hil.inspection.running`).
+What belongs here: where it is read, the user's file of the settings that were meant, and the words.
+What never does: which settings are compared (:mod:`hil.inspection.running`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def meant_in(path: Path | None) -> dict[str, Any]:
 def compared(
     shell: Shell, facts: NodeFacts, address: NodeAddress, meant: Mapping[str, Any]
 ) -> running.Compared:
-    """What is written on the node, with what is ``meant`` over it, beside what runs."""
+    """Compare what is written on the node, overridden by ``meant``, with what runs."""
     written = merged(facts.kubelet.settings if facts.kubelet else {}, meant)
     if address.kubeconfig is None:
         return running.compare(shell, facts, meant=written)

@@ -1,7 +1,7 @@
-"""A node that can be copied, and told from another: what a search over histories needs.
+"""A node that can be copied, and compared with another: what a search over histories needs.
 
 What belongs here: copies that cost little, the other outcomes of a step that chance decided, and a
-key that two nodes share which do the same from here on. What never does: what a step does
+key that two nodes share if they do the same from here on. What never does: what a step does
 (``node``), and which histories are searched.
 """
 
@@ -20,7 +20,7 @@ from reference.releases import has
 from reference.steps import Apply, Pod, Step, Stop, TakeOver
 from reference.view import View
 
-#: Sets by container, in an order; -1 where there is none.
+#: Masks of CPUs by container, sorted; -1 where there is no set.
 _Masks: TypeAlias = tuple[tuple[str, int], ...]
 
 
@@ -36,7 +36,7 @@ class BranchingNode(Node):
 
     @property
     def _state_file(self) -> str | None:
-        """The text of the state file, made when somebody asks."""
+        """The text of the state file, made when it is read."""
         if self._late and self._kubelet is not None:
             self._text, self._late = self._kubelet.cpu_manager.state_file(), False
         return self._text
@@ -84,9 +84,9 @@ class BranchingNode(Node):
             yield twin
 
     def key(self) -> Hashable:
-        """What two nodes of one machine, configuration and release have in common from which the
-        same histories lead to the same views, the names of pods apart: pods that ask for the same
-        and hold the same are interchangeable. Counters are left out."""
+        """A key for nodes of one machine, configuration and release. From nodes with one key the
+        same histories lead to the same views, except for the names of pods: pods that ask for the
+        same and hold the same are interchangeable. Counters are left out."""
         kubelet = self._kubelet
         if kubelet is None:
             return (False, self._errors, self._state_file, tuple(sorted(map(repr, self._pods()))))
@@ -114,9 +114,9 @@ class BranchingNode(Node):
         return (True, self._hangs, state.default.mask, tuple(every))
 
     def beside(self) -> Hashable:
-        """What :meth:`key` leaves out, as only some steps bring it about or show it: the release
-        and what earlier ones left; devices, resizes that wait, updates that will be
-        refused, pods that have ended, what the kubelet would answer."""
+        """What :meth:`key` leaves out, as only some steps change or show it: the release and what
+        earlier ones left; devices, resizes that wait, updates that will be refused, pods that have
+        ended, what the kubelet would answer."""
         kubelet = self._kubelet
         manager = kubelet.cpu_manager if kubelet else None
         held = kubelet.device_manager.pod_devices if kubelet else self._devices
@@ -185,7 +185,7 @@ _KINDS: Final[dict[Hashable, str]] = {}
 
 @lru_cache(maxsize=4096)
 def _kind(pod: Pod) -> str:
-    """A text that two pods share which ask for the same."""
+    """A text that pods share if they ask for the same."""
     return _KINDS.setdefault((pod.containers, pod.resources), f"kind {len(_KINDS)}")
 
 

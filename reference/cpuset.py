@@ -170,7 +170,7 @@ _set_mask: Final = CPUSet.__dict__["mask"].__set__
 
 
 def _made(mask: int) -> CPUSet:
-    """The set of a mask that came of other sets' masks."""
+    """The set of a mask that is known not to be negative."""
     made = _new(CPUSet)
     _set_mask(made, mask)
     return made

@@ -1,7 +1,7 @@
 """What can go wrong in the model, by who is at fault.
 
 What the model does not know is :class:`NotModelled`, what no node can do :class:`IllegalStep`, what
-the kubelet never comes back from :class:`KubeletHangs`, and what it refuses :class:`KubeletError`.
+never ends in the kubelet :class:`KubeletHangs`, and what it refuses :class:`KubeletError`.
 A text that is no quantity or no CPU list is a ``ValueError``: :class:`QuantityError`,
 :class:`reference.cpuset.CPUSetParseError`.
 """
@@ -28,7 +28,7 @@ class IllegalStep(ModelError):
 
 
 class KubeletHangs(ModelError):
-    """The kubelet never comes back from this, and holds the CPU manager's lock meanwhile."""
+    """The step never ends in the kubelet, which holds the CPU manager's lock meanwhile."""
 
 
 class KubeletPanics(ModelError):
@@ -44,7 +44,7 @@ class KubeletError(ModelError):
 
     ``possible`` holds every text it may choose from where Go's random map order decides which of
     several faults it names; ``str()`` is then the first of them. ``state_file``: the text that the
-    CPU manager of a kubelet that gives up had written by then, ``None`` where it had written none.
+    CPU manager had written before the kubelet gave up, ``None`` if it had written none.
     """
 
     def __init__(self, *possible: str) -> None:
@@ -65,7 +65,7 @@ class AllocationError(KubeletError):
 
 
 class NotEnoughCPUs(AllocationError):
-    """``requested`` CPUs were asked for and ``available`` are to be had."""
+    """``requested`` CPUs were asked for and ``available`` are available."""
 
     def __init__(self, requested: int, available: int, *, with_numbers: bool = True) -> None:
         text = "not enough cpus available to satisfy request"
@@ -124,8 +124,8 @@ class ConfigurationError(KubeletError):
 
 
 class InvalidConfiguration(ConfigurationError):
-    """The settings are refused by themselves, before anything is made of them; ``faults`` are all
-    that is wrong. From 1.24 on (``wrapped``) the text says that this is a validation."""
+    """The settings alone are refused, before any manager is made; ``faults`` are all that is wrong.
+    From 1.24 on (``wrapped``) the text says that this is a validation."""
 
     def __init__(self, faults: Sequence[str], *, wrapped: bool = True) -> None:
         text = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"

@@ -113,8 +113,8 @@ GATES: Final[Mapping[str, Gate]] = {
 
 @lru_cache(maxsize=1024)
 def stage_of(name: str, release: AnyRelease) -> Stage | None:
-    """What a gate is in a release; ``None`` where the release does not know it yet. A minor brings
-    no later stage of a gate that the release was made without."""
+    """What a gate is in a release; ``None`` where the release does not know it yet. A later stage
+    that begins with a minor counts only if the release has an earlier one."""
     reached: list[Stage] = []
     for number, stage in enumerate(GATES[name].stages):
         later = isinstance(stage.since, int) and number > 0

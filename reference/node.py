@@ -1,7 +1,7 @@
 """A whole node as a state machine over the steps of :mod:`reference.steps`.
 
 What belongs here: what each step does to machine, manifests, state file, kubelet and containers,
-and in which order the kubelet goes about it. What never does: CPUs (``cpumanager``).
+and in which order the kubelet does it. What never does: CPUs (``cpumanager``).
 
 How it works: manifests, state file and containers are the node's own and outlive the kubelet. A
 kubelet that runs is one object; it is made by ``Start``, or gives up with an error. After every
@@ -120,11 +120,11 @@ from reference.steps import (
 from reference.topologymanager.topology_manager import TopologyManager
 from reference.view import Phase, PodView, Version, View
 
-_NOTHING_TOLD: Final = View(running=False)
-#: From here on a kubelet knows a container by the hash of its name and image, before by that of all
+_NO_ANSWER: Final = View(running=False)
+#: The first minor that knows a container by the hash of its name and image; before, by that of all
 #: its fields (kubernetes/kubernetes#124220, #129385; seen between 1.26.15 and 1.32.2).
 _HASHES_NAME_AND_IMAGE_SINCE: Final = 31
-#: Up to then no NUMA node can serve a device with an empty list of them
+#: The first minor in which a NUMA node can serve a device with an empty list of NUMA nodes
 #: (kubernetes/kubernetes#112387).
 _EMPTY_LISTS_SINCE: Final = 26
 
@@ -201,16 +201,16 @@ class Node:
         self._errors: tuple[str, ...] = ()
         self._hangs = ""
         self._branches: list[Branch] = []
-        #: Outcomes that only the second after a refusal brings.
+        #: Outcomes that are possible only in the second after a refusal.
         self._while_pods_end: list[Branch] = []
-        self._told = _NOTHING_TOLD
+        self._told = _NO_ANSWER
         self._crash: Crash | None = None
-        #: A pod may still be on the API server that was deleted as the kubelet was killed: the next
-        #: one admits it once more before it ends it (seen on 1.36.4).
+        #: Whether a pod that was deleted as the kubelet was killed may still be on the API server:
+        #: the next kubelet admits it once more before it ends it (seen on 1.36.4).
         self._unfinished = False
+        self._without_managers = False
         #: Whether the kubelet that made the containers hashes their names and images alone, and
         #: whether this one does.
-        self._without_managers = False
         self._hashed_by = self._hashes = minor_of(self._release) >= _HASHES_NAME_AND_IMAGE_SINCE
         self._versions: tuple[Version, ...] = ()
         self._unended: Runtime | None = None
@@ -227,7 +227,7 @@ class Node:
         A kubelet that hangs in a step is no error: the view says so.
         """
         branches, self._branches, self._while_pods_end = self._branches, [], []
-        self._told, self._versions, self._unended = _NOTHING_TOLD, (), None
+        self._told, self._versions, self._unended = _NO_ANSWER, (), None
         try:
             self._do(step)
         except KubeletHangs as error:
@@ -273,10 +273,10 @@ class Node:
                 require_down(self._kubelet, step)
                 self._write(text)
             case AwaitReconcile():
-                self._running(step).ended.clear()  # by then a kubelet has done with them
+                self._running(step).ended.clear()  # the kubelet is done with them
                 self._settle()
             case OfflineCPUs(machine=name) | OnlineCPUs(machine=name):
-                # Nothing in a running kubelet listens: the next one finds another machine.
+                # A running kubelet does not notice: the next one finds another machine.
                 self._info = self._discover(self._trees(name), release=self._release)
                 self._machine = name
             case AwaitCrashLoop():
@@ -364,12 +364,12 @@ class Node:
     def follow(self, seen: View, *, late: bool = True) -> bool:
         """Go on from what was ``seen``, where the step just taken was decided by chance.
 
-        A kubelet that starts admits its pods in an order of several, and up to 1.17 goes through
-        them in any when it gives them CPUs anew; :meth:`view` shows the outcome of the first. Where
-        ``seen`` equals an outcome of another order, the node takes that one; of several the one in
-        which containers have their memory where it was seen, too. Returns whether
-        ``seen`` is now :meth:`view`. Unless it is ``late``, what the kubelet may forget to do is
-        not counted as forgotten.
+        A kubelet that starts admits its pods in one of several orders. Up to 1.17 it also gives
+        them CPUs again in any order. :meth:`view` shows the outcome of the first order. Where
+        ``seen`` equals the outcome of another order, the node takes that one; of several, the one
+        in which containers also have their memory where it was seen. Returns whether ``seen`` is
+        now :meth:`view`. Unless it is ``late``, outcomes in which the kubelet forgets something are
+        left out.
         """
         if _shows(self.view(), seen):
             return True
@@ -401,7 +401,7 @@ class Node:
     def handed_over(self, make: Callable[[Trees, str, KubeletConfig], Node]) -> Node:
         """The node with another kubelet, of another release or a variant: ``make`` makes it for
         these trees, this machine and this configuration. Manifests, state file, containers and what
-        the other managers have kept stay. This node is to be used no more.
+        the other managers have kept stay. This node must not be used afterwards.
 
         Raises :class:`IllegalStep` while the kubelet runs, :class:`NotModelled` where pods come
         from an API server, and as ``make``.
@@ -423,7 +423,7 @@ class Node:
         return heir
 
     def view(self) -> View:
-        """The node as it is once everything has come to rest."""
+        """The node once it has settled."""
         default, entries = self._shown
         return View(
             running=self._kubelet is not None,
@@ -498,7 +498,7 @@ class Node:
             fresh.perhaps_memory = self._perhaps_memory
             if overlooks_requests(self._config, self._release):
                 require_nothing_new(fresh, pods, self._config)
-            if self._hashes is not self._hashed_by:  # it ends all containers, and starts them again
+            if self._hashes is not self._hashed_by:  # it restarts all containers
                 fresh.runtime.forget_containers()
                 self._hashed_by = self._hashes
             branches = branches_of(fresh, pods, self._state_file)
@@ -506,12 +506,12 @@ class Node:
             self._die(end)
             return
         except KubeletHangs:
-            if len(self._manifests) > 1:  # whom it admitted before it hung is decided by chance
+            if len(self._manifests) > 1:  # chance decides which pods it admitted
                 raise
             self._hang_at_start(fresh)
             return
         except KubeletPanics as error:
-            if len(self._manifests) > 1:  # whom it admitted before is decided by chance
+            if len(self._manifests) > 1:  # chance decides which pods it admitted
                 raise NotModelled(f"a panic over one of several pods: {error}") from error
             self._kubelet, self._runtime = fresh, fresh.runtime
             self._die(Killed(fresh.cpu_manager.state), error)
@@ -526,8 +526,8 @@ class Node:
         self._take(branches[0])
 
     def _keep(self, kubelet: Kubelet) -> None:
-        """What the other managers have in files of their own outlives the kubelet, and so does what
-        the API server was told. Containers that it ended may never run again."""
+        """The files of the other managers outlive the kubelet, and so does what it told the API
+        server. Containers that it ended may never run again."""
         if self._config.api_server:
             self._in_cluster.note(kubelet.pods)
         else:
@@ -539,7 +539,7 @@ class Node:
 
     def _die(self, end: Killed, panic: KubeletPanics | None = None) -> None:
         """The kubelet was killed at a write of the state file, or ended by itself in a ``panic``.
-        What it had not begun it never does; containers stay as they are."""
+        It does nothing further; containers stay as they are."""
         if self._kubelet is not None:
             self._keep(self._kubelet)
         self._kubelet, self._errors, self._hangs, self._crash = None, (), "", None
@@ -555,8 +555,8 @@ class Node:
             self._write(text)
 
     def _hang_at_start(self, fresh: Kubelet, *, panic: str = "") -> None:
-        """It neither comes up nor ends. After a ``panic`` the state file stays as it is, and what
-        becomes of pods is not modelled."""
+        """The kubelet neither comes up nor ends. After a ``panic`` the state file stays as it is,
+        and what becomes of pods is not modelled."""
         self._errors, self._gone = (), set()
         self._kubelet, self._runtime = fresh, fresh.runtime
         if panic:
@@ -753,18 +753,18 @@ class Node:
 def _shows(view: View, seen: View) -> bool:
     """Whether ``seen`` is the view, also in where containers have their memory."""
     return view == seen and all(
-        ours.mems == theirs.mems
+        own.mems == other.mems
         for pod, asked in view.asked.items()
-        for name, ours in asked.items()
-        if (theirs := seen.asked.get(pod, {}).get(name)) is not None
+        for name, own in asked.items()
+        if (other := seen.asked.get(pod, {}).get(name)) is not None
     )
 
 
 def _left_to_admit(
     fresh: Kubelet, manifests: Mapping[str, Pod], over: Mapping[str, PodView], release: AnyRelease
 ) -> Mapping[str, Pod]:
-    """The pods that a kubelet admits which starts; what the API server says of those that are
-    ``over`` it knows already."""
+    """The pods that a starting kubelet admits. It knows already what the API server says of those
+    that are ``over``."""
     fresh.over = dict(over)
     if not over or not has(release, Behaviour.ENDED_PODS_LEFT_ALONE):
         return manifests
@@ -787,7 +787,7 @@ def _in_order(names: Collection[str]) -> Collection[str]:
 
 
 def _leave_counts_to_chance(manager: CPUManager) -> None:
-    """A pod goes that waits for a larger size. Where its CPUs are removed before the kubelet tries
-    that size once more, it has that size for a moment, and NUMA nodes that are empty then keep the
-    count (seen on 1.36.4)."""
+    """A pod is deleted that waits for a larger size. If its CPUs are removed before the kubelet
+    tries that size again, it has that size for a moment, and NUMA nodes that are empty then keep
+    the count (seen on 1.36.4)."""
     manager.metrics = manager.metrics._replace(per_numa={})

@@ -24,7 +24,7 @@ OLDEST: Final = 8
 LATEST: Final = 37
 #: The minor after it, as its changelog announces it: docs/reference/releases.md.
 ANNOUNCED: Final = 38
-#: The first minor whose whole node is modelled; real kubelets were held against it from 1.15 on.
+#: The first minor whose whole node is modelled; real kubelets were compared with it from 1.15 on.
 WHOLE_SINCE: Final = 8
 
 _RELEASE: Final = re.compile(r"v?1\.([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
@@ -91,8 +91,8 @@ AnyRelease: TypeAlias = Release | str
 
 
 def newest_known(release: Release) -> Release:
-    """The release by which one is judged: the newest that the table knows in place of a newer one,
-    which may do as that does."""
+    """The release that judges ``release``: the newest that the table knows, in place of a newer
+    one, which may behave as that does."""
     return Release(ANNOUNCED, None, release.overrides) if release.minor > ANNOUNCED else release
 
 

@@ -1,4 +1,4 @@
-"""The words in which a node is driven: pods, kubelet settings and steps.
+"""What drives a node: pods, kubelet settings and steps.
 
 A node under test is a small state machine. ``Start`` and ``Stop`` move it between *down* and
 *running* (or *down with an error*); ``Reboot``, ``Configure`` and the state-file steps are legal
@@ -42,7 +42,7 @@ class KubeletConfig:
     options before 1.26. ``cpu_cfs_quota`` is ``cpuCFSQuota``; ``cpu_cfs_quota_period`` is
     ``cpuCFSQuotaPeriod``, in microseconds.
     ``reconcile_period`` is ``cpuManagerReconcilePeriod``, in milliseconds; where it is the default,
-    a real node keeps its own. It decides no CPUs, only when they are put right.
+    a real node keeps its own. It decides no CPUs, only when they are corrected.
     ``api_server``: the kubelet belongs to a cluster, and its pods come from the API server instead
     of manifests; a node keeps that.
 
@@ -260,8 +260,8 @@ class EndStopping:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Give a pod from the API server other resources, in place: those of ``pod``, which has its
-    name and uid."""
+    """Give a pod from the API server other resources, in place: those of ``pod``, which has the
+    same name and uid."""
 
     pod: Pod
 
@@ -386,7 +386,7 @@ class AskAllocatable:
 
 @dataclass(frozen=True, slots=True)
 class FloodPodResources:
-    """Ask the running kubelet at its pod-resources socket for every pod, so many ``times`` at
+    """Ask the running kubelet at its pod-resources socket for every pod, ``times`` times at
     once."""
 
     times: int
@@ -410,16 +410,16 @@ class RestartRuntime:
     sentence: ClassVar[str] = "restart the container runtime"
 
 
-#: So many refused updates are as good as every one: a kubelet tries again in each reconcile round,
-#: ten times a second at most.
+#: As good as every update: a kubelet tries again in each reconcile round, ten times a second at
+#: most.
 FOR_EVER: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class FailUpdates:
-    """Let the runtime refuse the next ``times`` updates of any container's resources, which ends
-    what was refused before; :data:`FOR_EVER` and more: every one. ``container``: only updates of
-    containers of this name are refused."""
+    """Let the runtime refuse the next ``times`` updates of any container's resources;
+    :data:`FOR_EVER` and more: every one. ``container``: it refuses only updates of containers of
+    this name. The step replaces an earlier one."""
 
     times: int
     container: str = ""
@@ -432,8 +432,8 @@ class FailUpdates:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device that a plugin serves. ``numa_nodes``: the ids of those that it is near to, none
-    where it says nothing of them, or, with ``names_none``, where it sends a list of none."""
+    """One device that a plugin serves. ``numa_nodes``: the ids of the NUMA nodes that it is near
+    to; empty where the plugin names none, or, with ``names_none``, where it sends an empty list."""
 
     id: str
     numa_nodes: tuple[int, ...] = ()
@@ -449,9 +449,9 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class RegisterDevices:
-    """Start a device plugin for a resource at the running kubelet, in place of one that there may
-    be, and wait until the kubelet knows its devices. They are healthy. Where several would do, the
-    plugin prefers those whose ids come first. It ends with the kubelet."""
+    """Start a device plugin for a resource at the running kubelet, in place of an earlier one, and
+    wait until the kubelet knows its devices. They are healthy. Where several would do, the plugin
+    prefers those whose ids come first. It ends with the kubelet."""
 
     resource: str
     devices: tuple[Device, ...]

@@ -13,7 +13,7 @@ _NO_CPUS: Final = CPUSet()
 
 
 class Phase(Enum):
-    """How far a pod has come. A pod that the kubelet has not taken up yet is ``PENDING``."""
+    """How far a pod has come. A pod that is not admitted yet is ``PENDING``."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -41,7 +41,7 @@ class Enforced:
 
     ``cpus``: the effective cpuset of its cgroup. ``allowed``: the CPUs that the scheduler may put
     any of its tasks on. ``ran_on``: where tasks were seen to run while they spun; empty unless
-    somebody looked.
+    that was watched.
     """
 
     cpus: CPUSet

@@ -23,7 +23,7 @@ def load(*paths: Path, ended: int | None = None) -> Run:
 
     A stream that breaks off after its header gives a run whose ``cut_off`` says where. Raises
     :class:`conformance.results.ResultsError` where one has no header, or is of another schema, or
-    they do not belong together. Shards of which some are missing give a run that says which are
+    they do not belong together. An incomplete set of shards gives a run that says which are
     there, and is never conformant.
     """
     from reports import merging
@@ -40,7 +40,7 @@ def write_all(stream: Path, outdir: Path) -> None:
     :class:`conformance.results.ResultsError` where it has no header, :class:`OSError` where a
     file cannot be written.
     """
-    from reports import html, junit  # each costs start-up time that other uses do not owe
+    from reports import html, junit  # slow to import, and needed here only
     from reports.files import write_atomically
 
     run = load(stream)

@@ -1,6 +1,6 @@
 """Findings where a forge shows them: GitHub's annotations, GitLab's code quality, SARIF.
 
-Each has one entry a cause, so that a hundred failures of one cause are one annotation.
+Each has one entry for each cause, so that a hundred failures of one cause are one annotation.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def gitlab(run: Run) -> str:
 
 
 def _fingerprint(finding: Finding) -> str:
-    """The same in every run: of the scenarios and the headline, without CPUs and machines."""
+    """A digest of standing, headline and scenarios. Without CPUs and machines it is the same in
+    every run."""
     parts = (finding.standing.value, finding.cause.headline, *sorted(finding.cause.scenarios))
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()
 

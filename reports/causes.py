@@ -1,10 +1,10 @@
-"""Failures of one cause, told once.
+"""Failures grouped by cause, so that a report states each cause once.
 
 Two failures look alike where the same promise is broken and the same thing differs in the same
-direction, whatever the pods, CPUs, steps and machines are. What comes first in a failure decides:
-the judge puts the cause before what follows from it. Failures that look different have one cause
-where the kubelet ran with another setting than it was given, or where one trait sets them apart
-from what passed (:mod:`reports.contrast`).
+direction, whatever the pods, CPUs, steps and machines are. The first difference of a failure
+decides: the judge puts the cause before its consequences. Failures that look different have one
+cause where the kubelet ran with another setting than it was given, or where one trait sets them
+apart from what passed (:mod:`reports.contrast`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from conformance.results import Difference, Result
 from reports.contrast import Contrast, Groups, explained
 from reports.text import few, line
 
-#: A headline stays one that a person reads at a glance.
+#: Characters of a headline, which a person reads at a glance, and of a detail.
 _LONGEST: Final = 240
 _DETAIL: Final = 800
-#: The least share of results that look alike, for their look to be the headline of all.
+#: From this share of results that look alike on, their look is the headline of all.
 _ALIKE: Final = 0.75
-#: The least share of results that a setting differs in, to be told of them.
+#: From this share of results on in which a setting differs, the setting is named.
 _MANY: Final = 0.25
-#: So many values of a setting are told.
+#: How many values of a setting are named.
 _VALUES: Final = 3
 _WAITED: Final = re.compile(r" \(waited [^()]*\)$")
 _QUOTED: Final = re.compile(r"“[^”]*”|\"[^\"]*\"")
@@ -40,16 +40,16 @@ _HELD: Final = {
     (False, True): "CPUs too many",
     (True, True): "not the CPUs expected",
 }
-#: Verdict, promise, and what differs.
+#: Verdict, promise, what differs, and how.
 _Key: TypeAlias = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Results of one cause, at least one; ``example`` is the one that shows it most simply.
-    ``contrast`` is what sets them apart from what passed, and ``looks`` how many results look how,
-    where they look different. ``settings`` says with which other ones the kubelet ran than it was
-    given."""
+    """Results of one cause, at least one. ``example``: the one that shows it most simply;
+    ``contrast``: what sets them apart from what passed; ``looks``: how many results have each
+    headline, if they have several; ``settings``: with which other settings the kubelet ran than it
+    was given."""
 
     example: Result
     results: tuple[Result, ...]
@@ -59,8 +59,8 @@ class Cause:
 
     @property
     def is_common(self) -> bool:
-        """Whether the cause is told by what its results share, and no longer by what differs in
-        the example."""
+        """Whether the cause is described by what its results share, not by what differs in the
+        example."""
         return bool(self.looks) or bool(self.settings)
 
     @property
@@ -80,8 +80,8 @@ class Cause:
 
     @property
     def detail(self) -> str:
-        """How the results look and what sets them apart, or what differs first in the example, in
-        one line; ``""`` where it is said by the headline already."""
+        """One line: how the results look and what sets them apart, or what differs first in the
+        example; ``""`` where the headline says it already."""
         parts = [f"{self._where}{self.contrast.figures}"] if self.contrast else []
         if self.looks:
             looks = [f"{look} ({count})" for look, count in self.looks.items()]
@@ -113,24 +113,23 @@ class Cause:
 
 
 def causes(results: Iterable[Result], passed: Sequence[Result] = ()) -> tuple[Cause, ...]:
-    """The causes of these results, which broke a promise or have no verdict, by contrast with
-    those of the run that passed. Causes of which a promise is broken come first, then those that
-    hit most."""
+    """The causes of these results, which broke a promise or have no verdict, by contrast with the
+    run's ``passed`` ones. Causes with a broken promise come first, then those of most results."""
     groups: dict[_Key, list[Result]] = {}
     for result in results:
         groups.setdefault(_key(result), []).append(result)
     alike = list(groups.values())
-    found = [_one(alike, places, contrast) for contrast, places in explained(alike, passed)]
+    found = [_cause(alike, places, contrast) for contrast, places in explained(alike, passed)]
     done = {id(result) for cause in found for result in cause.results}
     rest: dict[str, list[list[Result]]] = {}
     for place, group in enumerate(alike):
         if id(group[0]) not in done:
             rest.setdefault(_text(group[0]) or str(place), []).append(group)
-    found += [_one(some, range(len(some))) for some in rest.values()]
+    found += [_cause(some, range(len(some))) for some in rest.values()]
     return tuple(sorted(found, key=_gravity))
 
 
-def _one(groups: Groups, places: Sequence[int], contrast: Contrast | None = None) -> Cause:
+def _cause(groups: Groups, places: Sequence[int], contrast: Contrast | None = None) -> Cause:
     chosen = sorted((groups[place] for place in places), key=len, reverse=True)
     results = tuple(result for group in chosen for result in group)
     alike: dict[_Key, list[Result]] = {}
@@ -155,8 +154,8 @@ def _plainness(result: Result) -> tuple[int, bool, int]:
 
 
 def otherwise(results: Sequence[Result]) -> str:
-    """The settings that these results ran with other values of than they were given, and which
-    values; ``""`` unless most of them did. A setting of few of them is left out."""
+    """The settings that the kubelet ran with other values of than it was given, with these values;
+    ``""`` unless that is so in most results. A setting of few of them is left out."""
     differ = [differing(result.steps, result.evidence) for result in results]
     found = [one for one in differ if one]
     if 2 * len(found) <= len(results):
@@ -186,20 +185,20 @@ def _key(result: Result) -> _Key:
 
 
 def _look(result: Result) -> _Key:
-    """What is the same in results that look alike."""
+    """A key that results share that look alike."""
     if result.failure is None:
         return result.verdict, _kind(result.reason), "", ""
     rule, first = _kind(result.failure.rule), _first(result)
     if first is None:
         return result.verdict, rule, "", ""
-    if first.what == "kubelet":  # why it gave up or should have is another text in each scenario
+    if first.what == "kubelet":  # its error is another text in each scenario
         return result.verdict, rule, "kubelet", f"{_word(first.expected)} {_word(first.seen)}"
     return result.verdict, rule, _kind(first.what), _manner(first)
 
 
 def _text(result: Result) -> str:
-    """In what way a text differs first, if a promise is broken by that; several promises may
-    be about one such text. ``""`` where CPUs or the kubelet's own state differ."""
+    """How the first difference differs, if it breaks a promise and is about a text: several
+    promises may be about one text. ``""`` where CPUs or the kubelet's own state differ."""
     first = _first(result)
     if first is None or result.failure is None or not account(result.failure).promised:
         return ""
@@ -221,7 +220,7 @@ def _kind(text: str) -> str:
 
 
 def _manner(difference: Difference) -> str:
-    """In what way the two sides differ, whatever the CPUs."""
+    """How the two sides differ, whatever the CPUs."""
     held = _HELD.get((bool(difference.missing), bool(difference.unexpected)))
     if held:
         return held

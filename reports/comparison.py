@@ -1,4 +1,4 @@
-"""Two runs compared, case by case: what broke, what was mended, what came and what went.
+"""Two runs compared, case by case: what broke, what was fixed, what is new, and what is gone.
 
 A case is a scenario on a machine. A *regression* is a promise that is broken, is not a known
 failure, and was not broken before.
@@ -109,7 +109,7 @@ class Comparison:
     @cached_property
     def status(self) -> ExitStatus:
         """``NOT_CONFORMANT`` for a regression alone; ``COULD_NOT_TELL`` where the new run has no
-        answer to what the old one had, or was cut off; ``TOO_FEW`` where nothing applied, or
+        verdict on what the old one had, or was cut off; ``TOO_FEW`` where nothing applied, or
         nothing that both runs have."""
         if self.changes[Kind.REGRESSION]:
             return ExitStatus.NOT_CONFORMANT
@@ -120,7 +120,7 @@ class Comparison:
 
     @property
     def _lacks_a_part(self) -> bool:
-        """Whether there is no answer now, or it may be in a shard that is not there."""
+        """Whether a case has no verdict now, or may be in a shard that is missing."""
         gone = any(one.new is None for one in self.changes[Kind.GONE])
         return bool(self.changes[Kind.UNCLEAR]) or (bool(self.new.part) and gone)
 

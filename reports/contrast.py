@@ -23,10 +23,10 @@ _PASSING: Final = 0.45
 _LIFT: Final = 1.5
 #: Fewer failures than these have many traits in common by chance.
 _LEAST: Final = 3
-#: How likely any of the traits may be shared by so many failures by chance, at most.
+#: The highest chance with which the failures may share any of the traits by accident.
 _CHANCE: Final = 0.05
 
-#: So many traits are named that explain the same.
+#: How many traits that explain the same results are named.
 _NAMED: Final = 3
 
 #: Failures that look alike, by what they look like.
@@ -73,8 +73,8 @@ def explained(groups: Groups, passed: Sequence[Result]) -> list[tuple[Contrast, 
 def _best(
     left: Mapping[int, Counter[str]], groups: Groups, passes: Counter[str], passed: int
 ) -> tuple[list[str], list[int]] | None:
-    """The trait that explains most of what is left, and lack of which explains most passes;
-    several where they explain the same equally well."""
+    """The trait that explains most of the failures that are left, and that few passes have, with
+    the places of its groups; several traits where they explain the same equally well."""
     failures = sum(len(groups[place]) for place in left)
     base = failures / (failures + passed)
     best, most = list[str](), 0.0
@@ -108,6 +108,6 @@ def _contrast(
     trait, failures = names[0], sum(map(len, groups))
     failed = sum(counts[trait] for counts in counted)
     judged = failed + passes[trait]
-    # Traits that always come together here, of which any may be the cause.
+    # Traits that always come together here: any of them may be the cause.
     words = ", and ".join(names[:_NAMED])
     return Contrast(words, failed, judged, failures - failed, failures + len(passed) - judged)

@@ -1,11 +1,11 @@
 """The run as one HTML file: no network, every picture inside.
 
 The template's environment cleans and escapes every string on its way out, so that no template can
-forget to. As markup pass only pictures and cells of the matrix, which this project draws itself. A
-content security policy in the page forbids the rest: nothing is loaded, and nothing runs but the
-script of ``templates/report.js``, which the policy names by its digest. Without it everything can
-still be read. It copies commands, searches, and unfolds what a page says once: the cells of a large
-matrix, and why a scenario was skipped.
+forget to. Only pictures and cells of the matrix, which this project draws itself, are let through
+as markup. A content security policy in the page forbids the rest: nothing is loaded, and nothing
+runs but the script of ``templates/report.js``, which the policy names by its digest. Without the
+script everything can still be read. It copies commands, searches, and unfolds what a page says
+once: the cells of a large matrix, and why a scenario was skipped.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from reports.page import OPEN, Cell, page
 from reports.run import Run
 from reports.text import clean, when
 
-#: So many causes are named above the first.
+#: How many causes are named above the first.
 NAMED: Final = 4
 #: A matrix of more columns than this has columns of one width, so that a browser lays out only the
 #: rows that are seen. In a table it must first measure every cell. A row of it is one text of
-#: ``_SIGNS``, of which the script makes cells: as markup they would be half of the page.
+#: ``_SIGNS``, which the script turns into cells: as markup they would be half of the page.
 MANY: Final = 12
 _MARKS: Final = {
     Verdict.PASS: "✓",

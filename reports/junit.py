@@ -49,7 +49,7 @@ def with_properties(run: Run) -> str:
 
 
 def document(run: Run, *, attached: Path | None = None, properties: bool = False) -> str:
-    """A case that is not green names the file ``attached``."""
+    """The XML document. A case that failed or has no verdict names the file ``attached``."""
     root = ET.Element("testsuites", name="pinproof")
     attachment = f"[[ATTACHMENT|{attached}]]" if attached else ""
     for suite, results in _suites(run, attachment):
@@ -159,7 +159,7 @@ def _judge(case: TestCase, result: Result, run: Run, attachment: str) -> None:
 
 
 def _kind(result: Result) -> str:
-    """A failure's type: no promise is called broken that is not."""
+    """A failure's type: ``broken promise`` only where a promise is broken."""
     kept = result.failure is not None and not account(result.failure).promised
     return "differs from the witness" if kept else "broken promise"
 

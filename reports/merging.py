@@ -137,7 +137,7 @@ def _require_one_run(runs: Sequence[Run], names: Sequence[str]) -> None:
 
 
 def as_stream(run: Run) -> str:
-    """The run as one result stream, for example the shards of one, put together. Raises
+    """The run as one result stream, for example from its shards. Raises
     :class:`conformance.results.ResultsError` where its results are of several subjects, which one
     header cannot name, and where parts are missing."""
     if run.part or run.footer is None:

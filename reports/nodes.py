@@ -12,7 +12,7 @@ from conformance.results import MachineRecord, Result, SubjectRecord
 from conformance.verdict import Verdict
 from reports.run import Run, verdict_of
 
-#: What a kubelet is, but for the node that it runs on.
+#: A kubelet without its node: release, version, digest and facts.
 Configuration: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
 
 

@@ -18,8 +18,8 @@ _COLOURS: Final = ("#0969da", "#bf5b04", "#7d4e99", "#57606a")
 
 
 def picture(measured: Sequence[Noise]) -> str:
-    """An SVG document: one bar a container, on a logarithmic scale from 1 us on, labelled with its
-    microseconds and with how often its thread was made to wait."""
+    """An SVG document: one bar for each container, on a logarithmic scale from 1 us on, labelled
+    with its microseconds and with how often its thread was made to wait."""
     top = max([1000.0, *(one.gap for one in measured)])
     height = _ROW * (len(measured) + 2)
     parts = [

@@ -21,20 +21,20 @@ from reports.stories import known_as
 from reports.text import line, many, tail, web_link
 from topologies import drawing
 
-#: A report stays a file that a mail carries: beyond so many characters pictures (of causes, then of
-#: machines), stories with replay commands, and log excerpts are left out. The place where a picture
-#: or an excerpt would be says so.
+#: Limits in characters, so that a mail can carry the report. Beyond them pictures (of causes, then
+#: of machines), stories with replay commands, and log excerpts are left out. The place of a picture
+#: or an excerpt says so.
 PICTURES: Final = 30_000
 STORIES: Final = 30_000
 EVIDENCE: Final = 40_000
 EVIDENCE_EACH: Final = 16_000
-#: So many causes start unfolded.
+#: How many causes start unfolded.
 OPEN: Final = 3
 #: Pictures of more CPUs than this stand below each other.
 SIDE_BY_SIDE: Final = 64
-#: At most so many moments of an allocation are shown: the last ones.
+#: How many moments of an allocation are shown: the last ones.
 MOMENTS: Final = 12
-#: At most so many scenarios are named under a cause.
+#: How many scenarios are named under a cause.
 HITS: Final = 400
 
 K = TypeVar("K")
@@ -172,8 +172,8 @@ class Page:
 
     @property
     def listed(self) -> Names:
-        """What the list of known failures says, with the results that it is said of; what passes
-        although it is listed comes last, and says so."""
+        """Each entry of the list of known failures, with its results. Entries that pass come last,
+        and say so."""
         said = {Standing.KNOWN: "", Standing.FIXED: "; it passes: remove it from the list"}
         pairs = (
             (f"{known_as(entry)}{more}", f"{one.scenario} on {one.machine.name}")
@@ -184,7 +184,7 @@ class Page:
 
     @property
     def of_nodes(self) -> bool:
-        """Whether its machines are nodes that there really are."""
+        """Whether its machines are real nodes."""
         return self.run.header.subject.name.startswith("node:") or bool(self.run.subjects)
 
     @property
@@ -199,7 +199,7 @@ class Page:
 
     @property
     def differing(self) -> bool:
-        """Whether some scenario has not the same verdict in every column."""
+        """Whether some scenario has different verdicts in two columns."""
         return any(row.differs for _, rows in self.areas for row in rows)
 
 
@@ -220,8 +220,8 @@ class _Budget:
     left: int
 
     def allows(self, size: int) -> bool:
-        """Whether there is room for ``size`` more; if so it is taken. The first that does not fit
-        ends it, so that the rest is not made in vain."""
+        """Whether there is room for ``size`` more, which is then taken. The first that does not fit
+        ends the budget, so that the rest need not be made."""
         fits = size <= self.left
         self.left = self.left - size if fits else 0
         return fits
@@ -257,7 +257,7 @@ class _Teller:
     """Makes the entries of causes, within what the page may hold."""
 
     def __init__(self, anchors: _Anchors) -> None:
-        self._anchors, self._told = anchors, 0
+        self._anchors, self._count = anchors, 0
         self.drawings, self._logs = _Budget(PICTURES), _Budget(EVIDENCE)
         self._stories = _Budget(STORIES)
 
@@ -268,9 +268,9 @@ class _Teller:
         evidence = tail(result.evidence, EVIDENCE_EACH)
         if not self._logs.allows(len(evidence)):
             evidence = "Left out to keep this file small: see result.jsonl."
-        self._told += 1
+        self._count += 1
         return CauseEntry(
-            place=f"c{self._told}",
+            place=f"c{self._count}",
             anchor=self._anchors.make(verdict.value, result.scenario, result.machine.name),
             verdict=verdict,
             cause=cause,
@@ -312,7 +312,7 @@ def _drawn(result: Result, budget: _Budget) -> tuple[tuple[tuple[str, str], ...]
 
 
 def _moments(result: Result) -> tuple[tuple[str, drawing.Strip], ...]:
-    """How the allocation came to be so; nothing where it was so from the first step on."""
+    """The steps that led to the allocation; none where the first step made it."""
     moments = result.failure.moments if result.failure else []
     if len(moments) < 2:
         return ()
@@ -335,8 +335,8 @@ def _machines(
 
 
 def _pictures(records: Iterable[MachineRecord | None], budget: _Budget) -> dict[str, str]:
-    """By digest; ``""`` where there is no room. The smallest machines come first, so that many are
-    drawn."""
+    """The pictures by digest; ``""`` where there is no room. The smallest machines come first, so
+    that many are drawn."""
     machines = {one.digest: one for one in records if one is not None and drawable(one)}
     drawn = {}
     for digest, record in sorted(machines.items(), key=lambda item: len(item[1].cpus)):

@@ -15,7 +15,7 @@ from reports.run import Run, verdict_of
 from reports.stories import findings, story
 from reports.text import clean, code, line, markdown, when
 
-#: GitHub takes a summary of 1 MB; so many stories of so many characters stay far below.
+#: Stories, and characters of each: together far below the 1 MB that GitHub takes as a summary.
 _STORIES: Final = 20
 _STORY: Final = 8000
 _HEADINGS: Final = {
@@ -59,8 +59,8 @@ def _markdown(run: Run) -> Iterator[str]:
 
 
 def as_json(run: Run) -> str:
-    """Each result as one JSON object a line, whole: with its scenario, its machine's name, and
-    what it means beside the list of known failures (``standing``)."""
+    """Each result as one JSON object a line, whole: with its scenario, its machine's name, and its
+    ``standing`` beside the list of known failures."""
     return "".join(_objects(run))
 
 

@@ -49,7 +49,7 @@ def _metric(name: str, about: str, samples: Iterable[_Sample]) -> Iterator[str]:
     met: set[str] = set()
     for labels, value in samples:
         series = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        if series not in met:  # a series that is there twice spoils the whole file
+        if series not in met:  # a duplicate series makes the whole file invalid
             met.add(series)
             yield f"pinproof_{name}{{{series}}} {value:.17g}"
 

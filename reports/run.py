@@ -16,7 +16,7 @@ from conformance.results import Footer, Header, KnownFailure, Result, ResultsErr
 from conformance.verdict import ExitStatus, Verdict, exit_status, tally
 from reports.text import few, line
 
-#: What calls for attention first.
+#: The verdicts, the gravest first.
 GRAVITY: Final = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS, Verdict.SKIP)
 
 
@@ -30,10 +30,10 @@ def verdict_of(result: Result) -> Verdict:
 
 @dataclass(frozen=True)
 class Run:
-    """The records of a stream. ``footer`` is ``None`` and ``cut_off`` says why where the stream
-    ended early; ``results`` are then those that arrived, and ``ended`` is the exit status of the
-    process that wrote them, if somebody knows it. ``subjects`` are those of a run on many nodes, by
-    machine, where they differ from the header's."""
+    """The records of a stream. If the stream ended early, ``footer`` is ``None``, ``cut_off`` says
+    why, ``results`` are those that arrived, and ``ended`` is the exit status of the process that
+    wrote them, if it is known. ``subjects``: those of a run on many nodes, by machine, where they
+    differ from the header's."""
 
     header: Header
     results: tuple[Result, ...]
@@ -82,8 +82,8 @@ class Run:
 
     @cached_property
     def standings(self) -> Mapping[Standing, tuple[Result, ...]]:
-        """The results, ordered, by what they mean to those who know of some failures: all
-        standings are present. ``FAIL`` has broken promises that nobody knew of."""
+        """The results, ordered, by their standing beside the list of known failures; all standings
+        are present. ``FAIL`` has the broken promises that are not listed."""
         groups: dict[Standing, list[Result]] = {standing: [] for standing in Standing}
         for result in self.ordered:
             groups[self.known.standing(result)].append(result)
@@ -122,7 +122,7 @@ class Run:
     @cached_property
     def status(self) -> ExitStatus:
         """The exit status. Of a stream that is cut off or contradicts itself only a broken promise
-        is believed; all else is ``COULD_NOT_TELL``."""
+        counts; all else is ``COULD_NOT_TELL``."""
         if self.footer is not None and not self.contradiction:
             return ExitStatus(self.footer.exit_status)
         if self.footer is None and self.ended is not None:
@@ -176,7 +176,7 @@ class Run:
 
     @property
     def _failures_in_words(self) -> list[str]:
-        """A promise is called broken where one is: a node may only differ from the model."""
+        """How many promises are broken, and how many nodes only differ from their oracle."""
         found = self.standings[Standing.FAIL]
         differ = sum(one.failure is not None and not account(one.failure).promised for one in found)
         parts = [f"{broken} broken"] if (broken := len(found) - differ) else []
@@ -186,7 +186,7 @@ class Run:
 
     @property
     def _status_in_words(self) -> str:
-        """Whether a node was left as it was is another question than what it was found to do."""
+        """The status. After ``NOT_RESTORED`` follows the status by the results alone."""
         if self.status is not ExitStatus.NOT_RESTORED:
             return _IN_WORDS[self.status]
         met = {
@@ -243,7 +243,6 @@ def load(path: Path, *, ended: int | None = None) -> Run:
         if header is None:
             raise
         cut_off, footer = line(str(error)), None
-    if header is None:  # results.read raises before this
-        raise ResultsError(f"{path}: the header is missing")
+    assert header is not None, "results.read raises without a header"
     known = ExitStatus(ended) if ended in set(ExitStatus) else None
     return Run(header, tuple(arrived), footer, cut_off, known)

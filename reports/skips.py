@@ -46,18 +46,18 @@ def skips(run: Run) -> tuple[Skip, ...]:
         grouped[reason][tuple(names)].append(scenario)
     found, before = [], 0
     for reason, alike in grouped.items():
-        here = tuple(
+        kept_off = tuple(
             SkipPlace(f"k{number}", names, tuple(scenarios))
             for number, (names, scenarios) in enumerate(alike.items(), before + 1)
         )
-        before += len(here)
-        count = sum(len(one.machines) * len(one.scenarios) for one in here)
-        found.append(Skip(reason, count, here))
+        before += len(kept_off)
+        count = sum(len(one.machines) * len(one.scenarios) for one in kept_off)
+        found.append(Skip(reason, count, kept_off))
     return tuple(sorted(found, key=lambda skip: -skip.count))
 
 
 def places(skipped: Iterable[Skip]) -> Places:
-    """The same by scenario."""
+    """The places of each scenario that was skipped, by its id."""
     by_scenario: dict[str, list[SkipPlace]] = defaultdict(list)
     for skip in skipped:
         for place in skip.places:

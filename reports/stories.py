@@ -18,8 +18,7 @@ _MESSAGE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a reader should know of: one cause, with all that it hits. ``entry`` is that of known
-    failures."""
+    """One cause, with all that it hits. ``entry``: its entry in the list of known failures."""
 
     standing: Standing
     cause: Cause
@@ -54,8 +53,8 @@ def known_as(entry: KnownFailure) -> str:
 
 
 def findings(run: Run) -> list[Finding]:
-    """What was broken, has no answer, passes against the list, and was broken as is known, in this
-    order."""
+    """The findings in this order: broken promises, results without a verdict, listed failures that
+    pass, known failures."""
     found = [
         Finding(standing, cause)
         for standing in (Standing.FAIL, Standing.UNKNOWN)
@@ -72,10 +71,11 @@ def _listed(run: Run, standing: Standing) -> Iterator[Finding]:
 
 
 def message(result: Result) -> str:
-    """Why, in one line that is never empty (an empty one would read as a pass)."""
+    """Why a result is not a pass, in one line that is never empty (an empty one would read as a
+    pass)."""
     if result.failure:
         said = account(result.failure)
-        rest = result.failure.differences[bool(said.promised) :]  # the first is said by then
+        rest = result.failure.differences[bool(said.promised) :]  # the sentence has the first
         differences = "; ".join(map(_difference, rest))
         glue = "; " if said.promised else ": "
         reason = line(glue.join(filter(None, (said.sentence, differences))))

@@ -1,7 +1,7 @@
 """The run as a person reads it in a terminal, a log or a pipe.
 
 Text of the stream is put into :class:`rich.text.Text` only, never into markup, after
-:func:`reports.text.clean`; colour says nothing that words do not say too.
+:func:`reports.text.clean`. Colour only repeats what words say.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _URL: Final = re.compile(r"https?://\S+$")
 def summary(run: Run, console: Console, *, stories: bool = True, skips: bool = False) -> None:
     """Print the whole summary; its last line is the verdict in words with the exit status.
 
-    ``stories``: with the story of each cause, where nobody has printed them yet. ``skips``: with
-    the reasons for skipping, a line each.
+    ``stories``: with the story of each cause, unless it was printed before. ``skips``: with the
+    reasons for skipping, a line each.
     """
     _subject(run, console)
     console.print(_counts(run))
@@ -64,7 +64,7 @@ def named(result: Result) -> str:
 
 
 def briefly(result: Result, why: str, console: Console) -> None:
-    """Print that this result is not as it should be, in a line."""
+    """Print a line for a result that is not as it should be, with ``why``."""
     verdict = verdict_of(result)
     text = f"{verdict.value.upper()}  {named(result)}: {why}"
     console.print(
@@ -174,7 +174,7 @@ def _picture(drawn: Pictures, title: str, owners: Owners, width: int) -> Rendera
 
 
 def _listed(run: Run, console: Console) -> None:
-    """Known failures: a line each, and what the list should no longer have."""
+    """Print known failures, a line each, and the entries that the list should no longer have."""
     for standing, heading in _LISTED.items():
         found = [
             (one, entry) for one, entry in run.known_results if run.known.standing(one) is standing

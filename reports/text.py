@@ -88,7 +88,7 @@ def when(text: str) -> str:
 def cpus(text: str, among: Collection[int]) -> frozenset[int]:
     """Those CPUs ``among`` the given ones that a CPU list (``"0-3,8"``) names.
 
-    Pieces that are no numbers or ranges are passed over: the list is drawn here, not judged, and
+    Pieces that are neither numbers nor ranges are ignored: the list is drawn here, not judged, and
     its text stands beside the picture.
     """
     named: set[int] = set()

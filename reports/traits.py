@@ -60,8 +60,8 @@ def traits(result: Result, steps: Sequence[str] = ()) -> frozenset[str]:
 
 
 def traits_of_passes(passed: Iterable[Result]) -> Iterator[frozenset[str]]:
-    """Of each that passed its traits. A stream tells the steps of a scenario's first pass, and the
-    passes on other machines took the same ones."""
+    """The traits of each pass. A stream has the steps of a scenario's first pass alone: passes on
+    other machines took the same ones."""
     passed = list(passed)
     stories = {result.scenario: result.steps for result in passed if result.steps}
     return (traits(result, stories.get(result.scenario, ())) for result in passed)
@@ -116,8 +116,8 @@ def _setting(setting: str) -> str:
 
 
 def _set(option: str) -> str:
-    """An option is told by its name: a kubelet that goes wrong with it does so however it is
-    spelt that it is wanted."""
+    """The name of an option, and whether it is set to false. How ``true`` is spelt makes no
+    difference."""
     name, _, value = option.partition("=")
     return f"{name} is set to false" if value.lower() == "false" else f"{name} is set"
 
@@ -150,7 +150,8 @@ def _of_pods(steps: Sequence[str]) -> Iterator[str]:
 
 
 def _of_the_pool(steps: Sequence[str]) -> Iterator[str]:
-    """That pods take CPUs from the shared pool, or give them back, while a container runs in it."""
+    """A trait where pods take CPUs from the shared pool, or give them back, while a container runs
+    in it."""
     static, sharing, holding = False, set[str](), set[str]()
     for step in steps:
         if configured := _CONFIGURED.match(step):

@@ -21,8 +21,8 @@ _LEVEL: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """``content`` is the file; ``digest`` is the image's, as a registry would have it; ``unpacked``
-    are the layer's bytes."""
+    """An image. ``content``: the file; ``digest``: the image's, as a registry would have it;
+    ``unpacked``: the size of the layer in bytes."""
 
     content: bytes
     digest: str

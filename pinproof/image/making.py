@@ -1,4 +1,4 @@
-"""One image made: libraries fetched, Debian's packages unpacked, all of it packed."""
+"""Makes an image: libraries are fetched, Debian's packages unpacked, and all of it packed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pinproof.image import contents, python_packages
 from pinproof.image.archive import Archive, archive
 from topologies.capturing.saving import write_whole
 
-#: As Go and the image specification call what Linux calls otherwise.
+#: Architectures that Go and the image specification call by other names than Linux.
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _EXAMPLE: Final = "registry.example.com/pinproof:1"
 
@@ -33,8 +33,8 @@ class Wanted:
 
 def make(wanted: Wanted, to: Path, say: debian.Say) -> Archive:
     """Make the image and write it to ``to``, whole or not at all. Raises
-    :class:`hil.lab.errors.LabUsageError` where the user named what cannot be, and
-    :class:`LabError` where it cannot be made."""
+    :class:`hil.lab.errors.LabUsageError` for a name, kubelet or path that cannot be used, and
+    :class:`LabError` where the image cannot be made."""
     _check(wanted, to)
     tools.need(tools.MMDEBSTRAP)
     made = archive(
@@ -49,7 +49,7 @@ def make(wanted: Wanted, to: Path, say: debian.Say) -> Archive:
 
 
 def _check(wanted: Wanted, to: Path) -> None:
-    """Before anything takes minutes."""
+    """Refuse what would fail only after minutes."""
     if not contents.is_image_name(wanted.name):
         raise LabUsageError(f"--name {wanted.name!r}: not the name of an image, such as {_EXAMPLE}")
     if wanted.kubelet is not None and not wanted.kubelet.is_file():

@@ -20,12 +20,12 @@ from hil.lab.errors import LabError
 from pinproof.names import PACKAGES
 
 _DEADLINE: Final = 900.0
-#: What an installer notes of its own work, and of this host's paths.
+#: The files in which an installer records its work, and this host's paths.
 _INSTALLERS: Final = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
 _HERE: Final = Path(__file__).parent
 REQUIREMENTS: Final = _HERE / "requirements.txt"
 REQUIREMENTS_GO: Final = _HERE / "requirements-go.txt"
-#: The newest C library that Debian 12 may run: a wheel for an older one serves too.
+#: Versions of glibc, the newest first, that Debian 12 runs: a wheel for an older one runs, too.
 _GLIBC: Final = range(36, 16, -1)
 _PROGRAM: Final = b"""\
 #!/usr/bin/python3
@@ -39,7 +39,7 @@ sys.exit(main())
 
 def libraries(place: Path, python: str, requirements: Sequence[Path]) -> dict[str, Path]:
     """Have pip put what is pinned for Python ``python`` (``3.11``) into the folder ``place``: path
-    in it to file. Raises :class:`LabError` where pip is not there or cannot."""
+    in it to file. Raises :class:`LabError` where pip is missing or fails."""
     if find_spec("pip") is None:
         raise LabError(f"this Python has no pip: {sys.executable} -m ensurepip")
     machine = platform.machine()
@@ -77,7 +77,7 @@ def own() -> dict[str, Path]:
 
 
 def _metadata(installed: Distribution) -> Iterator[tuple[str, Path]]:
-    """Version, entry points and licences."""
+    """The files with version, entry points and licences."""
     for file in installed.files or ():
         if file.parts[0].endswith(".dist-info") and file.name not in _INSTALLERS:
             yield file.as_posix(), Path(str(file.locate()))

@@ -1,7 +1,7 @@
-"""What the page asks, and the answer: JSON in, JSON out.
+"""The requests of the page, and their answers: JSON in, JSON out.
 
-What belongs here: one function, the scenes that it remembers, and which errors are a reader's to
-mend. What never does: what is in an answer (``telling``).
+What belongs here: one function, the scenes that it remembers, and which errors a reader can mend.
+What never does: what is in an answer (``telling``).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Page:
         self._steps: list[dict[str, Any]] = []
 
     def asked(self, text: str) -> str:
-        """Answer ``{"capture": …}`` with what the archive has of a node beside its machine
-        (:func:`pinproof.playground.captured.parts_of`).
+        """The answer to a request. To ``{"capture": …}``: what the archive has of a node beside its
+        machine (:func:`pinproof.playground.captured.parts_of`).
 
-        Answer ``{"story": …}`` or ``{"link": fragment}``: with the story, its link (``""`` where
-        it is too long for one) and what is to be shown; or with ``{"error": line}``, and then
-        everything is as it was."""
+        To ``{"story": …}`` or ``{"link": fragment}``: the story, its link (``""`` where it is too
+        long for one) and what is to be shown. After ``{"error": line}`` the page is as before.
+        """
         try:
             shape = json.loads(text)
             if capture := shape.get("capture"):
@@ -65,7 +65,7 @@ class Page:
         return scenes
 
     def _steps_of(self, scenes: list[Scene]) -> list[dict[str, Any]]:
-        """What is shown of each step, where that is not remembered."""
+        """What is shown of each step. Steps that are remembered are not told again."""
         pairs = enumerate(zip(scenes, self._scenes, strict=False))
         same = [at for at, (new, old) in pairs if new is old]
         known = self._steps[: len(same)]

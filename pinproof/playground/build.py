@@ -1,7 +1,7 @@
 """``python -m pinproof.playground.build FOLDER``: write the playground, a folder of static files.
 
-It is opened by way of any web server, and loads nothing from elsewhere. What belongs here: which
-files. What never does: what is on the page (``page/``).
+Any web server can serve it, and it loads nothing from elsewhere. What belongs here: which files.
+What never does: what is on the page (``page/``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from topologies.entries import CATALOGUE, catalogue_entry, entry_names
 _PAGE: Final = Path(__file__).with_name("page")
 _ROOT: Final = Path(pinproof.__file__).parents[1]
 _OWN: Final = ("conformance", "pinproof", "reference", "reports", "topologies")
-#: What reads result streams, which the page has none of, and writes reports of them.
+#: Modules that read result streams and report them: the page has none.
 _LEFT_OUT: Final = ["reports.run", "reports.merging", "reports.html", "reports.junit",
                     "reports.terminal", "reports.files"]  # fmt: skip
 _ENTRY: Final = "pinproof.playground.asked"
@@ -73,7 +73,7 @@ def choices() -> dict[str, Any]:
 
 
 def _members() -> Iterator[tuple[str, Path]]:
-    """What runs in the browser: each module that the page's entry comes to, PyYAML without
+    """The files that run in the browser: each module that the page's entry imports, PyYAML without
     libyaml, and the catalogue of machines."""
     finder = ModuleFinder(path=[str(_ROOT)], excludes=_LEFT_OUT)
     finder.import_hook(_ENTRY)

@@ -1,7 +1,7 @@
 """A capture that a reader of the page hands over: its machine, and what else it has of a node.
 
-What belongs here: an archive in base64 in, a machine and texts out. The archive is read as
-:mod:`topologies.archive` reads any that is hostile.
+What belongs here: an archive in base64 in, a machine and texts out. :mod:`topologies.archive` reads
+the archive, as any that may be hostile.
 """
 
 from __future__ import annotations

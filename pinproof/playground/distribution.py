@@ -1,7 +1,7 @@
 """Pyodide, which is Python for browsers: fetched by npm once, checked, and kept in the cache.
 
-What belongs here: which release, its digest, and the files of it that the page needs. A newer one
-takes two lines, which ``npm view pyodide@VERSION dist.integrity`` prints.
+What belongs here: its release, its digest, and the files that the page needs. For a newer one
+change two lines; ``npm view pyodide@VERSION dist.integrity`` prints the digest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NotBuilt(Exception):
 
 
 def unpack(folder: Path) -> None:
-    """Write those of Pyodide's files that the page needs. Raises :class:`NotBuilt` where npm is
+    """Write the files of Pyodide that the page needs. Raises :class:`NotBuilt` where npm is
     missing, cannot fetch the package, or hands out another one than the pinned."""
     archive = _archive()
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def _archive() -> Path:
 
 
 def _packed(folder: Path) -> Path:
-    """What npm hands out, whose registry is its own affair."""
+    """The package that npm fetches, from the registry that npm is configured for."""
     command = ["npm", "pack", "--silent", "--ignore-scripts", f"pyodide@{VERSION}"]
     try:
         subprocess.run(

@@ -1,4 +1,4 @@
-"""A node in the midst of a story: what each step makes of it, and what came of the step."""
+"""A node within a story, and the nodes that the steps of the story make of it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ import topologies
 from conformance.discovered import topology_named
 from conformance.holders import holders
 from pinproof.documents import documents_in
-from pinproof.kubelet_configuration import (
-    NO_MEMORY,
-    only_one,
-    settings_in,
-    with_a_reservation,
-)
+from pinproof.kubelet_configuration import NO_MEMORY, only_one, settings_in, with_a_reservation
 from pinproof.manifests import BadManifest, pods_of
 from pinproof.playground.captured import machine_of
 from pinproof.playground.story import BadStory, Story, require_shallow
@@ -54,7 +49,7 @@ from topologies.errors import one_line
 _CONFIG: Final = "KubeletConfiguration"
 _STATE: Final = "state file"
 _CHANCE: Final = "the order of admission is random here: this is one of {} possible answers"
-#: What is done to a kubelet that is down. One that runs is stopped first, and started again.
+#: Steps that need the kubelet down. One that runs is stopped before, and started again after.
 _WHILE_DOWN: Final = ("reboot", "configure", "upgrade", "write-state", "remove-state")
 
 
@@ -138,7 +133,7 @@ class Scene:
         )
 
     def _with_a_uid(self, pod: Pod) -> Pod:
-        """A pod that comes back without a uid of its own is another pod, as the API makes it."""
+        """A pod that is applied again without a uid of its own gets a new one, as from the API."""
         if pod.uid not in self.uids or pod.uid != Pod(pod.name, ()).uid:
             return pod
         return replace(pod, uid=str(uuid.uuid5(uuid.UUID(pod.uid), str(len(self.uids)))))
@@ -186,7 +181,7 @@ def begin(story: Story) -> Scene:
 
 
 def configured(text: str, machine: Machine, release: str) -> tuple[KubeletConfig, tuple[str, ...]]:
-    """The settings of a KubeletConfiguration, and what a person should know of them. Raises
+    """The settings of a KubeletConfiguration, and notes on them. Raises
     :class:`conformance.subject.SubjectUsageError`."""
     topology = topology_named(machine, release=Release.parse(release))
     if not text.strip():

@@ -1,6 +1,6 @@
 """A story of the playground: a node and the steps taken with it, and the link that holds it.
 
-A fragment is written by anyone, so what it unpacks to has bounds.
+Anyone can write a link, so what it unpacks to is bounded.
 """
 
 from __future__ import annotations

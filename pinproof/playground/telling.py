@@ -9,14 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from pinproof.answer_facts import (
-    asked_text,
-    cpus_text,
-    facts,
-    hang_text,
-    in_short,
-    kubelets_words,
-)
+from pinproof.answer_facts import asked_text, cpus_text, facts, hang_text, in_short, kubelets_words
 from pinproof.picture import Picture
 from pinproof.playground.scene import Scene
 from pinproof.simulation import WAY_OUT, Answer
@@ -81,13 +74,13 @@ def kubelet_text(scene: Scene) -> str:
 
 
 def shown_step(before: Sequence[Scene], scene: Scene) -> dict[str, Any]:
-    """What the last step did, and what came of it after all scenes ``before``."""
+    """The model's steps of the last step, and what it changed after the scenes ``before``."""
     does = [one_line(step.sentence, 1000) for step in scene.taken]
     return {"does": does, "came": list(_changes(before, scene))}
 
 
 def _changes(before: Sequence[Scene], scene: Scene) -> Iterator[str]:
-    """What is another now than the kubelet that ran last had it."""
+    """What differs from the last scene in which the kubelet ran."""
     if not before or kubelet_text(before[-1]) != kubelet_text(scene):
         yield f"the kubelet: {kubelet_text(scene)}"
     if not scene.node.view().running:
@@ -104,7 +97,7 @@ def _changes(before: Sequence[Scene], scene: Scene) -> Iterator[str]:
 
 
 def _rows_of_down(scene: Scene) -> Iterator[Row]:
-    """Containers go on without the kubelet, with the cpusets that they have."""
+    """The rows while the kubelet is down: containers run on, with the cpusets that they have."""
     cpusets = scene.node.view().cpusets
     for pod in scene.pods:
         for container in pod.containers:

@@ -4,11 +4,11 @@ What belongs here: what is different from ``cpu_manager`` and :mod:`reference.ku
 where CPUs are taken when a container is about to start, and given back when it is stopped. What
 never does: choosing CPUs (``policy_static``), or the file (``state_checkpoint``).
 
-The state is keyed by container id, so nothing of it outlives a container. Admission takes no CPUs:
-the Topology Manager, where it is on, only decides where they are to lie. A container is created
-without a cpuset and updated before it starts; a reconcile round updates every container.
+The state is keyed by container id, so no entry outlives its container. Admission takes no CPUs:
+the Topology Manager, where it is on, only decides near which NUMA nodes they will be. A container
+is created without a cpuset and updated before it starts; a reconcile round updates every container.
 
-CPUs of stopped containers are free at once. What else is stale goes, by release:
+CPUs of stopped containers are free at once. Other stale entries are removed, by release:
 
 - up to 1.13 with the container itself, so an entry of one that is gone stays for ever;
 - from 1.14 to 1.16 at the end of each round, with all that the round did not meet. The first round
@@ -16,12 +16,12 @@ CPUs of stopped containers are free at once. What else is stale goes, by release
 - in 1.17 once every container of every active pod is known, and never while there is no pod.
 
 A container that runs and is not in the state (its file was lost, or the first round forgot it) is
-sent the shared pool up to 1.9, and takes CPUs anew from 1.10 on; from 1.15 on so do init containers
-that ended long ago.
+sent the shared pool up to 1.9, and takes CPUs again from 1.10 on; from 1.15 on so do init
+containers that ended long ago.
 
 Sources: ``cpu_manager.go``, ``policy_static.go``, ``state``, ``internal_container_lifecycle.go``,
-``kuberuntime`` of 1.8 to 1.17. 1.15.12, 1.16.15 and 1.17.17 were seen; of those before
-only the sources are known.
+``kuberuntime`` of 1.8 to 1.17. Kubelets 1.15.12, 1.16.15 and 1.17.17 were observed; of earlier
+ones only the sources are known.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _NO_POD = ""
 
 
 class ManagerByContainer(CPUManager):
-    """The CPU manager up to 1.17. ``affinities``: near which NUMA nodes each container is to get
-    its CPUs, by pod uid and its name."""
+    """The CPU manager up to 1.17. ``affinities``: the hint near which each container gets its CPUs,
+    by pod uid and container name."""
 
     _by_owner: dict[_Owner, str]
     affinities: dict[str, Mapping[str, Hint | None]]
@@ -64,7 +64,7 @@ class ManagerByContainer(CPUManager):
     def start(
         self, state_file: str | None, containers: Mapping[str, tuple[str, str]] | None = None
     ) -> None:
-        """See :meth:`CPUManager.start`; what the runtime runs does not matter."""
+        """See :meth:`CPUManager.start`; ``containers`` are ignored."""
         self._by_owner, self.affinities = {}, {}
         self._file_is_empty = state_file is None and self.has(Behaviour.STATE_FILE_CREATED_EMPTY)
         self.state = self.restore(state_file, {})
@@ -74,8 +74,8 @@ class ManagerByContainer(CPUManager):
         policy.start(self.state)
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
-        """The state from the file. Up to 1.11 an empty one is written anew, and in 1.9 so is one
-        that could not be read, which is forgotten."""
+        """The state from the file. Up to 1.11 an empty state is written again. 1.9 forgets a file
+        that it cannot read, and so begins with an empty state."""
         state = super().restore(state_file, containers)
         if not self.has(Behaviour.STATE_CHECKSUM) and not state.default and not state.entries:
             return State.fresh(self.policy.name)
@@ -97,7 +97,7 @@ class ManagerByContainer(CPUManager):
     # -- admission -------------------------------------------------------------------------------
 
     def remove_stale_state(self) -> None:
-        """Nothing by name: see :meth:`remove_stale` and :meth:`remove_unmet`."""
+        """Does nothing: see :meth:`remove_stale` and :meth:`remove_unmet`."""
 
     # -- containers ------------------------------------------------------------------------------
 
@@ -131,8 +131,8 @@ class ManagerByContainer(CPUManager):
         return self.state.default if own is None else own
 
     def _return_init_cpus(self, pod: Pod, container: Container) -> None:
-        """From 1.16 on, before a container takes CPUs, those of its pod's init containers return:
-        they have ended by then."""
+        """From 1.16 on the CPUs of a pod's init containers, which have ended, return before a later
+        container takes CPUs."""
         if not self.has(Behaviour.INIT_CPUS_RETURNED):
             return
         for one in pod.containers:
@@ -151,8 +151,8 @@ class ManagerByContainer(CPUManager):
     # -- reconcile rounds ------------------------------------------------------------------------
 
     def settled(self, pod: Pod, container: Container, container_id: str) -> CPUSet | None:
-        """The CPUs that a round sends a running container, after it has taken some for one that is
-        to have its own. ``None``: the round leaves the container alone."""
+        """The CPUs that a round sends a running container, once it has taken some if the container
+        needs its own. ``None``: the round leaves the container alone."""
         if not self.has(Behaviour.LOST_CPUS_TAKEN_ANEW):
             return self.cpus_of(container_id)
         try:
@@ -162,9 +162,9 @@ class ManagerByContainer(CPUManager):
             return None if alone else self.cpus_of(container_id)
 
     def remove_stale(self, known: Iterable[str | None]) -> None:
-        """``removeStaleState`` of 1.17: forget all but these containers: of every active pod each,
-        ``None`` where its id is not known yet. Nothing goes where one is not, or where there is no
-        pod."""
+        """``removeStaleState`` of 1.17: forget all but the ``known`` containers, which are those of
+        active pods; ``None`` stands for an id that is not known yet. Nothing is forgotten while an
+        id is unknown, or without a pod."""
         ids = list(known)
         if self.has(Behaviour.STALE_CONTAINERS_FORGOTTEN) and ids and None not in ids:
             self._forget_all_but(ids)

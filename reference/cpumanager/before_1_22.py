@@ -1,13 +1,12 @@
-"""The allocator up to 1.21, part of whose answer hangs on chance.
+"""The allocator up to 1.21, whose answer partly depends on chance.
 
-What belongs here: its three steps, and by what it places the objects that it chooses from. What
-never does: which of its possible answers a kubelet gave (``could_take``).
+What belongs here: its three steps, and the criteria by which it sorts objects. What never does:
+which of its possible answers a kubelet gave (``could_take``).
 
-What is taken of an object are its free CPUs, not all it has. Whole sockets are taken by id; whole
-cores and single CPUs in the order that a stable sort by all criteria in turn gives, where the
-kubelet's sort is made with criteria that contradict each other.
-Source: ``takeByTopology``, ``freeSockets``, ``freeCores`` and ``freeCPUs``, ``cpu_assignment.go``,
-1.8 to 1.21.
+Of an object its free CPUs are taken, not all its CPUs. Whole sockets are taken by id; whole cores
+and single CPUs in the order that a stable sort by all criteria in turn gives, where the kubelet's
+sort is made with criteria that contradict each other. Source: ``takeByTopology``, ``freeSockets``,
+``freeCores`` and ``freeCPUs``, ``cpu_assignment.go``, 1.8 to 1.21.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ it to chance. What never does: the allocators themselves (``cpu_assignment``, ``
 How it works: up to 1.21 three steps take whole sockets, whole cores and single CPUs. The first is
 determined. The second walks the sockets, and the third the cores, in an order that Go's ``sort``
 makes with a comparison that says "before" if *any* criterion does. Where criteria contradict each
-other, the result hangs on the sort of the Go release that the kubelet was built with, and in the
+other, the result depends on the sort of the Go release that the kubelet was built with, and in the
 second step on Go's random map order as well: one kubelet gives different answers to the same
 question. Two things hold for all of them. Up to twelve objects are sorted by insertion, which
 keeps an object that comes first by *every* criterion before the other one. More are parted around
@@ -47,7 +47,7 @@ def could_take(
     ``take_by_topology`` raises the reason. Raises :class:`NotModelled` as that does.
     """
     try:
-        one = take_by_topology(
+        answer = take_by_topology(
             topology,
             available,
             cpus,
@@ -59,8 +59,8 @@ def could_take(
         )
     except (AllocationError, AllocationHangs):
         return False
-    if one == taken or cpus < 1 or is_determined(release):
-        return one == taken
+    if answer == taken or cpus < 1 or is_determined(release):
+        return answer == taken
     return _possible(topology, available, cpus, taken.mask, release)
 
 
@@ -95,8 +95,8 @@ _BY_INSERTION: Final = 12
 
 
 class _Listed(NamedTuple):
-    """What one object adds to the list that a step takes from, and by what the object is placed:
-    less is earlier in every criterion."""
+    """The items that one object adds to the list of a step, and the criteria that place it: less is
+    earlier in each."""
 
     rank: _Rank
     items: Sequence[int]
@@ -137,7 +137,7 @@ def _forbidden(early: Sequence[_Rank], late: Sequence[_Rank], ranks: Sequence[_R
                 continue
             if sorted_by_insertion:
                 return True
-            # What stood between the last such pair stands between most.
+            # The object that stood between the last such pair stands between most.
             if between and _may_stand_between(one, between, other):
                 continue
             between = next((rank for rank in ranks if _may_stand_between(one, rank, other)), None)

@@ -1,9 +1,9 @@
 """Which CPUs the kubelet takes: topology, free CPUs and a number in, a set out.
 
 What belongs here: the allocators of 1.22 and later, one function for each of the kubelet's, in its
-order. What never does: who asks and why (``policy_static``), where CPUs come from (``machine``),
-the allocator up to 1.21 (``before_1_22``), or which sets another run might have taken
-(``could_take``).
+order. What never does: which containers get CPUs (``policy_static``), where CPUs come from
+(``machine``), the allocator up to 1.21 (``before_1_22``), or which sets another run might have
+taken (``could_take``).
 
 How it works: an accumulator starts with the free CPUs that the topology knows and with the number
 needed. It takes whole NUMA nodes and sockets, then whole uncore caches and cores, then single CPUs;
@@ -27,6 +27,7 @@ from typing import Final, NamedTuple, TypeAlias
 from reference.behaviours import Behaviour
 from reference.cpumanager import before_1_22
 from reference.cpumanager.fast import distribution as fast
+from reference.cpumanager.fast.balance import nearest
 from reference.cpuset import CPUSet
 from reference.errors import (
     AllocationError,
@@ -70,12 +71,12 @@ def take_by_topology(
     of CPUs per core under full-pcpus-only. ``cpus`` below 1 takes nothing. On an uneven machine
     the result may hold CPUs outside ``available``, as the kubelet's does.
 
-    ``align_by_socket`` is the policy option of that name, which counts for nothing here up to 1.36.
+    ``align_by_socket`` is the policy option of that name, which is ignored here up to 1.36.
     ``hint_nodes`` is the number of NUMA nodes of the Topology Manager's hint, 0 without one; it
     counts only with ``Behaviour.NUMA_FLOOR_FROM_HINT``.
 
-    Up to 1.21 the kubelet's answer hangs on chance (:func:`is_determined`). The answer here is then
-    one that it can give: the one that a stable sort by all its criteria in turn gives. What a
+    Up to 1.21 the kubelet's answer depends on chance (:func:`is_determined`). The answer here is
+    then one that it can give: that of a stable sort by all its criteria in turn. What a
     kubelet was seen to take is judged by :func:`reference.could_take`, and a model that follows
     a kubelet goes on with what was seen.
 
@@ -126,20 +127,14 @@ def _require_strategy(strategy: str, release: AnyRelease) -> None:
 
 def mean(xs: Collection[int]) -> float:
     """``mean``, rounded to thousandths."""
-    return _round(sum(xs) / len(xs) * 1000) / 1000
+    return nearest(sum(xs) / len(xs) * 1000) / 1000
 
 
 def standard_deviation(xs: Collection[int]) -> float:
     """``standardDeviation``, rounded to thousandths."""
     middle = mean(xs)
     squares = sum((x - middle) ** 2 for x in xs)
-    return _round(math.sqrt(squares / len(xs)) * 1000) / 1000
-
-
-def _round(value: float) -> int:
-    """``math.Round`` of what is not negative: halves go up."""
-    whole = math.floor(value)
-    return whole + 1 if value - whole >= 0.5 else whole
+    return nearest(math.sqrt(squares / len(xs)) * 1000) / 1000
 
 
 # -- NUMA nodes or sockets first -------------------------------------------------------------------
@@ -281,7 +276,7 @@ class FreeCPUs:
         return [uncore for uncore in caches if self.is_uncore_cache_free(uncore)]
 
     def free_cores(self) -> Iterator[Unit]:
-        """``freeCores`` and ``isCoreFree``: those of which as many CPUs are free as a core has on
+        """``freeCores`` and ``isCoreFree``: the cores that have as many free CPUs as a core has on
         average."""
         details, average = self.details, self.topology.cpus_per_core
         for cores in self.numa_or_sockets_first.cores():
@@ -472,7 +467,8 @@ class CPUAccumulator(FreeCPUs):
                     return
 
     def _smallest(self, average: int) -> int:
-        """No socket or core that is free has fewer CPUs: it has just the average of free ones."""
+        """The fewest CPUs of a free socket or core; by average sizes a free one has the
+        ``average``."""
         return 1 if self.true_sizes else average
 
     def take_remaining_cpus(self) -> None:
@@ -621,7 +617,7 @@ def take_by_topology_numa_distributed(
         try:
             acc.take(take_by_topology_numa_packed(topology, inside, number, release))
         except AllocationError:
-            return  # as the kubelet does; what is missing shows at the end
+            return  # ignored, as in the kubelet; missing CPUs are an error at the end
 
     def left(numa: int) -> int:
         return (acc.details & topology.numa_masks[numa]).bit_count()
@@ -668,8 +664,8 @@ def _shares(acc: CPUAccumulator, request: Request, hint_nodes: int) -> Shares | 
 def _best_combination(
     numas: Sequence[int], free: Mapping[int, int], k: int, request: Request
 ) -> Shares | None:
-    """:func:`best_combination`, or for many NUMA nodes its quicker equal. ``numas`` name a node
-    twice that lies in two sockets, which only the plain search knows."""
+    """:func:`best_combination`, or for many NUMA nodes ``fast``, whose answer is the same.
+    ``numas`` has a node twice that lies in two sockets, which only the plain search knows."""
     if len(numas) <= FEW_NUMA_NODES or len(free) < len(numas):
         return best_combination(numas, free, k, request)
     return fast.best_combination(numas, free, k, *request)
@@ -752,7 +748,7 @@ def deal(
     numas: Sequence[int], remainder: int, group: int, left: Callable[[int], int]
 ) -> Iterator[int]:
     """The NUMA nodes in the order in which they give a group each, until the remainder is dealt
-    out. A node with less than a group ``left``, asked when its turn comes, is passed over. Raises
+    out. A node with less than a group ``left``, asked when its turn comes, is skipped. Raises
     :class:`AllocationHangs` where a whole turn gives nothing."""
     while remainder > 0:
         before = remainder
@@ -767,7 +763,7 @@ def deal(
 
 
 def accounting_error(need: int) -> AllocationError | None:
-    """What the kubelet says where it took another number of CPUs than it had to."""
+    """The error where the kubelet took more or fewer CPUs than it had to; ``None`` otherwise."""
     if not need:
         return None
     which = "not enough" if need > 0 else "too many"

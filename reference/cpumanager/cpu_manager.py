@@ -4,10 +4,10 @@ What belongs here: what happens at start, at admission, when a container is crea
 reconcile round. What never does: choosing CPUs (``policy_static``), or the rest of the kubelet
 (``node``). Source: ``pkg/kubelet/cm/cpumanager/cpu_manager.go``, 1.18 to 1.37.
 
-Nothing is freed when a container ends. What no active pod needs any more is *stale*, and goes at
-the next admission or reconcile round, once all pod sources have been heard. A reconcile round
+Nothing is freed when a container ends. An entry that no active pod needs any more is *stale*. It is
+removed at the next admission or reconcile round, once all pod sources are ready. A reconcile round
 sends a container its CPUs only where they differ from what was sent to it last, so a cpuset that
-somebody else changed is left alone; up to 1.21 it sent every container its CPUs, every time.
+another program changed is left alone; up to 1.21 it sent every container its CPUs, every time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CPUManager:
     It is a hint provider of the Topology Manager. ``active_pods`` says which pods are active, the
     one that is being admitted among them.
 
-    ``sources_ready`` says whether all pod sources have been heard; until then nothing is stale.
+    ``sources_ready``: whether all pod sources are ready; until then nothing is stale.
     ``last_admitted_stays``: whether the pod admitted last counts as active, even when it was
     refused. ``metrics``: what it has counted; ``allocatable_cpus``: what ``GetAllocatableCPUs``
     answers once it has started."""
@@ -67,7 +67,7 @@ class CPUManager:
         self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
         #: The pod admitted last, where that counts (:attr:`last_admitted_stays`).
         self.last_admitted: tuple[Pod, ...] = ()
-        #: It is not known which: the kubelet has just started beside several.
+        #: Whether it is unknown which pod that is: the kubelet has just started beside several.
         self.last_by_chance = False
         self.allocatable_cpus = CPUSet()
         self.metrics = Metrics()
@@ -84,7 +84,7 @@ class CPUManager:
         """``Start``: restore the state and have the policy judge it.
 
         ``containers``: (pod uid, container name) by the ids of the runtime's containers. Raises
-        :class:`CheckpointError`, :class:`StateError`; afterwards the manager is of no use.
+        :class:`CheckpointError`, :class:`StateError`; the manager must not be used afterwards.
         """
         self._known = set((containers or {}).values())
         crash, self.state = self.state.crash, self.restore(state_file, containers or {})
@@ -99,8 +99,8 @@ class CPUManager:
             self._count_by_numa(held)
 
     def _count_exclusive(self) -> int:
-        """``countExclusiveCPUs``, which counted a CPU for each container that has it (seen on
-        1.32.2), so what an init container left to another twice."""
+        """``countExclusiveCPUs``. Up to 1.32 it counted a CPU for each container that has it (seen
+        on 1.32.2): twice if an init container left it to another."""
         if minor_of(self._release) > _COUNTED_TWICE_UNTIL:
             return len(assigned(self.state.entries))
         return sum(len(one) for named in self.state.entries.values() for one in named.values())
@@ -181,9 +181,9 @@ class CPUManager:
         self._count_by_numa(held)
 
     def _count_by_numa(self, held: CPUSet) -> None:
-        """``updateAllocationPerNUMAMetric``: of the NUMA nodes that have exclusive CPUs. What a
-        kubelet that may give a pod CPUs as a whole counts is not known: 1.36.4 counts fewer after a
-        start beside such a pod than its entries have."""
+        """``updateAllocationPerNUMAMetric``: of the NUMA nodes that have exclusive CPUs. It is not
+        modelled where pods may get CPUs as a whole: 1.36.4 counts fewer after a start beside such a
+        pod than its entries have."""
         if isinstance(self.policy, StaticPolicy) and not self.policy.pod_managers:
             masks = self.policy.topology.numa_masks.items()
             counts = {
@@ -222,8 +222,7 @@ class CPUManager:
         return self.policy.pod_hints(self.state, pod)
 
     def begin_admission(self, pod: Pod) -> None:
-        """Whenever the manager is asked something at admission, it first clears away what is
-        stale."""
+        """At each question of an admission the manager first removes what is stale."""
         if self.last_admitted_stays:
             self.last_admitted, self.last_by_chance = (pod,), False
         self.remove_stale_state()
@@ -239,7 +238,7 @@ class CPUManager:
         return self.state.default if own is None else own
 
     def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
-        """``GetExclusiveCPUs``: what others are told of a container: only CPUs of its own."""
+        """``GetExclusiveCPUs``: the container's own CPUs, as other components see them."""
         return self.state.get(uid, container) or CPUSet()
 
     def isolates(self, pod: Pod, container: Container) -> bool:
@@ -294,9 +293,9 @@ class CPUManager:
         self._forget_counts(held)
 
     def _forget_counts(self, removed: Iterable[CPUSet]) -> None:
-        """The container that is removed last decides what is counted of a NUMA node, and the order
-        is that of a Go map: where CPUs of several that are ``removed`` are all that it had, and
-        where others hold CPUs of one of them, too (cores of different sizes)."""
+        """Drop the counts of NUMA nodes that depend on the order of the removals, which is that of
+        a Go map: there several ``removed`` containers held all that the node had, or others hold
+        CPUs of one of them, too (cores of different sizes)."""
         if not isinstance(self.policy, StaticPolicy):
             return
         held, counts = assigned(self.state.entries).mask, dict(self.metrics.per_numa)
@@ -312,8 +311,8 @@ class CPUManager:
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """``reconcileState``, one round: the (pod uid, container, CPUs) that are sent to the
-        runtime, in order. Containers that do not run are passed over, and so is an empty shared
-        pool. The policy ``none`` has no rounds."""
+        runtime, in order. Containers that do not run are skipped, and so is an empty shared pool.
+        The policy ``none`` has no rounds."""
         if self.policy.name == "none":
             return []
         self.remove_stale_state()
@@ -356,7 +355,7 @@ def make_policy(
 def require_settings(
     topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
 ) -> None:
-    """Refuse what the kubelet does before it makes any manager (``cmd/kubelet/app/server.go``).
+    """Refuse what the kubelet refuses before it makes any manager (``cmd/kubelet/app/server.go``).
     Raises :class:`ConfigurationError`."""
     _require_reservable(topology, config.reserved_system_cpus or CPUSet(), release)
     if has(release, Behaviour.POLICY_OPTIONS):

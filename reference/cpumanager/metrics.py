@@ -48,8 +48,7 @@ PER_NUMA = "kubelet_cpu_manager_allocation_per_numa"
 MISALIGNED_PODS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="pod"}}'
 
 
-#: The first minor that counts it, by the start of the name. The last are counted with a feature
-#: gate on alone.
+#: The first minor that counts a metric, by the start of its name.
 _SINCE: Final[Mapping[str, int]] = {
     REQUESTS: 26, ERRORS: 26,
     ADMISSIONS: 27, ADMISSION_ERRORS: 27, ADMISSION_TIMES: 27,
@@ -132,8 +131,8 @@ class Metrics(NamedTuple):
     assignments: Mapping[str, int] = {}
 
     def answered(self, *, taken: int, failed: bool, whole_cores: bool) -> Metrics:
-        """After a request for exclusive CPUs; ``taken`` is how many CPUs it was given anew. CPUs of
-        an init container that are given once more are counted once more."""
+        """After a request for exclusive CPUs; ``taken``: how many it was given. CPUs of an init
+        container that are given again are counted again."""
         return self._replace(
             requests=self.requests + 1,
             errors=self.errors + failed,
@@ -185,7 +184,7 @@ class Metrics(NamedTuple):
         return self._replace(admissions=self.admissions + 1, admission_errors=errors)
 
     def returned(self, cpus: int) -> Metrics:
-        """After so many CPUs have come back to the shared pool."""
+        """After ``cpus`` CPUs have come back to the shared pool."""
         return self._replace(pool=self.pool + cpus, exclusive=self.exclusive - cpus)
 
     def by_name(self) -> dict[str, float]:

@@ -1,9 +1,8 @@
-"""Pod-level resources in the static policy: CPUs of a whole pod, and how its containers share them.
+"""Pod-level resources in the static policy: CPUs of a whole pod.
 
 What belongs here: how many CPUs a pod asks for as a whole, and how its containers share them. What
 never does: what a manifest says of them (``reference.pods``), or choosing CPUs on the machine
-(``policy_static``).
-Source: ``policy_static.go`` (``AllocatePod``), 1.36 and 1.37; KEP-5526.
+(``policy_static``). Source: ``policy_static.go`` (``AllocatePod``), 1.36 and 1.37; KEP-5526.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ def partition(
     """What each container of the pod gets out of the pod's ``cpus``, by name.
 
     ``take`` chooses a number of CPUs out of some. Init containers come one at a time and may have
-    all that sidecars have not taken so far; then app containers take theirs in turn, and whoever
-    has none of its own shares what is left. Raises what ``take`` raises.
+    all that sidecars have not taken so far. Then app containers take theirs in turn. Containers
+    without CPUs of their own share what is left. Raises what ``take`` raises.
     """
     given: dict[str, CPUSet] = {}
     left = cpus

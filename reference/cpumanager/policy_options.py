@@ -28,8 +28,8 @@ ACROSS_CORES: Final = "distribute-cpus-across-cores"
 STRICT: Final = "strict-cpu-reservation"
 BY_UNCORE: Final = "prefer-align-cpus-by-uncorecache"
 
-#: Every option, in the order of the fields of :class:`StaticOptions`: how ready it is from a
-#: behaviour on, last one first (``alphaOptions``, ``betaOptions``, ``stableOptions``).
+#: Every option, in the order of the fields of :class:`StaticOptions`: its maturity from each
+#: behaviour on, the latest first (``alphaOptions``, ``betaOptions``, ``stableOptions``).
 OPTIONS: Final[Mapping[str, Stages]] = {
     FULL_PCPUS: {
         Behaviour.FULL_PCPUS_STABLE: GA,

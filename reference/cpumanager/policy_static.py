@@ -1,13 +1,12 @@
-"""The policy ``static``: who gets CPUs of its own, and which.
+"""The policy ``static``: which containers get CPUs of their own, and which CPUs.
 
-What belongs here: who gets how many CPUs, the CPUs it reserves, and how a state is judged at start.
-What never does: pods that come and go (``cpu_manager``), or the file.
+What belongs here: how many CPUs a container gets, the CPUs that the policy reserves, and how a
+state is judged at start. What never does: pods that come and go (``cpu_manager``), or the file.
 
-The static policy gives CPUs to containers that ask for a whole number of them in a Guaranteed
-pod. It takes them from the default set without the reserved CPUs, which stay in the default set
-for everybody else to run on. CPUs of a pod's init containers are offered again to its later
-containers. Policy options (``policy_options``) are asked where they matter.
-Source: ``policy_static.go``, 1.18 to 1.37.
+The static policy gives CPUs to containers that ask for a whole number of them in a Guaranteed pod.
+It takes them from the default set without the reserved CPUs, which stay in the default set for all
+other containers. CPUs of a pod's init containers are offered again to its later containers. Source:
+``policy_static.go``, 1.18 to 1.37.
 """
 
 from __future__ import annotations
@@ -178,8 +177,9 @@ class StaticPolicy:
         if not count:
             return
         held = state.get(pod.uid, container.name)
-        # Up to 1.36 before it counts whether the container holds CPUs: one that does is refused
-        # after a restart if as many more are not free (kubernetes/kubernetes#129078).
+        # Up to 1.36 this comes before the kubelet looks for CPUs that the container holds: such a
+        # container is refused after a restart unless as many more are free
+        # (kubernetes/kubernetes#129078).
         if self.options.full_pcpus_only and (held is None or self.can_refuse_holders):
             self.require_whole_cores(state, count)
         if held is not None:
@@ -232,8 +232,8 @@ class StaticPolicy:
         return {one.name: self.count(pod, one) for one in pod.containers}
 
     def take_near(self, available: CPUSet, count: int, hint: Hint | None) -> CPUSet:
-        """``allocateCPUs``: take from the nodes of the hint first, and in a search of its own what
-        is missing."""
+        """``allocateCPUs``: take from the nodes of the hint first, and what is missing in a second
+        search."""
         if hint is None:
             return self.take(available, count)
         near = aligned(self.topology, available, hint, align_by_socket=self.options.align_by_socket)
@@ -276,9 +276,9 @@ class StaticPolicy:
             raise SMTAlignmentError(count, per_core, free=free if named else None)
 
     def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
-        """``takeByTopology``: choose ``count`` CPUs out of ``available``, for a hint with so many
-        NUMA nodes. Raises :class:`AllocationError`, and :class:`KubeletHangs` where the kubelet
-        would search for ever."""
+        """``takeByTopology``: choose ``count`` CPUs out of ``available``, for a hint with
+        ``hint_nodes`` NUMA nodes. Raises :class:`AllocationError`, and :class:`KubeletHangs` where
+        the kubelet would search for ever."""
         return _take(self.topology, available, count, self.options, self.release, hint_nodes)
 
     def reusable(self, pod: Pod) -> CPUSet:
@@ -297,8 +297,8 @@ class StaticPolicy:
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
         """``RemoveContainer``: CPUs that another container of the pod also holds
-        (``getAssignedCPUsOfSiblings``) stay taken from 1.24 on. CPUs of a whole pod return with the
-        last."""
+        (``getAssignedCPUsOfSiblings``) stay taken from 1.24 on. CPUs of a whole pod return with its
+        last container."""
         held = state.get(uid, container)
         if held is None:
             return
@@ -324,7 +324,8 @@ def new_static_policy(
     reserved = config.reserved_system_cpus or CPUSet()
     amount = -(-reserved_milli // 1000)
     if not amount:
-        # A reservation of nothing is left out of the sums before anybody could find it zero.
+        # The kubelet leaves a reservation of 0 out of its sums, so this one is missing rather than
+        # 0.
         raise ConfigurationError(
             "[cpumanager] unable to determine reserved CPU resources for static policy"
         )
@@ -357,7 +358,7 @@ def _static_options(
     topology: CPUTopology, config: KubeletConfig, release: AnyRelease
 ) -> StaticOptions:
     if not has(release, Behaviour.POLICY_OPTIONS):
-        return _NO_OPTIONS  # an unknown field of the configuration is passed over
+        return _NO_OPTIONS  # an unknown field of the configuration is ignored
     options = StaticOptions.parse(config.policy_options, config.feature_gates, release=release)
     options.require_suitable(topology, config.topology_manager_policy)
     return options
@@ -390,4 +391,4 @@ def _reserve(
     try:
         return _take(topology, topology.cpus, amount, options, release)
     except AllocationError:
-        return CPUSet()  # the kubelet drops this error and trips over the size
+        return CPUSet()  # the kubelet drops this error, and then refuses the size

@@ -1,7 +1,7 @@
 """Topology hints: on which NUMA nodes a request could be met, and how well.
 
 What belongs here: the hints that the CPU manager gives the Topology Manager, the numbers they are
-made for, and the CPUs that a mask means in the end. What never does: choosing among hints
+made for, and the CPUs that the mask of a hint stands for. What never does: choosing among hints
 (``topologymanager``), or CPUs (``cpu_assignment``).
 
 A hint is a set of NUMA nodes, as a bit mask over their ids. The CPU manager gives one for every
@@ -42,7 +42,7 @@ class _Mask:
     cpus: int
 
 
-#: Up to so many NUMA nodes their sets are kept; there are 255 of 8.
+#: The sets of up to this many NUMA nodes are cached; of 8 there are 255.
 _KEPT_UP_TO: Final = 8
 
 
@@ -131,8 +131,8 @@ def _sockets(topology: CPUTopology, mask: _Mask) -> int:
 
 
 def _on_few_sockets(topology: CPUTopology, enough: list[_Mask], fewest: _Mask | None) -> set[int]:
-    """What touches as many sockets as the first of the smallest sets that could hold the request,
-    or as all of the machine where that is every node."""
+    """The sets that touch as many sockets as the first of the smallest sets that could hold the
+    request, or as all of the machine where that is every node."""
     least = len(topology.socket_masks)
     if fewest is not None and fewest.size < len(topology.numa_masks):
         least = min(least, _sockets(topology, fewest))
@@ -140,7 +140,7 @@ def _on_few_sockets(topology: CPUTopology, enough: list[_Mask], fewest: _Mask | 
 
 
 def _aligned_with_sockets(topology: CPUTopology, enough: list[_Mask], least: int) -> set[int]:
-    """``isHintSocketAligned``: what touches as few sockets as so many nodes need."""
+    """``isHintSocketAligned``: the sets that touch as few sockets as ``least`` nodes need."""
     per_socket = topology.num_numa_nodes // topology.num_sockets if topology.num_sockets else 0
     if not per_socket:
         return set()
@@ -190,7 +190,7 @@ def hints_for(
 def pod_exclusive_cpus(pod: Pod, counts: Mapping[str, int], *, release: AnyRelease = NEWEST) -> int:
     """How many exclusive CPUs a pod needs at once (``podGuaranteedCPUs``).
 
-    ``counts``: of each container, by name. From 1.29 on a sidecar runs on beside whatever comes
+    ``counts``: of each container, by name. From 1.29 on a sidecar runs on beside the containers
     after it (KEP-753); before, it counted as any other init container.
     """
     sidecars_stay = has(release, Behaviour.SIDECARS_KEEP_CPUS)

@@ -1,7 +1,7 @@
 """The device manager: which devices there are, and who holds them.
 
 What belongs here: registration, admission of containers that request devices, and what a restart
-leaves. What never does: the plugin, which is asked for nothing but its preference, and CPUs.
+leaves. What never does: the plugin, which is asked only for its preference, and CPUs.
 Source: ``devicemanager/manager.go``, 1.20 to 1.37.
 
 A kubelet that starts knows from its checkpoint who holds which devices, but no device is healthy
@@ -40,8 +40,8 @@ class DeviceManager:
     """``ManagerImpl`` of one run of the kubelet.
 
     ``numa_nodes``: those of the machine. ``kept``: what the checkpoint has. ``running``: the (pod
-    uid, container) that ran when the kubelet started. ``doubtful``: those among them of which the
-    runtime has one more that has ended, for which a release may take them. ``active_pods`` and
+    uid, container) that ran when the kubelet started. ``doubtful``: those among them that have an
+    ended container in the runtime too, which a release may take for them. ``active_pods`` and
     ``sources_ready`` as :class:`reference.cpumanager.cpu_manager.CPUManager` has them.
     """
 
@@ -56,15 +56,15 @@ class DeviceManager:
     ) -> None:
         self.active_pods: Callable[[], Iterable[Pod]] = tuple
         self.sources_ready = False
-        #: Who held what when the checkpoint was written last (``writeCheckpoint``). That a pod's
-        #: devices are free again is no reason to write it.
+        #: Who held what when the checkpoint was written last (``writeCheckpoint``). The kubelet
+        #: does not write it when a pod's devices become free.
         self.checkpoint = PodDevices() if kept is None else kept
         self.pod_devices = self.checkpoint.copy()
         self._numa_nodes = tuple(numa_nodes)
         self._running, self._doubtful = frozenset(running), frozenset(doubtful)
         self._release = release
         self.last_admitted: tuple[Pod, ...] = ()
-        #: Which pod was admitted last is not known.
+        #: Whether it is unknown which pod was admitted last.
         self.last_by_chance = False
         self._all_devices: dict[str, Mapping[str, Device]] = {}
         self._to_reuse: dict[tuple[str, str], set[str]] = {}
@@ -120,7 +120,7 @@ class DeviceManager:
         return self._hints(resource, requested, held, reusable)
 
     def _nearness_by_chance(self, pod: Pod, resource: str) -> bool:
-        """Whether it is not known near to which NUMA nodes the devices of some container are."""
+        """Whether Go's map order decided near which NUMA nodes the devices of a container are."""
         every = self.pod_devices.pod_devices(pod.uid, resource)
         if len({one.numa_nodes for one in every.values()}) < 2:
             return False
@@ -153,13 +153,14 @@ class DeviceManager:
         )
 
     def _available_devices(self, resource: str) -> set[str]:
-        """``getAvailableDevices``: healthy, and nobody's."""
+        """``getAvailableDevices``: healthy, and held by no container."""
         return {*self._all_devices.get(resource, ())} - self.pod_devices.devices(resource)
 
     def allocate(self, pod: Pod, container: Container, resource: str, hint: Hint | None) -> None:
-        """``Allocate``: devices of one resource, first those near to the hint's NUMA nodes. What
-        an init container gets, its pod's later containers use again. What pods held that are gone
-        is forgotten only if the container requests such a device. Raises :class:`DeviceError`."""
+        """``Allocate``: devices of one resource, first those near to the hint's NUMA nodes. What an
+        init container gets, its pod's later containers use again. Devices of pods that are gone are
+        freed only if the container requests devices of this resource. Raises
+        :class:`DeviceError`."""
         self._note_admission(pod)
         key = (pod.uid, resource)
         self._to_reuse = {own: ids for own, ids in self._to_reuse.items() if own[0] == pod.uid}
@@ -198,13 +199,13 @@ class DeviceManager:
         return max(healthy, len(self.pod_devices.devices(resource)))
 
     def start_container(self, uid: str, name: str) -> None:
-        """``GetDeviceRunContainerOptions``: what a container requests and has not got is allocated
-        as it starts. Raises :class:`NotModelled` where that fails, which the kubelet tries again
-        and again."""
+        """``GetDeviceRunContainerOptions``: what a container requests and does not hold is
+        allocated as it starts. Raises :class:`NotModelled` where that fails: the kubelet tries it
+        again and again."""
         pod = next((one for one in self.active_pods() if one.uid == uid), None)
         if pod is None or uid not in self._at_start:
             return
-        # An ephemeral container is none of them, and requests nothing.
+        # An ephemeral container is not among them, and requests nothing.
         container = next((one for one in pod.containers if one.name == name), Container(name))
         for resource, _ in container.devices:
             known = resource in self.pod_devices.resources
@@ -224,7 +225,7 @@ class DeviceManager:
         reusable: Collection[str],
         hint: Hint | None,
     ) -> list[str]:
-        """``devicesToAllocate``: none where nothing is to be done."""
+        """``devicesToAllocate``: empty where there is nothing to hand out."""
         held = self.pod_devices.container_devices(pod.uid, container.name, resource)
         if held is not None and len(held) != required:
             raise DeviceError(
@@ -255,7 +256,8 @@ class DeviceManager:
         return chosen + in_order[:needed]
 
     def _runs_already(self, pod: Pod, container: Container) -> bool:
-        """``isContainerAlreadyRunning``. Raises :class:`NotModelled` where Go's map order tells."""
+        """``isContainerAlreadyRunning``. Raises :class:`NotModelled` where Go's map order
+        decides."""
         key = (pod.uid, container.name)
         if key in self._doubtful and minor_of(self._release) < _RESTARTED_KNOWN_SINCE:
             raise NotModelled(
@@ -301,7 +303,7 @@ class DevicesOf:
         self._resource = resource
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
-        """For a container; ``None`` where it requests none, or none says where it is."""
+        """For a container; ``None`` where it requests none, or no device names its NUMA nodes."""
         return self._manager.topology_hints(pod, container, self._resource)
 
     def pod_hints(self, pod: Pod) -> list[Hint] | None:

@@ -43,7 +43,7 @@ class PodDevices:
         self.held.setdefault(uid, {}).setdefault(container, {})[resource] = devices
 
     def devices(self, resource: str) -> set[str]:
-        """``devices``: the ids that somebody holds."""
+        """``devices``: the ids that containers hold."""
         return {
             each
             for containers in self.held.values()
@@ -59,7 +59,8 @@ class PodDevices:
         return found
 
     def some_by_chance(self, uid: str, resource: str) -> bool:
-        """Whether it is not known which devices of this resource some container of the pod has."""
+        """Whether Go's map order decided which devices of this resource a container of the pod
+        has."""
         return any((pod, other) == (uid, resource) for pod, _, other in self.by_chance)
 
     def keep_only(self, uids: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""On which NUMA nodes enough devices of a resource are to be had.
+"""The NUMA nodes on which enough devices of a resource are available.
 
 What belongs here: the hints of one resource. What never does: which devices are available
 (``manager``), or what is made of the hints (``topologymanager``).

@@ -59,8 +59,8 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A Go type that decodes itself, out of ``struct``: ``make`` has its value, or raises
-    :class:`JSONError`. Whatever goes wrong in it ends the decoding."""
+    """A Go type that decodes itself, out of ``struct``: ``make`` returns its value, or raises
+    :class:`JSONError`. Any fault in it ends the decoding."""
 
     struct: Struct
     make: Callable[[dict[str, Any]], Any]

@@ -93,8 +93,8 @@ class _Reader:
         self.at = 0
 
     def unexpected(self, context: str, *, inside_word: bool = False) -> JSONError:
-        """The error for the byte that is up, or for the end. The scanner of Go up to 1.26 takes the
-        end for a blank, so inside of a word or number the end is a wrong blank."""
+        """The error for the next byte, or for the end. The scanner of Go up to 1.26 takes the end
+        for a blank, so inside of a word or number the end is a wrong blank."""
         newer = _ENDED
         at_end = self.at >= len(self.data)
         if at_end and not inside_word:
@@ -106,8 +106,8 @@ class _Reader:
         return JSONError(f"invalid character {_shown(char)} {context}", newer)
 
     def bad_escape(self, start: int, context: str) -> JSONError:
-        """The error for the byte that is up in the escape sequence from ``start`` on. Go 1.27 names
-        the sequence: a short one whole, one of a code with all six places."""
+        """The error for the next byte, in the escape sequence from ``start`` on. Go 1.27 names the
+        sequence: a short one whole, one of a code with all six places."""
         error = self.unexpected(context, inside_word=True)
         if self.at >= len(self.data):
             return error
@@ -120,7 +120,7 @@ class _Reader:
         return JSONError(str(error), f"invalid escape sequence {shown} in string")
 
     def rune(self) -> str:
-        """The character that is up: a byte that begins none stands for itself."""
+        """The next character: a byte that begins none stands for itself."""
         for length in range(1, 5):
             found = _text(self.data[self.at : self.at + length])
             if len(found) == 1 and not "\udc80" <= found <= "\udcff":
@@ -128,7 +128,7 @@ class _Reader:
         return _text(self.data[self.at : self.at + 1])
 
     def match(self, pattern: re.Pattern[bytes]) -> bytes:
-        """Go on past what a pattern, which may match nothing, finds here."""
+        """Go on past what a pattern, which may match nothing, finds, and return that."""
         found = pattern.match(self.data, self.at)
         assert found is not None
         self.at = found.end()

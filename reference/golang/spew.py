@@ -20,7 +20,7 @@ NIL: Final = "<nil>"
 @lru_cache(maxsize=1024)
 def fnv32a(data: bytes) -> int:
     """32-bit FNV-1a."""
-    # Byte by byte it is a large part of a step, and nodes come to the same few states.
+    # Cached: byte by byte it is a large part of a step, and nodes come to the same few states.
     total = 2166136261
     for byte in data:
         total = (total ^ byte) * 16777619 & 0xFFFFFFFF

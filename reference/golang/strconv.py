@@ -63,7 +63,7 @@ def parse_bool(text: str) -> bool | None:
 
 
 def bad_option_value(name: str, value: str) -> str:
-    """With what a policy option is refused whose value is neither; ``""`` if it is either."""
+    """The error for a policy option whose value is neither true nor false; ``""`` otherwise."""
     if parse_bool(value) is not None:
         return ""
     return f"bad value for option {go_quote(name)}: {_syntax('ParseBool', value)}"

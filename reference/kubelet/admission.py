@@ -43,7 +43,7 @@ class Refusal(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def fault_of(pod: Pod) -> str:
-    """Why the kubelet would not even take the manifest up; ``""`` if it would."""
+    """Why the kubelet would not accept the manifest; ``""`` if it would."""
     if not any(one.kind is Kind.APP for one in pod.containers):
         return "a pod needs an app container"
     names = [one.name for one in pod.containers]
@@ -61,17 +61,17 @@ def fault_of(pod: Pod) -> str:
     return next(filter(None, map(_fault_of_container, pod.containers)), "")
 
 
-#: From here on a container may have a restart policy of its own, or rules of one, without gates
-#: (ContainerRestartRules, RestartAllContainersOnContainerExits); and the kubelet compares pod-level
-#: resources of a static pod with its containers' (``pkg/kubelet/config/common.go``). Seen on 1.32.2
-#: to 1.35.0.
+#: The first minors in which a container may have a restart policy of its own, and rules of one,
+#: without gates (ContainerRestartRules, RestartAllContainersOnContainerExits), and in which the
+#: kubelet compares pod-level resources of a static pod with its containers'
+#: (``pkg/kubelet/config/common.go``). Seen on 1.32.2 to 1.35.0.
 _OWN_POLICY_SINCE: Final = 35
 _RULES_SINCE: Final = 36
 _WHOLE_COMPARED_SINCE: Final = 35
 
 
 def fault_by_release(pod: Pod, release: AnyRelease) -> str:
-    """Why a kubelet of an earlier release would not take the manifest up, and a later one would."""
+    """Why a kubelet of an earlier release would not accept the manifest, and a later one would."""
     minor = minor_of(release)
     for one in pod.containers:
         if one.kind is Kind.APP and one.own_restart_policy and minor < _OWN_POLICY_SINCE:
@@ -82,15 +82,14 @@ def fault_by_release(pod: Pod, release: AnyRelease) -> str:
 
 
 def require_compared_whole(pod: Pod, release: AnyRelease) -> None:
-    """Up to 1.34 a kubelet takes a static pod up whose pod-level resources do not fit its
-    containers. Raises :class:`NotModelled`."""
+    """Raises :class:`NotModelled` for a static pod whose pod-level resources do not fit its
+    containers: up to 1.34 a kubelet accepts it."""
     if fault_of_whole(pod) and minor_of(release) < _WHOLE_COMPARED_SINCE:
         raise NotModelled(f"pod {pod.name} by release {release}: {fault_of_whole(pod)}")
 
 
 def require_huge_pages_alone(pod: Pod) -> None:
-    """Huge pages of a pod with pod-level resources were not looked at. Raises
-    :class:`NotModelled`."""
+    """Raises :class:`NotModelled` for huge pages in a pod with pod-level resources."""
     if pod.resources is not None and any(one.huge_pages for one in pod.containers):
         raise NotModelled(f"pod {pod.name}: huge pages beside pod-level resources")
 
@@ -131,9 +130,9 @@ def _fault_of_huge_pages(one: Container) -> str:
 
 
 def fault_of_whole(pod: Pod) -> str:
-    """The same of what a pod asks for as a whole, once it is decoded
-    (:func:`reference.pods.pod_level_resources.as_decoded`): no less than its containers together
-    (``validatePodResourceConsistency``)."""
+    """What is wrong with a pod's resources as a whole, once it is decoded
+    (:func:`reference.pods.pod_level_resources.as_decoded`): they must be no less than its
+    containers' together (``validatePodResourceConsistency``)."""
     whole = pod.resources
     if whole is None:
         return ""
@@ -164,24 +163,24 @@ def refusal(reason: str, text: str, release: AnyRelease) -> Refusal:
 
 
 def allocation_refusal(error: AllocationError, release: AnyRelease) -> Refusal:
-    """Of a pod whose CPUs could not be allocated."""
+    """The refusal of a pod whose CPUs could not be allocated."""
     return refusal(error.reason, allocation_message(error), release)
 
 
 def allocation_message(error: AllocationError) -> str:
-    """What is said of a pod, or of its resize, for which something could not be allocated
+    """The message for a pod, or for its resize, for which something could not be allocated
     (``GetPodAdmitResult``, ``pkg/kubelet/cm/admission/errors.go``)."""
     is_named = error.reason != UNEXPECTED
     return str(error) if is_named else f"Allocate failed due to {error}, which is unexpected"
 
 
 def refusal_of(error: TopologyAffinityError, release: AnyRelease) -> Refusal:
-    """Of a pod that the Topology Manager does not admit."""
+    """The refusal of a pod that the Topology Manager does not admit."""
     return refusal(error.reason, str(error), release)
 
 
 def shortage(pod: Pod, admitted: Iterable[Pod], allocatable: int) -> str:
-    """In the kubelet's words, that a pod asks for more cpu than is left; ``""`` otherwise.
+    """The kubelet's text for a pod that asks for more cpu than is left; ``""`` for others.
     ``allocatable``: of the node, in thousandths; ``admitted``: the other active pods."""
     request, used = pod_milli_cpus(pod), sum(map(pod_milli_cpus, admitted))
     if not request or request + used <= allocatable:
@@ -206,9 +205,9 @@ def lack(
     devices: Mapping[str, int] = _NOTHING,
     capacity: Mapping[str, int] = _NOTHING,
 ) -> Lack | None:
-    """Of a pod that asks for more cpu than is left (see :func:`shortage`), or for more ``devices``
-    or bytes of huge pages of a resource than are left of its ``capacity`` (0 where none is said);
-    ``None`` otherwise."""
+    """What a node lacks for a pod that asks for more cpu than is left (see :func:`shortage`), or
+    for more ``devices`` or bytes of huge pages of a resource than are left of its ``capacity`` (0
+    where none is said); ``None`` if it lacks nothing."""
     others = list(admitted)
     words = shortage(pod, others, allocatable)
     needed = {}
@@ -224,12 +223,12 @@ def lack(
 
 
 def lack_refusal(lacking: Lack, release: AnyRelease) -> Refusal:
-    """Of a pod in whose favour no other is put out."""
+    """The refusal of a pod for which no other is preempted."""
     return refusal(f"OutOf{next(iter(lacking.needed))}", lacking.words, release)
 
 
 def preemption_refusal(error: Exception, release: AnyRelease) -> Refusal:
-    """Of a critical pod in whose favour too few others can be put out."""
+    """The refusal of a critical pod for which too few others can be preempted."""
     text = (
         "Unexpected error while attempting to recover from admission failure: "
         f"preemption: error finding a set of pods to preempt: {error}"
@@ -251,9 +250,9 @@ def devices_of(pod: Pod, resource: str) -> int:
 
 
 def missing_devices(pod: Pod, known: Collection[str], release: AnyRelease) -> Mapping[str, int]:
-    """How many devices of each resource that no plugin has registered, ``known`` are
-    the others, weigh at admission: none but those of init containers
-    (``removeMissingExtendedResources``). Raises :class:`NotModelled` for a sidecar's."""
+    """How many devices count at admission of each resource that no plugin has registered
+    (``known``: the others): only those of init containers (``removeMissingExtendedResources``).
+    Raises :class:`NotModelled` for a sidecar's."""
     of_init = [
         (one.kind, resource, count)
         for one in pod.containers

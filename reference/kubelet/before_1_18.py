@@ -23,19 +23,19 @@ from reference.kubelet.runtime import RuntimeContainer
 from reference.pods.pod import Container, Kind, Pod
 from reference.view import Asked
 
-#: Rounds until nothing changes any more; two do, but for a pod's init containers, of which each
+#: The most rounds until nothing changes any more. Two are enough, except for init containers: each
 #: round may take CPUs from one for another (1.16 and 1.17) and end as it began.
 _MOST_ROUNDS: Final = 8
 
 
 class ContainerManagerByContainer(ContainerManager):
-    """The container manager of the time; its CPU manager is a :class:`ManagerByContainer`."""
+    """The container manager up to 1.17; its CPU manager is a :class:`ManagerByContainer`."""
 
     def admit(self, pod: Pod) -> None:
-        """No CPUs are taken; the Topology Manager decides where they will lie, each container for
-        itself. Raises :class:`TopologyAffinityError`.
+        """No CPUs are taken; the Topology Manager decides near which NUMA nodes they will be, for
+        each container on its own. Raises :class:`TopologyAffinityError`.
 
-        In 1.16 it looks at pods whose status says Guaranteed, and passes static pods over.
+        In 1.16 it looks only at pods whose status says Guaranteed, and ignores static pods.
         """
         manager = _by_container(self.cpu_manager)
         if manager.has(Behaviour.STATIC_PODS_ALIGNED):
@@ -75,10 +75,10 @@ class KubeletByContainer(Kubelet):
     def _wants_cpus(self, pod: Pod) -> bool:
         """Whether some container of the pod takes CPUs that it does not hold yet."""
         manager, boxes = self.by_container, self.runtime.of(pod.uid)
-        again = manager.has(Behaviour.LOST_CPUS_TAKEN_ANEW)
+        retakes = manager.has(Behaviour.LOST_CPUS_TAKEN_ANEW)
         for one in pod.containers:
             box = boxes.get(one.name)
-            missing = box is None or (again and manager.held(box.id) is None)
+            missing = box is None or (retakes and manager.held(box.id) is None)
             if missing and manager.owed(pod, one):
                 return True
         return False
@@ -99,7 +99,7 @@ class KubeletByContainer(Kubelet):
         for _ in range(_MOST_ROUNDS if self._pins else 0):
             before = self._cpu_manager.state.copy().checkpoint()
             self._reconcile()
-            # Who was sent the pool before a round took CPUs is put right by the next round.
+            # The next round corrects containers that were sent the pool before this one took CPUs.
             if self._cpu_manager.state.checkpoint() == before:
                 break
 

@@ -27,8 +27,8 @@ def is_known_gate(name: str) -> bool:
 
 
 def as_known(config: KubeletConfig, release: AnyRelease) -> KubeletConfig:
-    """The configuration without what ``release`` passes over: up to 1.16 a list of reserved CPUs,
-    up to 1.15 a policy that does not exist, for which it takes ``none``."""
+    """The configuration without what ``release`` ignores: up to 1.16 a list of reserved CPUs, up to
+    1.15 a policy that does not exist, for which it takes ``none``."""
     if not has(release, Behaviour.RESERVED_CPU_LIST):
         config = replace(config, reserved_system_cpus=None)
     known = config.policy in ("none", "static")
@@ -58,7 +58,7 @@ def reserved_cpus(
     try:
         return take_by_topology(topology, topology.cpus, amount, release=release)
     except AllocationError:
-        return None  # which the kubelet does not start with
+        return None  # the kubelet does not start with it
 
 
 def require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
@@ -79,12 +79,12 @@ def require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
         if fault:
             raise NotModelled(fault)
     require_quotas_of_limits(config, release)
-    with suppress(ConfigurationError):  # which is the kubelet's to say
+    with suppress(ConfigurationError):  # the kubelet refuses it
         reserved_milli_cpus(config, release=release)
 
 
 def _is_modelled(name: str, on: bool, release: AnyRelease) -> bool:
-    """Whether the release knows the feature gate, without which it panics, and so does the model.
+    """Whether model and release know the feature gate; over an unknown one the kubelet panics.
     Before 1.10 CPUManager is on, as the nodes here have it."""
     if name == "CPUManager":
         return on and not has(release, Behaviour.CPU_MANAGER_ON)

@@ -72,22 +72,22 @@ class ContainerManager:
 
     @property
     def hint_providers(self) -> list[HintProvider]:
-        """Who is asked for hints and hands something out, in this order."""
+        """The managers that give hints and allocate, in this order."""
         providers: list[HintProvider] = [*self.device_manager.of_each_resource(), self.cpu_manager]
         if (memory := self.memory_manager) is None:
             return providers
         return [*providers, memory, *of_huge_pages(memory)]
 
     def use_active_pods(self, active_pods: Callable[[], Iterable[Pod]]) -> None:
-        """``Start`` passes on who says which pods are active, the one that is being admitted among
-        them (``ActivePodsFunc``)."""
+        """``Start`` passes ``ActivePodsFunc`` on, which names the active pods, the one that is
+        being admitted among them."""
         self.cpu_manager.active_pods = self.device_manager.active_pods = active_pods
         if self.memory_manager:
             self.memory_manager.active_pods = active_pods
 
     def admit(self, pod: Pod) -> None:
-        """Admission of a pod, which is active by then. What earlier containers got before a
-        refusal stays theirs until it is stale. Raises :class:`AllocationError`,
+        """Admission of a pod, which is active already. What earlier containers got before a refusal
+        stays theirs until it is stale. Raises :class:`AllocationError`,
         :class:`TopologyAffinityError`."""
         manager = self.cpu_manager
         before = manager.served
@@ -98,7 +98,7 @@ class ContainerManager:
             self._count_alignment(manager.served - before, missed=True)
             raise
         except AllocationError as error:
-            # Policy none has a way of its own through admission, which counts no error.
+            # Under policy none an admission counts no error.
             failed = self.topology_manager.policy is not TopologyPolicy.NONE
             manager.metrics = manager.metrics.admitted(failed=failed)
             if self.topology_manager.scope != "pod":
@@ -193,13 +193,13 @@ class ContainerManager:
         )
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
-        """One reconcile round once all pod sources have been heard: the (pod uid, container, CPUs)
-        that are sent to the runtime, in order. ``running``: whether a container of a pod runs."""
+        """One reconcile round once all pod sources are ready: the (pod uid, container, CPUs) that
+        are sent to the runtime, in order. ``running``: whether a container of a pod runs."""
         self._note_sources(ready=True)
         return self.cpu_manager.reconcile(running)
 
     def _note_sources(self, *, ready: bool) -> None:
-        """Tell every manager whether all pod sources have been heard."""
+        """Tell every manager whether all pod sources are ready."""
         self.cpu_manager.sources_ready = self.device_manager.sources_ready = ready
         if self.memory_manager:
             self.memory_manager.sources_ready = ready
@@ -210,7 +210,7 @@ class ContainerManager:
         trial.cpu_manager.state.crash = None
         before = trial.cpu_manager.state.changes
         memory = trial.memory_manager.state.copy() if trial.memory_manager else None
-        trial._note_sources(ready=False)  # so nothing stale goes meanwhile
+        trial._note_sources(ready=False)  # so that nothing stale is removed
         try:
             trial.admit(pod)
         except (AllocationError, TopologyAffinityError, KubeletPanics):

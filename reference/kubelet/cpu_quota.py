@@ -61,7 +61,7 @@ def cfs_quota(
 
 
 def share_of(period: int, milli: int) -> int:
-    """The quota of so many thousandths of a CPU, but the least that the kernel takes
+    """The quota of ``milli`` thousandths of a CPU, and not below the least that the kernel takes
     (``MilliCPUToQuota``)."""
     return max(milli * period // 1000, _LEAST)
 
@@ -121,7 +121,7 @@ def cfs_shares(container: Container) -> int:
 
 
 def shares_of(milli: int) -> int:
-    """The shares of so many thousandths of a CPU (``MilliCPUToShares``)."""
+    """The shares of ``milli`` thousandths of a CPU (``MilliCPUToShares``)."""
     return min(max(milli * _SHARES_OF_A_CPU // 1000, _LEAST_SHARES), _MOST_SHARES)
 
 
@@ -155,8 +155,8 @@ def resized(before: CFS, after: CFS) -> CFS:
 
 
 def _pod_limit(pod: Pod, release: AnyRelease) -> int:
-    """In thousandths of a CPU; 0 where a container has no limit, and the pod has none. Up to 1.36
-    the limits of the sidecars before them count for init containers, too."""
+    """The cpu limit in thousandths; 0 where a container has no limit, and the pod has none. Up to
+    1.36 the limits of the sidecars before them count for init containers, too."""
     if pod.resources is not None and _milli(pod.resources.cpu_limit):
         return _milli(pod.resources.cpu_limit)
     one_by_one = minor_of(release) >= _LIMITS_ONE_BY_ONE_SINCE
@@ -178,7 +178,7 @@ def burstable_weight(pods: Iterable[Pod]) -> int:
 
 
 def cpu_weight(shares: int) -> int:
-    """``cpu.weight`` of so many shares (``getCPUWeight``)."""
+    """``cpu.weight`` of ``shares`` (``getCPUWeight``)."""
     return 1 + (shares - 2) * 9999 // 262142
 
 

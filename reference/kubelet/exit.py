@@ -1,4 +1,4 @@
-"""How a kubelet gives up at its start: in which words, and with which exit status.
+"""How a kubelet gives up at its start: with which text, and with which exit status.
 
 What belongs here: what surrounds a fault. What never does: the fault's own text, which is the
 error's (``errors``), and what is a fault.
@@ -22,9 +22,9 @@ from reference.releases import AnyRelease, has
 STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 
 _PANIC: Final = "panic: "
-#: Of Go's runtime, for a panic that nobody catches.
+#: The exit status of Go's runtime for a panic that is not recovered.
 STATUS_OF_PANIC: Final = 2
-#: Of klog's fatal exit.
+#: The exit status of klog's fatal exit.
 _STATUS_OF_KLOG: Final = 255
 _NO_RESERVATION: Final = "[cpumanager] unable to determine reserved CPU resources"
 
@@ -40,8 +40,8 @@ def status(error: KubeletError, release: AnyRelease) -> int:
 
 def panic_is_caught(error: KubeletError, release: AnyRelease) -> bool:
     """Whether the kubelet stays up all the same, without its managers. Up to 1.17 the static policy
-    panics over a state that contradicts the machine or itself, in a function whose panics are
-    logged and no more (``updateRuntimeUp``; ``HandleCrash`` without ``ReallyCrash``, which
+    panics over a state that contradicts the machine or itself, in a function whose panics are only
+    logged (``updateRuntimeUp``; ``HandleCrash`` without ``ReallyCrash``, which
     ``cmd/kubelet/app/server.go`` takes away; seen on 1.17.17)."""
     return isinstance(error, StateError) and not has(release, Behaviour.KEYED_BY_POD)
 

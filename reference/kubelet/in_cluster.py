@@ -1,10 +1,9 @@
-"""What can happen to pods that come through an API server alone: other resources in place, and
+"""What can happen only to pods that come through an API server: other resources in place, and
 ephemeral containers.
 
 What belongs here: what was asked of each pod, what has been granted, and when that is decided. What
 never does: which resize is infeasible (``in_place_resize``), and what the managers do with one
-(``container_manager``).
-Source: ``pkg/kubelet/allocation/allocation_manager.go`` (1.36).
+(``container_manager``). Source: ``pkg/kubelet/allocation/allocation_manager.go`` (1.36).
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from reference.releases import AnyRelease, minor_of
 from reference.steps import KubeletConfig, Step
 from reference.view import Phase, PodView
 
-#: Up to here a resize that waits is tried again at each look at its pod, every second or so in a
-#: sandbox (``SyncPod``, ``kubelet.go``); which of several comes first, chance decides.
+#: The last minor that tries a waiting resize again at each sync of its pod, every second or so in a
+#: sandbox (``SyncPod``, ``kubelet.go``). Chance decides which of several comes first.
 _RETRIES_AT_ANY_TIME_UNTIL: Final = 33
-#: From here on the end of a pod does, too (seen on 1.36.4).
+#: The first minor that tries it again at the end of a pod, too (seen on 1.36.4).
 _RETRIES_AT_ENDS_SINCE: Final = 36
 _INFEASIBLE: Final = "Infeasible"
 
@@ -45,9 +44,8 @@ Pods: TypeAlias = MutableMapping[str, Pod]
 
 
 class PodsInCluster:
-    """Of the pods of a node that belongs to a cluster: the resizes that were not granted, the
-    ephemeral containers, and who was refused. It is the API server's, so it outlives the
-    kubelet."""
+    """What the API server knows of the pods of a node: resizes that were not granted, ephemeral
+    containers, and refused pods. It outlives the kubelet."""
 
     def __init__(self, release: AnyRelease) -> None:
         self._release = release
@@ -72,16 +70,13 @@ class PodsInCluster:
 
     @property
     def counts_by_chance(self) -> bool:
-        """Whether a kubelet counts an admission each time that it tries a resize again: whenever a
-        status changes (``HandlePodReconcile``, ``kubelet.go``; seen on 1.36.4 and 1.37.0), or looks
-        at its pod, which a restart does not end."""
+        """Whether chance decides how many admissions a kubelet counts: one each time that it tries
+        a resize again, which is whenever a status changes (``HandlePodReconcile``, ``kubelet.go``;
+        seen on 1.36.4 and 1.37.0), or it looks at the pod. A restart does not end that."""
         return any(map(self.may_try_again, self._wanted))
 
     def may_try_again(self, name: str) -> bool:
         """Whether a kubelet admits the pod again at any time, with the size that it waits for."""
-        return self._waits(name)
-
-    def _waits(self, name: str) -> bool:
         return name in self._wanted and not self._is_infeasible(name)
 
     def _is_infeasible(self, name: str) -> bool:
@@ -114,11 +109,11 @@ class PodsInCluster:
 
     @property
     def over(self) -> Mapping[str, PodView]:
-        """The pods that were refused, as the server shows them: it keeps that."""
+        """The refused and ended pods, as the server goes on to show them."""
         return self._over
 
     def note(self, pods: Mapping[str, PodView]) -> None:
-        """What a kubelet that ends has told the server of its pods."""
+        """Keep what a kubelet that ends has reported of refused and ended pods."""
         over = (Phase.REJECTED, Phase.ENDED)
         self._over |= {name: pod for name, pod in pods.items() if pod.phase in over}
 
@@ -147,13 +142,13 @@ class PodsInCluster:
         """Ask for the resources of ``pod``; granted, it is in ``pods``. What is asked for while the
         kubelet is down is not decided when it starts, but 30 s later, or when a pod is deleted
         (``RetryPendingResizes``; seen on 1.36.4). A pod that asks for what it has is not admitted
-        again, and no other size of it waits any more. Raises :class:`IllegalStep`,
+        again, and its waiting resize is dropped. Raises :class:`IllegalStep`,
         :class:`NotModelled`."""
         self._require_legal(pods[pod.name], pod, config)
         if kubelet is not None and not _runs(kubelet, pod.name):
             raise NotModelled(f"Resize: pod {pod.name} does not run")
         has_it = _sizes(pods[pod.name]) == _sizes(pod)
-        if has_it or not self._waits(pod.name):  # what waits keeps its place
+        if has_it or not self.may_try_again(pod.name):  # what waits keeps its place
             self._wanted.pop(pod.name, None)
             self._why.pop(pod.name, None)
         if has_it:
@@ -257,7 +252,7 @@ def _runs(kubelet: Kubelet, name: str) -> bool:
 
 
 def _rank(pod: Pod) -> tuple[int, bool]:
-    """The lower, the earlier."""
+    """The sort key of a resize: the lower, the earlier."""
     return -pod.priority, qos_class(pod) != GUARANTEED
 
 
@@ -267,7 +262,7 @@ def _grows(before: Pod, after: Pod) -> bool:
 
 
 def _sizes(pod: Pod) -> list[tuple[Quantity | None, ...]]:
-    """Whatever their spelling."""
+    """Requests and limits as numbers, however they are spelt."""
     owners = (*pod.containers, *([pod.resources] if pod.resources else ()))
     return [
         tuple(

@@ -1,10 +1,10 @@
 """In-place resize: whether a pod under the static policy may be given other requests while it runs.
 
-Up to 1.31 nobody asks. From 1.32 on a Guaranteed pod is refused, as its CPUs would not follow its
-request; from 1.34 on only where a cpu request changes. Feature gate
+Up to 1.31 no kubelet checks. From 1.32 on a Guaranteed pod is refused, as its CPUs would not follow
+its request; from 1.34 on only where a cpu request changes. Feature gate
 InPlacePodVerticalScalingExclusiveCPUs lifts the refusal, and moves no CPUs. From 1.33 on the static
 memory manager refuses likewise, from 1.34 on only another memory request; 1.32 compares its policy
-with "static", as which none is spelled. Up to 1.35 a pod that asks for more than the whole node has
+with "static", which is not its name. Up to 1.35 a pod that asks for more than the whole node has
 is refused as well.
 A resize comes through the API server, so no static pod has one.
 Source: ``canResizePod`` (``kubelet.go`` 1.32 and 1.33, ``allocation/allocation_manager.go`` 1.34
@@ -22,13 +22,7 @@ from reference.behaviours import Behaviour
 from reference.errors import IllegalStep, NotModelled
 from reference.feature_gates import enabled
 from reference.pods.pod import Container, Kind, Pod
-from reference.pods.qos import (
-    GUARANTEED,
-    cpu_request,
-    memory_request,
-    pod_milli_cpus,
-    qos_class,
-)
+from reference.pods.qos import GUARANTEED, cpu_request, memory_request, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of
 from reference.steps import KubeletConfig
 
@@ -56,8 +50,8 @@ def resize_refusal(
     feature_gates: Mapping[str, bool] | None = None,
     release: AnyRelease = NEWEST,
 ) -> str:
-    """The message with which a resize from ``before`` to ``after`` is infeasible; ``""`` if
-    neither the CPU manager nor the memory manager has anything against it."""
+    """The message with which a resize from ``before`` to ``after`` is infeasible; ``""`` if neither
+    the CPU manager nor the memory manager refuses it."""
     if not has(release, Behaviour.RESIZE_REFUSED) or qos_class(after) != GUARANTEED:
         return ""
     on = partial(enabled, given=feature_gates, release=release)
@@ -88,7 +82,7 @@ def overlooks_requests(config: KubeletConfig, release: AnyRelease) -> bool:
 
 
 def require_quota_left_alone(config: KubeletConfig, release: AnyRelease) -> None:
-    """Up to 1.32 a kubelet with resizes may restore a quota that another hand has changed
+    """Up to 1.32 a kubelet with resizes may restore a quota that was changed behind its back
     (``computePodResizeAction``; seen on 1.32.2). Raises :class:`NotModelled`."""
     if _resizes_by_1_32(config, release):
         raise NotModelled(f"TamperQuota by release {release} with feature gate {RESIZE_GATE}")

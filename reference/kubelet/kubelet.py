@@ -50,22 +50,22 @@ from reference.steps import Device
 from reference.view import CFS, Asked, Phase, PodView, Version
 
 _MAX_ORDERS: Final = 720
-#: Up to here the static policy goes by ``status.allocatedResources``, which a resize that is being
-#: admitted has not changed yet (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2).
+#: The last minor whose static policy uses ``status.allocatedResources``, which a resize that is
+#: being admitted has not changed yet (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2).
 _SIZED_BY_STATUS_UNTIL: Final = 34
-#: From here on the news that a pod's devices are healthy lets the kubelet sync that pod, also one
-#: that it refused. While the pod's worker ends, which takes about a second, the pod is active
-#: (gate ResourceHealthStatus; ``HandlePodSyncs``, ``isPodInactive``; seen on 1.36.4).
+#: The first minor whose kubelet syncs a pod when its devices become healthy, also one that it
+#: refused. While the pod's worker ends, which takes about a second, the pod is active (gate
+#: ResourceHealthStatus; ``HandlePodSyncs``, ``isPodInactive``; seen on 1.36.4).
 _HEALTH_SYNCS_PODS_SINCE: Final = 36
-#: From here on pod workers decide which pods are active (``filterOutInactivePods``).
+#: The first minor whose pod workers decide which pods are active (``filterOutInactivePods``).
 _WORKERS_DECIDE_SINCE: Final = 22
-#: From here on a kubelet writes down which resources it gave to a container when it started it, in
-#: ``actuated_pods_state`` (``startContainer``).
+#: The first minor that records in ``actuated_pods_state`` which resources a container was started
+#: with (``startContainer``).
 _RECORDS_RESOURCES_SINCE: Final = 33
-#: Where a container runs of which there is no such record, because an older
-#: kubelet has started it: this release sets its resources once more, of static pods too; later ones
-#: write the record alone (``computePodResizeAction``, ``IsInPlacePodVerticalScalingAllowed``,
-#: ``InitializeActuatedPod``; seen on 1.36.4 and 1.37.0).
+#: A running container has no such record if an older kubelet has started it. This minor sets its
+#: resources once more, also in static pods; later ones only write the record
+#: (``computePodResizeAction``, ``IsInPlacePodVerticalScalingAllowed``, ``InitializeActuatedPod``;
+#: seen on 1.36.4 and 1.37.0).
 _SETS_UNRECORDED: Final = 36
 
 
@@ -74,14 +74,14 @@ class Managers(Protocol):
     (:class:`reference.kubelet.container_manager.ContainerManager`)."""
 
     def use_active_pods(self, active_pods: Callable[[], Iterable[Pod]]) -> None:
-        """Who says from now on which pods are active."""
+        """``active_pods`` says from now on which pods are active."""
 
     def admit(self, pod: Pod) -> None:
-        """Admission of a pod, which is active by then. Raises :class:`AllocationError`,
+        """Admission of a pod, which is active already. Raises :class:`AllocationError`,
         :class:`TopologyAffinityError`."""
 
     def affinity(self, uid: str, container: str) -> CPUSet | None:
-        """The CPUs that a container would be created with now; ``None`` where nobody knows."""
+        """The CPUs that a container would be created with now; ``None`` where it is not known."""
 
     def start_container(self, uid: str, container: str) -> CPUSet:
         """The CPUs that a container is created with; the empty set asks for nothing."""
@@ -94,15 +94,15 @@ class Managers(Protocol):
         """The runtime has refused what the last round sent to a container."""
 
     def entry(self, uid: str, container: str) -> CPUSet | None:
-        """The exclusive CPUs of a container in the state; ``None`` without an entry, or where
-        nobody knows."""
+        """The exclusive CPUs of a container in the state; ``None`` without an entry, or where it is
+        not known."""
 
     def cfs(self, pod: Pod, container: Container) -> CFS | None:
-        """The processor time that a container is created with; ``None`` where nobody knows."""
+        """The processor time that a container is created with; ``None`` where it is not known."""
 
     def pod_cfs(self, pod: Pod) -> CFS | None:
-        """The processor time that the cgroup of a pod is made with; ``None`` where nobody
-        knows."""
+        """The processor time that the cgroup of a pod is made with; ``None`` where it is not
+        known."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round: the (pod uid, container, CPUs) that are sent to the runtime."""
@@ -144,8 +144,8 @@ class PodLifecycle:
         #: predicates.
         self.counted: frozenset[str] = frozenset()
         self.weighed: frozenset[str] = frozenset()
-        #: Refused pods whose containers had ended before: they have a class if the kubelet hears of
-        #: the pod before it hears of these (seen on 1.26.15).
+        #: Refused pods whose containers had ended before: they have a class if the kubelet learns
+        #: of the pod before it learns of these (seen on 1.26.15).
         self.classed_by_chance: tuple[str, ...] = ()
         self._being_admitted: tuple[Pod, ...] = ()
         self._stopping: Pod | None = None
@@ -182,7 +182,7 @@ class PodLifecycle:
                 if qos and not self._names_qos and not self._runs(pod):
                     self.classed_by_chance += (pod.name,)
                 self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos)
-            elif pod.name in self.over:  # it fits by now, and has ended all the same
+            elif pod.name in self.over:  # it would fit now, but it has ended
                 self.pods[pod.name] = self.over[pod.name]
             else:
                 self._admitted[pod.name] = pod
@@ -193,7 +193,7 @@ class PodLifecycle:
             self.ending |= known.intersection(pod.uid for pod in self._refused.values())
         # Where refused pods ran, their CPUs return a round later (seen on 1.26.15).
         late = several or any(pod.uid in self.runtime.removed for pod in self._refused.values())
-        late = late or not before <= self._admitted.keys()  # and where pods were put out
+        late = late or not before <= self._admitted.keys()  # and where pods were preempted
         for pod in arrived:
             self._run(pod, raced=late)
         self.settle()
@@ -210,7 +210,7 @@ class PodLifecycle:
 
     def _is_ended(self, pod: Pod) -> bool:
         """Whether containers of the refused pod have to be ended, or have ended before this start
-        of the kubelet, which makes its status whole."""
+        of the kubelet, so that its status is complete."""
         if not self._names_qos_at_end or pod.name in self._running_on:
             return False
         return self._runs(pod) or pod.uid in self.runtime.removed
@@ -252,7 +252,7 @@ class PodLifecycle:
         name if the pod's restart policy says so. A pod whose app containers have all ended is not
         active any more, so what it holds is stale (``computePodActions``, ``kuberuntime``)."""
         self.runtime.end(pod.uid, container.name)
-        if pod.name in self._running_on:  # its worker hears of a refused pod (seen on 1.26.15)
+        if pod.name in self._running_on:  # its worker learns of a refused pod (seen on 1.26.15)
             del self._running_on[pod.name]
         elif exit_code in container.restarts_all_on:
             for one in pod.containers:
@@ -269,7 +269,7 @@ class PodLifecycle:
         self.settle()
 
     def end_gone(self) -> None:
-        """End the containers of pods that are not there, but for those that take their time."""
+        """End the containers of pods that are not admitted, except while such a pod stops."""
         wanted = {pod.uid for pod in self._admitted.values()}
         wanted.update(self._running_on.values())
         if self._stopping is not None:
@@ -279,7 +279,7 @@ class PodLifecycle:
                 self.runtime.remove_pod(uid)
 
     def settle(self) -> None:
-        """End the containers of pods that are not there, and go through a reconcile round."""
+        """End the containers of pods that are not admitted, and go through a reconcile round."""
         self.end_gone()
         refused = True
         while refused:  # the next round tries again, which changes nothing where all are refused
@@ -322,7 +322,7 @@ class PodLifecycle:
         return self._recovered(pod, others, answer) if answer else None
 
     def _recovered(self, pod: Pod, others: Sequence[Pod], lacking: Lack) -> Refusal | None:
-        """A critical pod is admitted in spite of what the node lacks, once other pods are put out
+        """A critical pod is admitted in spite of what the node lacks, once other pods are preempted
         (``HandleAdmissionFailure``, ``pkg/kubelet/preemption``). Static pods are critical, from
         1.16 on. Raises :class:`NotModelled` beside pods that still end."""
         static = self._static_pods and has(self._release, Behaviour.STATIC_PODS_ARE_CRITICAL)
@@ -403,7 +403,7 @@ class PodLifecycle:
             raced=raced and entry is None,
             mems=self._managers.memory_nodes(pod.uid, container.name),
         )
-        # What init containers do here ends at once.
+        # Init containers end at once here.
         box.running = container.kind is not Kind.INIT
 
 
@@ -420,7 +420,7 @@ def _note_rounds(managers: Managers, runtime: Runtime, pod: Pod) -> None:
 
 
 def _has_running_app(runtime: Runtime, pod: Pod) -> bool:
-    """Sidecars are stopped once no app container runs."""
+    """Whether an app container runs; once none does, sidecars are stopped."""
     apps = (one for one in pod.containers if one.kind is Kind.APP)
     return any(runtime.runs(pod.uid, one.name) for one in apps)
 
@@ -455,17 +455,17 @@ class Kubelet(PodLifecycle):
         #: What its memory manager knows if pods that ended still held their memory when the last
         #: pod was admitted; ``None`` where it would be the same.
         self.perhaps_memory: MemoryState | None = None
-        #: What they may still have held of devices then, by uid.
+        #: The devices that these pods may still have held then, by uid.
         self.perhaps_held: dict[str, dict[str, dict[str, Held]]] = {}
 
     def note_request(self, *counters: str) -> None:
-        """It is asked at its pod-resources socket; what counts that."""
+        """Count a call at the pod-resources socket in these ``counters``."""
         for one in counters:
             self._asked[one] = self._asked.get(one, 0) + 1
 
     def note_return(self) -> None:
         """A pod comes back under its uid. A kubelet that is not done with the former one does not
-        admit it, and starts it all the same (``HandlePodAdditions``, ``HandlePodCleanups``)."""
+        admit it, but starts it all the same (``HandlePodAdditions``, ``HandlePodCleanups``)."""
         self.counts_by_chance = True
 
     def metrics(self) -> dict[str, float]:
@@ -518,21 +518,20 @@ class Kubelet(PodLifecycle):
         twin._saved = self._saved
         twin._asked = dict(self._asked)
         twin.counts_by_chance = self.counts_by_chance
-        twin.perhaps_memory = self.perhaps_memory  # nobody changes it
+        twin.perhaps_memory = self.perhaps_memory  # it is never changed
         twin.perhaps_held = dict(self.perhaps_held)
         twin._running_on = dict(self._running_on)
         twin._outlived = dict(self._outlived)
         return twin
 
     def resize(self, pod: Pod) -> str:
-        """Give an admitted pod other resources in place; why that has to wait, or ``""``. Whether
-        it is infeasible was asked before (:func:`reference.kubelet.in_place_resize.refusal`)."""
+        """Give an admitted pod other resources in place; why that has to wait, or ``""``.
+        ``resize_refusal`` has said before that it is feasible."""
         others = [one for one in self._admitted.values() if one.uid != pod.uid]
         by_status = minor_of(self._release) <= _SIZED_BY_STATUS_UNTIL
         held = self._cpu_manager.state.entries.get(pod.uid, {})
-        again = {
-            name for name, box in self.runtime.of(pod.uid).items() if box.again and name in held
-        }
+        boxes = self.runtime.of(pod.uid).items()
+        again = {name for name, box in boxes if box.again and name in held}
         if by_status and any(one.resize_restarts for one in pod.containers if one.name in again):
             # Its status has no allocated resources for a while.
             raise NotModelled(f"Resize: pod {pod.name}, which a resize has started again")
@@ -558,10 +557,10 @@ class Kubelet(PodLifecycle):
         return text
 
     def _apply_resources(self, before: Pod, pod: Pod) -> None:
-        """What is sent for running containers of another size: their requests, and 0 for none
-        (``updatePodContainerResources``). So one that has the limit of its pod loses its weight.
-        The cgroup of the pod follows (``doPodResizeAction``). One whose resize policy says so is
-        started again instead (``computePodResizeAction``)."""
+        """Update the running containers of another size: with their requests, and 0 for none
+        (``updatePodContainerResources``), so one that has the limit of its pod loses its weight. A
+        container whose resize policy says so is started again instead (``computePodResizeAction``).
+        The cgroup of the pod follows (``doPodResizeAction``)."""
         for old, one in zip(before.containers, pod.containers, strict=True):
             if not self.runtime.runs(pod.uid, one.name):
                 continue
@@ -580,17 +579,17 @@ class Kubelet(PodLifecycle):
         manager = self.device_manager
         manager.register(resource, devices)
         if minor_of(self._release) >= _HEALTH_SYNCS_PODS_SINCE:
-            here = {one.id for one in devices}
+            registered = {one.id for one in devices}
             self.woken |= {
                 pod.uid
                 for pod in self._refused.values()
-                if here & manager.pod_devices.pod_devices(pod.uid, resource).keys()
+                if registered & manager.pod_devices.pod_devices(pod.uid, resource).keys()
             }
 
     def _weighed_devices(self, pod: Pod) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Those of a resource without a plugin, those that no admission has handed out, and all
-        beside a pod that ends and is counted here alone. Other requests were found to fit when they
-        were handed out. And huge pages."""
+        """The devices of a resource without a plugin, those that no admission has handed out, all
+        beside a pod that ends and is counted here alone, and huge pages. Other requests were found
+        to fit when they were handed out."""
         manager = self.device_manager
         known = manager.pod_devices.resources
         missing = missing_devices(pod, known, self._release)
@@ -615,7 +614,7 @@ class Kubelet(PodLifecycle):
         self.settle()
 
     def begin(self) -> None:
-        """What the kubelet does once it has started, before it hears of any pod: nothing that can
+        """What the kubelet does once it has started, before it learns of any pod: nothing that can
         be seen (but see :mod:`reference.cpumanager.before_1_18`)."""
 
     def orders(self, pods: Sequence[Pod]) -> Iterator[Sequence[Pod]]:
@@ -626,8 +625,8 @@ class Kubelet(PodLifecycle):
         into a new map and listed from it (``threadSafeMap``, client-go's ``tools/cache``). Sorting
         by the time of creation (``HandlePodAdditions``) changes nothing: no manifest has one. So up
         to 8 static pods come in their order, begun at one of them
-        (:func:`reference.golang.maps.turns`). Of more, every order counts, and so it does of an API
-        server's pods, which are sorted by the second in which they were created.
+        (:func:`reference.golang.maps.turns`). Of more, every order counts; so it does of the pods
+        of an API server, which are sorted by the second in which they were created.
 
         It cannot matter where all pods fit the node by their requests and at most one of them takes
         CPUs that it does not hold yet, unless taking them may cost another pod those that it holds,

@@ -26,7 +26,7 @@ from reference.view import Phase
 def require_known_start(branches: Iterable[Branch], perhaps_ended: Set[str]) -> None:
     """Refuse a start that admits a pod whose containers may have ended for good: it was refused
     while it ran, or the machine booted after the API server had heard that it runs (seen on 1.32.2
-    and 1.36.4). And one that puts pods out."""
+    and 1.36.4). Refuse also a start that preempts pods."""
     for kubelet, _ in branches:
         if preempted(kubelet) - kubelet.over.keys():
             raise NotModelled("Start beside a critical pod that puts others out")
@@ -86,9 +86,9 @@ def require_nothing_new(fresh: Kubelet, pods: Collection[Pod], config: KubeletCo
 
 
 def require_known_writes(kubelet: Kubelet, gone: str = "") -> None:
-    """Before a step at which entries go, those of the pod with the uid ``gone`` included, while the
-    kubelet is to be killed at a write: it removes several in the order of a map
-    (``removeStaleState``). Raises :class:`NotModelled`."""
+    """Before a step that removes entries, also those of the pod with the uid ``gone``, of a kubelet
+    that will be killed at a write. Raises :class:`NotModelled` where it removes several, in the
+    order of a map (``removeStaleState``)."""
     stays = {pod.uid for pod in kubelet.active_pods()} - {gone}
     entries = kubelet.cpu_manager.state.entries.items()
     if sum(len(named) for uid, named in entries if uid not in stays) > 1:
@@ -107,15 +107,15 @@ def require_together(pods: Sequence[Pod], config: KubeletConfig, release: AnyRel
 def require_known_preemption(
     before: Kubelet, after: Kubelet, cluster: PodsInCluster, crash: Crash | None
 ) -> None:
-    """After pods were applied. Raises :class:`NotModelled` where pods were put out beside a resize
-    that waits, ephemeral containers, updates that the runtime refuses, or a kill to come."""
+    """After pods were applied. Raises :class:`NotModelled` where pods were preempted beside a
+    resize that waits, ephemeral containers, updates that the runtime refuses, or a kill to come."""
     disturbed = cluster.wanted or cluster.has_ephemeral or before.runtime.refusals or crash
     if disturbed and preempted(after) != preempted(before):
         raise NotModelled(f"pods {', '.join(sorted(preempted(after)))} are put out")
 
 
 def preempted(kubelet: Kubelet) -> set[str]:
-    """The names of the pods that it put out for critical ones."""
+    """The names of the pods that it preempted for critical ones."""
     return {name for name, view in kubelet.pods.items() if view.reason == REASON}
 
 

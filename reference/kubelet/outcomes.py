@@ -1,6 +1,6 @@
-"""What may come of a kubelet's start, where chance decides.
+"""The possible outcomes of a kubelet's start, where chance decides.
 
-A kubelet that starts admits its pods in an order of several, and a release may forget to end the
+A kubelet that starts admits its pods in one of several orders, and a release may forget to end the
 containers of a pod that it refuses.
 """
 
@@ -22,9 +22,9 @@ from reference.pods.qos import exclusive_cpus
 #: A kubelet after its start, and the state file it leaves.
 Branch: TypeAlias = tuple[Kubelet, str | None]
 
-#: Of so many refused pods each may count or not.
+#: The most ending pods that the model counts in every combination.
 _MOST_ENDING: Final = 5
-#: In so many ways a round may leave shared containers as the pool empties.
+#: The most ways in which a round may leave shared containers as the pool empties.
 _MOST_LEFT: Final = 250
 
 #: A container, by its pod's uid and its name, and the cpuset that a round gives it.
@@ -33,15 +33,16 @@ _Update: TypeAlias = tuple[_Of, CPUSet]
 
 
 def branch_of(kubelet: Kubelet, state_file: str | None) -> Branch:
-    """The kubelet, and what it leaves of the text that lies there now."""
+    """The kubelet, and the state file that it leaves; ``state_file``: the text that is there
+    now."""
     text = kubelet.unsaved_state()
     return kubelet, state_file if text is None else text
 
 
 def branches_of(fresh: Kubelet, pods: Sequence[Pod], state_file: str | None) -> list[Branch]:
-    """The kubelets that may come of this start, each different from the others. ``state_file`` is
-    the text that lies there now. Where two differ in their counters alone, as a pod that is refused
-    has taken other CPUs for a while, these are not known from then on."""
+    """The kubelets that this start may give, each different from the others. ``state_file``: the
+    text that is there now. Where two differ in their counters alone, as a pod that is refused has
+    taken other CPUs for a while, these are not known from then on."""
     branches: list[Branch] = []
     known = fresh.perhaps_memory is None
     every = [_outcomes(one, list(pods)) for one in _as_memory_may_be(fresh)]
@@ -83,7 +84,7 @@ def _outcomes(fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
 
 
 def _without_class(kubelet: Kubelet) -> Iterator[Kubelet]:
-    """The same, where some of the pods have no QoS class of which chance decides it."""
+    """The kubelets that differ in that some pods have no QoS class, where chance decides."""
     names = kubelet.classed_by_chance
     for count in range(1, len(names) + 1):
         for some in combinations(names, count):
@@ -121,11 +122,11 @@ def require_known_memory(kubelet: Kubelet) -> None:
 def counting_ending(
     before: Kubelet, after: Kubelet, pods: Sequence[Pod], state_file: str | None
 ) -> list[Branch]:
-    """What else than ``after`` may come of the admission of these pods by ``before``, where some of
-    the pods whose workers still end count as active. Where that shows in its counters alone, these
-    are not known from then on, and where only the memory of these pods differs, which no view
-    shows, nor is what memory the next pod finds. Devices that they may still have are kept in mind.
-    Raises :class:`NotModelled` for that pod, and where they are too many."""
+    """The outcomes besides ``after`` of the admission of these pods by ``before``, where some of
+    the pods whose workers still end count as active. If only the counters differ, these are not
+    known from then on. If only the memory of the pods that end differs, which no view shows, it is
+    not known what memory the next pod finds. Devices that they may still have are noted. Raises
+    :class:`NotModelled` for that next pod, and for too many pods that end."""
     counted = _counted(before, before.ending, pods)
     if any(_memory_of(after, pod) for pod in pods):
         require_known_memory(before)
@@ -150,11 +151,11 @@ def counting_ending(
 def as_the_pool_emptied(
     pool: CPUSet, after: Kubelet, pods: Sequence[Pod], state_file: str | None
 ) -> list[Branch]:
-    """What else may come of the admission of these pods, which took the last of the shared
-    ``pool``, container by container. A reconcile round on the way updates the shared containers of
-    each pod in their order, each to what is left by then; none does later (seen on 1.32.2, 1.36.4
-    and 1.37.0). Where that may end in too many ways, only those come in which all that it updates
-    get the same."""
+    """The other outcomes of the admission of these pods, which took the last of the shared
+    ``pool``, container by container. A reconcile round meanwhile updates the shared containers of
+    each pod in their order, each to what is left at that moment; no later round does (seen on
+    1.32.2, 1.36.4 and 1.37.0). If there are too many outcomes, only those are given in which all
+    that it updates get the same."""
     if not pool or after.cpu_manager.state.default:
         return []
     pools = [*_pools_on_the_way(pool, after, pods)]
@@ -168,7 +169,7 @@ def as_the_pool_emptied(
 
 
 def _pools_on_the_way(pool: CPUSet, after: Kubelet, pods: Sequence[Pod]) -> Iterator[CPUSet]:
-    """What is left after each container that takes some, until nothing is."""
+    """What is left after each container that takes some, until none is."""
     for pod in pods:
         entries = after.cpu_manager.state.entries.get(pod.uid, {})
         for one in pod.containers:
@@ -179,7 +180,7 @@ def _pools_on_the_way(pool: CPUSet, after: Kubelet, pods: Sequence[Pod]) -> Iter
 
 
 def _shared_beside(pods: Sequence[Pod], kubelet: Kubelet) -> Iterator[list[_Of]]:
-    """The shared containers that run of each other pod, as a round comes to them."""
+    """The running shared containers of each other pod, in the order of a round."""
     new, running = {pod.uid for pod in pods}, kubelet.runtime.running()
     for pod in kubelet.active_pods():
         if pod.uid not in new:
@@ -220,9 +221,9 @@ def _with_updates(updates: Iterable[_Update], after: Kubelet, state_file: str | 
 def _counted(
     before: Kubelet, ending: Iterable[str], pods: Sequence[Pod], *, between: bool = False
 ) -> Kubelet:
-    """What pods hold that end is nobody else's until then, and free after that. ``between``: they
-    end after the kubelet has listed the active pods for the node predicates, and before its
-    managers ask for them (``HandlePodAdditions``; seen on 1.32.2)."""
+    """The kubelet after the admission of ``pods``, during which pods that are ``ending`` keep what
+    they hold. ``between``: they end after the kubelet has listed the active pods for the node
+    predicates, and before its managers ask for them (``HandlePodAdditions``; seen on 1.32.2)."""
     kubelet = before.copy()
     held = kubelet.device_manager.pod_devices.held
     held |= {uid: kubelet.perhaps_held[uid] for uid in ending
@@ -237,7 +238,7 @@ def _counted(
 
 def _alike(one: Kubelet, other: Kubelet) -> bool:
     """Whether they admitted the same pods and gave them the same. Raises :class:`NotModelled` where
-    devices differ alone, which no view shows."""
+    only devices differ, which no view shows."""
     same = (
         one.pods == other.pods
         and one.runtime.running() == other.runtime.running()
@@ -259,10 +260,10 @@ def _memory_of(kubelet: Kubelet, pod: Pod) -> object:
 
 
 def assuming_otherwise(kubelet: Kubelet, pod: Pod) -> Kubelet | None:
-    """Where a kubelet has started beside several pods, the one admitted last is not known, and it
-    counts as active once it is deleted, too (seen on 1.26.15): a copy of the kubelet that takes
-    this ``pod`` for the last if the given one does not, or else another. ``None`` where that makes
-    no difference. Raises :class:`NotModelled` with a memory manager."""
+    """A copy of the kubelet that takes this ``pod`` for the one admitted last if the given kubelet
+    does not, or else another; ``None`` where that makes no difference. It is not known which pod
+    was the last where a kubelet has started beside several, and that one counts as active even when
+    it is deleted (seen on 1.26.15). Raises :class:`NotModelled` with a memory manager."""
     manager = kubelet.cpu_manager
     if not (manager.last_by_chance and manager.last_admitted_stays):
         return None
@@ -280,7 +281,8 @@ def assuming_otherwise(kubelet: Kubelet, pod: Pod) -> Kubelet | None:
 
 
 def _same(one: Branch, other: Branch, *, memory: bool) -> bool:
-    """``memory``: whether it is compared of pods that are not active, too, which no view shows."""
+    """Whether two branches are equal. ``memory``: compare also that of pods that are not active,
+    which no view shows."""
     (kubelet, text), (other_kubelet, other_text) = one, other
     return (
         text == other_text

@@ -1,4 +1,4 @@
-"""What the kubelet tells at its pod-resources socket, service ``v1``: CPUs, devices and memory.
+"""What the kubelet answers at its pod-resources socket, service ``v1``: CPUs, devices and memory.
 
 What belongs here: which pods, containers, CPUs, devices and memory an answer names, by release.
 What never does: how it is asked. Source: ``pkg/kubelet/apis/podresources/server_v1.go``.
@@ -30,9 +30,9 @@ from reference.view import HeldDevice, HeldMemory, View
 #: The name under which CPUs and memory of a pod as a whole are reported.
 WHOLE_POD = ""
 
-#: From here on ``Get`` finds neither a refused pod nor one that has ended (seen on 1.36.4).
+#: The first minor whose ``Get`` finds neither refused pods nor ended ones (seen on 1.36.4).
 _GETS_ACTIVE_SINCE = 36
-#: Before, the socket has no ``Get`` (seen on 1.26.15).
+#: The first minor whose socket has ``Get`` (seen on 1.26.15).
 _GET_SINCE = 27
 
 _VERSION = '{server_api_version="v1"}'
@@ -52,7 +52,7 @@ OVER_THE_LIMIT = "rejected by rate limit"
 
 
 def flood_answers(times: int, *, release: AnyRelease) -> dict[str, int]:
-    """How so many calls at once are answered, by the error (``""``: none)."""
+    """How many of that many calls at once are answered with each error (``""``: none)."""
     limited = has(release, Behaviour.POD_RESOURCES_LIMITED) and times > BURST
     return {"": BURST, OVER_THE_LIMIT: times - BURST} if limited else {"": times}
 
@@ -139,7 +139,8 @@ class PodResources:
         raise Refused(f"pod {name} in namespace default not found")
 
     def _cpus(self, pod: Pod) -> dict[str, CPUSet]:
-        found = {one.name: self._of(pod, one) for one in pod.containers if self._is_reported(one)}
+        reported = filter(self._is_reported, pod.containers)
+        found = {one.name: self._own_cpus(pod, one) for one in reported}
         whole = self.manager.state.pod_entries.get(pod.uid)
         if whole and has(self.release, Behaviour.POD_POOLS_REPORTED):
             found[WHOLE_POD] = whole
@@ -150,7 +151,7 @@ class PodResources:
             return has(self.release, Behaviour.SIDECARS_REPORTED)
         return container.kind is Kind.APP
 
-    def _of(self, pod: Pod, container: Container) -> CPUSet:
+    def _own_cpus(self, pod: Pod, container: Container) -> CPUSet:
         if has(self.release, Behaviour.SHARED_POOL_REPORTED):
             return self.manager.affinity(pod.uid, container.name)
         isolated = self.manager.isolates(pod, container)
@@ -160,7 +161,7 @@ class PodResources:
 
 
 def _held(blocks: Blocks) -> frozenset[HeldMemory]:
-    """As an answer has it; nothing where there is an entry that holds nothing."""
+    """Blocks as an answer has them; an entry may hold none."""
     return frozenset(HeldMemory(tuple(ids(one.nodes)), one.size, one.type) for one in blocks)
 
 
@@ -196,7 +197,7 @@ def reported(devices: Mapping[str, Held]) -> frozenset[HeldDevice]:
 
 
 def answer(server: PodResources, step: AskPodResources | AskAllocatable) -> View:
-    """The part of a view that the step asks for. Pods go by their own names."""
+    """The part of a view that the step asks for. Pods have their own names."""
     match step:
         case AskAllocatable():
             return View(

@@ -1,4 +1,4 @@
-"""Which pods a kubelet puts out so that a critical one fits.
+"""Which pods a kubelet preempts so that a critical one fits.
 
 Source: ``pkg/kubelet/preemption/preemption.go``, 1.26 to 1.37.
 """
@@ -23,9 +23,9 @@ from reference.pods.qos import (
 )
 from reference.releases import AnyRelease, minor_of
 
-#: From here on what sidecars request counts, and what a pod requests as a whole.
+#: The first minor that counts what sidecars request, and what a pod requests as a whole.
 _SIDECARS_COUNT_SINCE: Final = 34
-#: ``status.reason`` and ``status.message`` of a pod that was put out.
+#: ``status.reason`` and ``status.message`` of a pod that was preempted.
 REASON: Final = "Preempting"
 MESSAGE: Final = "Preempted in order to admit critical pod"
 
@@ -41,9 +41,9 @@ class NothingToPreemptError(Exception):
 def pods_to_preempt(
     pods: Sequence[Pod], needed: Mapping[str, int], release: AnyRelease
 ) -> list[Pod]:
-    """``getPodsToPreempt``: of these pods, which may all be put out, the fewest that request what
-    is ``needed`` of each resource (cpu in thousandths). Guaranteed pods go only where all others
-    are too few, and Burstable ones only where all BestEffort ones are. Raises
+    """``getPodsToPreempt``: of these pods, which may all be preempted, the fewest that request what
+    is ``needed`` of each resource (cpu in thousandths). Guaranteed pods are chosen only where all
+    others are too few, and Burstable ones only where all BestEffort ones are. Raises
     :class:`NothingToPreemptError`, and :class:`NotModelled` where the order of a Go map decides."""
     best_effort, burstable, guaranteed = (
         [_Candidate.of(pod, needed, release) for pod in pods if qos_class(pod) == one]

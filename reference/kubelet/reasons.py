@@ -1,7 +1,7 @@
 """Why a container has CPUs of its own, or has none; and why a pod is refused.
 
 What belongs here: the policy's own decision, put into words with the rule and its source. What
-never does: the decision itself (``policy``, ``qos``, ``pod_level``), and which CPUs.
+never does: the decision itself (``policy_static``, ``qos``), and which CPUs.
 
 :func:`reason_for` asks :meth:`reference.cpumanager.policy_static.StaticPolicy.count` and says which
 of its conditions does not hold. Sources: ``policy_static.go`` (``guaranteedCPUs``), 1.36;
@@ -196,7 +196,7 @@ def _is_for_whole_pods(config: KubeletConfig) -> bool:
 
 
 def _out_of_the_pods(policy: StaticPolicy, pod: Pod, container: Container, count: int) -> Reason:
-    """Where the pod gets CPUs as a whole."""
+    """The reason where the pod gets CPUs as a whole."""
     rule, total = Rule.POD_LEVEL_MANAGERS, policy.total(pod, policy.counts(pod))
     if not total:
         return Reason(rule, _why_no_pool(pod))
@@ -245,8 +245,8 @@ def _not_guaranteed(pod: Pod, container: Container | None) -> str:
     if qos_class(pod) == BEST_EFFORT:
         return f"{said}: no container has a request or a limit"
     others = [one for one in pod.containers if container is None or one.name != container.name]
-    here = [] if container is None else [one for one in pod.containers if one not in others]
-    for one in (*here, *others):
+    own = [] if container is None else [one for one in pod.containers if one not in others]
+    for one in (*own, *others):
         fault = next(_unlike(one), "")
         if fault:
             return f"{said}: {_name(one)} has {fault}"

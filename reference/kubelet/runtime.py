@@ -1,6 +1,6 @@
 """The containers of a node, as its runtime has them.
 
-Containers outlive the kubelet and not the machine.
+Containers outlive the kubelet, but not a reboot of the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reference.view import CFS, Asked
 @lru_cache(maxsize=4096)
 def container_id(uid: str, name: str, number: int) -> str:
     """The id of the ``number``-th container of this name that a pod's runtime has made. Runtimes
-    choose ids at random; these are chosen so that two of them choose the same."""
+    choose ids at random; these are made so that two runtimes choose the same."""
     return hashlib.sha256(f"{uid}/{name}/{number}".encode()).hexdigest()
 
 
@@ -115,7 +115,7 @@ class Runtime:
         return twin
 
     def owner(self, container: str) -> tuple[str, str] | None:
-        """Pod uid and name of the container of this id, though it be gone; ``None`` where another
+        """Pod uid and name of the container of this id, even if it is gone; ``None`` where another
         has taken its place, unless all were ended at once."""
         owner = self._owners.get(container)
         if owner is None:
@@ -181,7 +181,7 @@ class Runtime:
         self._boxes[uid][container].cfs = cfs
 
     def asked(self) -> dict[str, dict[str, Asked]]:
-        """What was asked for every container for which it is known that runs, and for the init
+        """What was asked for each running container, where that is known, and for the init
         containers, which have ended, by pod uid, then name."""
         return {
             uid: {
@@ -212,7 +212,7 @@ class Runtime:
         }
 
     def pod_cfs(self) -> dict[str, CFS]:
-        """The processor time of the cgroup of each pod of which a container runs, where it is
+        """The processor time of the cgroup of each pod that has a running container, where it is
         modelled, by pod uid."""
         return {
             uid: cgroup.cfs
@@ -233,7 +233,7 @@ class Runtime:
             self.removed.add(uid)
 
     def forget_containers(self) -> None:
-        """No container runs any more, though the machine has not booted."""
+        """All containers are gone, although the machine has not booted."""
         self._forgotten |= self.owners().keys()
         self.removed.update(self._boxes)
         self._boxes = {}

@@ -1,4 +1,4 @@
-"""What a kubelet does from its start until it hears of its first pod.
+"""What a kubelet does from its start until it learns of its first pod.
 
 What belongs here: which of its refusals comes first, and what its managers are made of. What never
 does: pods (``kubelet``), and how a refusal is reported (``exit``).
@@ -68,7 +68,7 @@ class Maker:
 
     @property
     def factories(self) -> dict[str, Any]:
-        """What it makes each part of, by the names of :class:`reference.node.Node`."""
+        """The factory of each part, by the names of :class:`reference.node.Node`."""
         return {name: getattr(self, name) for name in self.__slots__ if name != "release"}
 
     def started(
@@ -159,7 +159,8 @@ class Maker:
         return kind(topology_manager, cpu_manager, release=self.release, period=period)
 
     def _topology(self, info: MachineInfo, config: KubeletConfig) -> CPUTopology:
-        """The machine's topology; none where nobody asks for it, up to 1.31 under policy none."""
+        """The machine's topology; an empty one where it is not needed, up to 1.31 under policy
+        none."""
         asked = has(self.release, Behaviour.DISCOVERY_UNDER_NONE) or info.refusal
         if asked or config.policy != "none" or config.reserved_system_cpus:
             return info.cpu_topology()
@@ -170,7 +171,8 @@ class Maker:
 
 
 def require_valid(config: KubeletConfig, release: AnyRelease) -> None:
-    """What the kubelet refuses by a look at its settings. Raises :class:`InvalidConfiguration`."""
+    """Refuse what the kubelet refuses from its settings alone. Raises
+    :class:`InvalidConfiguration`."""
     faults = faults_of_period(config, release=release)
     faults += faults_of_settings(config, release=release)
     if faults:
@@ -178,8 +180,8 @@ def require_valid(config: KubeletConfig, release: AnyRelease) -> None:
 
 
 def require_capacity(info: MachineInfo, config: KubeletConfig, release: AnyRelease) -> None:
-    """A reservation above the capacity is refused by the static policy; without it the kubelet
-    trips over it later, with a text that shows Go's insides. Raises :class:`NotModelled`, and as
+    """A reservation above the capacity is refused by the static policy. Without it the kubelet
+    fails later, with a text that shows Go's internals. Raises :class:`NotModelled`, and as
     :func:`reserved_milli_cpus`."""
     if config.policy != "none":
         return

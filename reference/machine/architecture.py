@@ -39,7 +39,7 @@ class Architecture(Enum):
         return cls.X86_64
 
 
-#: Of x86-64 alone, in what is said of the first CPU: the rest need not be searched then.
+#: A line that only x86-64 has, for the first CPU: the rest need not be searched then.
 _X86_LINE: Final = re.compile(r"^cpu family[ \t]*:", re.M)
 _FIRST_CPU: Final = 4096
 

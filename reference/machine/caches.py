@@ -1,11 +1,12 @@
 """The caches of CPUs, and which of them are uncore caches.
 
-What belongs here: reading ``cpuN/cache/index*`` and telling whose a cache is. What never does: what
-the allocator makes of an uncore cache.
+What belongs here: reading ``cpuN/cache/index*``, and to which unit a cache belongs. What never
+does: what the allocator makes of an uncore cache.
 
 Only the first CPU of a core is looked at, and of the CPUs that share a cache only their number
-counts: a cache belongs to what has as many. Source: cAdvisor, ``utils/sysfs.GetCacheInfo`` and
-``utils/sysinfo.addCacheInfo``, v0.37.0 to v0.56.2; ``machine.GetTopology``, v0.35.0.
+counts: a cache belongs to the unit that has as many. Source: cAdvisor,
+``utils/sysfs.GetCacheInfo`` and ``utils/sysinfo.addCacheInfo``, v0.37.0 to v0.56.2;
+``machine.GetTopology``, v0.35.0.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ class CacheReader:
         self._sysfs = sysfs
         self._uncore = has(release, Behaviour.CACHE_IDS)
         self._with_ids = with_ids and self._uncore
-        # Of the texts of all caches few are different, as are the numbers that they hold.
+        # The files of all caches have few different texts.
         self._numbers = _Known(scan_int)
         self._sizes = _Known(lambda text: scan_uint(text, suffix="K") * _SIZE_UNIT)
         self._counts = _Known(_count_bits)
 
     def of_node(self, cores: tuple[Core, ...]) -> tuple[tuple[Core, ...], tuple[Cache, ...]]:
-        """The cores of a node with their caches, and the caches of the node. The first file that
-        cannot be read ends it for the rest of the node."""
+        """The cores of a node with their caches, and the caches of the node. After the first file
+        that cannot be read the rest of the node has none."""
         done: list[Core] = []
         of_node: dict[Cache, None] = {}
         try:
@@ -114,7 +115,8 @@ class CacheReader:
 
 
 class _Known(dict[str | None, int]):
-    """What a function makes of a text, asked once for each text; without one, :class:`_Unknown`."""
+    """The numbers that a function makes of texts, each made once; ``None`` raises
+    :class:`_Unknown`."""
 
     __slots__ = ("_parse",)
 

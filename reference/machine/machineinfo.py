@@ -74,7 +74,7 @@ class MachineInfo:
     text with which the kubelet ends before it has a CPU manager, under any policy: it could not
     make out those NUMA nodes, or a name in a node's ``hugepages`` folder made it panic.
 
-    ``by_chance`` names, in words, what hangs on Go's map order; the model then shows one of the
+    ``by_chance`` names, in words, what depends on Go's map order; the model then shows one of the
     possible outcomes, the same each time.
     """
 
@@ -104,10 +104,10 @@ class MachineInfo:
     def cpu_topology(self) -> CPUTopology:
         """``Discover``: what the CPU manager makes of it, made once.
 
-        A core goes by the lowest of its CPUs (``getUniqueCoreID``); the id of its uncore cache
-        (``getUncoreCacheID``) is its socket's where it
-        has none, as always before 1.32. Before 1.16 every CPU lies in NUMA node 0. A CPU that two
-        nodes claim lies in the later one. Raises :class:`DiscoveryError`.
+        A core has the id of its lowest CPU (``getUniqueCoreID``); the id of its uncore cache
+        (``getUncoreCacheID``) is its socket's where it has none, as always before 1.32. Before 1.16
+        every CPU lies in NUMA node 0. A CPU that two nodes claim lies in the later one. Raises
+        :class:`DiscoveryError`.
         """
         return self._topology
 

@@ -1,4 +1,4 @@
-"""Looking around in a machine's tree.
+"""Reading a machine's tree.
 
 There are three outcomes, because readers treat them differently: a file's text; no such file
 (``None``); and a file that is there and cannot be read (:class:`Unreadable`).
@@ -8,8 +8,7 @@ entry that is used as a folder is a symbolic link, and its text the target; a tr
 linked files out at both places works as well. Only the parts that discovery reads have folders.
 
 How it works: no index of folders is made, which would cost more than all that discovery asks of
-it. Paths that are sorted have the members of a folder side by side, and a search by halves finds
-them.
+it. In sorted paths the members of a folder are side by side, and a binary search finds them.
 """
 
 from __future__ import annotations
@@ -93,13 +92,14 @@ class SysFS:
         try:
             real = self._through(above)
         except Unreadable:
-            return self._walk(path)  # whose own path is in the text
+            return self._walk(path)  # so that the error has the whole path
         if real is None:
             return None
         return f"{real}/{last}" if real else last
 
     def folder(self, path: str) -> str:
-        """The real path of a folder, through links at its end too; itself where that is none.
+        """The real path of a folder, through links at its end too; the path itself where that is
+        none.
 
         A prefix resolved once spares a walk for every file below it.
         """
@@ -119,12 +119,12 @@ class SysFS:
         """What :meth:`_walk` finds behind a link to a folder of this tree, as each CPU of a node
         has one; ``None`` where it is not as simple as that."""
         target = self._tree.get(path)
-        here = path.rpartition("/")[0]
-        if target is None or not self._is_folder[here]:
+        base = path.rpartition("/")[0]
+        if target is None or not self._is_folder[base]:
             return None
         while target.startswith("../"):
-            target, here = target[3:], here.rpartition("/")[0]
-        found = f"{here}/{target}"
+            target, base = target[3:], base.rpartition("/")[0]
+        found = f"{base}/{target}"
         return found if self._is_folder[found] else None
 
     def _walk(self, path: str) -> str | None:

@@ -3,7 +3,7 @@
 What belongs here: which CPU lies where, and the counts the kubelet derives from that. What never
 does: how the machine is read (``discovery``), or which CPUs are free (``cpu_assignment``).
 
-The kubelet keeps a table from CPU to (NUMA node, socket, core, uncore cache) and filters it anew
+The kubelet keeps a table from CPU to (NUMA node, socket, core, uncore cache) and filters it again
 for every question. Here each object is an int mask made once, since a topology never changes and
 every comparison of the suite asks it thousands of questions. Sizes called *average* are the
 kubelet's own integer divisions, which are wrong for uneven machines in the same way as there.

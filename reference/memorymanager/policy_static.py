@@ -1,7 +1,7 @@
 """The memory manager's policy Static: on which NUMA nodes a Guaranteed pod's memory lies.
 
-What belongs here: hints, and who gets memory of which NUMA nodes. What never does: arithmetic of
-memory (``state``).
+What belongs here: hints, and which containers get memory of which NUMA nodes. What never does:
+arithmetic of memory (``state``).
 
 Huge pages are requested beside memory, and lie in the same NUMA nodes.
 A NUMA node from which memory is handed out alone serves no request for several, and the other way
@@ -49,13 +49,7 @@ from reference.pods.pod_level_resources import (
     has_pod_level_resources,
     is_guaranteed_alone,
 )
-from reference.pods.qos import (
-    GUARANTEED,
-    huge_pages,
-    memory_request,
-    qos_class,
-    total_request,
-)
+from reference.pods.qos import GUARANTEED, huge_pages, memory_request, qos_class, total_request
 from reference.pods.quantity import Quantity, quantity, value, written
 from reference.releases import AnyRelease, has
 from reference.topologymanager.hint import ANY, Hint
@@ -128,7 +122,7 @@ def as_int64(amount: Fraction, *, from_server: bool) -> int:
 
 @contextmanager
 def _counted(manager: MemoryManager) -> Iterator[None]:
-    """A request, and whether it is refused."""
+    """Count a request, and whether it is refused."""
     manager.requests += 1
     try:
         yield
@@ -160,7 +154,7 @@ class MemoryManager:
         self._release = release
         self._last_admitted: tuple[Pod, ...] = ()
         self._reusable: dict[tuple[str, int, str], int] = {}
-        #: How often memory was asked for, and how often it was refused.
+        #: How often memory was requested, and how often the request was refused.
         self.requests = self.errors = 0
 
     def copy(self) -> MemoryManager:
@@ -266,7 +260,7 @@ class MemoryManager:
 
     def _allocate_nothing(self, pod: Pod, container: Container, hint: Hint | None) -> None:
         """A container of a pod with pod-level resources that shares memory. Up to 1.36 it is served
-        as others are: it has to lie somewhere, and no NUMA nodes hold nothing."""
+        as others are: it needs NUMA nodes, although it gets no memory of its own."""
         if hint is None or hint.nodes is ANY:
             raise MemoryManagerError(_NO_DEFAULT)
         self._require_unmixed(hint.nodes)
@@ -297,7 +291,8 @@ class MemoryManager:
 
     def _partition(self, pod: Pod, total: int) -> dict[str, int]:
         """How much each container of the pod has: what it requests for itself; a shared init
-        container what sidecars have left so far; the others what is left in the end."""
+        container what the sidecars before it leave; other shared containers what is left in the
+        end."""
         given, left = {}, total
         for one in pod.containers:
             requested = self._requested(pod, one).get(MEMORY, 0)
@@ -332,8 +327,9 @@ class MemoryManager:
         return [Hint(nodes, nodes.bit_count() == least) for nodes in found]
 
     def _violating(self) -> Callable[[int], bool]:
-        """Whether a NUMA node serves requests with others, or some of several serve requests alone
-        or in another group (``isAffinityViolatingNUMAAllocations``)."""
+        """Whether a set of NUMA nodes may not serve a request: its only node serves requests for
+        several, or some of its nodes serve requests alone or in another group
+        (``isAffinityViolatingNUMAAllocations``)."""
         joined = alone = 0
         groups: dict[int, int] = {}
         for node, one in self.state.machine.items():
@@ -405,7 +401,8 @@ class MemoryManager:
                 self._reusable[key] = max(left - block.size, 0)
 
     def _update_init_containers(self, pod: Pod, container: Container, block: Block) -> None:
-        """``updateInitContainersMemoryBlocks``: what is used again counts for its new owner."""
+        """``updateInitContainersMemoryBlocks``: memory of init containers that a later container
+        uses again counts for that container."""
         size = block.size
         for one in pod.containers:
             if one.name == container.name:
@@ -465,8 +462,8 @@ class MemoryManager:
 
 @dataclass(frozen=True, slots=True)
 class HugePagesOf:
-    """What the memory manager tells the Topology Manager of huge pages of one size: the hints that
-    it has for a container's memory too. It hands them out with the memory."""
+    """The memory manager's hints for huge pages of one size: those that it has for the container's
+    memory too. The pages are handed out with the memory."""
 
     manager: MemoryManager
     kind: str

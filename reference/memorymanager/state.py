@@ -1,4 +1,4 @@
-"""What the memory manager knows: the memory of each NUMA node, and who holds how much of it.
+"""What the memory manager knows: the memory of each NUMA node, and which containers hold how much.
 
 What belongs here: taking memory and giving it back. What never does: on which NUMA nodes
 (``policy_static``). Memory is of several types: :data:`MEMORY`, and huge pages of each size, under
@@ -38,8 +38,8 @@ _GONE: Final = (
 )
 #: More blocks of NUMA nodes that overlap have too many orders.
 _MOST_ORDERED: Final = 6
-#: The newest minor that is known to look at each NUMA node alone as it starts, and the oldest that
-#: is known to look at those of a group together.
+#: The newest minor that is known to compare each NUMA node alone as it starts, and the oldest that
+#: is known to compare the sums of a group.
 _ALONE_UNTIL: Final = 26
 _TOGETHER_SINCE: Final = 32
 
@@ -54,8 +54,8 @@ def _unrestored(fault: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """``Block``: so many bytes of a container or pod in these NUMA nodes, a bit for each, of this
-    type of memory."""
+    """``Block``: bytes of one type of memory in these NUMA nodes, a bit for each, that a container
+    or pod holds."""
 
     nodes: int
     size: int
@@ -95,10 +95,10 @@ class NodeState:
 @dataclass(slots=True)
 class State:
     """``machine``: by NUMA node. ``blocks``: by pod uid, then container. ``pods``: what pods hold
-    as a whole, by uid; the blocks of their containers are parts of it. ``of_pods``: its file has
-    the memory of whole pods as well, as a kubelet ``writes_pods`` that has feature gate
-    PodLevelResourceManagers. ``policy``: of the kubelet that wrote the file; under None there is
-    nothing else in it."""
+    as a whole, by uid; the blocks of their containers are parts of it. ``of_pods``: whether its
+    file has the memory of whole pods, too. ``writes_pods``: whether the kubelet writes that, as
+    with feature gate PodLevelResourceManagers. ``policy``: of the kubelet that wrote the file;
+    under None the file has nothing else."""
 
     machine: dict[int, NodeState]
     blocks: dict[str, dict[str, Blocks]] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class State:
         return State(machine, blocks, pods, self.of_pods, self.writes_pods, self.policy)
 
     def assume(self, other: State) -> None:
-        """Have handed out what the other has, of the same machine."""
+        """Take over what ``other``, of the same machine, has handed out."""
         twin = other.copy()
         self.machine, self.blocks, self.pods = twin.machine, twin.blocks, twin.pods
 
@@ -147,7 +147,7 @@ class State:
         self.of_pods = self.writes_pods
 
     def lend(self, uid: str, container: str, block: Block, size: int) -> None:
-        """So much of this block of a container counts for another one."""
+        """``size`` bytes of this block count for another container from now on."""
         left = replace(block, size=block.size - size)
         held = self.get(uid, container) or ()
         self.set(uid, container, tuple(left if one is block else one for one in held))
@@ -241,10 +241,10 @@ def validate(kept: State, fresh: State, *, release: AnyRelease) -> None:
     must be the kept machine. ``fresh``: the machine that it finds, with nothing handed out. It
     may not have other memory, nor another reservation (kubernetes/kubernetes#131253).
 
-    Raises :class:`StateError`, and :class:`NotModelled` where the order of a Go map tells: which of
-    several containers is named whose NUMA nodes or huge pages are gone; and where some blocks share
-    NUMA nodes and others do not, the last one decides the cells. Seen on 1.36.4: such a kubelet
-    starts by chance.
+    Raises :class:`StateError`, and :class:`NotModelled` where the order of a Go map decides: which
+    of several containers is named whose NUMA nodes or huge pages are gone; and where some blocks
+    share NUMA nodes and others do not, the last one decides the cells. Seen on 1.36.4: such a
+    kubelet starts by chance.
     """
     held = [
         (uid, name, block)
@@ -290,7 +290,7 @@ def _missing(block: Block, fresh: State) -> str:
 
 
 def _overlap(blocks: Iterable[Block]) -> bool:
-    """Whether some share NUMA nodes, and not all of them."""
+    """Whether some of the blocks share NUMA nodes without having the same ones."""
     masks = {block.nodes for block in blocks}
     return any(one & other for one, other in combinations(masks, 2))
 

@@ -47,8 +47,8 @@ class Container:
     resource's name.
     ``huge_pages``: how much it requests of huge pages of each size, as ``("2Mi", "64Mi")``; the
     limits are the same.
-    ``resize_restarts``: the resources, of ``cpu`` and ``memory``, of which a change in place starts
-    it again (``resizePolicy`` RestartContainer).
+    ``resize_restarts``: the resources, of ``cpu`` and ``memory``, whose change in place restarts
+    it (``resizePolicy`` RestartContainer).
     """
 
     name: str
@@ -105,7 +105,7 @@ class PodResources:
 #: system-node-critical (``pkg/apis/scheduling/types.go``).
 CLUSTER_CRITICAL: Final = 2_000_000_000
 NODE_CRITICAL: Final = CLUSTER_CRITICAL + 1000
-#: One between that of a critical pod and none.
+#: A priority between none and that of a critical pod.
 HIGH_PRIORITY: Final = 1000
 
 
@@ -143,11 +143,11 @@ class Pod(_HashedOnce):
 
     @property
     def critical(self) -> bool:
-        """Whether the kubelet puts others out for it (``IsCriticalPodBasedOnPriority``)."""
+        """Whether the kubelet preempts others for it (``IsCriticalPodBasedOnPriority``)."""
         return self.priority >= CLUSTER_CRITICAL
 
     def restart_policy_of(self, container: Container) -> RestartPolicy:
-        """Whether this container of it is started again once it has ended."""
+        """The restart policy that counts for this container."""
         return container.own_restart_policy or self.restart_policy
 
     @property

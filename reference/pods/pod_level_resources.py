@@ -1,10 +1,10 @@
 """Pod-level resources: what a pod asks for as a whole, and how its containers share it.
 
-What belongs here: whether a release knows pod-level resources, what it makes of the manifest, who
-of a pod's containers gets CPUs of its own, and whether anything is left for the others. What never
+What belongs here: whether a release knows pod-level resources, what it makes of the manifest,
+which containers get CPUs of their own, and whether anything is left for the others. What never
 does: how the containers share the pod's CPUs or memory (``cpumanager``, ``memorymanager``).
 
-Up to 1.33 pod-level resources are not there, unless feature gate PodLevelResources is on. From 1.34
+Up to 1.33 there are no pod-level resources, unless feature gate PodLevelResources is on. From 1.34
 on a pod that has them gets no exclusive CPUs. From 1.36 on, with feature gate
 PodLevelResourceManagers, its containers get theirs each (scope ``container``), or the pod gets
 CPUs as a whole (scope ``pod``): exclusive containers get theirs out of these, and the others share
@@ -47,10 +47,10 @@ def as_decoded(pod: Pod, gates: Mapping[str, bool], *, release: AnyRelease = NEW
     """The pod as the kubelet has it once it has read the manifest.
 
     Pod-level resources that the release does not know are gone. Empty ones make a pod BestEffort
-    up to 1.36, and from 1.37 on count for nothing. Up to 1.36 a missing pod-level request is what
+    up to 1.36, and are ignored from 1.37 on. Up to 1.36 a missing pod-level request is what
     the containers ask for, or else the limit; from 1.37 on only the API server fills it in.
-    Raises :class:`NotModelled` where 1.36 and later have them switched off: others that hang on
-    them must be off as well for a kubelet to start, and then its managers still see them.
+    Raises :class:`NotModelled` where 1.36 and later have them switched off: gates that depend
+    on them must be off as well for a kubelet to start, and then its managers still see them.
     """
     resources = pod.resources
     if resources is None:
@@ -107,7 +107,7 @@ def _sum_text(pod: Pod, of: Callable[[Container], str | None]) -> str:
     return f"{-(-nano.numerator // nano.denominator)}n"
 
 
-# -- who gets CPUs of its own ----------------------------------------------------------------
+# -- which containers get CPUs of their own --------------------------------------------------
 
 
 def is_guaranteed_alone(container: Container) -> bool:
@@ -121,8 +121,8 @@ def is_guaranteed_alone(container: Container) -> bool:
 def empty_pool_fault(
     pod: Pod, total: int, counts: Mapping[str, int], *, of: str = "cpu", noun: str = "cpus"
 ) -> str:
-    """Why a pod is refused that asks for a ``total`` as a whole; ``""`` if its shared containers
-    are left some of it (``validatePodScopeResources``). ``counts``: what each container has to
+    """Why a pod is refused that requests ``total`` as a whole; ``""`` if some of it is left for its
+    shared containers (``validatePodScopeResources``). ``counts``: what each container has to
     itself, by name."""
     taken, shares = 0, False
     for container in pod.containers:

@@ -1,4 +1,4 @@
-"""What a pod asks for: its QoS class, its CPU request, and who gets exclusive CPUs.
+"""What a pod asks for: its QoS class, its CPU request, and which containers get exclusive CPUs.
 
 What belongs here: answers that follow from the pod's manifest alone. What never does: which CPUs.
 Sources: ``pkg/apis/core/v1/helper/qos``, ``component-helpers/resource`` (``PodRequests``),
@@ -114,8 +114,8 @@ def whole_cpus(text: str | None) -> int:
 @lru_cache(maxsize=4096)
 def pod_milli_cpus(pod: Pod) -> int:
     """The pod's cpu request in thousandths, as the node predicates count it: app containers and
-    sidecars together, or an init container with the sidecars before it where that is more. What
-    the pod asks for as a whole takes the place of that."""
+    sidecars together, or an init container with the sidecars before it where that is more. A
+    request of the pod as a whole replaces that."""
     if pod.resources is not None and pod.resources.cpu_request is not None:
         return milli_value(cpu_request(pod.resources))
     return total_request(pod, lambda one: milli_value(cpu_request(one)))
@@ -168,8 +168,8 @@ def _container_text(container: Container) -> str:
     devices += "".join(f", {amount} of hugepages-{size}" for size, amount in container.huge_pages)
     own = f", restart policy {policy.value}" if (policy := container.restart_policy) else ""
     what = " and ".join(container.resize_restarts)
-    again = f", restarts at a resize of its {what}" if what else ""
-    return f"{kind}{container.name}: {_cpu_text(container)}{devices}{own}{rule}{again}"
+    restarts = f", restarts at a resize of its {what}" if what else ""
+    return f"{kind}{container.name}: {_cpu_text(container)}{devices}{own}{rule}{restarts}"
 
 
 def _cpu_text(owner: Container | PodResources) -> str:

@@ -26,7 +26,7 @@ _WRONG_FORM: Final = (
 _WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
 _WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 
-# Digits may be missing altogether: ``m`` is nought.
+# Digits may be missing altogether: ``m`` is zero.
 _FORM: Final = re.compile(
     r"(?P<number>[+-]?0*(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?)"
     r"(?P<suffix>[eEinumkKMGTP]*[+-]?[0-9]*)",
@@ -128,7 +128,7 @@ def _wide(base: int, power: int, whole: str, part: str, text: str) -> tuple[int,
         scale += power
     if not unscaled:
         return 0, 0
-    # What lies so far below a billionth is one in the end, without computing it.
+    # However far below a billionth, the result is one billionth: it need not be computed.
     unscaled = _rescaled(unscaled, max(scale, _NANO - _MAX_DIGITS), _NANO, text)
     capped = (_INT64 - 1) * _power(-_NANO)
     return (_INT64 - 1, 0) if base == 2 and unscaled > capped else (unscaled, _NANO)
@@ -170,8 +170,8 @@ def scaled_value(amount: Fraction, scale: int) -> int:
     """``Quantity.ScaledValue``: in units of 10 to the power of ``scale``, rounded up.
 
     What does not fit an int64 overflows as in Go, for a :class:`Quantity`; a sum of several, a
-    plain ``Fraction``, is 0 then. Below zero too it is as the kubelet does it: away from zero if
-    narrow, and if wide towards zero and one up.
+    plain ``Fraction``, is 0 then. Below zero it is rounded as in the kubelet: away from zero if
+    narrow, towards zero and then one up if wide.
     """
     numerator = amount.numerator * _power(max(-scale, 0))
     denominator = amount.denominator * _power(max(scale, 0))
@@ -185,7 +185,7 @@ def scaled_value(amount: Fraction, scale: int) -> int:
     return (_wide_at if amount.wide else _narrow_at)(amount.unscaled, shift)
 
 
-#: For other powers Go looks whether the product fits, and makes it 0.
+#: For other powers Go checks whether the product fits, and makes it 0 if not.
 _UNCHECKED_POWERS: Final = frozenset({0, 1, 2, 3, 6, 9})
 
 

@@ -1,7 +1,7 @@
 """One topology hint: a set of NUMA nodes on which a request can be met.
 
-What belongs here: the hint (``TopologyHint``). What never does: who gives it (``cpumanager``), and
-what is made of several (``policy``).
+What belongs here: the hint (``TopologyHint``). What never does: which manager gives it
+(``cpumanager``), and how several are merged (``policy``).
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class Merger:
 
 @lru_cache(maxsize=4096)
 def _merged_before(every: int, release: AnyRelease, lists: tuple[tuple[Hint, ...], ...]) -> Hint:
-    """The same hints come again and again in a search over histories."""
+    """Cached: a search over histories merges the same hints again and again."""
     return Merger(every, release=release)._merge(lists)
 
 

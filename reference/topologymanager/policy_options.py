@@ -29,7 +29,7 @@ _CLOSEST: Final = "prefer-closest-numa-nodes"
 _LIMIT: Final = "max-allowable-numa-nodes"
 _LEAST_LIMIT: Final = 8
 
-#: Every option: how ready it is from a behaviour on, last one first.
+#: Every option: its maturity from each behaviour on, the latest first.
 OPTIONS: Final[Mapping[str, Stages]] = {
     _CLOSEST: {
         Behaviour.TOPOLOGY_OPTIONS_STABLE: GA,

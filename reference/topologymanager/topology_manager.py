@@ -1,13 +1,13 @@
 """The Topology Manager: on which NUMA nodes a pod's containers get their CPUs, if anywhere.
 
 What belongs here: its settings and the texts with which the kubelet refuses them, its policies and
-scopes, and whom it admits. What never does: hints (``cpumanager``), how they are merged
+scopes, and which pods it admits. What never does: hints (``cpumanager``), how they are merged
 (``policy``), or the CPUs themselves (``cpumanager``).
 
 At admission it asks for the hints of each container, or under scope ``pod`` of the whole pod,
 makes one of them, refuses the pod if its policy says so, and has every provider allocate with the
-nodes chosen. Whoever hands out a resource is a *hint provider*: the CPU manager, and the device
-manager for each of its resources. What has no preference does not count.
+nodes chosen. A manager that hands out a resource is a *hint provider*: the CPU manager, and the
+device manager for each of its resources. A provider without a preference does not count.
 Source: ``pkg/kubelet/cm/topologymanager``, ``pkg/kubelet/apis/config/validation``, 1.16 to 1.37.
 """
 
@@ -43,12 +43,12 @@ _POD_LEVEL_TEXTS: Final = {
     "topology manager",
 }
 #: The kubelet holds a set of NUMA nodes in 64 bits. With another id the set of all nodes is nil,
-#: which it trips over when it merges hints: at the first pod of any kind (1.36.4).
+#: and the kubelet panics when it merges hints: at the first pod of any kind (1.36.4).
 _NODE_IDS: Final = range(64)
 
 
 class HintProvider(Protocol):
-    """``HintProvider``: who hands out one resource that the Topology Manager aligns."""
+    """``HintProvider``: hands out one resource that the Topology Manager aligns."""
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         """For a container. ``None``: no preference; an empty list: impossible."""
@@ -69,8 +69,8 @@ class TopologyManager:
     ``info``. It remembers nothing.
 
     ``policy`` and ``scope`` are those in force: ``none`` where the release has none, or a feature
-    gate keeps it out. Raises :class:`ConfigurationError` with the kubelet's text; its subclass
-    :class:`InvalidConfiguration` where the settings are refused by themselves.
+    gate turns it off. Raises :class:`ConfigurationError` with the kubelet's text; its subclass
+    :class:`InvalidConfiguration` where the settings alone are refused.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class TopologyManager:
         ``providers`` in turn, to its init containers first (1.18 and later).
 
         Raises :class:`TopologyAffinityError`, and what a provider raises; what earlier
-        containers of the pod got by then stays with them.
+        containers of the pod got before stays with them.
         """
         if self.policy is TopologyPolicy.NONE or self.scope != "pod":
             for container in pod.containers:
@@ -141,8 +141,8 @@ class TopologyManager:
         return self._serves_whole_pods and has_pod_level_resources(pod)
 
     def affinities(self, pod: Pod, *providers: HintProvider) -> dict[str, Hint | None]:
-        """What each container is to be given from, by its name (up to 1.17, where CPUs are handed
-        out later, and no container's hints know of the others'). Raises
+        """The nodes that each container gets its CPUs from, by its name (up to 1.17, where CPUs are
+        handed out later, and the hints of a container ignore the others). Raises
         :class:`TopologyAffinityError`."""
         return {
             container.name: self._container_affinity(pod, container, providers)
@@ -165,8 +165,8 @@ class TopologyManager:
         return None if best.nodes is ANY else best
 
     def refusal(self, pod: Pod) -> TopologyAffinityError:
-        """With which a pod is not admitted (``NewPodLevelTopologyAffinityError`` where it is served
-        as a whole)."""
+        """The refusal of a pod (``NewPodLevelTopologyAffinityError`` where it is served as a
+        whole)."""
         if self._is_served_whole(pod):
             return TopologyAffinityError(_POD_LEVEL_TEXTS[self.scope])
         return affinity_error(self._release)
@@ -180,7 +180,7 @@ class TopologyManager:
         best = self._merger.merge([list(filter(_is_single, hints)) for hints in given])
         nodes = self._merger.every
         if not has(self._release, Behaviour.SINGLE_NUMA_SPARES_THE_REST) and nodes.bit_count() > 1:
-            return Hint(nodes, preferred=False)  # everybody has a resource without preference
+            return Hint(nodes, preferred=False)  # every pod has a resource without preference
         return Hint(ANY, best.preferred) if best.nodes == nodes else best
 
 

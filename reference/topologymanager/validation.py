@@ -1,4 +1,4 @@
-"""The Topology Manager's settings by themselves: which there are, and how they are refused.
+"""The Topology Manager's settings alone: which there are, and how they are refused.
 
 What belongs here: the texts of ``ValidateKubeletConfiguration`` for it. What never does: settings
 that only the machine shows to be wrong (``topology_manager``).
@@ -24,7 +24,7 @@ _SCOPES: Final = ("container", "pod")
 class TopologyPolicy(Enum):
     """What becomes of a pod whose CPUs cannot lie on the fewest NUMA nodes."""
 
-    NONE = "none"  # nobody asks
+    NONE = "none"  # the Topology Manager is not asked
     BEST_EFFORT = "best-effort"  # it is admitted all the same
     RESTRICTED = "restricted"  # it is refused
     SINGLE_NUMA_NODE = "single-numa-node"  # refused, and so is what needs more than one node
@@ -36,22 +36,22 @@ def gate_on(config: KubeletConfig, release: AnyRelease) -> bool:
 
 
 def faults_of_settings(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> list[str]:
-    """What the kubelet finds wrong with the settings by themselves, in its order; empty if
+    """What the kubelet finds wrong with the settings alone, in its order; empty if
     nothing (``ValidateKubeletConfiguration``)."""
     policy, scope = config.topology_manager_policy, config.topology_manager_scope
     if not has(release, Behaviour.TOPOLOGY_MANAGER):
         return []
-    shut = not gate_on(config, release)
+    off = not gate_on(config, release)
     if not has(release, Behaviour.TOPOLOGY_SCOPE):
-        faults = [_gate_text("TopologyManager", policy)] if shut and policy != "none" else []
+        faults = [_gate_text("TopologyManager", policy)] if off and policy != "none" else []
         return [f"invalid configuration: {fault}" for fault in faults]
     faults = []
-    if shut and policy != "none":
+    if off and policy != "none":
         faults.append(_gate_text("topologyManagerPolicy", policy))
     known = [one.value for one in TopologyPolicy]
     if policy not in known:
         faults.append(_value_text("Policy", policy, f"[{_quoted(known, ' ')}]", release))
-    if shut and scope != "container":
+    if off and scope != "container":
         faults.append(_gate_text("topologyManagerScope", scope))
     if scope not in _SCOPES:
         faults.append(_value_text("Scope", scope, _quoted(_SCOPES, ", or "), release))

@@ -35,7 +35,7 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
 
 
 class Answer(Enum):
-    """What came of one question."""
+    """The answer to one question."""
 
     OK = "ok"
     WRONG = "wrong"
@@ -76,7 +76,7 @@ def read(data: bytes) -> Statement:
 
 
 def checks(statement: Statement, here: Here, stream: Path | None = None) -> Iterator[Check]:
-    """Every question about a certificate that was read, and what came of it."""
+    """Every question about a certificate that was read, with its answer."""
     facts = statement.facts
     yield Check("the certificate's own digest", Answer.OK, facts.digest)
     yield _answer("counts, verdict and words agree", _disagreement(statement))
@@ -200,7 +200,7 @@ def _catalogue(facts: Facts, here: Here) -> Check:
 
 
 def _against(facts: Facts, stream: Path) -> Iterator[Check]:
-    """What the result stream shows."""
+    """The questions that the result stream answers."""
     try:
         data = stream.read_bytes()
     except OSError as error:

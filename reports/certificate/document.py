@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-#: Of the facts below ``pinproof``; a reader refuses a newer one.
+#: The version of the facts below ``pinproof``; a reader refuses a newer one.
 SCHEMA: Final = 5
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
@@ -25,9 +25,9 @@ LARGEST: Final = 16 << 20
 #: ``none``: no required scenario was run; ``not-restored``: no promise is broken, and the node was
 #: not left as it was found.
 Verdict: TypeAlias = Literal["success", "partial", "none", "not-restored", "failure"]
-#: What came of one scenario.
+#: The outcome of one scenario.
 Outcome: TypeAlias = Literal["pass", "fail", "unknown", "not-run", "skip"]
-#: What came of an upgrade on the node.
+#: The outcome of an upgrade on the node.
 UpgradeOutcome: TypeAlias = Literal["kept", "broken", "unknown"]
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")]
 Level: TypeAlias = Literal["core", "extended"]
@@ -318,8 +318,8 @@ def encode(statement: Statement) -> bytes:
 
 
 def decode(data: bytes) -> Statement:
-    """The certificate that the bytes are. Raises :class:`CertificateError` for what is not one, in
-    one line; whether it agrees with itself is :mod:`reports.certificate.checking`'s question."""
+    """The certificate that the bytes are. Raises :class:`CertificateError`, in one line, for what
+    is not one. :mod:`reports.certificate.checking` checks whether it contradicts itself."""
     if len(data) > LARGEST:
         raise CertificateError(f"more than {LARGEST >> 20} MiB: not a certificate")
     try:

@@ -23,7 +23,7 @@ _SETTINGS: Final = 6
 _SETTING: Final = 44
 _REASONS: Final = 4
 _REASON: Final = 100
-#: Beyond so many CPUs there is no picture of the machine.
+#: A machine with more CPUs has no picture.
 _DRAWN: Final = 1024
 _GIB: Final = 1 << 30
 
@@ -34,7 +34,7 @@ _TONES: Final = {
     "not-restored": "unknown",
     "failure": "fail",
 }
-#: What stands in the seal.
+#: The sign in the seal.
 _SIGNS: Final = {"success": "✓", "failure": "✗"}
 _MEANING: Final = {
     "success": "Conformant",
@@ -142,7 +142,7 @@ def _memory(machine: Machine) -> str:
 
 
 def _cpu_settings(firmware: Firmware) -> Iterator[str]:
-    """Those that are there."""
+    """The settings that the machine has."""
     for name, value in firmware.settings.items():
         if value != "not there":
             yield f"{name} {value}"
@@ -177,7 +177,8 @@ def _cut(text: str, limit: int = _FACT) -> str:
 
 
 def _reasons(facts: Facts) -> list[tuple[int, str]]:
-    """Why scenarios that had to show something did not, the most frequent first."""
+    """Why scenarios that need a verdict have none, each reason with its number, the most frequent
+    first."""
     reasons = Counter(line(entry.reason) for entry in facts.scenarios if is_open(entry))
     return [
         (count, _cut(reason, _REASON) or "no reason given")
@@ -186,7 +187,7 @@ def _reasons(facts: Facts) -> list[tuple[int, str]]:
 
 
 def _ordered(facts: Facts, levels: Collection[Level]) -> list[Entry]:
-    """Kept promises first; what is broken or open has lists of its own."""
+    """Kept promises first. Lists of their own have those that are broken or open."""
     order = list(_OUTCOMES)
     found = [entry for entry in facts.scenarios if entry.level in levels]
     return sorted(found, key=lambda entry: (order.index(entry.outcome), entry.id))
@@ -203,6 +204,6 @@ def _picture(facts: Facts) -> str:
 
 
 def _owners(facts: Facts) -> list[str]:
-    """The containers that held CPUs at any stage of an upgrade, as they came."""
+    """The containers that held CPUs at any stage of an upgrade, in the order of the stages."""
     stages = facts.upgrade.stages if facts.upgrade else []
     return list(dict.fromkeys(owner for stage in stages for owner in stage.exclusive))

@@ -1,8 +1,8 @@
-"""Making a certificate of a run: what every scenario came to, and what follows for the whole.
+"""Making a certificate of a run: the outcome of every scenario, and the verdict that follows.
 
 The verdict is *failure* where a promise is broken, *not-restored* where none is and the node was
 not left as it was, *none* where no required scenario was run, *partial* where one that applies was
-skipped, has no verdict or did not run, and *success* otherwise: a skip cannot buy a certificate.
+skipped, has no verdict or did not run, and *success* otherwise.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ def _outcome(
 
 
 def listed(entries: Iterable[Entry]) -> dict[str, list[str]]:
-    """The lists of in-toto's predicate: ids that passed, of which nothing is known although they
-    are required, and that failed."""
+    """The lists of in-toto's predicate: ids of scenarios that passed, that need a verdict and have
+    none, and that failed."""
     found: dict[str, list[str]] = {"passed": [], "warned": [], "failed": []}
     for entry in entries:
         if entry.outcome == "pass":
@@ -245,7 +245,7 @@ def listed(entries: Iterable[Entry]) -> dict[str, list[str]]:
 
 
 def is_open(entry: Entry) -> bool:
-    """Whether nothing is known of a scenario of which something must be."""
+    """Whether a scenario that needs a verdict has none."""
     return entry.outcome == "unknown" or (entry.outcome == "not-run" and entry.level == "core")
 
 
@@ -398,7 +398,7 @@ def _configuration(findings: Findings, stream: str, digest: Digest) -> list[Desc
 
 
 def _descriptors(*things: tuple[str, Digest]) -> list[Descriptor]:
-    """In-toto wants a digest of each."""
+    """Without a digest a thing has no descriptor: in-toto requires one."""
     return [
         Descriptor(name=line(name), digest={"sha256": digest.removeprefix("sha256:")})
         for name, digest in things
@@ -407,7 +407,7 @@ def _descriptors(*things: tuple[str, Digest]) -> list[Descriptor]:
 
 
 def _cleaned(record: T) -> T:
-    """With every text as one clean line: it comes from a node, and need not be UTF-8."""
+    """The record with every text as one clean line: a node's text need not be UTF-8."""
     changes: dict[str, object] = {}
     for name, value in msgspec.structs.asdict(record).items():
         if isinstance(value, str):

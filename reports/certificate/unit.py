@@ -1,4 +1,4 @@
-"""Which unit a certificate is about: digests of what tells a node from its like.
+"""Which unit a certificate is about: digests of the marks that tell nodes with one machine apart.
 
 A certificate never has a serial number. It has a digest of each mark, made with a salt of its own,
 so that two certificates of one node have no digest in common. Serial numbers are short and could be
@@ -39,7 +39,7 @@ class Compared:
 
     @property
     def same(self) -> bool:
-        """Something agrees, and nothing differs."""
+        """Whether something agrees and nothing differs."""
         return bool(self.agree) and not self.differ
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Compared:
 
 
 def compared(unit: Unit, values: Mapping[str, str]) -> Compared:
-    """The unit of a certificate and a node with these marks."""
+    """The comparison of a certificate's unit with a node that has these marks."""
     both = [name for name in unit.digests if name in values]
     agree = [name for name in both if _digest(name, values[name], unit.salt) == unit.digests[name]]
     return Compared(

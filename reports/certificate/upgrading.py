@@ -65,7 +65,7 @@ def _outcome(
 
 
 def _lost(stages: Sequence[UpgradeStage]) -> str:
-    """Which container did not go on on its CPUs, or which kubelet did not run."""
+    """Which container did not keep its CPUs or was started again, or which kubelet did not run."""
     held: dict[str, str] = {}
     for stage in stages:
         if not stage.runs:

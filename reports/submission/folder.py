@@ -32,7 +32,7 @@ def contents(folder: Path, most: Mapping[str, int]) -> dict[str, bytes]:
                     raise SubmissionError(f"{line(name)}: a submission has no such file")
                 found[name] = _read(folder / name, most[name])
     except OSError as error:
-        raise SubmissionError(f"{line(str(error.strerror))}") from error
+        raise SubmissionError(line(str(error.strerror))) from error
     return found
 
 

@@ -99,7 +99,7 @@ class Balance:
                     best = score, (at,)
         return best
 
-    def each(self, members: Sequence[int]) -> int:
+    def share(self, members: Sequence[int]) -> int:
         """The share that every member gives."""
         if not self._capped:
             return self._even
@@ -107,7 +107,7 @@ class Balance:
 
     def able(self, members: Sequence[int]) -> list[int]:
         """The members that have a group left after the even share."""
-        left = self.each(members) + self.group
+        left = self.share(members) + self.group
         return [at for at in members if self._free[at] >= left]
 
     def candidates(self, last: Members | None) -> Iterator[Counts]:
@@ -125,10 +125,10 @@ class Balance:
                 return
 
     def endless(self, counts: Counts) -> int:
-        """The CPUs that can never be dealt out over some subset of nodes with so many free CPUs;
-        0 where dealing always ends.
+        """The CPUs that can never be dealt out over some subset of nodes with these ``counts`` of
+        free CPUs; 0 where dealing always ends.
 
-        The kubelet passes over a subset whose leftovers hold too few CPUs, but not one that holds
+        The kubelet skips a subset whose leftovers hold too few CPUs, but not one that holds
         enough of them and too few whole groups.
         """
         group = self.group
@@ -152,7 +152,7 @@ class Balance:
     def first_subset(self, members: Sequence[int], lowest: int) -> Members:
         """The first subset of members that makes for this score when the rest is dealt out over
         it: larger ones come first. Empty where nothing is left to deal out."""
-        each = self.each(members)
+        each = self.share(members)
         groups = self._groups_after(each)
         if not groups:
             return ()
@@ -172,12 +172,12 @@ class Balance:
 
     def _enough(self, members: Sequence[int]) -> bool:
         if not (self._rest or self._capped):
-            return True  # each of those asked about can give the even share, which is all
+            return True  # each member can give the even share, and no more is needed
         wholes = self._wholes
         return sum([wholes[at] for at in members]) >= self._cpus
 
     def _score(self, total: int) -> int:
-        """The standard deviation, rounded; half a thousandth hangs on floats, as in Go."""
+        """The standard deviation, rounded; floats decide at half a thousandth, as in Go."""
         number = len(self._free)
         doubled = math.isqrt(4 * total // number)
         if doubled % 2 and number * doubled * doubled == 4 * total:
@@ -185,8 +185,8 @@ class Balance:
         return (doubled + 1) // 2
 
     def _change(self, counts: Sequence[int], each: int) -> int:
-        """What it costs to take ``each`` CPUs from nodes with so many free ones: the sum of what
-        each costs after and did before, a difference of squares."""
+        """The cost of taking ``each`` CPUs from nodes with these ``counts`` of free CPUs: the sum
+        over the nodes of the cost after and before, a difference of squares."""
         of_all = len(counts) * (1000 * each + 2 * self._mean) - 2000 * sum(counts)
         return 1000 * each * of_all
 
@@ -259,7 +259,7 @@ class Balance:
         return self._bound(tuple(sorted([self._free[at] for at in members])))
 
     def _bound(self, counts: Counts) -> int:
-        """The same of nodes with so many free CPUs, ascending."""
+        """The same of nodes with these ``counts`` of free CPUs, ascending."""
         score = self._bounds.get(counts)
         if score is None:
             each = 0 if self._capped else self._even
@@ -269,13 +269,13 @@ class Balance:
         return score
 
     def _levelled(self, left: list[int], groups: int) -> int:
-        """What it costs to take each group where most is left, whatever the kubelet's order."""
+        """The cost of taking each group where most is left, whatever the kubelet's order."""
         if not groups:
             return 0
         group = self.group
         most = sorted(left, reverse=True)[:groups]
         if len(most) == groups and most[-1] >= most[0] - group:
-            # Each of them is the fullest in turn, and none is so twice.
+            # Each of them is the fullest once.
             return self._change(most, group)
         level = _level(left, group, groups)
         change = 0
@@ -283,7 +283,7 @@ class Balance:
             steps = max(0, -(-(count - level) // group))
             groups -= steps
             change += self._change((count,), steps * group)
-        # Those that have just so many left may give one more; which of them does not matter.
+        # Those that are at the level may give one more; which of them does not matter.
         return change + groups * self._change((level,), group)
 
     def _score_of(self, members: Sequence[int]) -> int:
@@ -298,8 +298,8 @@ class Balance:
         return score
 
     def _by_dealing(self, members: Sequence[int], counts: Counts) -> int:
-        """The score of a combination with so many free CPUs, in the kubelet's order."""
-        each = self.each(members)
+        """The score of a combination with these ``counts`` of free CPUs, in the kubelet's order."""
+        each = self.share(members)
         total = self._base + self._change(counts, each)
         groups = self._groups_after(each)
         if groups:
@@ -347,8 +347,8 @@ class Balance:
         return costs[:number] + [min(pair) for pair in zip(costs[number:], given, strict=True)]
 
     def _dealt(self, left: list[int], groups: int) -> int | None:
-        """What dealing over these nodes costs; ``None`` where they have not so many groups. Each
-        of them has one at least."""
+        """The cost of dealing over these nodes, each of which has at least one group; ``None``
+        where they have fewer than ``groups`` together."""
         group = self.group
         if groups <= len(left):
             return self._change(left[:groups], group)
@@ -370,13 +370,13 @@ class Balance:
 
 
 def nearest(value: float) -> int:
-    """Rounded as Go's ``math.Round`` rounds what is not negative: halves go up."""
+    """``math.Round`` of Go for a value that is not negative: halves go up."""
     whole = math.floor(value)
     return whole + 1 if value - whole >= 0.5 else whole
 
 
 def _level(left: Sequence[int], group: int, groups: int) -> int:
-    """The lowest level to which all can be brought by taking at most so many groups."""
+    """The lowest level to which all can be brought by taking at most ``groups`` groups."""
     high = max(left)
     low = max(0, high - group * groups)  # what the highest alone can be brought to
     while low < high:

@@ -73,7 +73,7 @@ def _require_end(balance: Balance, last: Members | None) -> None:
 
 
 def endless_text(remainder: int, group: int) -> str:
-    """Why the kubelet never comes back."""
+    """Why the kubelet's search never ends."""
     return (
         f"{remainder} CPUs are to be dealt out in groups of {group} over NUMA nodes none of which "
         "has a group left (kubernetes/kubernetes#140730)"

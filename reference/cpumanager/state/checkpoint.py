@@ -122,11 +122,10 @@ def fresh(layout: Layout) -> Content:
 
 def read(text: str, layout: Layout, type_name: str, into: Content, *, own_name: bool) -> None:
     """``UnmarshalCheckpoint``, ``VerifyChecksum``: decode a file and verify it. ``type_name``: how
-    the release calls the struct; ``own_name``: whether it takes a checksum with this name in it,
-    too.
+    the release calls the struct; ``own_name``: whether it also accepts a checksum with this name.
 
     ``into`` has what was decoded even where :class:`CheckpointError` is raised. ``data`` of a V4
-    file is not looked into.
+    file is not read.
     """
     _decode(Struct(type_name, _FIELDS[layout]), text, into)
     if layout in (Layout.PLAIN, Layout.V4):
@@ -160,7 +159,7 @@ def _decode(struct: Struct, text: str, into: Content) -> None:
 
 
 def within(failing: str, error: CheckpointError) -> CheckpointError:
-    """The error of a caller, which has that of its callee in its text."""
+    """The error that a caller wraps around that of its callee."""
     return CheckpointError(*(f"{failing}: {text}" for text in error.possible))
 
 

@@ -74,7 +74,7 @@ class _Reader:
 
     @property
     def layout(self) -> Layout:
-        """What it writes. Raises :class:`NotModelled` for 1.8."""
+        """The layout that it writes. Raises :class:`NotModelled` for 1.8."""
         if self.has(Behaviour.STATE_WITH_DATA):
             return Layout.V4
         if self.has(Behaviour.KEYED_BY_POD):
@@ -223,7 +223,7 @@ def _read_v2_or_v1(reader: _Reader, text: str, containers: Containers) -> Conten
 @lru_cache(maxsize=1024)
 def _read_v4(reader: _Reader, text: str) -> Content:
     """``loadAndMigrateCheckpointV4``, with ``loadAndMigrateCheckpointV3`` and ``loadCheckpointV2``
-    (1.37): whatever names data is version 4, and has to be right."""
+    (1.37): a file that has data is version 4, and must be valid."""
     content = fresh(Layout.V4)
     try:
         try:
@@ -241,7 +241,7 @@ def _read_v4(reader: _Reader, text: str) -> Content:
 
 
 def _overlaid(content: Content, newer: Content) -> Content:
-    """``content`` with what of ``newer`` is not empty."""
+    """``content``, overridden by those fields of ``newer`` that are not empty."""
     return content | {name: value for name, value in newer.items() if value}
 
 
@@ -342,7 +342,7 @@ def _cpus(reader: _Reader, text: str, what: str) -> CPUSet:
 
 
 def reported(inner: str, release: AnyRelease, path: str) -> str:
-    """What the kubelet says around the text of a :class:`CheckpointError`; ``path`` is the file.
+    """The kubelet's whole text around that of a :class:`CheckpointError`; ``path`` is the file.
 
     Up to 1.11 it is what the kubelet panics with. 1.9 only logs the fault.
     """
@@ -361,8 +361,8 @@ def reported(inner: str, release: AnyRelease, path: str) -> str:
 
 
 def exit_status(release: AnyRelease) -> int:
-    """With which the kubelet ends that cannot restore its state: 1, up to 1.20 255, and up to
-    1.11, where it panics, 2."""
+    """The exit status of a kubelet that cannot restore its state: 1; up to 1.20 255; up to 1.11,
+    where it panics, 2."""
     if has(release, Behaviour.BAD_STATE_PANICS):
         return 2
     return 1 if has(release, Behaviour.EXITS_WITH_ONE) else 255
@@ -374,12 +374,12 @@ def exit_status(release: AnyRelease) -> int:
 def parse_leniently(
     text: str | None, *, release: AnyRelease | None = None
 ) -> tuple[CPUSet, dict[str, dict[str, CPUSet]]]:
-    """The default set and the exclusive CPUs (by pod uid, then container) that a state file
-    shows, with no check of anything; (empty, {}) where there is none or it cannot be read.
+    """The default set and the exclusive CPUs (by pod uid, then container) that a state file shows,
+    with no check of anything; (empty, {}) where there is none or it cannot be read.
 
-    ``release``: whose view it is. 1.37 goes by ``data`` where the file has one, kubelets before
-    it never do; where no release is given, ``data`` counts too. Entries by container id stand
-    under the pod uid ``""``.
+    ``release``: the reader. 1.37 uses ``data`` where the file has it, earlier kubelets never do;
+    where no release is given, ``data`` counts too. Entries by container id stand under the pod uid
+    ``""``.
     """
     try:
         content = _content(text, release)

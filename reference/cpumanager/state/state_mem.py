@@ -44,8 +44,8 @@ class State:
     container. ``pod_entries``: CPUs of whole pods by uid. ``baselines``: what each container of
     ``entries`` was given first, if ``keeps_baselines`` (1.37, feature gate
     InPlacePodVerticalScalingExclusiveCPUs). ``changes`` counts the writes, ``versions`` has each
-    since they were last taken away, ``crash`` says at which the kubelet is killed. Read the others
-    freely, change them by the methods, which raise :class:`Killed`."""
+    since they were last taken away, ``crash`` says at which the kubelet is killed. Only the
+    methods, which raise :class:`Killed`, may change the others."""
 
     __slots__ = (
         "baselines", "changes", "crash", "default", "entries", "keeps_baselines", "pod_entries",
