@@ -1,4 +1,4 @@
-"""Which defects of the past the hunt finds, knowing nothing of them: docs/tables/blind-hunt.md.
+"""Which past defects the hunt finds without knowledge of them: docs/tables/blind-hunt.md.
 
     python -m differential.blind_hunt > docs/tables/blind-hunt.md
 
@@ -19,7 +19,7 @@ import msgspec
 
 from differential import markdown
 from hunting.finds import Find
-from hunting.finds import found as made_of
+from hunting.finds import found as find_of
 from hunting.replaying import replayed
 from hunting.scope import POD_LEVEL, Task, config_of
 from hunting.walk import Broken, search
@@ -50,7 +50,6 @@ class Search(msgspec.Struct, frozen=True):
 
     @property
     def task(self) -> Task:
-        """As the hunt searches it."""
         if self.options == ["pod-level"]:
             config = KubeletConfig(
                 reserved_system_cpus=CPUSet([0]),
@@ -83,17 +82,17 @@ def bugs() -> list[Bug]:
 
 
 def found(bug: Bug) -> Find | None:
-    """The find that breaks its promise, as the search makes it."""
+    """The first find that breaks the promise of the defect; ``None``: there is none."""
     if bug.search is None:
         return None
     for broken in search(bug.search.task, bug.search.depth, families=tuple(bug.search.moves)):
-        if broken.promise == bug.search.promise and _is_it(broken, bug.search.mended):
-            return made_of(broken, 0)
+        if broken.promise == bug.search.promise and _is_mended(broken, bug.search.mended):
+            return find_of(broken, 0)
     return None
 
 
-def _is_it(broken: Broken, mended: str) -> bool:
-    """Whether a release that has the defect no more keeps the promise by the same history."""
+def _is_mended(broken: Broken, mended: str) -> bool:
+    """Whether the same history keeps the promise on the ``mended`` release, if one is named."""
     task = replace(broken.task, release=mended)
     return not mended or replayed(task, broken.steps, broken.promise) is None
 

@@ -15,27 +15,27 @@ from topologies import MachineError
 
 
 def parser_of(doc: str | None, prog: str | None = None) -> ArgumentParser:
-    """A parser for the command whose module has this docstring: its first paragraph tells of it."""
+    """A parser for the command whose module has this docstring: it shows the first paragraph."""
     return ArgumentParser(prog, description=(doc or "").split("\n\n", 1)[0])
 
 
 def tell(line: object) -> None:
-    """A line on stderr, at once."""
+    """Write a line to stderr at once."""
     print(line, file=sys.stderr, flush=True)
 
 
 def is_asked(name: str, patterns: Sequence[str]) -> bool:
-    """Whether one of these patterns (with ``*`` and ``?``) names it, or there is none."""
+    """Whether one of these patterns (with ``*`` and ``?``) matches the name, or there is none."""
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def key_of(parts: Iterable[bytes]) -> str:
-    """A short digest that stands for all of these."""
+    """A short digest of all these parts."""
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 
 
 def status_of(command: str, run: Callable[[], int]) -> int:
-    """What ``run`` returns, or the exit status of the error that it raises, which is told."""
+    """What ``run`` returns, or the exit status of its error, which is written to stderr."""
     try:
         return run()
     except (SubjectUsageError, MachineError) as error:

@@ -1,9 +1,9 @@
-"""What a kubelet says at its start that its machine is: cAdvisor's MachineInfo and the CPU
-manager's CPUTopology, both from its log.
+"""What a starting kubelet logs of its machine: cAdvisor's MachineInfo and the CPU manager's
+CPUTopology.
 
-What belongs here: having a kubelet say it, and reading what it said. What never does: what it
-should have said. There is no other way to either than the log: the endpoint ``/spec`` is gone since
-1.21, and the CPU manager never served its topology.
+What belongs here: starting a kubelet, and reading its log. What never does: what is right. Only the
+log has the two: the endpoint ``/spec`` is gone since 1.21, and the CPU manager never served its
+topology.
 
 The lines are ``Machine: {…}`` (cAdvisor's ``manager.go``, Go's ``%+v``, since 1.19) and ``"Detected
 CPU topology" topology={…}`` (``cpu_manager.go``, JSON since 1.32). Of MachineInfo only what comes
@@ -32,20 +32,18 @@ _LINK: Final = re.compile(rf"{NODE}/node[0-9]+/cpu([0-9]{{1,5}})")
 _COUNTS: Final = ("NumCores", "NumPhysicalCores", "NumSockets")
 _WORD: Final = re.compile(r"[^\s\[\]{}]*")
 _NAME: Final = re.compile(r"([A-Za-z]+):")
-#: Node, core, cache and their lists; a text that nests deeper is no machine.
+#: Node, core, cache and their lists; a text that nests deeper is not a machine.
 _MAX_DEPTH: Final = 8
-#: What is left out of ``Topology``: it hangs on the host's kernel, or is of s390 alone.
+#: What is left out of ``Topology``: it depends on the host's kernel, or is of s390 alone.
 _LEFT_OUT: Final = frozenset({"HugePages", "BookID", "DrawerID"})
 _NUMBERS: Final = frozenset({"Id", "Memory", "Size", "Level", "SocketID", "Threads", "Distances"})
 
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """What one kubelet said of one machine, under the names that Go has for it.
-
-    ``cpu_topology`` has ``NumCPUs`` … and ``CPUDetails``; ``machine_info`` has ``NumCores``,
-    ``NumPhysicalCores``, ``NumSockets`` and ``Topology``, a list of NUMA nodes.
-    """
+    """What one kubelet logged of one machine, under Go's names. ``cpu_topology`` has ``NumCPUs`` …
+    and ``CPUDetails``; ``machine_info`` has ``NumCores``, ``NumPhysicalCores``, ``NumSockets`` and
+    ``Topology``, a list of NUMA nodes."""
 
     cpu_topology: dict[str, Any]
     machine_info: dict[str, Any]
@@ -54,11 +52,11 @@ class Detected:
 def detect(
     subject: KubeletSubject, machine: Machine, *, reserved: CPUSet | None = None
 ) -> Detected:
-    """Start the subject on ``machine`` and hear what it says. ``reserved`` is for machines whose
+    """Start the subject on ``machine``, and read what it logs. ``reserved`` is for machines whose
     first online CPU the kubelet does not find; else that one is reserved. Raises
-    :class:`~conformance.subject.SubjectLostError` where it says nothing of the kind, with the
-    reason it gives for not starting."""
-    # Only the static policy says what it detected; that it may refuse to start comes later.
+    :class:`~conformance.subject.SubjectLostError` where the log lacks the two, with the kubelet's
+    reason for not starting."""
+    # Only the static policy logs the topology. It does so before it may refuse to start.
     config = KubeletConfig(reserved_system_cpus=reserved or CPUSet([_first_cpu(machine)]))
     node = subject.node(machine, config)
     try:
@@ -82,8 +80,8 @@ def detect(
 
 
 def _first_cpu(machine: Machine) -> int:
-    """The lowest online CPU; the lowest of those in a NUMA node, where there are nodes: a kubelet
-    leaves the others out."""
+    """The lowest online CPU, of those in NUMA nodes if there are any: a kubelet leaves the others
+    out."""
     tree = machine.tree
     online = parsed(parse_list, tree.get(f"{CPU}/online")) or 1
     linked = bits(int(found[1]) for found in map(_LINK.fullmatch, tree) if found)
@@ -91,7 +89,7 @@ def _first_cpu(machine: Machine) -> int:
 
 
 def heard(lines: Iterable[str]) -> Detected:
-    """What the log's lines say; of several starts, the last. Raises ``ValueError``."""
+    """What a log says, of several starts the last. Raises ``ValueError``."""
     topology = machine = None
     for line in lines:
         if found := _TOPOLOGY.search(line):
@@ -125,7 +123,7 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
     if text[at] == "{":
         return _fields(text, at + 1, depth)
     word = _WORD.match(text, at)
-    assert word is not None  # it matches nothing, too
+    assert word is not None  # the pattern matches an empty text, too
     return word[0], word.end()
 
 
@@ -152,7 +150,7 @@ def _fields(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
 
 
 def _kept(value: Any, name: str = "") -> Any:
-    """Numbers as numbers, and without what is left out."""
+    """The value with its numbers as ``int``, and without what is left out."""
     if isinstance(value, list):
         return [_kept(item, name) for item in value]
     if isinstance(value, dict):

@@ -2,11 +2,11 @@
 
     python -m differential.exhaustive --release 1.36 [--cpus 8] [--packed 12] [--shard 1/4]
 
-Where ``differential.exactness`` draws, nothing is drawn here. On every regular machine of up to
+``differential.exactness`` draws cases; nothing is drawn here. On every regular machine of up to
 ``--cpus`` CPUs, under every set of policy options that the release takes, every set of CPUs is free
-once and every number of CPUs is asked for, one more than there are included. ``--packed N`` does
-the same on every machine of N CPUs without options alone. What the Go code takes, or says instead,
-must be what the model takes or says. Exit status: 0 no difference, 1 a difference.
+once and every number of CPUs is requested, up to one more than there are. ``--packed N`` does the
+same on every machine of N CPUs, without options only. What the Go code takes, or its error, must be
+what the model takes, or its error. Exit status: 0 no difference, 1 a difference.
 
 A driver of the release is asked (``pinproof build driver``). Shards have different machines and
 share nothing; any number of them may run at once.
@@ -57,8 +57,8 @@ _HANGS: Final = "it searches for ever"
 
 
 class Shape(NamedTuple):
-    """A regular machine: so many sockets, of so many NUMA nodes each, and so on. ``near``: the
-    threads of a core have neighbouring numbers."""
+    """A regular machine: the number of sockets, of NUMA nodes in each socket, and so on. ``near``:
+    the threads of a core have neighbouring numbers."""
 
     sockets: int
     nodes: int
@@ -69,7 +69,6 @@ class Shape(NamedTuple):
 
     @property
     def cpus(self) -> int:
-        """How many CPUs it has."""
         return self.sockets * self.nodes * self.caches * self.cores * self.threads
 
     def __str__(self) -> str:
@@ -82,8 +81,8 @@ class Shape(NamedTuple):
 
 
 def shapes(cpus: int) -> Iterator[Shape]:
-    """Every regular machine of just so many CPUs. One thread is near to itself, and so are all
-    threads of one core."""
+    """Every regular machine of exactly ``cpus`` CPUs. ``near`` makes no difference where a core has
+    one thread, or where there is one core."""
     for sizes in itertools.product(range(1, cpus + 1), repeat=5):
         one = Shape._make((*sizes, False))
         if one.cpus != cpus:
@@ -94,7 +93,7 @@ def shapes(cpus: int) -> Iterator[Shape]:
 
 
 def machine(shape: Shape, release: str) -> MachineInfo:
-    """The machine as cAdvisor tells of it."""
+    """The machine as cAdvisor reports it."""
     total, places = shape.cpus // shape.threads, dict[int, Place]()
     for cpu in range(shape.cpus):
         core = cpu // shape.threads if shape.near else cpu % total
@@ -128,7 +127,7 @@ def _taker(count: int) -> Pod:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked for; ``said``: what the model takes, or says instead."""
+    """A request for CPUs; ``said``: what the model takes, or its error."""
 
     shape: Shape
     options: tuple[str, ...]
@@ -137,7 +136,6 @@ class Question:
     said: str
 
     def __str__(self) -> str:
-        """For a person."""
         options = ", ".join(self.options) or "no option"
         return f"{self.shape}, {options}: {self.count} of the free CPUs {self.free or '(none)'}"
 
@@ -170,23 +168,23 @@ class Asked:
         )
 
     def questions(self) -> Iterator[tuple[Question, wire.Take]]:
-        """Each with its request, which leaves machine and settings out."""
+        """Each question with its request, which leaves machine and settings out."""
         every = CPUSet(range(self._shape.cpus))
         for mask in range(1 << self._shape.cpus):
             free = CPUSet.of_mask(mask)
             busy = str(every - free)
             for count in range(1, self._shape.cpus + 2):
-                said = self._said(free, count)
+                said = self._model_says(free, count)
                 asked = Question(self._shape, self._options, free, count, said)
                 yield asked, wire.Take(busy=busy, count=count, rounds=1)
 
     def placed(self, request: wire.Take) -> wire.Take:
-        """The same with machine and settings, for the first that is sent."""
+        """The request with machine and settings, which the first one that is sent has."""
         return msgspec.structs.replace(
             request, machine=machine_line(self._info), config=self._settings
         )
 
-    def _said(self, free: CPUSet, count: int) -> str:
+    def _model_says(self, free: CPUSet, count: int) -> str:
         state, pod = State("static"), _taker(count)
         state.default = free
         try:
@@ -199,8 +197,8 @@ class Asked:
 
 
 class Compared:
-    """A driver that is asked; ``asked``: how many questions it has answered, ``hanging``: how many
-    the model says it hangs over, which are not asked."""
+    """A driver that is compared with the model. ``asked``: how many questions it has answered;
+    ``hanging``: how many are not asked, since the model says that the kubelet hangs."""
 
     def __init__(self, launch: Callable[[], Program]) -> None:
         self._program = launch()

@@ -61,16 +61,16 @@ _ODD: Final = (
 
 
 def _damaged(rng: random.Random, text: str, times: int) -> str:
-    """The text with pieces cut out, put in, doubled or swapped."""
+    """The text with pieces cut out, doubled or replaced, or with its end cut off."""
     for _ in range(times):
         at = rng.randrange(len(text) + 1)
         end = min(len(text), at + rng.choice((0, 0, 1, 1, 2, 8)))
-        how = rng.randrange(4)
-        if how == 0:
+        damage = rng.randrange(4)
+        if damage == 0:
             text = text[:at] + text[end:]
-        elif how == 1:
+        elif damage == 1:
             text = text[:at] + text[at:end] * 2 + text[end:]
-        elif how == 2:
+        elif damage == 2:
             text = text[:at]
         else:
             text = text[:at] + rng.choice(_ODD) + text[end:]
@@ -201,13 +201,13 @@ class _Refused(Exception):
 
 
 def _json(rng: random.Random, depth: int = 0) -> str:
-    how = rng.randrange(7 if depth < 4 else 5)
-    if how < 2:
+    kind = rng.randrange(7 if depth < 4 else 5)
+    if kind < 2:
         return rng.choice(("null", "true", "false", '""', '"a"', '"0-3"', r'"\u00e9\n"'))
-    if how < 5:
+    if kind < 5:
         return rng.choice(("0", "-1", "1.5", "1e9", "18446744073709551615", "-0.0e-1"))
     inner = [_json(rng, depth + 1) for _ in range(rng.randrange(4))]
-    if how == 5:
+    if kind == 5:
         return "[" + ",".join(inner) + "]"
     return "{" + ",".join(f'"{rng.choice("abc")}":{one}' for one in inner) + "}"
 
@@ -287,7 +287,7 @@ def _try_state_file(
 
 
 def _kept(read: Checkpoint) -> object:
-    # Where no container has a baseline, the next start takes the entries for them.
+    # If no container has a baseline, the next start takes the entries as baselines.
     return (read.policy_name, read.default_cpuset, read.entries, read.pod_entries)
 
 
@@ -357,7 +357,7 @@ TARGETS: Final = {
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the inputs of one kind; refusals by exception and words."""
+    """The outcomes of the inputs of one kind; refusals by exception and words."""
 
     taken: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -388,7 +388,7 @@ _QUOTED: Final = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 
 
 def _words(error: Exception) -> str:
-    """The refusal without what it refuses."""
+    """The text of a refusal, without the input that it quotes."""
     text = error.kubelet if isinstance(error, QuantityError) else str(error)
     text = _QUOTED.sub("…", text.replace("\n", " ").replace("quantity's", "quantity"))
     text = re.sub(r"-?[0-9]+", "N", text)

@@ -1,4 +1,4 @@
-"""What the hunt has found, told: docs/tables/hunt-finds.md.
+"""The stories of what the hunt has found: docs/tables/hunt-finds.md.
 
     python -m differential.hunt_finds > docs/tables/hunt-finds.md
 

@@ -5,8 +5,8 @@
     python -m differential.kill_matrix MINIATURE ...    # which scenarios these make fail
 
 Every miniature runs every scenario that applies to its release, on :data:`MACHINES`, its own
-machine and the scenario's own. What fails beside the model is run once more without any oracle, so
-that the promise in words and the invariants alone judge.
+machine and the scenario's own. What fails beside the model is run once more without an oracle: only
+the promise in words and the invariants judge it then.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MACHINES: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2")
 WITH_CACHES: Final = "2s-2n-32c-smt2-l3x4"
 WITH_NODES: Final = "2s-4n-64c-smt2"
 
-#: Behind a name: only the model tells, the promise in words does not.
+#: Behind a name: only the comparison with the model shows the fault.
 _MODEL_ALONE: Final = "*"
 _CATCHING: Final = ("miniature", "what is wrong", "release", "machine", "caught by", "others")
 
@@ -51,7 +51,7 @@ _CATCHING: Final = ("miniature", "what is wrong", "release", "machine", "caught 
 @dataclass(frozen=True, slots=True)
 class Kill:
     """A scenario that a miniature makes fail. ``machine``: on which one. ``alone``: the promise in
-    words and the invariants tell without the model."""
+    words or an invariant shows the fault without the model."""
 
     scenario: str
     machine: str
@@ -115,7 +115,7 @@ def _fails(name: str, scenario: Scenario, machine: str, *, model: bool) -> bool:
 
 
 def matrix() -> Matrix:
-    """All of it, in several processes."""
+    """The whole matrix, by several processes."""
     names = miniatures()
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return dict(zip(names, pool.map(kills, names), strict=True))
@@ -128,7 +128,7 @@ def extended(found: Matrix, scenario: Scenario) -> dict[str, tuple[Kill, ...]]:
         others, again = [one for one in kept if one.scenario != scenario.id], _kill(name, scenario)
         made[name] = _in_order([*others, *([again] if again else [])])
     for name, one in catching(made).items():
-        if not one.machine:  # a page has the machine of the scenario that names the cause alone
+        if not one.machine:  # a page has only the machine of the scenario that names the cause
             known = _kill(name, _required(one.scenario)) or one
             made[name] = tuple(known if each == one else each for each in made[name])
     return made
@@ -171,7 +171,7 @@ words or an invariant shows it without the model."""
 
 
 def page(found: Matrix) -> str:
-    """The page. Raises :class:`ValueError` where an exception is missing, or is none any more."""
+    """The page. Raises :class:`ValueError` where a reason is missing, or is not needed any more."""
     best = catching(found)
     _require_reasons("miniature", set(found) - set(best), UNCAUGHT)
     failed = {one.scenario for made in found.values() for one in made}
@@ -236,7 +236,7 @@ def _reason_rows(
 
 
 def read(text: str) -> Matrix:
-    """The matrix that a page was made of, with the machines of its first table alone."""
+    """The matrix that a page was made of. Only the kills of its first table have a machine."""
     _, first, second, *_ = re.split(r"^## .*$", text, flags=re.MULTILINE)
     made: dict[str, dict[str, Kill]] = {name: {} for name in miniatures()}
     for scenario, names in _cells(second, 2):

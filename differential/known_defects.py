@@ -25,14 +25,14 @@ from conformance.scenario import Scenario
 from conformance.subjects.reference import ReferenceSubject
 from differential import markdown
 from differential.markdown import table
+from hunting.advising.known import MARK
 from hunting.telling import capitalised, held_text
 from reference.releases import Release
 from reference.view import View
 from topologies import Machine, machine
 
-_MARK: Final = "A known defect"
-#: Machines on which a person can follow a story, smallest first.
-#: The last one has cores of one CPU and of two.
+#: Machines on which a person can follow a story, in the order in which they are tried. The last
+#: one has cores of one CPU and of two.
 _SMALL: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2", "1s-1n-4c-smt2-off7")
 
 
@@ -50,14 +50,14 @@ class Shown:
 
     @property
     def command(self) -> str:
-        """What shows it on that kubelet."""
+        """The command that shows it on a kubelet of the release."""
         where = "" if self.scenario.machine else f" --machine {self.machine}"
         return f"pinproof run --subject kubelet:{self.release}{where} -k {self.scenario.id}"
 
 
 def defects() -> list[Scenario]:
     """The scenarios that state a defect, in the order of the catalogue."""
-    return [one for one in catalogue() if one.promise.startswith(_MARK)]
+    return [one for one in catalogue() if one.promise.startswith(MARK)]
 
 
 def shown(scenario: Scenario) -> Shown:
@@ -132,7 +132,7 @@ def _releases(scenario: Scenario) -> str:
 
 def _section(one: Shown) -> Iterator[str | list[str]]:
     scenario = one.scenario
-    promise = scenario.promise.removeprefix(_MARK).lstrip(":. ").replace("\n", " ")
+    promise = scenario.promise.removeprefix(MARK).lstrip(":. ").replace("\n", " ")
     yield f"## {scenario.id}"
     yield (
         f"**{scenario.title}** ({_releases(scenario)}). {capitalised(promise)} "

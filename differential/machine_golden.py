@@ -43,7 +43,7 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record(subject: KubeletSubject, machine: Machine) -> Golden:
-    """Have the kubelet say what the machine is, and keep it beside the machine."""
+    """Start the kubelet on the machine, and keep what it logs beside the machine."""
     heard = detect(subject, machine)
     made = Golden(
         version=subject.info.version,
@@ -59,7 +59,7 @@ def record(subject: KubeletSubject, machine: Machine) -> Golden:
 
 
 def path_of(name: str) -> Path:
-    """Of the golden result of this machine of the catalogue."""
+    """The path of the golden result of this machine of the catalogue."""
     return _FOLDER / f"{name}.golden.json.xz"
 
 

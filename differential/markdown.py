@@ -12,7 +12,7 @@ def page(parts: Iterable[str | Sequence[str]]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table. A cell is Markdown; its bars and line ends are made harmless."""
+    """The lines of a table. A cell is Markdown; its bars are escaped, and it has no line end."""
     return [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
 
 

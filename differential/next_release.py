@@ -55,10 +55,7 @@ _TODO: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of docs/how-to/next-release.md.
-
-    ``is_done`` is ``None`` where nothing that is kept says so.
-    """
+    """A step of docs/how-to/next-release.md. ``is_done``: ``None`` where no file records it."""
 
     title: str
     is_done: Callable[[Release], bool] | None
@@ -95,7 +92,7 @@ def steps_of(release: Release) -> Iterator[str]:
 
 
 def announced(release: Release) -> list[Change]:
-    """In what the table says that the release differs from the minor before it."""
+    """The changes of the release since the minor before it, as the table has them."""
     return changes(Release(release.minor - 1), release)
 
 
@@ -143,7 +140,7 @@ def _pre_release(release: Release) -> str:
 
 
 def release_of(text: str) -> Release:
-    """The minor that is meant. Raises :class:`SubjectUsageError`."""
+    """The minor that the text names. Raises :class:`SubjectUsageError`."""
     try:
         asked = Release.parse(text)
     except ValueError as error:
@@ -156,7 +153,7 @@ def release_of(text: str) -> Release:
     return asked
 
 
-def _shown(asked: argparse.Namespace) -> int:
+def _run(asked: argparse.Namespace) -> int:
     release = release_of(asked.release)
     if asked.page:
         sys.stdout.write(table(release))
@@ -190,7 +187,7 @@ def main(arguments: list[str]) -> int:
                         help="how many histories run at a time")  # fmt: skip
     parser.add_argument("--time", type=float, default=_SECONDS, metavar="SECONDS",
                         help="begin no history after so many seconds")  # fmt: skip
-    return status_of(_COMMAND, partial(_shown, parser.parse_args(arguments)))
+    return status_of(_COMMAND, partial(_run, parser.parse_args(arguments)))
 
 
 if __name__ == "__main__":

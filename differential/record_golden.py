@@ -9,9 +9,9 @@ Without ``--write`` it compares: it prints each difference and how much is equal
 status is 1 where something differs. With ``--write`` the file gets what was recorded.
 
 ``discovery``: a kubelet (``pinproof build kubelet``; a path or a release from 1.32 on) is started
-on each archive in ``tests/golden/captures`` and says in its log what it found. It ends where
-``/proc/cpuinfo`` has no clock speed that it understands, as on other architectures; such a tree
-gets a line ``cpu MHz``, which decides nothing else.
+on each archive in ``tests/golden/captures`` and logs what it found. It ends where ``/proc/cpuinfo``
+has no clock speed that it understands, as on other architectures. Such a tree gets a line ``cpu
+MHz``, which decides nothing else.
 
 ``allocations`` and ``align-by-socket``: the kubelet's own static policy, in a driver (``pinproof
 driver build``, 1.22 or later), allocates each row. The policy refuses some requests before its
@@ -19,7 +19,7 @@ allocator sees them (:func:`askable`); those rows stay as they are and are count
 
 ``checkpoints``: the kubelet's own CPU manager, in a driver, is started on each file of
 ``checkpoints-1.37.json``; whether it can read it, and the error if not, is compared. A driver does
-not say what it read, so that this file is never written.
+not report what it read, so this file is never written.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Outcome:
 
 
 def record_discovery(subject: KubeletSubject, *, write: bool) -> Outcome:
-    """What this kubelet makes of each captured machine, against ``discovery.json``."""
+    """Compare what this kubelet finds on each captured machine with ``discovery.json``."""
     known = json.loads(DISCOVERY.read_text(encoding="utf-8"))
     outcome = Outcome([])
     for path in sorted(CAPTURES.glob("*.tar.xz")):
@@ -99,12 +99,12 @@ def record_discovery(subject: KubeletSubject, *, write: bool) -> Outcome:
 
 
 def _a_cpu(entry: dict[str, Any]) -> CPUSet | None:
-    """A CPU that was found before: the first online one need not be."""
+    """A CPU that a kubelet has found before: it may not find the first online one."""
     return CPUSet(map(int, list(entry.get("cpu_topology", {}).get("CPUDetails", {}))[:1])) or None
 
 
 def with_clock_speed(tree: Tree) -> Tree:
-    """The tree, in which an amd64 kubelet finds a clock speed."""
+    """The tree with a clock speed that an amd64 kubelet understands."""
     cpuinfo = tree["proc/cpuinfo"]
     if "cpu MHz" in cpuinfo:
         return tree
@@ -161,8 +161,8 @@ _FIRST: Final = {"packed": 22, "dist": 26, "spread": 32, "uncore": 32}
 
 
 def record_rows(program: Program, rows: list[Row], machines: Mapping[str, Any]) -> Outcome:
-    """What the static policy of this program allocates, against the column of its release; the
-    rows get what it says."""
+    """Compare what the static policy of this program allocates with the column of its release, and
+    put that into the rows."""
     release = Release.parse(program.about.release)
     column = f"v1.{release.minor}"
     outcome = Outcome([])
@@ -179,10 +179,10 @@ def record_rows(program: Program, rows: list[Row], machines: Mapping[str, Any]) 
 
 
 def askable(row: Row, places: Mapping[int, Place], release: Release) -> bool:
-    """Whether the static policy comes to its allocator with this request. It does not where it has
-    no such strategy yet; where whole cores are dealt out, which takes ``full-pcpus-only``, and that
-    refuses a part of a core, and more CPUs than there are; and where ``align-by-socket`` refuses a
-    machine with more sockets than NUMA nodes. A kubelet that hangs is not asked."""
+    """Whether the static policy calls its allocator for this request. A release may not have the
+    strategy yet. Whole cores need ``full-pcpus-only``, which refuses a part of a core and more CPUs
+    than there are. ``align-by-socket`` refuses a machine with more sockets than NUMA nodes. A
+    request over which a kubelet hangs is not askable either."""
     sockets, nodes = ({place[part] for place in places.values()} for part in (1, 0))
     if row.get("align_by_socket") and len(sockets) > len(nodes):
         return False
@@ -230,7 +230,7 @@ def _config(row: Row) -> KubeletConfig:
 
 
 def machine_info(places: Mapping[int, Place]) -> MachineInfo:
-    """A machine of which the kubelet makes this topology: each core has the uncore cache that its
+    """A machine in which the kubelet finds this topology: each core has the uncore cache that its
     CPUs name."""
     threads: dict[tuple[int, int, int, int], list[int]] = {}
     for cpu in sorted(places):
@@ -254,7 +254,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:
-    """The same bytes for the same rows: no time is kept in the file."""
+    """Write a file of allocations: the same bytes for the same rows, since it holds no time."""
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
@@ -276,8 +276,8 @@ _EIGHT_CPUS: Final = {cpu: (0, 0, cpu, 0) for cpu in range(8)}
 
 
 def compare_checkpoints(program: Program, cases: list[Row]) -> Outcome:
-    """With which error each file is refused, or that it is read, against what is recorded of this
-    minor."""
+    """Compare with what is recorded of this minor: the error with which each file is refused, or
+    that it is read."""
     minor = f"1.{Release.parse(program.about.release).minor}."
     outcome = Outcome([])
     for number, case in enumerate(cases):
@@ -372,7 +372,7 @@ def _program(asked: argparse.Namespace) -> Program:
     return Program(built.name, [str(built)])
 
 
-#: What can be recorded, and the option that names by what.
+#: What can be recorded: the option that names the program, and the function.
 WHAT: Final[dict[str, tuple[str, Callable[[argparse.Namespace], Outcome]]]] = {
     "discovery": ("kubelet", _of_kubelet),
     "allocations": (

@@ -1,10 +1,10 @@
-"""A campaign: every task of a shard searched, and what was found kept in a folder.
+"""A campaign: it searches every task of a shard, and keeps the finds in a folder.
 
 What belongs here: which tasks a shard has, the file that a campaign resumes from, and how shards
-are joined. What never does: a search (``walk``), what is one find (``finds``).
+are joined. What never does: a search (``walk``), and which finds have one cause (``finds``).
 
 ``hunt.jsonl`` has one JSON object a line: a header first, then each task that is done and each
-find, as they come. A campaign that was killed loses no more than the task it was at.
+find, as they come. A campaign that is killed loses only the task that it was searching.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import msgspec
 from conformance.subject import SubjectError, SubjectUsageError, usable
 from hunting import telling
 from hunting.finds import Collection, Find
-from hunting.processes import How, Processes, Searched
+from hunting.processes import Processes, Searched, SearchOptions
 from hunting.scope import Task, drawn_tasks, regular, tasks, uneven
 from hunting.walk import Tally
 from topologies import machine
@@ -32,7 +32,7 @@ from topologies import names as catalogued
 FILE: Final = "hunt.jsonl"
 #: How histories are searched: all up to a depth, or long ones by chance.
 BREADTH, RANDOM = "breadth", "random"
-#: The machines that may be searched, by what they look like; ``EVERY`` names all of them.
+#: The machines that may be searched, by their shape; ``EVERY`` names all of them.
 SHAPES: Final = {"regular": regular, "uneven": uneven}
 EVERY: Final = "all"
 SCHEMA: Final = 1
@@ -57,8 +57,8 @@ class Header(msgspec.Struct, tag="header", tag_field="kind", frozen=True, kw_onl
 
 
 class Done(msgspec.Struct, tag="done", tag_field="kind", frozen=True, kw_only=True):
-    """A task that was searched in full: its number, what that took, and how often it met each
-    find, by its key."""
+    """A task that was searched in full. ``steps`` and ``states``: what the search took; ``met``:
+    how often it met each find, by the find's key."""
 
     task: int
     steps: int
@@ -67,7 +67,7 @@ class Done(msgspec.Struct, tag="done", tag_field="kind", frozen=True, kw_only=Tr
 
 
 class Found(msgspec.Struct, tag="find", tag_field="kind", frozen=True, kw_only=True):
-    """A find, as it was made; how often it was met is what the tasks say together."""
+    """A find, as it was made. How often it was met is the sum over the tasks that are done."""
 
     find: Find
 
@@ -77,7 +77,7 @@ _LINE: Final = msgspec.json.Decoder(Header | Done | Found)
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The ``number``-th of so many parts, counted from 1."""
+    """Part ``number`` of ``count`` parts; the first is 1."""
 
     number: int = 1
     count: int = 1
@@ -96,8 +96,8 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a campaign is: of ``total`` tasks of this shard ``done`` are searched, and ``task``
-    is the next, or with several processes the last."""
+    """How far a campaign is: ``done`` of the shard's ``total`` tasks are searched. ``task`` is the
+    next one; with several processes, the one that was searched last."""
 
     done: int
     total: int
@@ -107,9 +107,9 @@ class Progress:
 
 
 def _tasks(header: Header) -> Iterator[Task]:
-    """Of all shards."""
-    made = partial(drawn_tasks, seed=header.seed) if header.walk == RANDOM else tasks
-    return made(
+    """The tasks of all shards."""
+    tasks_of = partial(drawn_tasks, seed=header.seed) if header.walk == RANDOM else tasks
+    return tasks_of(
         header.release,
         tuple(header.machines),
         alpha=header.alpha,
@@ -136,8 +136,8 @@ class Campaign:
         self._open()
 
     def _own_tasks(self) -> list[tuple[int, Task]]:
-        """Numbered over all shards. A seed other than 0 shuffles them, so that a short campaign
-        sees some of everything."""
+        """The shard's tasks, numbered over all shards. A seed other than 0 shuffles them, so that a
+        short campaign searches some tasks of each kind."""
         header = self.header
         every = list(enumerate(_tasks(header)))
         if header.seed and header.walk != RANDOM:
@@ -153,7 +153,7 @@ class Campaign:
         header, done, finds = read(path)
         if header != self.header:
             raise SubjectUsageError(f"{path}: it was written by a campaign of other options")
-        self._end_with_a_line(path)
+        self._drop_cut_off_line(path)
         self.done = {one.task: one for one in done}
         for line in done:
             self.tally.add(Tally(line.steps, line.states))
@@ -161,8 +161,8 @@ class Campaign:
             self.finds.join(find)
 
     @staticmethod
-    def _end_with_a_line(path: Path) -> None:
-        """The next line would be added to one that was cut off, and neither could be read."""
+    def _drop_cut_off_line(path: Path) -> None:
+        """Drop a last line that was cut off: the next line would be added to it."""
         with usable(path, SubjectError):
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
@@ -178,19 +178,19 @@ class Campaign:
         progress: Callable[[Progress], None] = lambda now: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[Find]:
-        """Search the tasks that are left, by so many processes at a time; each find as it is made.
-        ``stop`` ends it between two states; a task that it ends in is searched again when the
+        """Search the tasks that are left in ``jobs`` processes; yield each find as it is made.
+        ``stop`` is asked between two states. A task that it ends is searched again when the
         campaign is resumed. Raises :class:`SubjectError`."""
         left = [one for one in self._tasks if one[0] not in self.done]
         if jobs > 1 and len(left) > 1:
-            yield from self._run_by(min(jobs, len(left)), left, progress, stop)
+            yield from self._run_in_processes(min(jobs, len(left)), left, progress, stop)
             return
         for number, task in left:
             if stop():
                 return
-            progress(self._now(task))
+            progress(self._progress(task))
             tally, before = Tally(), self.finds.met()
-            for broken in self._how.search(number, task, tally, stop):
+            for broken in self._options.search(number, task, tally, stop):
                 find = self.finds.add(broken)
                 if find is not None:
                     self._write(Found(find=find))
@@ -200,7 +200,7 @@ class Campaign:
                 return
             self._note_done(Searched(number, tally, self.finds.met() - before))
 
-    def _run_by(
+    def _run_in_processes(
         self,
         jobs: int,
         left: Sequence[tuple[int, Task]],
@@ -208,24 +208,24 @@ class Campaign:
         stop: Callable[[], bool],
     ) -> Iterator[Find]:
         by_number = dict(left)
-        with Processes(jobs, self._how) as processes:
+        with Processes(jobs, self._options) as processes:
             try:
                 for news in processes.search(left):
                     if isinstance(news, Searched):
                         self._note_done(news)
-                        progress(self._now(by_number[news.number]))
-                    elif news is not None and self._is_new(news):
+                        progress(self._progress(by_number[news.number]))
+                    elif news is not None and self._join(news):
                         yield news
                     if stop():
                         return
             finally:
                 for find in processes.pending():
-                    self._is_new(find)
+                    self._join(find)
 
     @property
-    def _how(self) -> How:
+    def _options(self) -> SearchOptions:
         header = self.header
-        return How(
+        return SearchOptions(
             header.depth,
             tuple(header.ignored),
             header.blind,
@@ -233,7 +233,7 @@ class Campaign:
             header.seed if header.walk == RANDOM else None,
         )
 
-    def _now(self, task: Task) -> Progress:
+    def _progress(self, task: Task) -> Progress:
         return Progress(len(self.done), len(self._tasks), task, self.tally, len(self.finds))
 
     def _note_done(self, news: Searched) -> None:
@@ -242,8 +242,8 @@ class Campaign:
         self.done[number] = Done(task=number, steps=tally.steps, states=tally.states, met=met)
         self._write(self.done[number])
 
-    def _is_new(self, find: Find) -> bool:
-        """Add a find of another process; a new one is written."""
+    def _join(self, find: Find) -> bool:
+        """Add a find of another process, and write it if it is new; returns whether it is new."""
         new = self.finds.join(find)
         if new:
             self._write(Found(find=find))
@@ -258,18 +258,20 @@ class Campaign:
 def machines_named(
     names: Sequence[str], *, most: int, walk: str = BREADTH, shapes: str = EVERY
 ) -> list[str]:
-    """These machines, or those of at most so many CPUs that have one of these ``shapes``: regular,
-    uneven or all; for random walks on all, those of the catalogue as well."""
+    """The machines of these ``names``; without names, those of at most ``most`` CPUs that have one
+    of these ``shapes``: regular, uneven or all. Random walks on all have those of the catalogue as
+    well."""
     if names:
         return [machine(name).name for name in names]
-    found = [one for kind, made in SHAPES.items() if shapes in (kind, EVERY) for one in made(most)]
+    kinds = [of_most for kind, of_most in SHAPES.items() if shapes in (kind, EVERY)]
+    found = [one for of_most in kinds for one in of_most(most)]
     if walk == RANDOM and shapes == EVERY:
         found += catalogued()
     return found
 
 
 def read(path: Path) -> tuple[Header, list[Done], list[Find]]:
-    """What a campaign has written. A last line that was cut off does not count. Raises
+    """What a campaign has written, without a last line that was cut off. Raises
     :class:`SubjectUsageError`."""
     with usable(path):
         lines = path.read_bytes().split(b"\n")
@@ -298,8 +300,8 @@ def _counted(done: Sequence[Done], finds: Sequence[Find]) -> Iterator[Find]:
 
 
 def merged(folders: Sequence[Path], target: Path) -> Collection:
-    """The finds of several shards together, written to a folder of their own. Raises
-    :class:`SubjectUsageError` where they are not of one campaign."""
+    """Join the finds of several shards, and write them to the folder ``target``. Raises
+    :class:`SubjectUsageError` where the shards are not of one campaign."""
     read_all = [read(folder / FILE) for folder in folders]
     headers = {str(header): header for header, _, _ in read_all}
     if len(headers) > 1:
@@ -317,8 +319,8 @@ def merged(folders: Sequence[Path], target: Path) -> Collection:
 
 
 def write_told(finds: Collection, folder: Path) -> None:
-    """Each find four ways beside ``hunt.jsonl``: ``story.md``, ``replay.py``, ``scenario.py`` and
-    ``report.md``, in a folder of its own."""
+    """Write ``story.md``, ``replay.py``, ``scenario.py`` and ``report.md`` of each find, in a
+    folder of its own beside ``hunt.jsonl``."""
     for number, find in enumerate(finds, start=1):
         own = folder / f"{number:02}-{find.promise}{f'-{find.issue}' if find.issue else ''}"
         with usable(own, SubjectError):

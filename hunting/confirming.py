@@ -25,16 +25,16 @@ from reference.branching import BranchingNode
 from reference.steps import Pod, Step, TakeOver
 from reference.view import Phase, View
 
-#: A kubelet that starts takes another of two static pods first than the first by name in one of 8
-#: starts (:func:`reference.golang.maps.turns`): so many tries miss that once in a hundred times.
+#: In one of 8 starts a kubelet admits two static pods in another order than by name
+#: (:func:`reference.golang.maps.turns`). So many tries miss that order once in a hundred times.
 _TRIES: Final = 35
-#: The scheme of kubelets, which names the one of any release.
+#: The scheme of kubelets. Alone it names the kubelet of the release that a find has.
 KUBELET: Final = "kubelet"
 
 
 class Witnesses:
-    """The subjects of these ``names``. ``kubelet`` names the kubelet of whichever release a find
-    has, which is opened once it is needed. Raises :class:`SubjectError`."""
+    """The subjects of these ``names``. ``kubelet`` names the kubelet of the release that a find
+    has; it is opened when it is first needed. Raises :class:`SubjectError`."""
 
     def __init__(self, names: Sequence[str], opening: Callable[[str], Subject]) -> None:
         self._names = names
@@ -49,18 +49,17 @@ class Witnesses:
             raise
 
     def of(self, find: Find) -> Iterator[tuple[str, tuple[Subject, ...]]]:
-        """Who is to show a find, by what they are called together: each subject by itself; where
-        another release takes over, one subject for each release of the history. Raises
-        :class:`SubjectError`."""
+        """The groups of subjects that are to show a find, each with its name. A group is one
+        subject; if another release takes over, it is one subject for each release of the history.
+        Raises :class:`SubjectError`."""
         names = [f"{KUBELET}:{find.release}" if one == KUBELET else one for one in self._names]
         casts: list[tuple[str, ...]] = [(one,) for one in names]
         if names and len(find.cast) > 1:
-            casts = [tuple(self._named(release) for release in find.cast)]
+            casts = [tuple(self._name_of(release) for release in find.cast)]
         for cast in casts:
             yield " then ".join(cast), tuple(map(self._open, cast))
 
-    def _named(self, release: str) -> str:
-        """The subject of this release."""
+    def _name_of(self, release: str) -> str:
         given = [one for one in self._names if one != KUBELET]
         fits = (one for one in given if self._opened[one].info.release == release)
         name = next(fits, f"{KUBELET}:{release}" if KUBELET in self._names else "")
@@ -79,22 +78,20 @@ class Witnesses:
 
 
 def confirmed(find: Find, subjects: Sequence[Subject]) -> Violation | None:
-    """How the subjects, one for each release of its history, break the promise of the find by the
-    same history; ``None`` if they keep it.
-
-    Raises :class:`SubjectLostError` where the history could not be driven.
-    """
+    """How the find's promise is broken on the subjects by the same history; ``None``: it is kept.
+    ``subjects``: one for each release of the history. Raises :class:`SubjectLostError` where a
+    subject could not take the history."""
     for _ in range(_TRIES if _is_chance(find) else 1):
-        found = _driven(find, subjects)
-        if found is not None:
-            return found
+        violation = _driven(find, subjects)
+        if violation is not None:
+            return violation
     return None
 
 
 def _is_chance(find: Find) -> bool:
     """Whether a step of the history may have several outcomes on the model."""
     node = Ground(find.task).first().node
-    return any(_taken(node, step) and node.outcomes > 1 for step in find.history)
+    return any(_model_takes(node, step) and node.outcomes > 1 for step in find.history)
 
 
 def _driven(find: Find, subjects: Sequence[Subject]) -> Violation | None:
@@ -115,16 +112,16 @@ def _judged(
     node: NodeUnderTest, task: Task, history: tuple[Step, ...], subjects: Mapping[str, Subject]
 ) -> Iterator[Violation]:
     ground = Ground(task)
-    beside = ground.first().node
+    model = ground.first().node
     pods: dict[str, Pod] = {}
     before: View | None = None
     ran: Task | None = None
     for step in history:
         _take(node, step, subjects)
         ground = ground.after(step)
-        known = _taken(beside, step)
-        pods = after(pods, (step,), beside.granted if known else None)
-        view = node.settle(partial(_rests, beside if known else None))
+        known = _model_takes(model, step)
+        pods = after(pods, (step,), model.granted if known else None)
+        view = node.settle(partial(_rests, model if known else None))
         if any(one.phase is Phase.PENDING for one in view.pods.values()) and view.running:
             raise SubjectLostError("a pod is still pending")
         yield from ground.judged(before, step, view, pods, ran)
@@ -141,23 +138,23 @@ def _take(node: NodeUnderTest, step: Step, subjects: Mapping[str, Subject]) -> N
     other.take_over(node)
 
 
-def _taken(beside: BranchingNode, step: Step) -> bool:
-    """Whether the model could take the step as well."""
+def _model_takes(model: BranchingNode, step: Step) -> bool:
+    """Take the step on the model too; returns whether it is modelled."""
     try:
-        beside.do(step)
+        model.do(step)
     except NotModelled:
         return False
     return True
 
 
-def _rests(beside: BranchingNode | None, seen: View) -> bool:
-    """Whether nothing more is awaited: the subject shows what the model does, in some outcome of
-    the step; where the model does not know, no pod is pending."""
-    if beside is None:
+def _rests(model: BranchingNode | None, seen: View) -> bool:
+    """Whether the subject is at rest: it shows what the model shows in some outcome of the step.
+    Without a ``model`` it is at rest once no pod is pending."""
+    if model is None:
         return all(one.phase is not Phase.PENDING for one in seen.pods.values())
-    if beside.follow(seen):
+    if model.follow(seen):
         return True
-    expected = beside.view()
+    expected = model.view()
     return (
         seen.running == expected.running
         and {name: one.phase for name, one in seen.pods.items()}

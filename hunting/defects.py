@@ -1,11 +1,11 @@
 """Defects that are known, with their issues.
 
-What belongs here: what each is called, and how a broken promise is recognised as one of it. What
+What belongs here: the title of each, and how a broken promise is recognised as caused by it. What
 never does: searching; the failures that the owners of a subject know of (``conformance.known``).
 
-How it works: most are named behaviours of the model. A broken promise is one of these if the same
-history keeps the promise once that behaviour is switched. The others have no fix that the model
-knows; these are recognised by the promise and by what the history has in it.
+How it works: the fix of most defects is a named behaviour of the model. Such a defect has broken
+the promise if the same history keeps it with that behaviour switched. The model knows no fix of the
+others: they are recognised by the promise, and by the steps and settings of the history.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from reference.steps import Apply, KillAtRename, Kind, Resize, Start, Step, Take
 @dataclass(frozen=True, slots=True)
 class Defect:
     """``number``: of the issue or pull request of kubernetes/kubernetes. ``behaviour``: what its
-    fix switches; ``mended``: whether the fix switches it on; ``needs``: what a history has that
-    shows it so. ``shows``: how it is recognised without a behaviour."""
+    fix switches; ``mended``: whether the fix switches it on; ``needs``: whether a history has what
+    this takes to show. ``shows``: how the defect is recognised without a behaviour."""
 
     number: int
     title: str
@@ -43,7 +43,7 @@ class Defect:
 
     @property
     def url(self) -> str:
-        """Its address; GitHub leads from an issue's to a pull request's."""
+        """The address of the issue. GitHub redirects it to a pull request of that number."""
         return f"https://github.com/kubernetes/kubernetes/issues/{self.number}"
 
 
@@ -64,20 +64,21 @@ def _empties_pool(broken: Broken) -> bool:
 
 
 def _splits_uneven_core(broken: Broken) -> bool:
-    """The fix of 140495 leaves this as it is; its review names it."""
+    """The fix of issue 140495 does not change this. The review of that fix names it."""
     if broken.promise != "whole-cores":
         return False
     machine = topologies.machine(broken.task.machine)
     return not topology_of(machine, release=broken.task.release).even_cores
 
 
-def _pod_level_again(broken: Broken) -> bool:
-    """The pod is admitted anew with its CPUs still booked: moved, refused, or its CPUs lost."""
+def _readmits_pod(broken: Broken) -> bool:
+    """A starting kubelet admits the pod again while its CPUs are booked. The pod moves, is refused,
+    or its CPUs are lost."""
     return _has_whole_pods(broken) and any(isinstance(one, Start) for one in broken.steps[1:])
 
 
-def _lost_on_the_way_back(broken: Broken) -> bool:
-    """Older kubelets do not read the part of the file that has the CPUs of whole pods."""
+def _loses_whole_pods(broken: Broken) -> bool:
+    """Older kubelets do not read the part of the state file that has the CPUs of whole pods."""
     later = (one.release for one in broken.steps if isinstance(one, TakeOver))
     with_data = [has(one, Behaviour.STATE_WITH_DATA) for one in (broken.task.release, *later)]
     return (True, False) in pairwise(with_data) and _has_whole_pods(broken)
@@ -105,15 +106,15 @@ def _splits_fitting_cache(broken: Broken) -> bool:
 def _switched(
     broken: Broken, behaviour: Behaviour, *, on: bool = True
 ) -> tuple[Task, tuple[Step, ...]]:
-    """The same history of releases that have the behaviour, or have it not."""
+    """The task and the steps, with the behaviour switched on or off in each of their releases."""
 
-    def mended(release: str) -> str:
+    def switch(release: str) -> str:
         return str(Release.parse(release).overridden(f"{behaviour.title}={'on' if on else 'off'}"))
 
     steps = (
-        TakeOver(mended(one.release)) if isinstance(one, TakeOver) else one for one in broken.steps
+        TakeOver(switch(one.release)) if isinstance(one, TakeOver) else one for one in broken.steps
     )
-    return replace(broken.task, release=mended(broken.task.release)), tuple(steps)
+    return replace(broken.task, release=switch(broken.task.release)), tuple(steps)
 
 
 def _killed_between_writes(broken: Broken) -> bool:
@@ -128,7 +129,7 @@ def _devices_of_init(broken: Broken) -> bool:
 
 
 def _memory_of_init(broken: Broken) -> bool:
-    """A kubelet that starts does not know the ended init container's memory any more."""
+    """A starting kubelet no longer knows the memory of an ended init container."""
     static = broken.task.config.memory_manager_policy == "Static"
     return broken.promise == "goes-on" and static and _has_init(broken)
 
@@ -197,9 +198,9 @@ DEFECTS: Final = (
     Defect(84300, "CPUs of containers that went while the kubelet was down stay booked",
            Behaviour.FREED_WHEN_STALE),
     Defect(137751, "the CPUs of whole pods are lost where an older kubelet takes over",
-           shows=_lost_on_the_way_back),
+           shows=_loses_whole_pods),
     Defect(140989, "after a restart a pod's own pool is allocated again", Behaviour.POD_POOL_KEPT),
-    Defect(140989, "after a restart a pod's own pool is allocated again", shows=_pod_level_again),
+    Defect(140989, "after a restart a pod's own pool is allocated again", shows=_readmits_pod),
     Defect(140906, "after a restart memory of a pod as a whole is taken again",
            Behaviour.POD_MEMORY_KEPT),
     Defect(140989, "a state file with CPUs of whole pods is refused once the gate is off",
@@ -208,7 +209,7 @@ DEFECTS: Final = (
            Behaviour.POD_POOLS_REPORTED),
     Defect(112228, "an init container books CPUs beyond its pod's request",
            shows=lambda broken: broken.promise == "booked-as-asked" and _has_init(broken)),
-    Defect(140498, "full-pcpus-only goes by the average size of cores", shows=_splits_uneven_core),
+    Defect(140498, "full-pcpus-only uses the average size of cores", shows=_splits_uneven_core),
     Defect(112228, "an init container's spare CPUs stay booked, and a pod that fits is refused",
            shows=_refused_for_init),
     Defect(141196, "under strict-cpu-reservation exclusive CPUs may empty the shared pool",
@@ -217,7 +218,7 @@ DEFECTS: Final = (
 
 
 def defect_of(broken: Broken) -> Defect | None:
-    """The known defect by which the promise is broken; ``None`` where no known one is."""
+    """The known defect that breaks the promise; ``None`` where no known one does."""
     for one in DEFECTS:
         if one.shows(broken) or (one.behaviour and _is_mended_by(broken, one)):
             return one
@@ -233,5 +234,5 @@ def _is_mended_by(broken: Broken, defect: Defect) -> bool:
     ):
         return False
     task, steps = _switched(broken, behaviour, on=defect.mended)
-    # The history must still be possible, so that nothing else has kept the promise.
+    # A history that is not possible breaks no promise either, and shows nothing.
     return replayed(task, steps, broken.promise) is None and possible(task, steps)

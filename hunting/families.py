@@ -1,8 +1,8 @@
 """Families of moves: kinds of what may happen to a node, each switched on by its name.
 
 What belongs here: which moves of a kind may come next, and the settings that they take. What never
-does: the moves that every history has (``moves``), and what comes of one (``walk``). A move whose
-steps are not possible on the node ends nowhere, so a family may offer more than the node can do.
+does: the moves that every history has (``moves``), and taking a move (``walk``). A move whose steps
+are not possible on the node is dropped there, so a family may offer more than the node can do.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ DEVICE: Final = "pinproof.invalid/device"
 _GATE: Final = "TopologyManager"
 #: The feature gates with which a resize in place reaches exclusive CPUs.
 RESIZE: Final = ("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs")
-#: How many writes of the state file one admission may take, and one more.
+#: At which write of the state file the kubelet is killed: one that an admission makes, or the next.
 _WRITES: Final = (1, 2)
-#: Of a pod as a whole, which a kubelet counts from 1.34 on.
+#: CPUs that a pod requests as a whole. A kubelet counts them from 1.34 on.
 _OF_POD: Final = 2
-#: Up to 1.36 this counts as more than one CPU.
+#: CPUs that are reserved. Kubelets up to 1.36 count this as more than one CPU.
 _ODD_AMOUNT: Final = "1.0001"
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What moves depend on: the pods that are ``applied``, the ``name`` of the next, how many CPUs
-    are ``free`` to pods on an empty node, and where. ``others``: the releases whose kubelets may
+    """What moves depend on. ``applied``: the pods by name; ``name``: that of the next pod;
+    ``free``: how many CPUs an empty node has for pods; ``others``: the releases whose kubelets may
     take over."""
 
     applied: Mapping[str, Pod]
@@ -78,7 +78,7 @@ class Scene:
 @dataclass(frozen=True, slots=True)
 class Family:
     """``sentence``: what its moves are. ``moves``: those that may come next. ``settings``: the
-    configurations that a search has for one, in place of it."""
+    configurations that take the place of one in a search."""
 
     name: str
     sentence: str
@@ -147,8 +147,8 @@ def _crashes(scene: Scene) -> Iterator[Move]:
 
 
 def _policies(scene: Scene) -> Iterator[Move]:
-    """The policy is another for a while: with the state file removed each time, as is documented,
-    on an empty node; and as it is, with a pod that goes meanwhile."""
+    """The policy is none for a while. On an empty node the state file is removed before each start,
+    as is documented. Else it stays, and a pod is deleted meanwhile."""
     other, back = Configure(replace(scene.config, policy="none")), Configure(scene.config)
     if not scene.applied:
         yield Stop(), other, RemoveState(), Start(), Stop(), back, RemoveState(), Start()
@@ -157,7 +157,7 @@ def _policies(scene: Scene) -> Iterator[Move]:
 
 
 def _gates_off(scene: Scene) -> Iterator[Move]:
-    """Each feature gate that is on is turned off, but for one that an option needs."""
+    """Each feature gate of the configuration is left out, but for one that an option needs."""
     for gate in scene.config.feature_gates:
         if not gate.startswith("CPUManagerPolicy"):
             left = {name: on for name, on in scene.config.feature_gates.items() if name != gate}
@@ -175,8 +175,8 @@ def _resizes(scene: Scene) -> Iterator[Move]:
 
 
 def _cluster(config: KubeletConfig, release: str) -> Iterator[KubeletConfig]:
-    """Pods from manifests; and pods from an API server, with each feature gate of a resize on that
-    the release has."""
+    """Pods from manifests; then pods from an API server, with the feature gates of a resize that
+    the release has: the first alone, then both."""
     yield config
     gates = dict(config.feature_gates)
     for gate in RESIZE:
@@ -219,13 +219,13 @@ def _large_pods(scene: Scene) -> Iterator[Move]:
 
 
 def _sizes(scene: Scene) -> Iterator[Move]:
-    """Every size from one CPU to all, which is much on a large machine."""
+    """A pod of every size from one CPU to all: many moves on a large machine."""
     for count in range(1, scene.free + 1):
         yield (Apply(guaranteed(scene.name, count)),)
 
 
 def _upgrades(scene: Scene) -> Iterator[Move]:
-    """Also a pod whose CPUs releases count differently."""
+    """Another release takes over; or a pod comes whose CPUs releases count differently."""
     if scene.others and scene.free >= _OF_POD:
         yield (Apply(pooled(scene.name, _OF_POD)),)
     for release in scene.others:
@@ -242,7 +242,7 @@ def _reserved_by_amount(config: KubeletConfig, release: str) -> Iterator[Kubelet
 
 
 def _reservations(config: KubeletConfig, release: str) -> Iterator[KubeletConfig]:
-    """Two more CPUs that may be reserved beside CPU 0."""
+    """CPU 1 or CPU 4 is reserved beside CPU 0."""
     yield config
     if config.reserved_system_cpus is not None:
         for more in (1, 4):
@@ -307,11 +307,11 @@ def named(text: str) -> tuple[str, ...]:
 def configured(
     config: KubeletConfig, families: tuple[str, ...], release: str
 ) -> Iterator[KubeletConfig]:
-    """The configurations that are searched for one, with these families."""
-    made = [config]
+    """The configurations that a search with these families has in place of one."""
+    configs = [config]
     for name in families:
-        made = [other for one in made for other in FAMILIES[name].settings(one, release)]
-    yield from made
+        configs = [other for one in configs for other in FAMILIES[name].settings(one, release)]
+    yield from configs
 
 
 def moves_of(scene: Scene, families: tuple[str, ...]) -> Iterator[Move]:

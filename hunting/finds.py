@@ -1,7 +1,7 @@
 """Finds: broken promises, one for each cause.
 
-What belongs here: what a find is, as it is written to a file, and when two are one. What never
-does: how one is told (``telling``).
+What belongs here: a find, as it is written to a file, and when two have one cause. What never
+does: the story of a find (``telling``).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
 
 class Find(msgspec.Struct, frozen=True, kw_only=True):
     """A promise that a history breaks, shrunk. ``config`` and ``steps`` are as they are written;
-    ``issue`` is the number of the known defect (0: none is known), ``releases`` are the minors
-    whose model does the same, ``met`` counts the histories that broke it so, ``confirmed`` says of
-    each kubelet that was asked whether it does the same."""
+    ``issue`` is the number of the known defect (0: none is known); ``releases`` are the minors
+    whose model does the same; ``met`` counts the histories that broke it for the same cause;
+    ``confirmed`` says of each kubelet that took the history whether it does the same."""
 
     promise: str
     rule: str
@@ -55,7 +55,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cast(self) -> tuple[str, ...]:
-        """The releases whose kubelets the history has: more than one where one takes over."""
+        """The releases whose kubelets the history has: more than one if another takes over."""
         return releases_of(self.release, self.history)
 
     @property
@@ -67,8 +67,8 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Finds of one cause have one key: the promise and the known defect, or else what is left
-        of history and configuration once it is shrunk."""
+        """Finds of one cause have one key: the promise with the known defect, or with what
+        shrinking has left of history and configuration."""
         if self.issue:
             return f"{self.promise} #{self.issue}"
         task = self.task
@@ -82,7 +82,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def found(broken: Broken, issue: int, *, releases: Iterable[str] = ()) -> Find:
-    """A find of a broken promise as it is."""
+    """The find of a broken promise. It is not shrunk here."""
     difference = broken.violation.difference
     return Find(
         promise=broken.promise,
@@ -100,8 +100,8 @@ def found(broken: Broken, issue: int, *, releases: Iterable[str] = ()) -> Find:
 
 
 class Collection:
-    """Finds by their keys. ``blind``: nothing is known of defects, so causes are told apart by what
-    is left once a history is shrunk."""
+    """Finds by their keys. ``blind``: known defects are not looked up, so what shrinking leaves of
+    a history decides which cause it has."""
 
     def __init__(self, finds: Iterable[Find] = (), *, blind: bool = False) -> None:
         self._finds: dict[str, Find] = {}
@@ -121,8 +121,8 @@ class Collection:
         return Counter({key: find.met for key, find in self._finds.items()})
 
     def join(self, find: Find) -> bool:
-        """Add a find, or count it where its cause is known already; whether it was new. The
-        shorter history is kept."""
+        """Add a find, or count it where its cause is known; returns whether it is new. The shorter
+        history is kept."""
         known = self._finds.get(find.key)
         if known is None:
             self._finds[find.key] = find
@@ -134,20 +134,20 @@ class Collection:
         return False
 
     def add(self, broken: Broken) -> Find | None:
-        """Judge, shrink and place a broken promise; ``None`` where its cause was met before."""
+        """Add a broken promise; returns its find, shrunk, or ``None`` if its cause is known."""
         rough = _rough_key(broken)
         if rough in self._rough:
             self._count(rough, self._rough[rough])
             return None
-        here = shrunk_in_place(broken)
-        plain = _rough_key(here)
-        if plain in self._rough:
-            self._count(rough, self._rough[plain])
+        in_place = shrunk_in_place(broken)
+        shrunk_key = _rough_key(in_place)
+        if shrunk_key in self._rough:
+            self._count(rough, self._rough[shrunk_key])
             return None
-        small = shrunk(here)
+        small = shrunk(in_place)
         defect = None if self._blind else defect_of(small)
         find = found(small, defect.number if defect else 0)
-        self._rough[plain] = find.key
+        self._rough[shrunk_key] = find.key
         known = self._finds.get(find.key)
         if known is not None and _size(known) <= _size(find):
             self._count(rough, find.key)
@@ -157,14 +157,14 @@ class Collection:
         return placed if self.join(placed) else None
 
     def _count(self, rough: tuple[str, ...], key: str) -> None:
-        """A broken promise of this rough key is of a cause that is known."""
+        """Count a broken promise of this rough key, whose find has this key."""
         self._rough[rough] = key
         known = self._finds[key]
         self._finds[key] = msgspec.structs.replace(known, met=known.met + 1)
 
 
 def _rough_key(broken: Broken) -> tuple[str, ...]:
-    """What is cheap to tell of a broken promise: two of one key count as of one cause."""
+    """A key that takes no shrinking: two broken promises with one such key count as one cause."""
     config = broken.task.config
     return (
         broken.promise,
@@ -182,7 +182,7 @@ def _evenness(machine: str) -> str:
 
 
 def without_numbers(text: str) -> str:
-    """What is alike in two texts of one kind: CPUs and amounts are left out."""
+    """The text without CPUs and amounts: so two texts of one kind are equal."""
     return _NUMBERS.sub("", text)
 
 
@@ -191,8 +191,8 @@ def _size(find: Find) -> tuple[int, int, str]:
 
 
 def kind_of(step: Step) -> str:
-    """Its name; of a pod that is applied, what containers it has as well; of a kubelet that takes
-    over, its release."""
+    """The name of the step, with the kinds of an applied pod's containers, or with the release of
+    a kubelet that takes over."""
     name = type(step).__name__
     if isinstance(step, TakeOver):
         return f"{name}({step.release})"

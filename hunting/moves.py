@@ -1,8 +1,8 @@
-"""The moves of a history: what a user does at once.
+"""The moves of a history: the steps that a user takes together.
 
-What belongs here: which moves a node can take next, and the steps of each. What never does: what
-comes of them (``walk``), and moves that are switched on (``families``). A kubelet that is started
-again is one move of two steps.
+What belongs here: which moves a node can take next, and the steps of each. What never does: taking
+them (``walk``), and moves that are switched on (``families``). A restart of the kubelet is one move
+of two steps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from reference.steps import (
     note_pods,
 )
 
-#: Before, an init container that is to be restarted is one as any other.
+#: Before this minor a restartable init container is like any other init container.
 SIDECARS_SINCE: Final = 28
 
 RESTART: Final[Move] = (Stop(), Start())
@@ -37,18 +37,18 @@ RESTART: Final[Move] = (Stop(), Start())
 
 @lru_cache(maxsize=4096)
 def pods_of(name: str, free: int, *, whole: bool, sidecars: bool = True) -> tuple[Pod, ...]:
-    """A pod of each kind under this name, on a node with so many CPUs that pods may have.
+    """A pod of each kind under this name, on a node with ``free`` CPUs for pods.
 
     Of one container: with one CPU, two, half of them, all but one, all of them, or no request. Of
-    more: with an init container that asks for less or for more than the app container, if
-    ``sidecars`` with one, with two app containers; if ``whole``, with resources of the whole pod.
+    more: with an init container that asks for less or for more than the app container; with two app
+    containers; if ``sidecars``, with one; if ``whole``, with resources of the whole pod.
     """
     return tuple(map(_one_object, _pods_of(name, free, whole=whole, sidecars=sidecars)))
 
 
 @lru_cache(maxsize=4096)
 def _one_object(pod: Pod) -> Pod:
-    """The same object for equal pods, so that no table compares them."""
+    """The same object for equal pods: a dictionary finds it without comparing pods."""
     return pod
 
 
@@ -71,8 +71,7 @@ def _pods_of(name: str, free: int, *, whole: bool, sidecars: bool) -> Iterator[P
 
 
 def pod_level(name: str, count: int) -> Pod:
-    """A pod of so many CPUs as a whole, of which one container has one and another shares what is
-    left."""
+    """A pod of ``count`` CPUs as a whole: one container has one CPU, another shares the rest."""
     whole = PodResources(str(count), str(count), "256Mi", "256Mi")
     return Pod(name, (exclusive("c", 1), Container("d")), resources=whole)
 
@@ -80,7 +79,7 @@ def pod_level(name: str, count: int) -> Pod:
 def next_moves(
     applied: Mapping[str, Pod], name: str, free: int, config: KubeletConfig, release: str
 ) -> Iterator[Move]:
-    """What may come next: a pod of each kind, each pod deleted, the kubelet started again."""
+    """The moves that may come next: apply a pod of each kind, delete a pod, restart the kubelet."""
     whole = pod_managers_on(config.feature_gates, release=release)
     sidecars = minor_of(release) >= SIDECARS_SINCE
     for pod in pods_of(name, free, whole=whole, sidecars=sidecars):
@@ -94,8 +93,7 @@ def next_moves(
 def after(
     applied: Mapping[str, Pod], steps: Sequence[Step], granted: Mapping[str, Pod] | None = None
 ) -> dict[str, Pod]:
-    """The pods that are applied once these steps are taken, each of the size that it has been
-    ``granted`` by then."""
+    """The pods that are applied after these steps, with the sizes in ``granted``."""
     left = dict(applied)
     note_pods(left, steps)
     return {name: (granted or {}).get(name, pod) for name, pod in left.items()}

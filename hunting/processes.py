@@ -1,7 +1,7 @@
 """Several processes search the tasks of one campaign.
 
-What belongs here: who searches which task, and what comes back. What never does: what is kept of it
-(``campaign``), and a search (``walk``).
+What belongs here: which process searches which task, and what it sends back. What never does: what
+is kept of that (``campaign``), and a search (``walk``).
 
 Each process makes finds by itself, so that only finds are sent, not every broken promise. A process
 ends when its connection does, so that none outlives the campaign.
@@ -30,11 +30,11 @@ from hunting.scope import Task
 from hunting.walk import Broken, Tally, search
 from hunting.wandering import wander
 
-#: How often a campaign that waits for its processes looks whether it is to stop, in seconds.
+#: Seconds after which a campaign that waits for its processes looks whether it is to stop.
 _LOOK: Final = 0.2
 
 
-class How(NamedTuple):
+class SearchOptions(NamedTuple):
     """How every task is searched."""
 
     depth: int
@@ -53,27 +53,27 @@ class How(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """A task was searched in full; ``met``: how often it met each find, by its key."""
+    """A task was searched in full; ``met``: how often it met each find, by the find's key."""
 
     number: int
     tally: Tally
     met: dict[str, int]
 
 
-#: ``None`` where nothing has come for a while.
+#: ``None``: no process has sent anything for :data:`_LOOK`.
 News: TypeAlias = Searched | Find | None
 _Work: TypeAlias = tuple[int, Task]
 
 
 class Processes:
-    """So many processes that search; leave the context to end them."""
+    """``count`` processes that search; they end with the ``with`` block."""
 
-    def __init__(self, count: int, how: How) -> None:
-        self._count, self._how = count, how
+    def __init__(self, count: int, options: SearchOptions) -> None:
+        self._count, self._options = count, options
         self._running: dict[Connection, BaseProcess] = {}
 
     def __enter__(self) -> Processes:
-        self._running.update(begun(self._count, _serve, self._how))
+        self._running.update(begun(self._count, _serve, self._options))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,8 +83,8 @@ class Processes:
             connection.close()
 
     def search(self, work: Sequence[_Work]) -> Iterator[News]:
-        """What the processes say until every task is searched; each gets the next one when it is
-        done with one. Raises :class:`SubjectError` where a process dies."""
+        """What the processes send until every task is searched. A process that is done with a task
+        gets the next one. Raises :class:`SubjectError` where a process dies."""
         left, busy = list(reversed(work)), set(self._running)
         for connection in self._running:
             self._hand_out(connection, left, busy)
@@ -93,59 +93,62 @@ class Processes:
             if not ready:
                 yield None
             for connection in ready:
-                said = self._said(connection)
-                yield said
-                if isinstance(said, Searched):
+                news = self._received(connection)
+                yield news
+                if isinstance(news, Searched):
                     self._hand_out(connection, left, busy)
 
     def pending(self) -> Iterator[Find]:
-        """The finds that have been sent by now."""
+        """The finds that processes have sent and :meth:`search` has not received."""
         for connection in self._running:
             with suppress(EOFError, OSError):
                 while connection.poll():
-                    said = connection.recv()
-                    if isinstance(said, Find):
-                        yield said
+                    news = connection.recv()
+                    if isinstance(news, Find):
+                        yield news
 
-    def _said(self, connection: Connection) -> News:
+    def _received(self, connection: Connection) -> News:
         try:
-            said: News = connection.recv()
+            news: News = connection.recv()
         except (EOFError, OSError) as error:
             self._running[connection].join()
             status = self._running[connection].exitcode
             raise SubjectError(f"a process of the hunt has ended with status {status}") from error
-        return said
+        return news
 
     @staticmethod
     def _hand_out(connection: Connection, left: list[_Work], busy: set[Connection]) -> None:
         if left:
-            with suppress(OSError):  # it has died, which shows when it is heard
+            with suppress(OSError):  # it has died: receiving from it reports that
                 connection.send(left.pop())
         else:
             busy.discard(connection)
 
 
-def _serve(connection: Connection, how: How) -> None:
-    """Search what is sent until the connection ends, or the campaign's process does. An interrupt
-    is the campaign's business."""
+def _serve(connection: Connection, options: SearchOptions) -> None:
+    """Search each task that is sent, until the connection or the campaign's process ends. The
+    campaign alone handles an interrupt."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     campaign = os.getppid()
-    finds, told = Collection(blind=how.blind), dict[str, int]()
+    finds, sent = Collection(blind=options.blind), dict[str, int]()
     with suppress(EOFError, OSError):
         while True:
             number, task = connection.recv()
             tally, before = Tally(), finds.met()
-            for broken in how.search(number, task, tally, lambda: os.getppid() != campaign):
+            for broken in options.search(number, task, tally, lambda: os.getppid() != campaign):
                 if finds.add(broken) is not None:
-                    _tell(connection, finds, told)
-            _tell(connection, finds, told)
+                    _send_finds(connection, finds, sent)
+            _send_finds(connection, finds, sent)
             connection.send(Searched(number, tally, finds.met() - before))
 
 
-def _tell(connection: Connection, finds: Collection, told: dict[str, int]) -> None:
-    """Each find that was met since it was told, with how often."""
+def _send_finds(connection: Connection, finds: Collection, sent: dict[str, int]) -> None:
+    """Send each find that was met since it was sent, with how often it was met since then.
+
+    ``sent`` has by key how often each find had been met when it was sent last.
+    """
     for find in finds:
-        more = find.met - told.get(find.key, 0)
+        more = find.met - sent.get(find.key, 0)
         if more:
             connection.send(msgspec.structs.replace(find, met=more))
-            told[find.key] = find.met
+            sent[find.key] = find.met

@@ -1,4 +1,4 @@
-"""One history again: on the model of any release, on any machine, with any configuration."""
+"""One history taken again: on the model of any release, on any machine, with any configuration."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from reference.steps import Step, TakeOver
 
 
 def replayed(task: Task, steps: Sequence[Step], promise: str) -> Broken | None:
-    """What breaks the promise of this id first in the history, in some outcome of its steps;
-    ``None`` where none does, or where the history is not possible there."""
+    """The first violation of the promise of this id in the history, in some outcome of its steps;
+    ``None`` where the promise is kept, or where the history is not possible there."""
     try:
         ground = Ground(task)
         states = [ground.first()]
@@ -25,11 +25,11 @@ def replayed(task: Task, steps: Sequence[Step], promise: str) -> Broken | None:
     for step in steps:
         reached: list[State] = []
         for state in states:
-            for made, wrong in ground.taken(state, (step,), Tally()):
+            for new, wrong in ground.taken(state, (step,), Tally()):
                 for one in wrong:
                     if promise_of(one.rule).id == promise:
-                        return Broken(task, made.steps, one)
-                reached.append(made)
+                        return Broken(task, new.steps, one)
+                reached.append(new)
         states = reached
     return None
 
@@ -42,13 +42,13 @@ def possible(task: Task, steps: Sequence[Step]) -> bool:
         return False
     states = [ground.first()]
     for step in steps:
-        states = [made for one in states for made, _ in ground.taken(one, (step,), Tally())]
+        states = [new for one in states for new, _ in ground.taken(one, (step,), Tally())]
     return bool(states)
 
 
 def releases_with(broken: Broken) -> list[str]:
-    """Every minor whose model breaks the promise by the same history. Where a kubelet of another
-    release takes over: every minor that takes the configuration and from which it does."""
+    """Every minor whose model breaks the promise by the same history. If another release takes over
+    there: every such minor that accepts the configuration, and is not that release."""
     found = []
     taker = next((step.release for step in broken.steps if isinstance(step, TakeOver)), "")
     since = Release.parse(promise_of(broken.violation.rule).since).minor
@@ -62,8 +62,8 @@ def releases_with(broken: Broken) -> list[str]:
 
 
 def breaking_alone(task: Task, steps: Sequence[Step], promise: str) -> list[str]:
-    """The releases of the history whose kubelets break the promise by the same steps without
-    another one that takes over."""
+    """The releases of the history whose kubelets break the promise by the same steps, though no
+    other release takes over."""
     own = [step for step in steps if not isinstance(step, TakeOver)]
     every = releases_of(task.release, steps)
     alone = every if len(own) < len(steps) else ()

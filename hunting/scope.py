@@ -1,6 +1,6 @@
 """What is searched: machines and configurations.
 
-What belongs here: which there are in a scope. What never does: histories on them (``moves``).
+What belongs here: the tasks of a scope. What never does: histories on them (``moves``).
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from reference.steps import KubeletConfig
 from topologies import BadSpec, describe
 
 TOPOLOGY_POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")
-#: The feature gates with which CPUs of whole pods count.
+#: The feature gates with which a kubelet assigns CPUs to whole pods.
 POD_LEVEL: Final = {"PodLevelResources": True, "PodLevelResourceManagers": True}
 _ALPHA_OPTIONS: Final = "CPUManagerPolicyAlphaOptions"
-
 
 #: How many searches a campaign of random walks has.
 DRAWN: Final = 20_000
@@ -43,7 +42,7 @@ class Task:
     others: tuple[str, ...] = ()
 
     def taken_over(self, release: str) -> Task:
-        """The same once a kubelet of this release is there, from which the others may take over."""
+        """The task once this release has taken over. The others may take over from it."""
         others = sorted({*self.others, self.release} - {release}, key=Release.parse)
         return replace(self, release=release, others=tuple(others))
 
@@ -74,16 +73,16 @@ def _processors(shape: str) -> int:
 def uneven(most: int) -> tuple[str, ...]:
     """Machines of at most ``most`` CPUs that are uneven in one way: a CPU offline, small cores,
     neighbouring threads, several uncore caches in a NUMA node, or NUMA nodes of unequal size."""
-    made = []
+    specs = []
     for threads in (1, 2):
         for cores in range(2, most // threads + 1):
             for totals in ("1s-1n", "1s-2n", "2s-2n", "1s-3n"):
                 last = cores * threads - 1
                 for suffix in ("", "-near", "-l3x2", f"-off{last}", "-e2", "-near-l3x2"):
-                    made.append(f"{totals}-{cores}c-smt{threads}{suffix}")
+                    specs.append(f"{totals}-{cores}c-smt{threads}{suffix}")
     known = set(regular(most))
     return tuple(
-        dict.fromkeys(name for spec in made if (name := _canonical(spec)) not in known and name)
+        dict.fromkeys(name for spec in specs if (name := _canonical(spec)) not in known and name)
     )
 
 

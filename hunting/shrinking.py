@@ -1,7 +1,7 @@
 """A broken promise is shrunk: to a shorter history, a plainer configuration, a smaller machine.
 
-How it works: greedy. Whatever still breaks the same promise without one part does without it; that
-is tried until no part can go.
+How it works: greedily. A part is left out if the rest still breaks the same promise. That is tried
+again until every part is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from reference.steps import (
 
 _MOST_CPUS: Final = 8
 _PLAIN: Final = KubeletConfig()
-#: Settings of which one is left out at a time.
+#: Settings that are mappings: one of their names is left out at a time.
 _BY_NAME: Final = ("policy_options", "topology_manager_policy_options", "feature_gates")
 #: Settings that are left out, each with what has no meaning without it.
 _TOGETHER: Final = (
@@ -46,25 +46,25 @@ _TOGETHER: Final = (
     ("reconcile_period",),
 )  # fmt: skip
 
-#: Something that was set: a field and what it has under a name, or fields that go together.
+#: A setting: a field and one of its names, or fields that are left out together.
 Setting: TypeAlias = tuple[str, ...]
-#: What may break the promise as well.
+#: A task and a history that may break the promise as well.
 _Tried: TypeAlias = tuple[Task, tuple[Step, ...]]
 
 
 def shrunk(broken: Broken) -> Broken:
-    """The smallest that is found."""
+    """The smallest history that is found to break the promise."""
     return _shrunk(broken, _smaller)
 
 
 def shrunk_in_place(broken: Broken) -> Broken:
-    """The smallest that is found on the same machine, and with the same pods: much quicker."""
+    """As :func:`shrunk`, on the same machine and with the same pods: much quicker."""
     return _shrunk(broken, _fewer)
 
 
-def _shrunk(broken: Broken, ways: Callable[[Broken], Iterator[_Tried]]) -> Broken:
+def _shrunk(broken: Broken, smaller: Callable[[Broken], Iterator[_Tried]]) -> Broken:
     while True:
-        tried = (replayed(task, steps, broken.promise) for task, steps in ways(broken))
+        tried = (replayed(task, steps, broken.promise) for task, steps in smaller(broken))
         found = next(filter(None, tried), None)
         if found is None:
             return broken
@@ -76,7 +76,7 @@ def _fewer(broken: Broken) -> Iterator[_Tried]:
         yield broken.task, fewer
     yield from _of_one_release(broken)
     if any(isinstance(one, Configure) for one in broken.steps):
-        return  # which have the whole configuration in them
+        return  # such a step has a whole configuration of its own
     config, release = broken.task.config, broken.task.release
     if config.system_reserved and has(release, Behaviour.RESERVED_CPU_LIST):
         listed = replace(config, system_reserved=None, reserved_system_cpus=CPUSet([0]))
@@ -88,8 +88,8 @@ def _fewer(broken: Broken) -> Iterator[_Tried]:
 def _smaller(broken: Broken) -> Iterator[_Tried]:
     task, steps = broken.task, broken.steps
     yield from _fewer(broken)
-    moves_on = any(isinstance(one, Reboot) and one.machine for one in steps)
-    for machine in () if moves_on else _machines_below(task.machine):
+    changes_machine = any(isinstance(one, Reboot) and one.machine for one in steps)
+    for machine in () if changes_machine else _machines_below(task.machine):
         below = Task(task.release, machine, task.config)
         yield below, steps
         for fewer in _with_less(steps, _cpus(task.machine) - _cpus(machine)):
@@ -99,7 +99,7 @@ def _smaller(broken: Broken) -> Iterator[_Tried]:
 
 
 def _of_one_release(broken: Broken) -> Iterator[_Tried]:
-    """With the kubelet that takes over from the beginning on."""
+    """The history that has the release that takes over from its first start on."""
     task, steps = broken.task, broken.steps
     for at, step in enumerate(steps):
         if isinstance(step, Stop):
@@ -115,7 +115,7 @@ def _next_start(steps: tuple[Step, ...], at: int) -> int:
 
 
 def _shorter(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
-    """Without one step; a kubelet that is stopped and started again is left out as a whole."""
+    """The steps without one of them; a stop goes with all steps up to the next start."""
     for at, step in enumerate(steps):
         if isinstance(step, Stop):
             yield steps[:at] + steps[_next_start(steps, at) + 1 :]
@@ -124,12 +124,12 @@ def _shorter(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
 
 
 def plainer(config: KubeletConfig) -> Iterator[KubeletConfig]:
-    """With one thing less that was set."""
+    """The configuration without one of its settings, for each setting."""
     return (without(config, [one]) for one in settings(config))
 
 
 def settings(config: KubeletConfig) -> Iterator[Setting]:
-    """Each thing that was set."""
+    """Each setting that is not plain."""
     for field in _BY_NAME:
         yield from ((field, name) for name in getattr(config, field))
     for names in _TOGETHER:
@@ -140,7 +140,7 @@ def settings(config: KubeletConfig) -> Iterator[Setting]:
 
 
 def without(config: KubeletConfig, gone: Iterable[Setting]) -> KubeletConfig:
-    """With what was set left out."""
+    """The configuration without these settings."""
     for field, *names in gone:
         if field in _BY_NAME:
             given: Mapping[str, object] = getattr(config, field)
@@ -174,8 +174,8 @@ def _cpus(machine: str) -> int:
 
 
 def _with_less(steps: tuple[Step, ...], less: int) -> Iterator[tuple[Step, ...]]:
-    """With one pod of one container that asks for so many CPUs less: one that took what was left
-    has to shrink with its machine."""
+    """The steps with ``less`` CPUs fewer for one pod of one container: a pod that took all that was
+    left has to shrink with its machine."""
     for at, step in enumerate(steps):
         if isinstance(step, Apply) and len(step.pod.containers) == 1:
             count = whole_cpus(step.pod.containers[0].requested_cpu) - less
@@ -184,8 +184,8 @@ def _with_less(steps: tuple[Step, ...], less: int) -> Iterator[tuple[Step, ...]]
 
 
 def simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
-    """With one pod in a simpler form: of one container, without devices, or of one CPU less. Pods
-    that come at once come one after the other, or one less of them."""
+    """The steps with one pod in a simpler form: of one container, without devices, or of one CPU
+    less. Pods that are applied together are applied one by one, or one of them is left out."""
     for at, step in enumerate(steps):
         if isinstance(step, ApplyTogether):
             for fewer in _not_together(step.pods):

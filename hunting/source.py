@@ -15,7 +15,7 @@ from conformance.written import default_of
 from reference import CPUSet, NotModelled, steps
 from reference.steps import KubeletConfig, Pod, Step
 
-#: What a scenario of a find may need; ``ruff check --fix`` drops the rest.
+#: Imports that a scenario of a find may need; ``ruff check --fix`` drops the unused ones.
 IMPORTS: Final = '''"""Found by pinproof."""
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _call(method: str, *values: object, **named: object) -> str:
 
 
 def code_of(value: Any) -> str:
-    """A value as Python source, without what is the default."""
+    """A value as Python source, without fields that have their default."""
     if isinstance(value, Enum):
         return str(value)
     if isinstance(value, CPUSet):

@@ -28,7 +28,7 @@ def title(find: Find) -> str:
 
 
 def story(find: Find) -> str:
-    """The find in Markdown: where, step by step, and a picture of the CPUs at its end."""
+    """The find in Markdown: machine, configuration, steps, and a picture of the CPUs at its end."""
     lines = [
         f"**{find.rule}**: broken in {find.placed}"
         + (f", known as kubernetes/kubernetes#{find.issue}" if find.issue else "")
@@ -46,15 +46,15 @@ def story(find: Find) -> str:
 
 
 def steps(find: Find) -> Iterator[tuple[str, View]]:
-    """Each step of the find in words with what came of it, and the view after it, along the
-    outcomes that break the promise."""
+    """Each step of the find in words with the node's state after it, and the view after it, along
+    the outcomes that break the promise."""
     broken = replayed(find.task, find.history, find.promise)
     ground = Ground(find.task)
     states = [ground.first()]
     for number, step in enumerate(find.history, start=1):
-        made = [one for state in states for one in ground.taken(state, (step,), Tally())]
-        states = [one for one, _ in made]
-        wrong = [one for one, found in made if broken and found and number == len(broken.steps)]
+        taken = [one for state in states for one in ground.taken(state, (step,), Tally())]
+        states = [one for one, _ in taken]
+        wrong = [one for one, found in taken if broken and found and number == len(broken.steps)]
         view = (wrong or states)[0].node.seen()
         yield f"{capitalised(step.sentence)}. {_state(view)}".rstrip(), view
 
@@ -83,8 +83,8 @@ def _state(view: View) -> str:
 
 
 def held_text(view: View) -> str:
-    """Who holds which CPUs, what the shared pool has, and which pods are refused, in sentences;
-    ``""`` where no kubelet runs."""
+    """Sentences on the exclusive CPUs, the shared pool and the refused pods; ``""`` where no
+    kubelet runs."""
     if not view.running:
         return ""
     held = ", ".join(
@@ -168,7 +168,7 @@ def {name.replace("-", "_")}(node: LockstepNode) -> None:
 
 
 def report(find: Find) -> str:
-    """What can be pasted into an issue of kubernetes/kubernetes: no word of this suite in it."""
+    """A text for an issue of kubernetes/kubernetes. It does not mention this suite."""
     task = find.task
     pods = [step.pod for step in find.history if isinstance(step, Apply)]
     numbered = enumerate(find.history, start=1)
@@ -193,5 +193,5 @@ def _machine_text(find: Find) -> str:
 
 
 def capitalised(text: str) -> str:
-    """With its first letter in upper case, and all others as they are."""
+    """The text with its first letter in upper case."""
     return f"{text[:1].upper()}{text[1:]}"

@@ -1,8 +1,7 @@
 """Kubelets of other releases that take over from one another.
 
-What belongs here: which releases are neighbours, what another release takes of a configuration, and
-which releases a history has. What never does: the moves (``families``), and what comes of them
-(``walk``).
+What belongs here: which releases are neighbours, what another release accepts of a configuration,
+and which releases a history has. What never does: the moves (``families``).
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ def neighbours(release: str) -> tuple[str, ...]:
 
 
 def releases_of(first: str, steps: Iterable[Step]) -> tuple[str, ...]:
-    """Each release whose kubelet a history has that begins with ``first``, in their order."""
+    """Each release whose kubelet a history has, in order; it begins with ``first``."""
     later = (step.release for step in steps if isinstance(step, TakeOver))
     return tuple(dict.fromkeys((first, *later)))
 
 
 def configurations_for(release: str, config: KubeletConfig) -> list[KubeletConfig]:
-    """What a kubelet of ``release`` may be given instead: the configuration without the feature
-    gates that the release does not know, and the one without any. One that the release refuses, or
-    that its model does not know, is left out."""
+    """The configurations that a kubelet of ``release`` may get in place of this one: the one
+    without the feature gates that the release does not know, and the one without any. One that the
+    release refuses, or that its model does not know, is left out."""
     known = {name: on for name, on in config.feature_gates.items() if stage_of(name, release)}
-    made: list[KubeletConfig] = []
+    configs: list[KubeletConfig] = []
     for gates in (known, {}):
         other = replace(config, feature_gates=gates)
-        if is_taken(release, other) and other not in made:
-            made.append(other)
-    return made
+        if is_taken(release, other) and other not in configs:
+            configs.append(other)
+    return configs
 
 
 def is_taken(release: str, config: KubeletConfig) -> bool:
-    """Whether a kubelet of ``release`` takes the configuration, as far as the model knows."""
+    """Whether a kubelet of ``release`` accepts the configuration, as far as the model knows."""
     if config.policy_options and not has(release, Behaviour.POLICY_OPTIONS):
         return False
     if config.reserved_system_cpus and not has(release, Behaviour.RESERVED_CPU_LIST):

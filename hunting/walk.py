@@ -1,7 +1,7 @@
 """A search by breadth: every history up to a depth, equal states met once.
 
-What belongs here: taking moves on copies of a node, and judging each step. What never does: which
-promise is what (:mod:`conformance.promises`), and what becomes of a broken one (``finds``).
+What belongs here: taking moves on copies of a node, and judging each step. What never does: the
+promises (:mod:`conformance.promises`), and the finds that are made of broken ones (``finds``).
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from reference.steps import (
 from reference.view import View
 from topologies import Machine
 
-#: What of a view of the model the promises are judged by.
+#: The parts of the model's view by which the promises are judged.
 _CAN: Final = frozenset({Capability.CPUSETS, Capability.STATE_FILE, Capability.REJECTIONS})
-#: The release that reads machines as they are.
+#: The release that finds the real topology of every machine.
 _TRUE: Final = f"1.{LATEST}"
-#: Steps after which all that can be seen is looked at.
-_LOOKING: Final = (AskAllocatable, AskMetrics, AskPodResources, AwaitReconcile)
-#: Steps after which a key does not say all that is judged.
-_SEEN_OTHERWISE: Final = (*_LOOKING, Resize, Tamper)
+#: Steps after which the whole view is judged.
+_WITH_WHOLE_VIEW: Final = (AskAllocatable, AskMetrics, AskPodResources, AwaitReconcile)
+#: Steps after which more is judged than a node's key stands for.
+_BEYOND_KEY: Final = (*_WITH_WHOLE_VIEW, Resize, Tamper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Broken:
 
     @property
     def containers(self) -> Iterator[Container]:
-        """Those of the pods that are applied one by one."""
+        """The containers of the pods that are applied one by one."""
         for step in self.steps:
             if isinstance(step, Apply):
                 yield from step.pod.containers
@@ -98,9 +98,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A node after a history, with the last view in which its kubelet ran, and its pods. ``key``
-    is the node's. ``ground``: where it is by now (``None``: where it was at first); ``ran``: where
-    its kubelet last ran."""
+    """A node after a history. ``seen``: the last view in which its kubelet ran; ``applied``: how
+    many pods have come; ``key``: the node's; ``ground``: the present one (``None``: the first one);
+    ``ran``: the task with which its kubelet last ran."""
 
     node: BranchingNode
     steps: tuple[Step, ...] = ()
@@ -114,7 +114,7 @@ class State:
 
 @lru_cache(maxsize=1024)
 def _machine(name: str) -> Machine:
-    """One object for each machine, so that what is found on its tree is remembered."""
+    """One object for each machine, so that what discovery finds on its tree is remembered."""
     return topologies.machine(name)
 
 
@@ -133,7 +133,6 @@ class Ground:
     def __init__(self, task: Task) -> None:
         self.task = task
         machine = _machine(task.machine)
-        # The machine as it is, whatever the release makes of it.
         self.topology = topology_of(machine, release=_TRUE)
         self.cpus = self.topology.cpus
         self.reserved = reserved_of(machine, task)
@@ -146,7 +145,7 @@ class Ground:
         return State(node_of(self.task, _machine))
 
     def after(self, step: Step) -> Ground:
-        """Where the node is after the step. Raises as the constructor does."""
+        """The ground of the node after the step. Raises as the constructor does."""
         match step:
             case Configure(config=config):
                 task = replace(self.task, config=config)
@@ -173,14 +172,14 @@ class Ground:
     ) -> list[Violation]:
         """Every promise that is broken after the step. A view that breaks none by itself is not
         judged again where a node has the same ``key`` (``None``: it has none): the two differ in
-        names alone. On another machine or under another policy than where it ``ran`` last a kubelet
-        may refuse to go on, and so may one of another release that does not start on an empty node
-        either."""
+        names alone. A kubelet may refuse to go on if its machine or policy is another than that of
+        the task with which it last ``ran``. So may one of another release that does not start on an
+        empty node either."""
         situation = situation_of(self.task, self, pods, step)
         found = broken_in_step(before, step, view, situation)
-        if key is None or isinstance(step, _SEEN_OTHERWISE) or key not in self._kept:
+        if key is None or isinstance(step, _BEYOND_KEY) or key not in self._kept:
             alone = violations(view, situation)
-            if not alone and not isinstance(step, _SEEN_OTHERWISE):
+            if not alone and not isinstance(step, _BEYOND_KEY):
                 self._kept.add(key)
             found += alone
         if ran is not None and self._may_refuse(ran):
@@ -209,34 +208,34 @@ class Ground:
         states = [(state, state.node.copy())]
         for number, step in enumerate(move):
             reached = []
-            for one, own in states:
+            for old, own in states:
                 try:
-                    ground = (one.ground or self).after(step)
+                    ground = (old.ground or self).after(step)
                     own.do(step)
                 except (DiscoveryError, IllegalStep, NotModelled):
                     continue
                 tally.steps += 1
-                pods = after(one.pods, (step,), own.granted)
-                applied = one.applied + (len(pods) > len(one.pods))
+                pods = after(old.pods, (step,), own.granted)
+                applied = old.applied + (len(pods) > len(old.pods))
                 for node in (own, *own.others()):
-                    view = node.view() if isinstance(step, _LOOKING) else node.seen()
+                    view = node.view() if isinstance(step, _WITH_WHOLE_VIEW) else node.seen()
                     key = node.key()
-                    wrong = ground.judged(one.seen, step, view, pods, one.ran, key)
-                    seen, ran = (view, ground.task) if view.running else (one.seen, one.ran)
+                    wrong = ground.judged(old.seen, step, view, pods, old.ran, key)
+                    seen, ran = (view, ground.task) if view.running else (old.seen, old.ran)
                     if seen is not None and isinstance(step, Reboot):
                         seen = replace(seen, cpusets={}, pods={})  # nothing runs any more
-                    made = State(node, (*one.steps, step), seen, pods, applied, key, ground, ran)
+                    new = State(node, (*old.steps, step), seen, pods, applied, key, ground, ran)
                     if wrong or number == len(move) - 1:
-                        yield made, wrong
+                        yield new, wrong
                     else:
-                        reached.append((made, node))
+                        reached.append((new, node))
             states = reached
 
 
 def situation_of(
     task: Task, ground: Ground, pods: dict[str, Pod], step: Step | None = None
 ) -> Situation:
-    """What the promises are judged against after the step, with these pods applied."""
+    """The situation in which promises are judged after the step, with these pods applied."""
     tampered = [(step.pod, step.container)] if isinstance(step, Tamper) else ()
     return Situation(
         config=task.config, pods=pods, cpus=ground.cpus, reserved=ground.reserved, can=_CAN,
@@ -245,8 +244,7 @@ def situation_of(
 
 
 def reserved_of(machine: Machine, task: Task) -> CPUSet:
-    """The CPUs that the task reserves, also where it names an amount alone. Raises
-    :class:`NotModelled`."""
+    """The CPUs that the task reserves, also by an amount. Raises :class:`NotModelled`."""
     listed = task.config.reserved_system_cpus
     if listed or task.config.policy != "static":
         return listed or CPUSet()
@@ -261,27 +259,27 @@ def reserved_of(machine: Machine, task: Task) -> CPUSet:
 
 def scene_of(state: State, ground: Ground) -> Scene:
     """What moves from this state depend on, in histories that began on this ground."""
-    here = state.ground or ground
-    task = here.task
+    now = state.ground or ground
+    task = now.task
     return Scene(
-        state.pods, f"p{state.applied + 1}", here.free, task.config, task.release, task.machine,
-        here.topology, task.others,
+        state.pods, f"p{state.applied + 1}", now.free, task.config, task.release, task.machine,
+        now.topology, task.others,
     )  # fmt: skip
 
 
 def moves_from(state: State, ground: Ground, families: tuple[str, ...]) -> Iterator[Move]:
-    """What may come next, in histories that began on this ground."""
-    one = scene_of(state, ground)
-    yield from next_moves(one.applied, one.name, one.free, one.config, one.release)
-    yield from moves_of(one, families)
+    """The moves that may come next, in histories that began on this ground."""
+    scene = scene_of(state, ground)
+    yield from next_moves(scene.applied, scene.name, scene.free, scene.config, scene.release)
+    yield from moves_of(scene, families)
 
 
 def key_of(state: State, families: tuple[str, ...]) -> Hashable:
-    """What states have in common from which the same histories break the same promises."""
+    """States with one key break the same promises by the same further moves."""
     if not families:
         return state.key
-    where = str(state.ground.task) if state.ground else ""
-    return (state.key, state.node.beside(), where)
+    task = str(state.ground.task) if state.ground else ""
+    return (state.key, state.node.beside(), task)
 
 
 def begun(task: Task, tally: Tally) -> tuple[Ground, list[tuple[State, list[Violation]]]]:
@@ -292,7 +290,7 @@ def begun(task: Task, tally: Tally) -> tuple[Ground, list[tuple[State, list[Viol
 
 
 def counted(wrong: Iterable[Violation], ignored: Collection[str]) -> list[Violation]:
-    """Those of promises that are not ``ignored``."""
+    """The violations of promises that are not ``ignored``."""
     return [one for one in wrong if promise_of(one.rule).id not in ignored]
 
 
@@ -305,16 +303,16 @@ def search(
     families: tuple[str, ...] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Broken]:
-    """Every shortest way in which a history of ``depth`` moves breaks a promise, with the moves of
-    these ``families`` beside those that every history has. A history ends with the first promise
-    that it breaks, unless its id is ``ignored``."""
+    """Every broken promise of histories of at most ``depth`` moves; of equal states the first one
+    alone is followed. ``families``: their moves come beside those that every history has. A history
+    ends with the first promise that it breaks, unless its id is ``ignored``."""
     tally = tally if tally is not None else Tally()
     try:
         ground, started = begun(task, tally)
     except (DiscoveryError, NotModelled):
         return
-    for made, wrong in started:
-        yield from (Broken(task, made.steps, one) for one in counted(wrong, ignored))
+    for new, wrong in started:
+        yield from (Broken(task, new.steps, one) for one in counted(wrong, ignored))
     frontier = [one for one, _ in started if one.seen is not None]
     met = {key_of(one, families) for one in frontier}
     for level in range(depth):
@@ -323,17 +321,17 @@ def search(
             if stop():
                 return
             for move in moves_from(state, ground, families):
-                for made, wrong in ground.taken(state, move, tally):
+                for new, wrong in ground.taken(state, move, tally):
                     wrong_here = counted(wrong, ignored)
-                    yield from (Broken(task, made.steps, one) for one in wrong_here)
-                    if wrong_here or not made.seen:
+                    yield from (Broken(task, new.steps, one) for one in wrong_here)
+                    if wrong_here or not new.seen:
                         continue
-                    key = key_of(made, families)
+                    key = key_of(new, families)
                     if key in met:
                         tally.again += 1
                         continue
                     met.add(key)
                     tally.states += 1
                     if level + 1 < depth:
-                        reached.append(made)
+                        reached.append(new)
         frontier = reached

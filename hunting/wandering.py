@@ -1,12 +1,12 @@
 """A random walk: long histories on one machine, drawn by chance and guided by what is new.
 
 What belongs here: which state a walk goes on from, and which move it takes. What never does: the
-moves (``moves``, ``families``), and what one does (``walk``).
+moves (``moves``, ``families``), and taking one (``walk``).
 
 How it works: a state that shows something new is kept, and walks begin at those that are kept. New
-is a kind of move with what came of it: the phases of the pods, the reasons of refusals and errors
-without their numbers. A walk ends where it meets only states that were met before. Of two kinds of
-moves, the one that was taken less often is taken. The same seed draws the same walks.
+is a kind of move together with the phases of the pods, the reasons of refusals and the errors after
+it, without their numbers. A walk ends where it meets only states that were met before. Of two kinds
+of moves, the one that was taken less often is taken. The same seed draws the same walks.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from reference.steps import Apply
 
 #: How many moves are taken on one machine with one configuration.
 MOVES: Final = 400
-#: A walk ends after so many states in a row that were met before, or moves that were not possible.
+#: How many states in a row that were met before, or moves that were not possible, end a walk.
 _STALE: Final = 6
-#: No pod comes to so many, as a start follows every order in which they may be admitted.
+#: The most pods of a node: the model follows every order in which a start may admit them.
 _MOST_PODS: Final = 4
 
 
@@ -42,19 +42,19 @@ def wander(
     families: tuple[str, ...] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Broken]:
-    """Every promise that is broken on the way, by histories of at most ``depth`` moves."""
+    """Every promise that the walks break. A walk ends once its history has ``depth`` steps."""
     tally = tally if tally is not None else Tally()
     try:
         ground, started = begun(task, tally)
     except (DiscoveryError, NotModelled):
         return
-    for made, wrong in started:
-        yield from (Broken(task, made.steps, one) for one in counted(wrong, ignored))
+    for new, wrong in started:
+        yield from (Broken(task, new.steps, one) for one in counted(wrong, ignored))
     walks = _Walks(ground, families, random.Random(seed))  # noqa: S311
-    walks.kept = [made for made, _ in started if made.seen is not None]
+    walks.kept = [new for new, _ in started if new.seen is not None]
     while walks.kept and walks.taken < MOVES and not stop():
         state = walks.chance.choice(walks.kept)
-        for broken, end in walks.one(state, depth, tally, ignored):
+        for broken, end in walks.walk(state, depth, tally, ignored):
             yield Broken(task, end.steps, broken)
 
 
@@ -70,32 +70,32 @@ class _Walks:
         self._shown: set[Hashable] = set()
         self._met: set[Hashable] = set()
 
-    def one(
+    def walk(
         self, state: State, depth: int, tally: Tally, ignored: Collection[str]
     ) -> Iterator[tuple[Violation, State]]:
-        """One walk from this state: each broken promise, with where it was broken."""
+        """One walk from this state: each broken promise, with the state that breaks it."""
         stale = 0
         while len(state.steps) < depth and stale < _STALE and self.taken < MOVES:
             self.taken += 1
-            move = self._drawn(state)
+            move = self._draw_move(state)
             alive = []
-            for made, wrong in self._ground.taken(state, move, tally):
+            for new, wrong in self._ground.taken(state, move, tally):
                 broken = counted(wrong, ignored)
-                yield from ((one, made) for one in broken)
-                if not broken and made.seen is not None:
-                    alive.append(made)
+                yield from ((one, new) for one in broken)
+                if not broken and new.seen is not None:
+                    alive.append(new)
             if not alive:
                 stale += 1
                 continue
             state = self.chance.choice(alive)
-            stale = stale + 1 if self._is_met(state, tally) else 0
+            stale = stale + 1 if self._meet_again(state, tally) else 0
             shown = _shown(move, state)
             if shown not in self._shown:
                 self._shown.add(shown)
                 self.kept.append(state)
 
-    def _drawn(self, state: State) -> Move:
-        """A move of a kind that was taken less often than another."""
+    def _draw_move(self, state: State) -> Move:
+        """A move of the kind that was taken less often, of two kinds that are drawn."""
         by_kind: dict[Hashable, list[Move]] = {}
         full = len(state.pods) >= _MOST_PODS
         for move in moves_from(state, self._ground, self._families):
@@ -108,7 +108,8 @@ class _Walks:
         self._counts[kind] += 1
         return self.chance.choice(by_kind[kind])
 
-    def _is_met(self, state: State, tally: Tally) -> bool:
+    def _meet_again(self, state: State, tally: Tally) -> bool:
+        """Note the state as met; returns whether it was met before."""
         key = key_of(state, self._families)
         if key in self._met:
             tally.again += 1

@@ -4,13 +4,13 @@
     python -m differential.exactness --replay case.json
 
 Machines, options, feature gates, Topology Manager policies, and histories of pods with removals,
-resizes, hints, restarts and state files that somebody else has written are drawn; after each
-request the model and the driver (``pinproof build driver``) must say the same, the state file to
-the byte. A case ends where the model says that the kubelet hangs; for the first ten such cases the
-Go code is given three seconds to prove otherwise.
+resizes, hints, restarts and changed state files are drawn. After each request the model and the
+driver (``pinproof build driver``) must answer alike, the state file to the byte. A case ends where
+the model says that the kubelet hangs. In the first ten such cases the Go code has three seconds to
+answer after all.
 
-The first difference ends it. Its case is made small, printed step by step, and written to a file
-that can be replayed. Exit status 1 where there is one.
+The first difference ends the run. Its case is made small, printed step by step, and written to a
+file that can be replayed. Exit status 1 where there is one.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _walk(driver: Driver, asked: argparse.Namespace) -> int:
 
 
 class Tally:
-    """What came of the cases so far. ``sure``: how many hangs the Go code was asked for."""
+    """The outcomes of the cases so far. ``sure``: for how many hangs the Go code was asked."""
 
     def __init__(self) -> None:
         self.cases = self.sure = 0
@@ -139,8 +139,8 @@ def _report(
 
 
 def _seen(driver: Driver, case: Case) -> tuple[Difference | None, Script]:
-    """As :meth:`Driver.compare`. Where the Go code has no processor it shows no difference: the one
-    that was found before is reported all the same."""
+    """As :meth:`Driver.compare`. Where the Go code has no processor it shows no difference. The one
+    that was found before is reported even so."""
     try:
         return driver.compare(case)
     except Starved:

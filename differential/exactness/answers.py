@@ -43,12 +43,12 @@ def text_of(answer: wire.Answer, release: str) -> str:
 
 
 def giving_up(error: KubeletError, release: str) -> list[str]:
-    """With what a kubelet may give up: where, and in which words."""
+    """The texts with which a kubelet may give up: at which stage, with which message."""
     stage = "start" if isinstance(error, StateError | CheckpointError) else "configuration"
     texts = error.possible
     if isinstance(error, CheckpointError):
         texts = tuple(reported(text, release, _STATE_FILE) for text in texts)
-    # What is no text in a file arrives as JSON has it.
+    # Bytes of the file that are not UTF-8 arrive as U+FFFD in JSON.
     return sorted({_GIVES_UP.format(stage, _NO_TEXT.sub("\ufffd", text)) for text in texts})
 
 

@@ -27,7 +27,7 @@ class Arrive(_Action, frozen=True):
 
 
 class Resize(_Action, frozen=True):
-    """A pod that is there is resized in place to ``pod``."""
+    """An admitted pod is resized in place to ``pod``."""
 
     pod: Pod
 
@@ -43,7 +43,7 @@ class Round(_Action, frozen=True):
 
 
 class Ask(_Action, frozen=True):
-    """The hints for a pod, which may be there, by container and for the whole pod."""
+    """The hints for a pod, which may be admitted, by container and for the whole pod."""
 
     pod: Pod
 
@@ -55,15 +55,15 @@ class Exit(_Action, frozen=True):
 
 
 class Again(_Action, frozen=True):
-    """The containers of a pod that do not run are created again."""
+    """The containers of a pod, but for init containers, are created again."""
 
     pod: str
 
 
 class Restart(_Action, frozen=True):
     """The kubelet is started again, perhaps with another configuration, on a machine that has
-    changed, or on a state file that is not its own; every pod is admitted again. ``rebooted``: no
-    container has outlived it."""
+    changed, or on a changed state file. Every pod is admitted again. ``rebooted``: all containers
+    are gone."""
 
     config: KubeletConfig | None = None
     machine: MachineInfo | None = None
@@ -72,8 +72,8 @@ class Restart(_Action, frozen=True):
 
 
 class Drain(_Action, frozen=True):
-    """Where the kubelet has given up: its pods leave, the state file is removed, and it is started
-    again. Where it runs nothing happens."""
+    """If the kubelet has given up: its pods leave, the state file is removed, and it is started
+    again. If it runs, nothing happens."""
 
 
 Action: TypeAlias = Arrive | Resize | Leave | Round | Ask | Exit | Again | Restart | Drain
@@ -81,7 +81,7 @@ Action: TypeAlias = Arrive | Resize | Leave | Round | Ask | Exit | Again | Resta
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One story."""
+    """A kubelet of a release on a machine, and what happens to it."""
 
     release: str
     machine: MachineInfo

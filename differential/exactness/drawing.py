@@ -84,7 +84,7 @@ def _config(random: Random, release: str, cpus: list[int]) -> KubeletConfig:
 
 
 def _odd(random: Random, release: str, config: KubeletConfig) -> KubeletConfig:
-    """A setting that few would choose, and most of which a kubelet refuses."""
+    """The configuration with an unusual setting; a kubelet refuses most of these."""
     options, gates = dict(config.policy_options), dict(config.feature_gates)
     match random.randrange(7):
         case 0:
@@ -133,7 +133,7 @@ def _pod_gates(random: Random, release: str) -> dict[str, bool]:
 
 
 def _chosen(random: Random) -> list[str]:
-    """Options that go together, most of the time."""
+    """Options, which most often can be combined."""
     if random.random() < 0.12:
         return random.sample([*OPTIONS], random.choice([1, 2, 3]))
     strategy = random.choice(
@@ -161,7 +161,7 @@ def _reserved(random: Random, config: KubeletConfig, cpus: list[int]) -> Kubelet
 
 
 def _aligned(random: Random, release: str, config: KubeletConfig) -> KubeletConfig:
-    managers = config.feature_gates.get(_MANAGERS, False)  # for whom the scope matters more
+    managers = config.feature_gates.get(_MANAGERS, False)  # with them the scope matters more
     if random.random() < (0.2 if managers else 0.45):
         return config
     if not has(release, Behaviour.TOPOLOGY_MANAGER_ON):
@@ -219,7 +219,6 @@ class _Story:
         return 60 if self._config.feature_gates.get(_MANAGERS) else 8
 
     def actions(self) -> tuple[Action, ...]:
-        """Everything that happens."""
         actions: list[Action] = []
         for number in range(self._random.choice([4, 8, 12, 20])):
             actions += self._next(number)
@@ -248,7 +247,7 @@ class _Story:
             return self._ended()
         if dice < 0.94:
             return [cases.Restart(rebooted=random.random() < 0.15)]
-        return self._changed() if dice < 0.965 else self._found()
+        return self._changed() if dice < 0.965 else self._other_file()
 
     def _ended(self) -> list[Action]:
         """Containers end or come again, or a pod is resized."""
@@ -275,9 +274,9 @@ class _Story:
             cases.Restart(self._config),
         ]
 
-    def _found(self) -> list[Action]:
-        """A restart on a state file that is not as it was, and what helps."""
+    def _other_file(self) -> list[Action]:
+        """A restart on a changed state file, most often with a drain after it."""
         random = self._random
-        found = OtherFile(random.choice(list(Change)), random.randrange(1 << 30))
-        restart = cases.Restart(file=found, rebooted=random.random() < 0.15)
+        file = OtherFile(random.choice(list(Change)), random.randrange(1 << 30))
+        restart = cases.Restart(file=file, rebooted=random.random() < 0.15)
         return [restart, cases.Drain()] if random.random() < 0.9 else [restart]

@@ -1,4 +1,4 @@
-"""The Go code on the other end: started anew where it was lost, and kept busy.
+"""The process that runs the Go code: started again where it was lost, and kept busy.
 
 What belongs here: which program is asked, and how many cases are under way. What never does: what
 is asked (``walk``).
@@ -27,19 +27,19 @@ from differential.exactness.script import (
 )
 from differential.exactness.walk import Model
 
-#: For one answer of the Go code, which over 16 NUMA nodes takes a minute of processor time.
+#: Seconds for one answer of the Go code, which takes a minute of processor time on 16 NUMA nodes.
 _PATIENCE: Final = 900.0
 _HANG_PATIENCE: Final = 3.0
 #: How many cases are sent ahead: meanwhile the model walks the next.
 _AHEAD: Final = 6
-#: The driver throws memory away by the case; collecting it as rarely as this saves it a third of
-#: its time. The model walks on the other processor.
+#: Of the driver's Go runtime. Every case leaves garbage; collecting it as rarely as this saves the
+#: driver a third of its time. The model walks on the other processor.
 _SETTINGS: Final = {"GOGC": "1000", "GOMEMLIMIT": "400MiB", "GOMAXPROCS": "1"}
 
 
 class Driver:
-    """The driver of a release. ``hang_patience``: how long it must not answer to count as hanging,
-    in seconds."""
+    """The driver of a release. ``hang_patience``: seconds without an answer after which it counts
+    as hanging."""
 
     def __init__(self, path: Path, *, hang_patience: float = _HANG_PATIENCE) -> None:
         self._path = path
@@ -50,15 +50,15 @@ class Driver:
     def compare(self, case: Case) -> tuple[Difference | None, Script]:
         """The first difference in a case, and the script that was walked."""
         script = Model(case).script()
-        if self._under_way:  # answers that nobody waits for any more
+        if self._under_way:  # answers that :meth:`walk` does not wait for any more
             self.close()
             self._under_way.clear()
         return compare(script, self._ready()), script
 
     def make_sure_it_hangs(self, case: Case) -> tuple[Difference | None, Script]:
-        """The same of a case that ends with a kubelet that hangs, by a program of its own. One that
-        had no processor is no answer, and another one is given ten times as long. Raises
-        :class:`Starved` where even a hundred times was too short."""
+        """As :meth:`compare` of a case that ends with a kubelet that hangs, by another program. One
+        that had no processor shows nothing, and the next one is given ten times as long. Raises
+        :class:`Starved` where a hundred times was too short, too."""
         script, patience = Model(case).script(), self._hang_patience
         while True:
             try:
@@ -70,9 +70,9 @@ class Driver:
                 patience *= 10
 
     def walk(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Difference | None, Script]]:
-        """Each case with what :meth:`compare` finds, several of them under way at a time. It is
-        over where :meth:`compare` is asked meanwhile. Raises :class:`Starved` where two programs
-        had no processor for one case."""
+        """Each case with what :meth:`compare` finds, several of them under way at a time. A call of
+        :meth:`compare` ends it. Raises :class:`Starved` where two programs had no processor for one
+        case."""
         for case in cases:
             self._under_way.append(self._sent(case))
             if len(self._under_way) > _AHEAD:
@@ -101,7 +101,7 @@ class Driver:
                 pass
             except SubjectLostError as error:
                 return one.case, lost(error), one.script
-        # An earlier case cost the program, or it had no processor: a new one is asked.
+        # The program was lost with an earlier case, or had no processor: a new one is asked.
         with contextlib.closing(self._launch()) as program:
             return one.case, compare(one.script, program), one.script
 

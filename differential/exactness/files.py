@@ -28,25 +28,25 @@ class Change(Enum):
     """What happened to the file."""
 
     GONE = "gone"
-    TORN = "torn"
+    CUT_OFF = "torn"
     GARBLED = "garbled"  # pieces of it cut out, doubled or replaced
-    REWRITTEN = "rewritten"  # by somebody who knows JSON, and not what belongs there
-    CHECKSUM = "checksum"  # another one
-    POLICY = "policy"  # another one's file
+    REWRITTEN = "rewritten"  # JSON with a content that does not belong there
+    CHECKSUM = "checksum"  # a wrong checksum
+    POLICY = "policy"  # the file of another policy
     RELEASE = "release"  # written by another release
-    CPUS = "cpus"  # other ones, with the right checksum
-    STRANGERS = "strangers"  # entries of pods and containers that nobody knows
+    CPUS = "cpus"  # other CPUs, with the right checksum
+    UNKNOWN = "strangers"  # entries of pods and containers that the kubelet does not know
 
 
 @dataclass(frozen=True, slots=True)
 class OtherFile:
-    """A file that is not as it was; the same seed makes the same of the same node."""
+    """A changed state file; the same seed makes the same of the same node."""
 
     change: Change
     seed: int
 
     def of(self, now: Now) -> str | None:
-        """Its text; ``None``: there is none."""
+        """The text of the file; ``None``: there is no file."""
         if self.change is Change.GONE:
             return None
         random = Random(f"{self.change.value} {self.seed}")
@@ -95,7 +95,7 @@ _KEYS: Final = ("policyName", "defaultCpuSet", "entries", "podEntries", "checksu
                 "dataChecksum", "POLICYNAME", "DefaultCPUSet", "Entries", "other", "")  # fmt: skip
 
 
-def _torn(random: Random, now: Now) -> str:
+def _cut_off(random: Random, now: Now) -> str:
     text = _text(now)
     return text[: random.randrange(len(text) + 1)]
 
@@ -198,7 +198,7 @@ def _with_other_cpus(random: Random, content: Checkpoint) -> Checkpoint:
     )
 
 
-def _strangers(random: Random, now: Now) -> str:
+def _unknown(random: Random, now: Now) -> str:
     content = now.content()
     entries = {uid: dict(named) for uid, named in content.entries.items()}
     pods = dict(content.pod_entries)
@@ -219,12 +219,12 @@ def _text(now: Now) -> str:
 
 
 _MAKERS: Final[Mapping[Change, Callable[[Random, Now], str]]] = {
-    Change.TORN: _torn,
+    Change.CUT_OFF: _cut_off,
     Change.GARBLED: _garbled,
     Change.REWRITTEN: _rewritten,
     Change.CHECKSUM: _checksum,
     Change.POLICY: _policy,
     Change.RELEASE: _release,
     Change.CPUS: _cpus,
-    Change.STRANGERS: _strangers,
+    Change.UNKNOWN: _unknown,
 }

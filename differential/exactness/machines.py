@@ -1,4 +1,4 @@
-"""Random machines, as cAdvisor would tell them."""
+"""Random machines, as cAdvisor would report them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 from reference import Cache, Core, CPUTopology, MachineInfo, NUMANode
 from reference.releases import Release
 
-#: How many NUMA nodes machines have at least and at most, how many CPUs at most, and how many
-#: machines are such: over 16 NUMA nodes the Go code searches for up to a minute.
+#: Up to which share of the machines: the fewest and the most NUMA nodes, and the most CPUs. On 16
+#: NUMA nodes the Go code searches for up to a minute.
 _SIZES: Final = ((0.985, 1, 8, 96), (0.9998, 1, 12, 256), (1.0, 16, 16, 128))
 
 
@@ -27,19 +27,19 @@ _topologies: dict[int, tuple[MachineInfo, CPUTopology]] = {}
 
 
 def topology_of(info: MachineInfo) -> CPUTopology:
-    """``info.cpu_topology()``, remembered for as long as the same object is likely to be asked
-    for. Raises as that does."""
+    """``info.cpu_topology()``, remembered for the last :data:`_KEPT` objects. Raises as that
+    does."""
     kept = _topologies.get(id(info))
     if kept is None:
         while len(_topologies) >= _KEPT:
             _topologies.pop(next(iter(_topologies)))
-        # The machine is kept beside its topology, so that its id stays its own.
+        # The machine is kept beside its topology, so that no other object gets its id.
         kept = _topologies[id(info)] = (info, info.cpu_topology())
     return kept[1]
 
 
 def random_machine(random: Random, release: str) -> MachineInfo:
-    """A machine, most often of less than a hundred CPUs, and every other one ordinary."""
+    """A machine, most often of less than a hundred CPUs. More than half of them are ordinary."""
     dice = random.random()
     least, most, cpus = next(size for below, *size in _SIZES if dice < below)
     plan = _plan(random, range(least, most + 1), cpus)
@@ -51,8 +51,8 @@ def random_machine(random: Random, release: str) -> MachineInfo:
 
 
 def machine_of_many_parts(random: Random, release: str) -> MachineInfo:
-    """A machine with several NUMA nodes and cores of several CPUs: there CPUs may be left over
-    when whole cores are dealt out."""
+    """A machine with several NUMA nodes and cores of several CPUs, on which CPUs may be left when
+    whole cores are distributed."""
     while True:
         info = random_machine(random, release)
         topology = topology_of(info)
@@ -74,7 +74,7 @@ def _plan(random: Random, allowed: range, most_cpus: int) -> _Plan:
     cores = []
     for index in range(nodes * per_node):
         node = index // per_node
-        # A node of several sockets has their cores one socket after the other.
+        # A NUMA node of several sockets has the cores of one socket after those of another.
         place, whole = (node, nodes) if nodes >= sockets else (index, nodes * per_node)
         cores.append((node, place * sockets // whole, threads))
     return _Plan(cores, nodes)
@@ -93,7 +93,7 @@ def _uneven(random: Random, plan: _Plan) -> _Plan:
 
 
 def _numbers(random: Random, plan: _Plan, *, sparse: bool) -> list[tuple[int, ...]]:
-    """The CPU ids of each core: siblings next to each other, or a machine apart."""
+    """The CPU ids of each core: siblings are next to each other, or all cores lie between them."""
     total = sum(threads for _, _, threads in plan.cores)
     ids = list(range(total))
     if sparse:
@@ -167,7 +167,7 @@ def _cache(number: int) -> Cache:
 
 
 def without_a_core(random: Random, info: MachineInfo) -> MachineInfo:
-    """The machine after a core was lost; the machine itself where it has but one."""
+    """The machine after a core was lost; the machine itself where it has only one."""
     places = [(at, core) for at, node in enumerate(info.nodes) for core in range(len(node.cores))]
     if len(places) < 2:
         return info

@@ -74,7 +74,7 @@ def _container(random: Random, name: str, kind: Kind, most: int, step: int) -> C
 
 
 def _part(random: Random, name: str, kind: Kind, most: int, step: int) -> Container:
-    """A container of a pod that asks for resources as a whole: more of them share."""
+    """A container of a pod that asks for resources as a whole: more of these share CPUs."""
     dice = random.random()
     if dice < 0.30:
         return Container(name, kind=kind)
@@ -108,7 +108,7 @@ def _milli(random: Random, most: int) -> str:
 
 
 def _whole(random: Random, parts: Pod, most: int) -> PodResources:
-    """What suffices for the containers, in every form in which it may be written."""
+    """Resources that suffice for the containers, in one of the forms that the API allows."""
     if random.random() < 0.05:
         return PodResources()
     cpu = total_request(parts, cpu_request)
@@ -152,8 +152,8 @@ def _is_valid(pod: Pod, release: str) -> bool:
 
 
 def resized(random: Random, before: Pod, release: str) -> Pod | None:
-    """The pod with other requests; ``None`` where nothing was drawn that the API would let pass:
-    a resize changes no QoS class, and no init container that has ended."""
+    """The pod with other requests; ``None`` where the API would refuse those that were drawn: a
+    resize changes no QoS class, and no init container that has ended."""
     changes: list[Callable[[Container], Container]] = [
         lambda one: _with_cpu(one, random.choice([1, -1, 2])),
         lambda one: _with_cpu(one, random.choice([1, -1, 2])),

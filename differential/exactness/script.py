@@ -29,7 +29,7 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where the two differ: what was asked, in words, and what each says to it."""
+    """Where model and Go code differ: the request, in words, and the answer of each."""
 
     asked: str
     model: str
@@ -42,8 +42,8 @@ class Difference:
 
 @dataclass(slots=True)
 class Asked:
-    """A request, what it is called, what the model says (one of these), and the state file as it is
-    afterwards."""
+    """A request, in words too, with the answers that the model has as ``possible``, and the state
+    file after it."""
 
     request: wire.Request
     words: str
@@ -58,8 +58,8 @@ class Asked:
 
 @dataclass(slots=True)
 class Script:
-    """All that is asked of a release in a case. ``outside``: what the model does not know, where
-    it ends so; ``hanging``: what the kubelet hangs at."""
+    """All that is asked of a release in a case. ``outside``: what the model does not know, if that
+    ends the case; ``hanging``: the request over which the kubelet hangs."""
 
     release: str
     asked: list[Asked] = field(default_factory=list)
@@ -89,8 +89,8 @@ def compare(script: Script, program: Program) -> Difference | None:
 
 
 def make_sure_it_hangs(script: Script, program: Program, seconds: float) -> Difference | None:
-    """As :func:`compare` of a case that ends with a kubelet that hangs: it must not answer for so
-    many seconds, which costs the program. Raises :class:`Starved` where it had no processor."""
+    """As :func:`compare` of a case that ends with a kubelet that hangs. The program must not answer
+    for ``seconds``, and is lost then. Raises :class:`Starved` where it had no processor."""
     assert script.hanging is not None
     try:
         found = first_difference(script, program.exchange([one.request for one in script.asked]))
@@ -111,8 +111,8 @@ def make_sure_it_hangs(script: Script, program: Program, seconds: float) -> Diff
 
 
 def lost(error: SubjectLostError) -> Difference:
-    """Of a program that hung or ended. Raises :class:`Starved` for one that had no processor: it
-    has shown nothing."""
+    """The difference of a program that hung or ended. Raises :class:`Starved` for one that had no
+    processor: it has shown nothing."""
     if isinstance(error, Starved):
         raise error
     return Difference("the case as a whole", "goes on", str(error))

@@ -1,7 +1,7 @@
-"""A case that shows a difference, made as small as it will go.
+"""A case that shows a difference is made as small as possible.
 
-What belongs here: what may be left out of a case. What never does: how it is judged; a case counts
-as long as ``differs`` says so, whatever the difference is then.
+What belongs here: what may be left out of a case. What never does: how it is judged. A case counts
+as long as ``differs`` says so, even with another difference.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def shrink(case: Case, differs: Callable[[Case], bool], *, tries: int = 3000) ->
 
 
 def _without(items: tuple[_Item, ...], at: int, *instead: _Item) -> tuple[_Item, ...]:
-    """All but one item, which others take the place of."""
+    """The items without the one at ``at``, with others in its place."""
     return (*items[:at], *instead, *items[at + 1 :])
 
 

@@ -3,8 +3,8 @@
 What belongs here: what is asked, and what the model says to it. What never does: how cases are
 drawn, or made smaller, and what the Go code says (``script``).
 
-The model goes first, and says which requests there are to make; they are sent together, because
-nothing in them hangs on an answer. A case ends early where the model does not know, and where it
+The model goes first, and says which requests there are to make. They are sent together, because
+nothing in them depends on an answer. A case ends early where the model does not know, and where it
 says that the kubelet hangs.
 """
 
@@ -56,7 +56,7 @@ class Containers:
         self._created = 0
 
     def create(self, pod: Pod, container: Container) -> str:
-        """Its id. What an init container does ends at once."""
+        """The id of a new container. An init container exits at once."""
         key = (pod.uid, container.name)
         self._created += 1
         self.ids[key] = f"{'/'.join(key)}/{self._created}"
@@ -64,18 +64,18 @@ class Containers:
         return self.ids[key]
 
     def end(self, uid: str) -> None:
-        """Those of a pod end."""
+        """The containers of a pod exit."""
         self.states.update({key: "exited" for key in self.states if key[0] == uid})
 
     def remove(self, uid: str) -> None:
-        """Those of a pod are gone."""
+        """The containers of a pod are gone."""
         self.states = {key: state for key, state in self.states.items() if key[0] != uid}
 
     def runs(self, uid: str, name: str) -> bool:
         return self.states.get((uid, name)) == "running"
 
     def lines(self) -> list[wire.ContainerState]:
-        """All of them, for the Go code."""
+        """All containers, for the Go code."""
         return [
             wire.ContainerState(pod_uid=uid, name=name, id=self.ids[uid, name], state=state)
             for (uid, name), state in self.states.items()
@@ -101,7 +101,7 @@ class Model:
         self._script = Script(case.release)
 
     def script(self) -> Script:
-        """Everything that is asked, and what the model says to it."""
+        """Every request, and what the model says to it."""
         try:
             self._start()
             for action in self._case.actions:
@@ -135,10 +135,10 @@ class Model:
                 for container in (*pod.containers, None):
                     self._ask(managers.cpu_manager, pod, container)
             case cases.Exit(pod=name) if name in self._active:
-                # Nobody tells the CPU manager: the next round sees it.
+                # Nothing reports it to the CPU manager: the next round finds it.
                 self._containers.end(self._active[name].uid)
             case cases.Again(pod=name) if name in self._active:
-                self._again(managers, self._active[name])
+                self._create_again(managers, self._active[name])
 
     # --- the kubelet comes and goes ----------------------------------------------------------
 
@@ -152,7 +152,7 @@ class Model:
             self._containers.states.clear()
         self._config = action.config or self._case.config
         if action.file is not None:
-            # What is made of the file hangs on who has written it, and who reads it.
+            # The changed file depends on the kubelet that wrote it, and on the one that reads it.
             managers = self._start(action.file.of(self._now()))
         else:
             managers = self._start()
@@ -183,7 +183,7 @@ class Model:
         )
 
     def _start(self, *found: str | None) -> ContainerManager | None:
-        """Start the kubelet, which may give up; ``found``: the state file is this now."""
+        """Start the kubelet, which may give up; ``found``: the text of a changed state file."""
         containers = self._containers.lines()
         request = wire.Start(
             node=self._node, config=settings_of(self._config), containers=containers
@@ -270,7 +270,7 @@ class Model:
         cpus = managers.start_container(pod.uid, container.name)
         self._put(request, f"create {pod.name}/{container.name}", str(cpus))
 
-    def _again(self, managers: ContainerManager, pod: Pod) -> None:
+    def _create_again(self, managers: ContainerManager, pod: Pod) -> None:
         for container in pod.containers:
             if container.kind is not Kind.INIT:
                 self._containers.states.pop((pod.uid, container.name), None)
@@ -303,7 +303,7 @@ class Model:
     # --- parts -------------------------------------------------------------------------------
 
     def _put(self, request: wire.Request, words: str, *possible: str) -> None:
-        """Ask this; the model has answered by now, and written its state file."""
+        """Add a request that the model has answered, with the state file that it has written."""
         manager = self._managers and self._managers.cpu_manager
         if manager and manager.state.changes != self._saved:
             self._saved = manager.state.changes

@@ -124,7 +124,7 @@ def _try_all(session: _Session, header: Header) -> int:
     rows = [session.ledger.rows[one.id] for one in chosen if one.id in session.ledger.rows]
     print(report.summary(rows, known_equivalents(), len(chosen)))
     if asked.report:
-        text = report.page(header, rows, known_equivalents(), len(chosen), how=_how(asked))
+        text = report.page(header, rows, known_equivalents(), len(chosen), how=_choice_text(asked))
         asked.report.write_text(text)
     score = Score(rows, known_equivalents()).percent
     if score < asked.floor:
@@ -133,8 +133,7 @@ def _try_all(session: _Session, header: Header) -> int:
     return ExitStatus.CONFORMANT
 
 
-def _how(asked: argparse.Namespace) -> str:
-    """What was chosen, and what the mutants were tried with."""
+def _choice_text(asked: argparse.Namespace) -> str:
     new = f", of those in lines that {asked.new_since} does not have" if asked.new_since else ""
     return (
         f"They were chosen at random with seed {asked.seed}{new}. The catalogue had "
@@ -148,7 +147,7 @@ def _chosen(made: Programs, asked: argparse.Namespace) -> list[Mutant]:
     if asked.new_since:
         mutants = list(made.planted.new_since(programs(asked.new_since, tell).planted))
     mutants = [one for one in mutants if is_asked(one.id, asked.only)]
-    # In random order, so that what a run with little time has tried is a sample, too.
+    # In random order, so that the mutants of a short run are a sample, too.
     random.Random(asked.seed).shuffle(mutants)
     if asked.sample is not None:
         mutants = mutants[: asked.sample]
@@ -157,7 +156,7 @@ def _chosen(made: Programs, asked: argparse.Namespace) -> list[Mutant]:
 
 @dataclass(frozen=True)
 class _Session:
-    """One run: the driver on every mutant, the kubelet on what the driver leaves."""
+    """One run: the driver tries every mutant, the kubelet those that the driver leaves."""
 
     _made: Programs
     chosen: Sequence[Mutant]
@@ -176,7 +175,7 @@ class _Session:
             todo = [one.number for one in self.chosen if one.id not in self.ledger.rows]
             groups = [([number], reaching([number], passed)) for number in todo]
             for outcomes in workers.hunt(groups, self._until()):
-                # What survives the driver, or is not part of it, is the kubelet's to show.
+                # The kubelet may catch what survives the driver or is not part of it.
                 self._note([_open(one) for one in outcomes])
 
     def loop(self) -> None:
@@ -200,14 +199,15 @@ class _Session:
         return time.monotonic() + float(self.asked.minutes) * 60
 
     def _left(self) -> list[int]:
-        """What the driver was tried on, and left, but for what is known to be equivalent."""
+        """The mutants that the driver has left, without those that are known to be equivalent."""
         known = known_equivalents()
         asked = (one for one in self.chosen if reason_of(one, known) is None)
         rows = (self.ledger.rows.get(one.id) for one in asked)
         return [row.mutant.number for row in rows if row and row.outcome.status == OPEN]
 
     def _out_of_reach(self, passed: Sequence[Passed]) -> list[Outcome]:
-        """Of what is left, what no case of either witness reaches; or none but the driver's."""
+        """The outcomes of the mutants that are left and that no case would try on the kubelet: they
+        survived the driver, or no case of either witness reaches them."""
         reached = {number for each in passed for number in each.reached}
         missed = [number for number in self._left() if number not in reached]
         tried = {row.mutant.number: row.outcome.tried for row in self.ledger.rows.values()}
@@ -239,8 +239,8 @@ class _Session:
         return self._made.folder / f"reached-{witness}.jsonl"
 
     def _more_than_the_driver(self, passed: Sequence[Passed]) -> list[Passed]:
-        """The kubelet's cases without the mutants that the driver was tried on in the same case,
-        and passed: it runs the same code, and the same promises are judged."""
+        """The kubelet's cases, each without the mutants with which the driver passed that case: it
+        runs the same code, and the same promises are judged."""
         known = cases_kept(cases(self._machines), self._reached("driver"))
         on_driver = {each.case: set(each.reached) for each in known}
         untold = {row.mutant.number for row in self.ledger.rows.values() if row.outcome.case}

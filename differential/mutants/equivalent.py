@@ -18,7 +18,7 @@ _FILE: Final = Path(__file__).with_suffix(".toml")
 class Equivalent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Mutants whose id matches ``id`` (with ``*`` and ``?``), and whose ``before`` and ``source``
     are these where they are not empty. ``kind``: ``equivalent`` (the program does the same) or
-    ``not visible`` (it does something else, and nobody outside of the program can see it)."""
+    ``not visible`` (it does something else, and nothing outside of the program shows it)."""
 
     id: str
     kind: str
@@ -27,7 +27,6 @@ class Equivalent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
 
     def covers(self, mutant: Mutant) -> bool:
-        """Whether this mutant is meant."""
         return (
             fnmatchcase(mutant.id, self.id)
             and self.before in ("", mutant.before)
@@ -44,5 +43,5 @@ def known_equivalents(path: Path = _FILE) -> list[Equivalent]:
 
 
 def reason_of(mutant: Mutant, known: Sequence[Equivalent]) -> Equivalent | None:
-    """Why this mutant needs no scenario, where it needs none."""
+    """Why no scenario has to catch this mutant; ``None``: one has to."""
     return next((one for one in known if one.covers(mutant)), None)

@@ -26,16 +26,15 @@ SURVIVED: Final = "survived"
 #: No verdict in time, or none at all, in at least one case, and no ``fail`` in any.
 UNTOLD: Final = "timed out"
 NOT_REACHED: Final = "not reached"
-#: It survived the driver, and the kubelet has not been asked.
+#: The mutant survived the driver, and the kubelet has not been tried on it.
 OPEN: Final = "open"
 
-
-#: Seconds; what took less is not worth telling apart.
+#: Seconds that every shorter case counts as.
 _SHORTEST: Final = 0.01
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one mutant. ``case`` is the one that caught it, or gave no verdict; ``tried``
+    """The outcome of one mutant. ``case`` is the one that caught it, or gave no verdict; ``tried``
     is the number of cases that were tried on it; ``group`` the size of its group."""
 
     number: int
@@ -56,9 +55,9 @@ def hunt(number: int, passed: Iterable[Passed], witness: Witness) -> Outcome:
 def hunt_group(
     numbers: Sequence[int], passed: Iterable[Passed], witness: Witness, until: float = math.inf
 ) -> list[Outcome]:
-    """Try mutants together on every case that reaches any of them: first those that try most
-    mutants a second. After ``until`` (of the monotonic clock) no case is begun, and what is left is
-    still open."""
+    """Try mutants together on every case that reaches any of them; cases that try most mutants a
+    second come first. After ``until`` (of the monotonic clock) no case is begun, and the mutants
+    that are left stay open."""
     hunter = _Hunter(numbers, witness)
     for each in most_telling(numbers, passed):
         if not hunter.left:
@@ -79,7 +78,7 @@ class _Hunter:
         self._tried = dict.fromkeys(numbers, 0)
 
     def use(self, each: Passed) -> None:
-        """Try one case on what is left and reached by it."""
+        """Try one case on the mutants that are left and that it reaches."""
         reached = set(each.reached)
         on = [number for number in self.left if number in reached]
         if on:
@@ -119,7 +118,7 @@ class _Hunter:
             self._untold.setdefault(number, outcome)
 
     def outcomes(self, left: str) -> list[Outcome]:
-        """What became of each; ``left`` is the status of those that nothing was found about."""
+        """The outcome of each mutant; ``left`` is the status of those without one."""
         blank = [
             Outcome(number, left, self._witness.name, group=len(self._all)) for number in self._all
         ]

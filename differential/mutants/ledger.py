@@ -13,13 +13,13 @@ from differential.mutants.hunt import CAUGHT, NOT_REACHED, SURVIVED, UNTOLD, Out
 from differential.mutants.planting import Mutant
 from topologies.capturing.saving import write_whole
 
-#: What needs no further trial.
+#: The statuses of mutants that need no further trial.
 FINAL: Final = frozenset({CAUGHT, SURVIVED, UNTOLD, NOT_REACHED})
 
 
 class Header(msgspec.Struct, tag="header", tag_field="kind", frozen=True):
     """What was tried. ``planted`` stands for the list of mutants, ``catalogue`` for the scenarios
-    as they were."""
+    at that time."""
 
     release: str
     planted: str
@@ -29,16 +29,16 @@ class Header(msgspec.Struct, tag="header", tag_field="kind", frozen=True):
 
 
 class Row(msgspec.Struct, tag="mutant", tag_field="kind", frozen=True):
-    """One mutant and what became of it."""
+    """One mutant and its outcome."""
 
     mutant: Mutant
     outcome: Outcome
 
 
 class Ledger:
-    """Outcomes by mutant id, kept in a file as they come. Where the file is about other scenarios
-    or machines, only what was caught counts: the rest is to be tried again. ``reading`` leaves the
-    file as it is."""
+    """Outcomes by mutant id, kept in a file as they come. If the file is about other scenarios or
+    machines, only its caught mutants count: the others are tried again. ``reading`` leaves the file
+    as it is."""
 
     def __init__(self, path: Path, header: Header, *, reading: bool = False) -> None:
         self._path = path
@@ -65,21 +65,20 @@ class Ledger:
             write_whole(self._path, b"\n".join(lines) + b"\n", mode=0o644)
 
     def note(self, rows: Iterable[Row]) -> None:
-        """Keep what became of mutants."""
         with self._path.open("ab") as stream:
             for row in rows:
                 self.rows[row.mutant.id] = row
                 stream.write(msgspec.json.encode(row) + b"\n")
 
     def is_final(self, mutant: Mutant) -> bool:
-        """Whether nothing is left to try on it."""
+        """Whether the mutant needs no further trial."""
         row = self.rows.get(mutant.id)
         return row is not None and row.outcome.status in FINAL
 
 
 def read(path: Path) -> tuple[Header, list[Row]]:
-    """A result file; a last line that was cut off is passed over. Raises
-    :class:`SubjectUsageError` for what is no such file."""
+    """The header and the newest row of each mutant; a last line that was cut off is ignored. Raises
+    :class:`SubjectUsageError` where the file is not a result file."""
     with usable(path):
         lines = path.read_bytes().split(b"\n")
     try:
@@ -87,6 +86,6 @@ def read(path: Path) -> tuple[Header, list[Row]]:
         # What lies behind the last newline was cut off, or is empty.
         rows = [msgspec.json.decode(line, type=Row) for line in lines[1:-1] if line]
     except msgspec.DecodeError as error:
-        raise SubjectUsageError(f"{path} is no result file: {error}") from error
+        raise SubjectUsageError(f"{path} is not a result file: {error}") from error
     newest = {row.mutant.id: row for row in rows}
     return header, list(newest.values())

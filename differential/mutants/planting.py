@@ -5,7 +5,7 @@ What belongs here: which packages and files of a release are planted in, the cal
 Go source is changed (``plant``), and building programs of it (``programs``).
 
 Go refuses to replace single files of its module cache (``-overlay``), so the folder is the released
-module with hard links, and our own files in the place of those that were changed.
+module as hard links, with the changed files in place of the released ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PLANT: Final = Path(__file__).with_name("plant")
 #: The package of the switches, inside the released module.
 SWITCH: Final = f"{KUBERNETES}/pkg/pinproofmutant"
 _MANAGERS: Final = f"{KUBERNETES}/pkg/kubelet/cm"
-#: What of the container manager has to do with the admission of pods and with their CPUs.
+#: The functions of the container manager that deal with the admission of pods and with their CPUs.
 _OF_CONTAINER_MANAGER: Final = (
     "^(PodHasExclusiveCPUs|ContainerHasExclusiveCPUs|InternalContainerLifecycle|"
     "GetAllocateResourcesPodAdmitHandler|GetAllocatableCPUs|GetCPUs|Admit|PreCreateContainer|"
@@ -162,7 +162,7 @@ def module_folder(go: Go, version: Version) -> Path:
 
 
 def exports(go: Go, packages: Iterable[str], folder: Path) -> dict[str, str]:
-    """The compiled form of packages and of all that they import, by import path."""
+    """The compiled packages, and those that they import, by import path."""
     fields = "{{.ImportPath}}\t{{.Export}}"
     listed = go.run(
         ["list", "-trimpath", "-export", "-deps", "-f", fields, *packages], folder=folder

@@ -39,7 +39,7 @@ class _Kept(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What is built of a changed release. ``folder``: the cache's, with the changed module."""
+    """The programs of a changed release. ``folder``: the cache's, with the changed module."""
 
     version: Version
     folder: Path
@@ -49,7 +49,7 @@ class Built:
         return self._built(DRIVERS, progress)
 
     def kubelet(self, progress: Progress | None = None) -> Path:
-        """The kubelet of this module, built where it has not been yet: minutes."""
+        """The kubelet of this module, built where it has not been yet, which takes minutes."""
         return self._built(KUBELETS, progress)
 
     def ready_kubelet(self) -> Path | None:

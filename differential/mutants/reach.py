@@ -17,7 +17,7 @@ from conformance.verdict import Verdict
 from differential.mutants.witness import CaseName, Passed, Said, scenario_digest
 
 #: How often a case that does not pass is tried again: a kubelet on a busy host may be late.
-_AGAIN: Final = 2
+_RETRIES: Final = 2
 
 
 class Reaching(Protocol):
@@ -30,7 +30,7 @@ class Reaching(Protocol):
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """``digest`` stands for the scenario as it was; ``passed`` is ``None`` where it was skipped."""
+    """``digest``: of the scenario at that time; ``passed``: ``None`` where the case was skipped."""
 
     case: CaseName
     digest: str
@@ -40,13 +40,13 @@ class _Line(msgspec.Struct, frozen=True):
 def cases_that_pass(
     workers: Reaching, wanted: Sequence[CaseName], path: Path, tell: Callable[[str], None]
 ) -> list[Passed]:
-    """The cases that the program passes with no mutant on. Those whose scenario is as it was are
+    """The cases that the program passes with no mutant on. Those whose scenario has not changed are
     taken from the file ``path``. A case that gives no verdict is left out. Raises
-    :class:`SubjectError` where one fails: the program is not the released one then."""
+    :class:`SubjectError` where one fails: the program does not behave like the released one."""
     kept = _read(path)
     digests = {case: scenario_digest(case.scenario) for case in wanted}
     todo = [case for case in wanted if (case, digests[case]) not in kept]
-    for _ in range(1 + _AGAIN):
+    for _ in range(1 + _RETRIES):
         odd: dict[CaseName, Said] = {}
         for number, (case, said, each) in enumerate(workers.reached(todo), 1):
             if said.verdict not in (Verdict.PASS.value, Verdict.SKIP.value):
@@ -65,8 +65,8 @@ def cases_that_pass(
 
 
 def cases_kept(wanted: Iterable[CaseName], path: Path) -> list[Passed]:
-    """Those of these cases that the file ``path`` has as passed, with their scenarios as they are
-    now."""
+    """The cases, of those wanted, that the file ``path`` has as passed with their present
+    scenarios."""
     kept = _read(path)
     found = [kept.get((case, scenario_digest(case.scenario))) for case in wanted]
     return [each for each in found if each is not None]

@@ -1,4 +1,4 @@
-"""What came of mutants, as text and as a page of Markdown."""
+"""The outcomes of mutants, as text and as a page of Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STATES = (CAUGHT, SURVIVED, NOT_REACHED, UNTOLD, OPEN)
 
 
 class Score:
-    """Rows by what became of them. ``excused``: not caught, and on the list of equivalent ones."""
+    """Rows by their outcome. ``excused``: not caught, and on the list of equivalent ones."""
 
     def __init__(self, rows: Sequence[Row], known: Sequence[Equivalent]) -> None:
         self.rows = list(rows)
@@ -34,15 +34,15 @@ class Score:
 
     @property
     def percent(self) -> float:
-        """Caught, of all that are not excused. What is still open is not caught so far."""
+        """The share of caught mutants, of all that are not excused. An open one is not caught."""
         return 100 * len(self.of(CAUGHT)) / len(self.counted) if self.counted else 0.0
 
     def __str__(self) -> str:
-        told = ", ".join(f"{len(self.of(state))} {state}" for state in _STATES)
+        counts = ", ".join(f"{len(self.of(state))} {state}" for state in _STATES)
         excused = Counter(reason.kind for _, reason in self.excused)
         also = "".join(f", {count} {kind}" for kind, count in sorted(excused.items()))
         bound = "at least " if self.of(OPEN) else ""
-        return f"{bound}{self.percent:.1f} %: {told}{also}"
+        return f"{bound}{self.percent:.1f} %: {counts}{also}"
 
 
 def summary(rows: Sequence[Row], known: Sequence[Equivalent], chosen: int) -> str:

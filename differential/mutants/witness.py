@@ -48,7 +48,7 @@ from topologies import Machine
 
 MUTANT: Final = "PINPROOF_MUTANT"
 REACHED: Final = "PINPROOF_REACHED"
-#: Where a kubelet notes inside its sandbox what it reached.
+#: The file inside its sandbox in which a kubelet notes what it reached.
 _NOTES: Final = f"{STATE_DIR}/pinproof-reached"
 #: Seconds. A driver answers in milliseconds. A kubelet shows an effect within three seconds, and
 #: that it has refused a pod of a cluster within ten.
@@ -82,7 +82,7 @@ class Passed(msgspec.Struct, frozen=True):
 
 class Said(msgspec.Struct, frozen=True):
     """The verdict of a case, and the rule that was broken or why there is no verdict. ``seen``:
-    what was otherwise than it had to be, in one line."""
+    the differences, in one line."""
 
     verdict: str
     reason: str
@@ -254,14 +254,14 @@ def cases(machines: Iterable[str]) -> list[CaseName]:
 
 
 def catalogue_digest() -> str:
-    """Stands for what the scenarios are and how they are judged."""
+    """A digest of all scenarios and of how they are judged."""
     folder = Path(conformance.scenarios.__file__).parent
     return key_of(each.read_bytes() for each in sorted(folder.rglob("*.py")))
 
 
 def scenario_digest(scenario_id: str) -> str:
-    """Stands for one scenario and how it is judged: its module, and the modules of parts that
-    scenarios are made of."""
+    """A digest of one scenario and of how it is judged: of its module, and of the modules with
+    parts of scenarios."""
     scenario = find(scenario_id)
     assert scenario is not None, scenario_id
     own = sys.modules[scenario.body.__module__].__file__
@@ -278,5 +278,4 @@ def _parts() -> bytes:
 
 
 def is_caught(said: Said) -> bool:
-    """Whether the verdict is ``fail``."""
     return said.verdict == Verdict.FAIL.value

@@ -23,7 +23,7 @@ _WITNESSES: Final[dict[str, Callable[[Path], _Witness]]] = {
     "driver": DriverWitness,
     "kubelet": KubeletWitness,
 }
-#: A function that takes a witness first, and what else it takes.
+#: A function that takes a witness first, and its other arguments.
 _Work: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 

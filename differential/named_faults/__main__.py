@@ -26,7 +26,7 @@ from differential.named_faults.programs import programs
 from differential.named_faults.trials import Judges, Tried
 
 _PARTS = ("alone", "allowed", "together")
-#: How many cases have to fail with all faults on.
+#: The trial of all faults at once ends after so many cases that fail.
 _ENOUGH = 10
 
 
@@ -102,13 +102,13 @@ def _alone(chosen: Sequence[Fault], judges: Judges, asked: argparse.Namespace) -
 
 
 def _tell_tried(tried: Tried) -> None:
-    word = "caught" if tried.caught else "LIVES" if tried.told else "no verdict"
+    word = "caught" if tried.caught else "LIVES" if tried.has_verdict else "no verdict"
     tell(f"{word:10} {tried.fault} by {tried.case}: {seen.sentence(tried)}")
 
 
 def _status(rows: Iterable[Tried], *, unnamed: bool) -> ExitStatus:
     left = [row for row in rows if not row.caught]
-    if unnamed or any(row.told for row in left):
+    if unnamed or any(row.has_verdict for row in left):
         return ExitStatus.NOT_CONFORMANT
     return ExitStatus.COULD_NOT_TELL if left else ExitStatus.CONFORMANT
 
@@ -122,7 +122,6 @@ def _allowed(chosen: Sequence[Fault], every: Sequence[CaseName], judges: Judges)
 
 
 def _together(chosen: Sequence[Fault], every: Sequence[CaseName], judges: Judges) -> ExitStatus:
-    """Ten cases that fail are enough."""
     failed: list[CaseName] = []
     tried = 0
     for case, said in trials.together(chosen, every, judges):

@@ -23,7 +23,7 @@ FAULTS: Final = Path(__file__).with_name("faults.toml")
 SLIPS: Final = Path(__file__).with_name("slips.toml")
 #: The package of the switch.
 SWITCH_SOURCE: Final = Path(__file__).with_name("mutant.go")
-#: The machine of a scenario that is about none, where the fault names none.
+#: The machine of a scenario that names none, where the fault names none either.
 MACHINE: Final = "2s-2n-8c-smt2"
 _PACKAGE: Final = re.compile(r"^package \w+", re.MULTILINE)
 
@@ -62,7 +62,7 @@ Kind = Literal["meeting", "size", "time", "output", "machine"]
 
 
 class Slip(Fault, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A fault that nothing is promised to catch: what catches it is measured (``slips``).
+    """A fault that no scenario has to catch: what catches it is measured (``slips``).
     ``shown_by``: where a user would see it."""
 
     kind: Kind
@@ -75,12 +75,10 @@ class _Lists(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def known_faults(path: Path = FAULTS) -> tuple[Fault, ...]:
-    """The list, as it is in the file."""
     return _lists(path).fault
 
 
 def known_slips(path: Path = SLIPS) -> tuple[Slip, ...]:
-    """The list, as it is in the file."""
     return _lists(path).slip
 
 
@@ -125,15 +123,15 @@ def _change(fault: Fault, edit: Edit, text: str) -> _Change:
             f"fault {fault.name}: {edit.file} has this text {count} times: {edit.find.strip()}"
         )
     put = edit.put.replace("$ON", f'mutant_.On("{fault.name}")')
-    # As little as possible is replaced, so that several faults may change one line.
-    first = _same(edit.find, put)
-    last = _same(edit.find[first:][::-1], put[first:][::-1])
+    # Only the text that differs is replaced, so that several faults may change one line.
+    first = _common(edit.find, put)
+    last = _common(edit.find[first:][::-1], put[first:][::-1])
     at = text.index(edit.find)
     return _Change(at + first, at + len(edit.find) - last, put[first : len(put) - last], fault.name)
 
 
-def _same(one: str, other: str) -> int:
-    """With how many characters both begin."""
+def _common(one: str, other: str) -> int:
+    """How many first characters both texts have in common."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 

@@ -28,8 +28,8 @@ def read(path: Path = SEEN) -> list[Tried]:
 
 
 def keep(faults: Sequence[Fault], newer: Iterable[Tried], path: Path = SEEN) -> None:
-    """Put what the kubelet was caught at now in the place of what was kept of the same fault and
-    scenario, in the order of the list, without what the list does not name any more."""
+    """Replace the kept rows of the kubelet by newer ones of the same fault and scenario, in the
+    order of the list. Rows that the list no longer names are dropped."""
     rows = {_key(one): one for one in read(path)}
     for one in newer:
         if one.caught:
@@ -40,7 +40,7 @@ def keep(faults: Sequence[Fault], newer: Iterable[Tried], path: Path = SEEN) -> 
 
 
 def keep_driver(newer: Iterable[Tried], path: Path = SEEN) -> None:
-    """Keep beside what the kubelet was caught at whether the driver was, too."""
+    """Note in the kept rows whether the driver was caught, too."""
     caught = {_key(one): one.caught for one in newer}
     rows = read(path)
     _write(
@@ -112,12 +112,12 @@ def _section(fault: Fault, rows: Iterable[Tried]) -> Iterator[str]:
 
 
 def sentence(row: Tried) -> str:
-    """What a scenario said, in one line: the promise, and what was seen in its place."""
+    """What a scenario said, in one line: the promise, and what was seen."""
     rule = broken(row.rule)
     return f"{rule}: {row.seen}" if row.seen else rule
 
 
 def _short(text: str) -> str:
-    """On one line of the page, and not as Markdown."""
+    """The first characters of a text, on one line and with Markdown escaped."""
     shown = text if len(text) <= _MOST else f"{text[:_MOST].rsplit(' ', 1)[0]} …"
     return shown.replace("<", "&lt;").replace("*", "\\*").replace("\n", " ")

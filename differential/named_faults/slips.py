@@ -5,8 +5,8 @@
 
 lists them, and runs the command once for each with that slip alone on, after a run with none on,
 which has to end with status 0. ``{kubelet}`` is the program that holds them all. Exit status 0 of
-the command says that the slip lives, 1 that it is caught, and any other tells nothing. A line is
-kept for each; a later call runs what has told nothing yet.
+the command says that the slip lives, 1 that it is caught, and any other is no verdict. A line is
+kept for each; a later call runs the slips without a verdict.
 """
 
 from __future__ import annotations
@@ -51,12 +51,10 @@ class Ran(msgspec.Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """Whether the slip lives."""
         return _WORDS.get(self.status, "no verdict")
 
     @property
-    def told(self) -> bool:
-        """Whether there was a verdict."""
+    def has_verdict(self) -> bool:
         return self.status in _WORDS
 
 
@@ -123,8 +121,8 @@ class Runs:
 
 
 def measure(slips: Sequence[str], runs: Runs, at_once: int, tell: Callable[[Ran], None]) -> bool:
-    """Run what has told nothing yet, ``at_once`` at a time; ``tell`` gets each run as it ends.
-    Whether the command passes with no slip on, without which nothing else is run."""
+    """Run the slips without a verdict, ``at_once`` at a time; ``tell`` gets each run as it ends.
+    Returns whether the command passes with no slip on: else no slip is run."""
     try:
         return _measure(slips, runs, at_once, tell)
     except BaseException:
@@ -139,7 +137,7 @@ def _measure(slips: Sequence[str], runs: Runs, at_once: int, tell: Callable[[Ran
         tell(row)
         if row.status != ExitStatus.CONFORMANT:
             return False
-    left = [each for each in slips if each not in known or not known[each].told]
+    left = [each for each in slips if each not in known or not known[each].has_verdict]
     pool = ThreadPoolExecutor(at_once)
     try:
         for done in as_completed([pool.submit(runs.run, each) for each in left]):
@@ -150,8 +148,8 @@ def _measure(slips: Sequence[str], runs: Runs, at_once: int, tell: Callable[[Ran
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 done, whatever lives, 2 wrong usage, 3 the program could not be built, or a
-    run told nothing, 4 no slip was chosen."""
+    """Exit status: 0 done, even if slips live, 2 wrong usage, 3 the program could not be built, or
+    a run had no verdict, 4 no slip was chosen."""
     asked = _arguments(argv)
     chosen = [
         one
@@ -203,8 +201,8 @@ def _measured(chosen: Sequence[Slip], runs: Runs, at_once: int) -> ExitStatus:
             f"{kind or 'all'}: {words.count('caught')} of {len(names)} caught,"
             f" {words.count('lives')} live, {words.count('no verdict')} no verdict"
         )
-    told = all(rows[one.name].told for one in chosen)
-    return ExitStatus.CONFORMANT if told else ExitStatus.COULD_NOT_TELL
+    has_verdicts = all(rows[one.name].has_verdict for one in chosen)
+    return ExitStatus.CONFORMANT if has_verdicts else ExitStatus.COULD_NOT_TELL
 
 
 def _tell_ran(row: Ran) -> None:

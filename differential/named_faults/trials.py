@@ -15,7 +15,7 @@ from differential.named_faults.faults import Fault
 
 class Tried(msgspec.Struct, frozen=True):
     """One fault on one case: the verdict, the rule that was broken or why there is no verdict, and
-    what was otherwise than it had to be. ``driver``: the case fails on the driver as well."""
+    the differences. ``driver``: the case fails on the driver as well."""
 
     fault: str
     case: CaseName
@@ -26,12 +26,10 @@ class Tried(msgspec.Struct, frozen=True):
 
     @property
     def caught(self) -> bool:
-        """Whether the scenario failed."""
         return self.verdict == Verdict.FAIL.value
 
     @property
-    def told(self) -> bool:
-        """Whether there was a verdict."""
+    def has_verdict(self) -> bool:
         return self.verdict in (Verdict.FAIL.value, Verdict.PASS.value)
 
 
@@ -48,8 +46,8 @@ class Judges(Protocol):
 
 def alone(faults: Sequence[Fault], judges: Judges, tell: Callable[[Tried], None]) -> list[Tried]:
     """Try each fault that is not allowed alone on each case that must catch it; ``tell`` gets each
-    as it is known. A case that fails is tried with none on, too, in the end: where that fails as
-    well, nothing was told."""
+    as it is known. In the end each case that failed is tried with no fault on. If it does not pass
+    then, there is no verdict."""
     real = (one for one in faults if not one.allowed)
     trials = [(case, (one.name,)) for one in real for case in one.cases(_machine_of)]
     tried: list[Tried] = []
@@ -88,8 +86,8 @@ def accused(
     judges: Judges,
     tell: Callable[[CaseName, Said], None],
 ) -> list[Tried]:
-    """Of allowed changes, tried all at once on every case: those that a case fails for alone, and
-    not with none on. ``tell`` gets each case as it is known."""
+    """Try allowed changes all at once on every case; returns those for which alone a case fails
+    that passes with none on. ``tell`` gets each case as it is known."""
     suspects: list[CaseName] = []
     for case, said in together(faults, cases, judges):
         tell(case, said)

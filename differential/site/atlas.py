@@ -10,6 +10,7 @@ from conformance.recording import recorded_releases, shipped
 from conformance.scenario import Scenario
 from differential import markdown
 from differential.markdown import table
+from hunting.advising.known import MARK
 from reference.releases import NEWEST, Release
 
 FIRST: Final = 17
@@ -23,8 +24,8 @@ def releases() -> list[str]:
 
 
 def row(scenario: Scenario, counts: dict[str, Counter[str]]) -> dict[str, str]:
-    """By recorded release, what its recording has of a scenario. A recording holds the cases that
-    passed alone, so a case that is there was kept."""
+    """By recorded release, what its recording has of a scenario. A recording holds only cases that
+    passed: the release has kept the promise of each."""
     return {release: _cell(scenario, release, counts[release]) for release in counts}
 
 
@@ -42,7 +43,7 @@ def _cell(scenario: Scenario, release: str, kept: Counter[str]) -> str:
 
 def is_defect(scenario: Scenario) -> bool:
     """Whether the scenario states what a release does wrong."""
-    return scenario.promise.startswith("A known defect")
+    return scenario.promise.startswith(MARK)
 
 
 def counts() -> dict[str, Counter[str]]:

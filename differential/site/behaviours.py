@@ -9,6 +9,7 @@ from typing import Final
 from conformance.subjects.miniatures.switched import Switch
 from differential.kill_matrix import Matrix
 from differential.markdown import page, table
+from hunting.telling import capitalised
 from reference.behaviours import Area, Behaviour, Known
 
 FOLDER: Final = "reference/named-behaviours"
@@ -34,7 +35,7 @@ def _index() -> str:
         own = [one for one in Behaviour if one.value.area is area]
         rows = [(f"[{one.title}]({one.title}.md)", one.value.says, span(one.value)) for one in own]
         parts += [
-            f"## {area.value[:1].upper()}{area.value[1:]}",
+            f"## {capitalised(area.value)}",
             table(("behaviour", "what it does", "releases"), rows),
         ]
     return page(parts)
@@ -60,6 +61,6 @@ def span(known: Known) -> str:
 
 
 def shown_by(one: Behaviour, found: Matrix) -> list[str]:
-    """The scenarios that fail where it is switched."""
+    """The scenarios that fail where the behaviour is switched."""
     switched = [kill for on in (False, True) for kill in found.get(Switch(one, on).name, ())]
     return list(dict.fromkeys(kill.scenario for kill in switched))

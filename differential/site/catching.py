@@ -27,7 +27,7 @@ MOST: Final = 12
 @dataclass(frozen=True, slots=True)
 class Miniature:
     """One that makes a scenario fail. ``names_it``: the scenario is the one that names this fault;
-    ``alone``: its promise and the invariants tell without the model."""
+    ``alone``: its promise or an invariant shows the fault without the model."""
 
     name: str
     names_it: bool
@@ -45,7 +45,7 @@ class Catches:
 
 
 def known() -> Catches:
-    """What the kept tables have."""
+    """What the pages in docs/tables and the kept rows of named faults have."""
     matrix = kill_matrix.read(kill_matrix.PAGE.read_text(encoding="utf-8"))
     return Catches(_miniatures(matrix), _faults(), _planted())
 
@@ -57,7 +57,7 @@ def _miniatures(matrix: kill_matrix.Matrix) -> Mapping[str, Sequence[Miniature]]
         for one in kills:
             names_it = best[name].scenario == one.scenario
             found[one.scenario].append(Miniature(name, names_it, one.alone))
-    # Those that it names first, then those that its promise shows without the model.
+    # First those that the scenario names, then those that its promise shows without the model.
     return {
         scenario: sorted(made, key=lambda one: (not one.names_it, not one.alone))
         for scenario, made in found.items()

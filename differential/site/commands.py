@@ -39,8 +39,7 @@ def _page(name: str) -> str:
 
 
 def _documented(words: str, command: Any, *, depth: int) -> str:
-    """One command. A group's own commands follow below it, because Typer cuts their help short in
-    the list that it makes of them."""
+    """One command. A group's own commands follow below it: Typer's list cuts their help short."""
     inside, epilog = getattr(command, "commands", {}), command.epilog or ""
     context = typer.Context(command, info_name=words)
     command.epilog = None

@@ -13,7 +13,7 @@ from typing import Any, Final
 from differential import markdown
 from differential.site.defects import Defect, name_of
 
-#: What happens on every node. All else is told apart.
+#: What happens on every node. All else is in a list of its own.
 _ORDINARY: Final = "other pods of one container come and go"
 
 SCRIPT: Final = """"use strict";

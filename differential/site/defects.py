@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from conformance.kubelets.releases import KNOWN_GOOD
 from differential.markdown import page, table
+from hunting.telling import capitalised
 from reference.releases import Release
 
 FOLDER: Final = "defects"
@@ -16,7 +17,7 @@ Defect = Mapping[str, Any]
 
 
 def name_of(one: Defect) -> str:
-    """The name of its page: the words of its title."""
+    """The name of a defect's page: the words of its title."""
     return re.sub(r"[^a-z0-9]+", "-", str(one["title"]).lower()).strip("-")
 
 
@@ -28,7 +29,10 @@ def pages(defects: Sequence[Defect]) -> dict[str, str]:
 
 
 def _index(defects: Sequence[Defect]) -> str:
-    rows = [(f"[{_title(one)}]({name_of(one)}.md)", *_reach(one.get("facts"))) for one in defects]
+    rows = [
+        (f"[{capitalised(one['title'])}]({name_of(one)}.md)", *_reach(one.get("facts")))
+        for one in defects
+    ]
     parts = [
         "# Defects",
         "The known defects of kubelets. [A page](../will-this-hit-me/index.md) and "
@@ -40,17 +44,12 @@ def _index(defects: Sequence[Defect]) -> str:
     return page(parts)
 
 
-def _title(one: Defect) -> str:
-    title = str(one["title"])
-    return f"{title[:1].upper()}{title[1:]}"
-
-
 def _reach(facts: Mapping[str, Any] | None) -> tuple[str, str]:
     return (facts["span"], facts["if"]) if facts else ("not measured", "")
 
 
 def _page(one: Defect) -> Iterator[str | list[str]]:
-    yield f"# {_title(one)}"
+    yield f"# {capitalised(one['title'])}"
     yield f"{one['story']} ([source]({one['url']}))"
     for name, text in (("What helps", one["avoid"]), ("Fixed in", ", ".join(one["mended"]))):
         if text:

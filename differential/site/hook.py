@@ -149,8 +149,8 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """The page without links that would lead nowhere; the first page leads to what is generated,
-    and that of the playground to the playground."""
+    """The page without links that would lead nowhere. The first page has links to what is
+    generated, and that of the playground one to the playground."""
     place = page.file.src_uri
     text = with_titles(without_links_to_the_repository(markdown, place))
     has_playground = (_playground(config) / "index.html").exists()
@@ -184,13 +184,13 @@ def on_post_page(output: str, *, page: Any, config: Any) -> str:
 
 
 def without_indentation(page: str) -> str:
-    """A page whose lines begin with text; that of ``pre`` stays."""
+    """A page whose lines have no indentation, except inside ``pre``."""
     parts = _PREFORMATTED.split(page)
     return "".join(one if one.startswith("<pre") else _INDENTATION.sub("\n", one) for one in parts)
 
 
 def on_post_build(*, config: Any) -> None:
-    """The theme's maps of its own source are not served, nor what searches in other languages."""
+    """The site has no source maps of the theme, and no search in other languages."""
     site = Path(config["site_dir"])
     for path in [*site.rglob("*.map"), *site.glob("assets/javascripts/lunr/**/*.js")]:
         path.unlink()

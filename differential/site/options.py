@@ -53,7 +53,7 @@ def page() -> str:
 def _rows(options: Mapping[str, Stages]) -> Iterator[tuple[str, str, str]]:
     for name, stages in options.items():
         first, *later = reversed([*stages.items()])
-        # 1.22 had one option, and no grades.
+        # 1.22 had one option, and no stages.
         word = "not graded" if later and first[1] is Maturity.GA else _WORDS[first[1]]
         ready = [_ready(word, first[0])]
         ready += [_ready(_WORDS[maturity], behaviour) for behaviour, maturity in later]

@@ -30,7 +30,7 @@ def scenario_files(
     ``cells`` has what each recorded release shows, as :func:`differential.site.atlas.row`."""
     release = scenario.until or NEWEST
     walked = _walked(scenario, release)
-    picture = _picture(scenario, walked, release) if walked else ""
+    picture = _picture(walked, release) if walked else ""
     if picture:
         yield f"scenarios/{scenario.id}.svg", picture
     yield (
@@ -54,9 +54,9 @@ def _walked(scenario: Scenario, release: str) -> tuple[Machine, Judgement] | Non
     return None
 
 
-def _picture(scenario: Scenario, walked: tuple[Machine, Judgement], release: str) -> str:
-    """The machine at the step after which most CPUs are exclusive; ``""``: a machine that was
-    changed by a step is not the one to draw."""
+def _picture(walked: tuple[Machine, Judgement], release: str) -> str:
+    """The machine after the step with most exclusive CPUs; ``""`` if a step has changed the
+    machine."""
     on, done = walked
     fullest = max(done.history, key=lambda seen: sum(map(len, _owners(seen).values())))
     topology = topology_of(on, release=release)

@@ -67,7 +67,7 @@ def meaning(schema: str, kind: str, field: str, of: Schema) -> str:
 
 @cache
 def meanings() -> dict[str, dict[str, str]]:
-    """What was written of fields: by ``SCHEMA.TYPE``, or by the field's name alone (``every``)."""
+    """The meanings of fields: by ``SCHEMA.TYPE``, or by the field's name alone (``every``)."""
     return tomllib.loads(_MEANINGS.read_text(encoding="utf-8"))
 
 
@@ -84,7 +84,7 @@ def page(path: str, schema: Schema) -> str:
 
 
 def _plain(of: Schema) -> str:
-    """Its description, as Markdown on one line."""
+    """The description of a schema, as Markdown on one line."""
     text = " ".join(str(of.get("description", "")).split())
     return re.sub(r":\w+:`([^`]*)`", r"`\1`", text.replace("``", "`"))
 

@@ -8,6 +8,7 @@ from typing import Final
 from conformance.verdict import ExitStatus
 from differential import markdown
 from differential.markdown import table
+from hunting.telling import capitalised
 from pinproof.exit_statuses import MEANINGS, OWN
 
 PATH: Final = "reference/exit-statuses.md"
@@ -30,7 +31,7 @@ def page() -> str:
 
 def _section(status: ExitStatus) -> Iterator[str | list[str]]:
     yield f"## {status.value}"
-    yield f"{MEANINGS[status][:1].upper()}{MEANINGS[status][1:]}."
+    yield f"{capitalised(MEANINGS[status])}."
     rows = [
         (f"[`{words}`](commands/{words.split()[0]}.md)", said[status])
         for words, said in OWN.items()

@@ -17,7 +17,7 @@ _TEXT: Final = (
     "Certificates that were submitted, as [submit a result](../how-to/submitting.md) says. Each "
     "was checked when this page was made. `pinproof submission check` checks one."
 )
-#: Beside its README.md.
+#: The files of a submission that its page has beside the README.md.
 _SERVED: Final = ("certificate.json", "result.jsonl", "submission.json")
 
 

@@ -18,7 +18,7 @@ from conformance.identifying.telling import KEPT, SEARCHED, Kept, Reason, read, 
 from conformance.verdict import ExitStatus
 from differential.command import parser_of
 from differential.telling.page import PAGE, with_list
-from differential.telling.search import few, searched, told
+from differential.telling.search import few, searched, telling_of
 from differential.telling.seeds import length
 
 #: How many histories are kept for each behaviour of a release, where there are so many.
@@ -42,7 +42,7 @@ def main() -> ExitStatus:
             say(f"{release}: {len(found)} histories")
             new.update(found)
         say(f"{len(new)} histories: what each tells in every release")
-        every = list(pool.map(told, sorted(new, key=length)))
+        every = list(pool.map(telling_of, sorted(new, key=length)))
     tellings = few(every, _EACH)
     names = [{name for one in tellings for name in one.of(release)} for release in SEARCHED]
     reasons = {

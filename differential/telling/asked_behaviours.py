@@ -16,27 +16,26 @@ from reference.releases import AnyRelease
 
 @contextmanager
 def asking() -> Iterator[set[Behaviour]]:
-    """While it is open, the behaviours that the model asks for are put into the set."""
-    right, asked = releases.has, set[Behaviour]()
+    """The set to which the behaviours are added that the model asks for in the block."""
+    has, asked = releases.has, set[Behaviour]()
 
-    def hearing(release: AnyRelease, behaviour: Behaviour) -> bool:
+    def noting(release: AnyRelease, behaviour: Behaviour) -> bool:
         asked.add(behaviour)
-        return right(release, behaviour)
+        return has(release, behaviour)
 
-    for module in _rooms():
-        vars(module)["has"] = hearing
-    for function in _remembering():
+    for module in _asking_modules():
+        vars(module)["has"] = noting
+    for function in _cached_functions():
         function.cache_clear()
     try:
         yield asked
     finally:
-        for module in _rooms():
-            vars(module)["has"] = right
+        for module in _asking_modules():
+            vars(module)["has"] = has
 
 
 @cache
-def _rooms() -> list[ModuleType]:
-    """The modules of the model that ask."""
+def _asking_modules() -> list[ModuleType]:
     return [
         module
         for name, module in sys.modules.items()
@@ -45,9 +44,9 @@ def _rooms() -> list[ModuleType]:
 
 
 @cache
-def _remembering() -> list[Any]:
-    """Functions of the model that remember their answers, and so would not ask again. What a
-    release has is no question to a history."""
+def _cached_functions() -> list[Any]:
+    """Functions of the model that remember their answers, and so would not ask again. Those of
+    ``releases`` are left out: their answers do not depend on a history."""
     return [
         one
         for name, module in sys.modules.items()

@@ -10,6 +10,7 @@ import topologies
 from conformance.identifying.history import History
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from differential.kill_matrix import MACHINES, WITH_CACHES, WITH_NODES
+from hunting.scope import POD_LEVEL
 from reference import Architecture, CPUSet
 from reference.behaviours import Behaviour
 from reference.releases import has
@@ -46,10 +47,9 @@ _TOPOLOGY_GATES: Final = {
     "TopologyManagerPolicyOptions": True,
     "TopologyManagerPolicyAlphaOptions": True,
 }
-_POD_LEVEL: Final = {"PodLevelResources": True, "PodLevelResourceManagers": True}
 _WHOLE: Final = PodResources("4", "4", "256Mi", "256Mi")
 
-#: More than a kubelet updates a container for no reason.
+#: More rounds than those in which a kubelet updates a container for no reason.
 _ROUNDS: Final = 6
 #: What may happen to a kubelet that runs, beside a restart.
 _STEPS: Final[tuple[Step, ...]] = (
@@ -92,7 +92,7 @@ def configs(release: str) -> Iterator[KubeletConfig]:
     )
     for policy in ("best-effort", "restricted", "single-numa-node"):
         yield KubeletConfig(**reserved, topology_manager_policy=policy)
-    yield KubeletConfig(**reserved, feature_gates=_POD_LEVEL)
+    yield KubeletConfig(**reserved, feature_gates=POD_LEVEL)
     for name, gates in product(_OPTIONS, ({}, _GATES)):
         yield KubeletConfig(**reserved, policy_options={name: "true"}, feature_gates=gates)
     yield KubeletConfig(
@@ -114,7 +114,7 @@ def histories(release: str, depth: int) -> Iterator[History]:
     """A start on every machine of the catalogue that is an x86 one; idle rounds; up to two large
     pods on machines with uncore caches and with several NUMA nodes; and on small machines what
     takes up to ``depth`` steps after the first start; a restart counts as one."""
-    for name, policy in product(_at_hand(), ("static", "none")):
+    for name, policy in product(_x86_machines(), ("static", "none")):
         yield History(name, KubeletConfig(policy, system_reserved="1"), (Start(),))
     idle = (Start(), Apply(best_effort("shared")), *(AwaitReconcile(),) * _ROUNDS)
     yield History(MACHINES[0], KubeletConfig(system_reserved="1"), idle)
@@ -128,7 +128,7 @@ def histories(release: str, depth: int) -> Iterator[History]:
                 yield History(machine, config, (Start(), *_flat(chosen)))
 
 
-def _at_hand() -> Iterator[str]:
+def _x86_machines() -> Iterator[str]:
     for name in topologies.names():
         cpuinfo = topologies.machine(name).tree.get("proc/cpuinfo", "")
         if Architecture.of_cpuinfo(cpuinfo) is Architecture.X86_64:

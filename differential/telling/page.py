@@ -55,7 +55,7 @@ def _lines(kept: Kept) -> list[str]:
 
 
 def _reason(kept: Kept, title: str, release: str) -> Reason:
-    """In a release, or else the best that came of any."""
+    """The reason in this release; without one, the best of all releases."""
     if release:
         return kept.untold[release][title]
     return max(kept.untold[one][title] for one in SEARCHED)

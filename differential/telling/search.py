@@ -1,9 +1,9 @@
 """The search: for each behaviour and release the shortest history that tells.
 
-How it works: every short history is tried by breadth; then whatever the scenarios of the catalogue
-do, on small machines and on those that they name; then what explore draws on two small machines.
-What is found is made smaller. A behaviour of a release that nothing tells has a reason: the best
-that any history came to.
+How it works: every short history is tried by breadth; then what the scenarios of the catalogue do,
+on small machines and on those that they name; then what explore draws on two small machines. What
+is found is made smaller. A behaviour of a release that no history tells has a reason: the best one
+of all histories.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEPTH: Final = 1
 
 
 class Searched(NamedTuple):
-    """What a search in a release came to: the histories that were ``found``, and why no history
+    """The result of a search in a release: the histories that were ``found``, and why no history
     tells the rest."""
 
     found: list[History]
@@ -43,21 +43,21 @@ class Searched(NamedTuple):
 
 
 def searched(release: str) -> Searched:
-    """What tells each behaviour in a release, and why nothing tells the rest of them."""
+    """The histories that tell behaviours in a release, and why no history tells the rest."""
     best: dict[Behaviour, Reason] = dict.fromkeys(Behaviour, Reason.NOT_ASKED)
     found: list[History] = []
-    for every in _every(release):
+    for every in _seeds(release):
         for history, own, asked in _candidates(every, release):
             for one in best:
                 if one in asked and best[one] is not Reason.TOLD:
                     other = switched(release, one)
-                    best[one] = max(best[one], _comes_to(history, own, other, release))
+                    best[one] = max(best[one], _reason(history, own, other, release))
                     if best[one] is Reason.TOLD:
                         found.append(shrunk(history, partial(tells, one=release, other=other)))
     return Searched(found, {one.title: best[one] for one in best if best[one] is not Reason.TOLD})
 
 
-def _every(release: str) -> Iterator[list[History]]:
+def _seeds(release: str) -> Iterator[list[History]]:
     """The short histories, then those of the scenarios, then those that explore draws."""
     yield sorted(histories(release, DEPTH), key=length)
     yield of_scenarios(release)
@@ -65,8 +65,8 @@ def _every(release: str) -> Iterator[list[History]]:
 
 
 def _candidates(every: Iterable[History], release: str) -> Iterator[Candidate]:
-    """Histories, what the release shows, and the behaviours that the model asked for on the way: no
-    other can make a difference."""
+    """Histories, what the release shows, and the behaviours that the model asked for: no other one
+    can make a difference."""
     for one in every:
         if Release.parse(release).minor < one.oldest:
             continue
@@ -78,22 +78,22 @@ def _candidates(every: Iterable[History], release: str) -> Iterator[Candidate]:
 
 @cache
 def _asked_of(machine: str, release: str) -> frozenset[Behaviour]:
-    """The behaviours that finding out about a machine asks for: that is done once for many."""
+    """The behaviours that discovery of a machine asks for; its results are cached."""
     with asking() as asked, suppress(DiscoveryError):
         found = discover(topologies.machine(machine).tree, release=release)
         found.cpu_topology()
     return frozenset(asked)
 
 
-def told(history: History) -> Telling:
-    """What a history tells in the releases that are searched."""
+def telling_of(history: History) -> Telling:
+    """The behaviours that a history tells in each release that is searched."""
     found = {release: _told_in(history, release) for release in SEARCHED}
     return Telling(history, {release: names for release, names in found.items() if names})
 
 
 def few(tellings: Iterable[Telling], each: int) -> list[Telling]:
-    """Of these, shortest first, as many as tell each behaviour of each release ``each`` times,
-    where so many do."""
+    """The shortest of these that tell each behaviour of each release ``each`` times, where so many
+    do."""
     counted, chosen = Counter[tuple[str, str]](), list[Telling]()
     for one in sorted(tellings, key=lambda telling: length(telling.history)):
         pairs = [(release, name) for release, names in one.tells.items() for name in names]
@@ -112,12 +112,12 @@ def _told_in(history: History, release: str) -> frozenset[str]:
     return frozenset(
         one.title
         for one in asked
-        if _comes_to(history, own, switched(release, one), release) is Reason.TOLD
+        if _reason(history, own, switched(release, one), release) is Reason.TOLD
     )
 
 
-def _comes_to(history: History, own: list[View], other: str, release: str) -> Reason:
-    """Whether ``other`` shows something else than ``own``, what the release shows."""
+def _reason(history: History, own: list[View], other: str, release: str) -> Reason:
+    """Whether a history tells ``other`` from the release, which shows ``own``; or why not."""
     seen = views(history, other)
     if seen is None:
         return Reason.NOT_MODELLED

@@ -1,5 +1,5 @@
-"""Where the search for telling histories begins: small machines and configurations, whatever the
-catalogue's scenarios do on the model, and what explore draws: more happens in that."""
+"""Where the search for telling histories begins: small machines and configurations, what the
+catalogue's scenarios do on the model, and what explore draws, in which more happens."""
 
 from __future__ import annotations
 
@@ -24,33 +24,32 @@ from reference.steps import KubeletConfig, Step
 from topologies import Machine
 
 
-class _Heard:
-    """A node of the model that writes down its steps."""
+class _NotedNode:
+    """A node of the model that adds its steps to a list."""
 
-    def __init__(self, node: ModelNode, kept: list[Step]) -> None:
-        self._node, self._kept = node, kept
+    def __init__(self, node: ModelNode, steps: list[Step]) -> None:
+        self._node, self._steps = node, steps
         self.view, self.settle = node.view, node.settle
         self.evidence, self.close = node.evidence, node.close
 
     def do(self, step: Step) -> None:
-        self._kept.append(step)
+        self._steps.append(step)
         self._node.do(step)
 
 
-class _Hearing(ReferenceSubject):
-    """The model; ``heard``: each node's machine, configuration and steps."""
+class _NotingSubject(ReferenceSubject):
+    """The model; ``noted``: each node's machine, configuration and steps."""
 
     def __init__(self, release: str) -> None:
         super().__init__(release=release)
-        self.heard: list[tuple[Machine, KubeletConfig, list[Step]]] = []
+        self.noted: list[tuple[Machine, KubeletConfig, list[Step]]] = []
 
     def node(  # type: ignore[override]
         self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-    ) -> _Heard:
-        """A node whose steps are written down."""
+    ) -> _NotedNode:
         steps: list[Step] = []
-        self.heard.append((machine, config, steps))
-        return _Heard(super().node(machine, config, machines=machines), steps)
+        self.noted.append((machine, config, steps))
+        return _NotedNode(super().node(machine, config, machines=machines), steps)
 
 
 def of_scenarios(release: str) -> list[History]:
@@ -59,7 +58,7 @@ def of_scenarios(release: str) -> list[History]:
     found: dict[str, History] = {}
     for scenario in catalogue():
         for machine in _machines(scenario):
-            for one in _done(scenario, machine, _promised(scenario, release)):
+            for one in _histories(scenario, machine, _promised(scenario, release)):
                 found.setdefault(str(one), one)
     return sorted(found.values(), key=length)
 
@@ -81,16 +80,15 @@ def _machines(scenario: Scenario) -> tuple[str, ...]:
 
 
 def length(history: History) -> tuple[int, int, int, str]:
-    """What makes a history long: starts above all, then steps, then words. Two of equal length have
-    an order all the same."""
+    """The order of histories, shortest first: by starts, then steps, then characters, then text."""
     return history.starts, len(history.steps), len(str(history)), str(history)
 
 
-def _done(scenario: Scenario, machine: str, release: str) -> Iterator[History]:
-    subject = _Hearing(release)
+def _histories(scenario: Scenario, machine: str, release: str) -> Iterator[History]:
+    subject = _NotingSubject(release)
     case = Case(scenario, topologies.machine(machine))
     judge(case, subject, oracle=PromisesOnly, release=release)
-    for booted, config, steps in subject.heard:
+    for booted, config, steps in subject.noted:
         if steps and booted.name in topologies.names() and _is_whole(steps):
             yield History(booted.name, config, tuple(steps))
 
@@ -110,8 +108,8 @@ _CAN: Final = frozenset(Capability) - OF_REAL_NODES
 
 def of_explore(release: str, rows: int = ROWS) -> Iterator[History]:
     """The histories of the first ``rows`` that explore draws on each of two small machines: each
-    time the same. The questions are left out: explore does not hold the answers against the model,
-    and while pods end they hang on the host."""
+    time the same. The questions are left out: explore does not compare the answers with the model,
+    and while pods end the answers depend on the host."""
     for machine in _DRAWN_ON:
         covering = Covering(offered(release, _CAN), machine)
         for _ in range(rows):

@@ -1,4 +1,4 @@
-"""A telling history made as short as it can be by leaving things out."""
+"""A telling history is made as short as possible by leaving things out."""
 
 from __future__ import annotations
 

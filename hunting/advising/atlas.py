@@ -98,7 +98,7 @@ def _facts(case: Case, title: str) -> dict[str, Any]:
 
 
 def _shown(case: Case, task: Task) -> list[Shown]:
-    """None where the model does not know the node."""
+    """What the story breaks; nothing where the model does not know the node."""
     try:
         return shown(task, case.story, Tally())
     except (DiscoveryError, NotModelled):

@@ -21,13 +21,13 @@ from hunting.walk import Broken, Ground, State, Tally, begun, key_of, scene_of
 from reference.releases import minor_of
 from reference.steps import Kind, Pod
 
-#: Of histories that look the same, so many are matched with defects.
+#: How many histories of one kind are matched with defects.
 _ALIKE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A promise that a story breaks, by its shortest history. ``defect``: the known one that does
+    """A promise that a story breaks, by its shortest history. ``defect``: the known one that breaks
     it (``None``: no issue is known). ``happens``: what has to happen for it (``""``: nothing beside
     what the node does anyway)."""
 
@@ -51,8 +51,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What shows anyway, and what shows only if something else happens. ``is_answer``: whether the
-    model could take a step beyond the starts of the kubelet."""
+    """``applies``: what shows anyway; ``otherwise``: what shows only if something else happens.
+    ``is_answer``: whether the model could take a step beyond the starts of the kubelet."""
 
     applies: tuple[Shown, ...]
     otherwise: tuple[Shown, ...]
@@ -62,8 +62,8 @@ class Found:
 def advice(
     task: Task, pods: tuple[Pod, ...] | None = None, *, say: Callable[[str], None] = lambda _: None
 ) -> Found:
-    """Which defects show on the node of this task. With ``pods``, what applies is what these pods
-    meet; without, what any pods of one container meet. ``say`` is given what is tried.
+    """Which defects show on the node of this task. With ``pods``, those apply that these pods meet;
+    without, those that any pods of one container meet. ``say`` is given what is tried.
 
     Raises :class:`reference.NotModelled` or :class:`reference.DiscoveryError` where the model does
     not know the node.
@@ -72,19 +72,19 @@ def advice(
     tally, known = Tally(), dict[str, Shown]()
     applies: list[Shown] = []
     otherwise: list[Shown] = []
-    told = list(stories(pods))
-    for anyway, story in told:
+    every = list(stories(pods))
+    for anyway, story in every:
         say(story.happens or "these pods come and go")
         for one in shown(task, story, tally):
             if one.key not in known:
                 happens = "" if anyway else story.happens
                 known[one.key] = replace(one, happens=happens)
                 (applies if anyway else otherwise).append(known[one.key])
-    return Found(tuple(applies), tuple(otherwise), tally.steps > len(told))
+    return Found(tuple(applies), tuple(otherwise), tally.steps > len(every))
 
 
 def shown(task: Task, story: Story, tally: Tally) -> list[Shown]:
-    """What a story breaks: the shortest history of each cause."""
+    """The promises that a story breaks: the shortest history of each cause."""
     own = replace(task, config=story.settings(task.config))
     alike = Counter[tuple[object, ...]]()
     shortest: dict[str, Shown] = {}
@@ -101,19 +101,19 @@ def shown(task: Task, story: Story, tally: Tally) -> list[Shown]:
 
 def walked(task: Task, levels: tuple[Level, ...], tally: Tally) -> Iterator[Broken]:
     """Every promise that histories of these levels break, shorter histories first. A history ends
-    with the first promise that it breaks; of equal states one goes on."""
+    with the first promise that it breaks. Of equal states one is followed."""
     ground, started = begun(task, tally)
-    for made, wrong in started:
-        yield from (Broken(task, made.steps, one) for one in wrong)
-    frontier = [made for made, wrong in started if made.seen is not None and not wrong]
+    for new, wrong in started:
+        yield from (Broken(task, new.steps, one) for one in wrong)
+    frontier = [new for new, wrong in started if new.seen is not None and not wrong]
     for level in levels:
         reached: dict[object, State] = {}
         for state in frontier:
             for move in level(scene_of(state, ground)):
-                for made, wrong in ground.taken(state, move, tally):
-                    yield from (Broken(task, made.steps, one) for one in wrong)
-                    if not wrong and made.seen is not None:
-                        reached.setdefault(key_of(made, (task.release,)), made)
+                for new, wrong in ground.taken(state, move, tally):
+                    yield from (Broken(task, new.steps, one) for one in wrong)
+                    if not wrong and new.seen is not None:
+                        reached.setdefault(key_of(new, (task.release,)), new)
         frontier = list(reached.values())
 
 

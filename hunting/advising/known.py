@@ -23,10 +23,10 @@ from reference.releases import LATEST, minor_of
 from topologies import Machine
 
 #: How the promise of a scenario begins that states a defect.
-_MARK: Final = "A known defect"
-#: Areas of which every defect breaks a promise.
+MARK: Final = "A known defect"
+#: Areas in which every defect breaks a promise.
 _DECIDED_BY_PROMISES: Final = ("options", "uneven", "init", "resize")
-#: Its fix is a behaviour that is not switched to recognise it.
+#: The issue of the CFS quota. Its fix is a behaviour that is not switched to recognise the defect.
 _QUOTA: Final = 70585
 _FULL, _NUMA, _SOCKET = "full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket"
 _CORES, _CACHE = "distribute-cpus-across-cores", "prefer-align-cpus-by-uncorecache"
@@ -72,8 +72,8 @@ def _case(
 @dataclass(frozen=True, slots=True)
 class Known:
     """``story``: what happens, in about two sentences. ``avoid``: how a user avoids it until a
-    release mends it. ``shown``: the smallest node that shows it, or what does where the stories do
-    not. ``scenario``: the id of the one that shows it (``""``: none does)."""
+    release mends it. ``shown``: the smallest node that shows it, or what shows it if no story
+    does. ``scenario``: the id of the one that shows it (``""``: none does)."""
 
     story: str
     avoid: str
@@ -245,7 +245,7 @@ KNOWN: Final = {
         "running pod is refused, or the next start is: the state file of the memory manager "
         "contradicts itself then.",
         "Drain the node before the kubelet restarts, or leave PodLevelResourceManagers off.",
-        "the memory manager is none of the settings that stories vary: a scenario shows it",
+        "stories do not vary the memory manager: a scenario shows it",
         "pod-level/restart-counts-memory-of-a-pod-twice"),
     "after a restart a pod's own pool is allocated again": Known(
         "A starting kubelet admits a pod that holds CPUs as a whole as if it held none. The pod "
@@ -272,7 +272,7 @@ KNOWN: Final = {
         "cores.",
         _case("1.37", "1s-1n-2c-smt2", happens=_INIT),
         "init/init-container-adds-cpus-to-its-pod"),
-    "full-pcpus-only goes by the average size of cores": Known(
+    "full-pcpus-only uses the average size of cores": Known(
         "Each core counts as large as the average core. Where cores differ, two containers may "
         "get CPUs of one core in spite of full-pcpus-only.",
         "Switch SMT off on all cores or on none, and take no single CPU offline.",
@@ -310,8 +310,8 @@ def text_of(defect: Defect) -> Known:
 
 
 def mended_in(defect: Defect) -> tuple[str, ...]:
-    """The releases that mend it first, where the model knows: the minor, and patch releases of
-    earlier minors. A release that has not come out is no answer."""
+    """The first releases with its fix, where the model knows: the minor, and patch releases of
+    earlier minors. A minor that has not come out is left out."""
     if defect.number == _QUOTA:
         return ("1.33",)
     behaviour = defect.behaviour
@@ -328,14 +328,14 @@ def mended_in(defect: Defect) -> tuple[str, ...]:
 
 
 def undecided(release: str, machine: Machine) -> list[Scenario]:
-    """The scenarios that state a defect which no story can show, of those that are made for the
-    release and apply to the machine: whether a node has it, is not decided by its settings."""
+    """The scenarios for this release and machine that state a defect which no story can show: the
+    settings of a node do not decide whether it has that defect."""
     topology = topology_named(machine, release=release)
     decided = {one.scenario for one in KNOWN.values()}
     return [
         one
         for one in catalogue()
-        if one.promise.startswith(_MARK)
+        if one.promise.startswith(MARK)
         and one.id not in decided
         and one.area not in _DECIDED_BY_PROMISES
         and minor_of(one.since) <= minor_of(release) <= minor_of(one.until or release)

@@ -37,7 +37,7 @@ class Story:
     api_server: bool = False
 
     def settings(self, config: KubeletConfig) -> KubeletConfig:
-        """The configuration with which it is walked."""
+        """The configuration with which the story is walked."""
         return replace(config, api_server=True) if self.api_server else config
 
 
@@ -56,34 +56,34 @@ def _sizes(scene: Scene) -> list[int]:
     topology, left = scene.topology, _left(scene)
     masks = (topology.numa_masks, topology.socket_masks, topology.uncore_masks)
     parts = {topology.cpus_per_core, *(one.bit_count() for each in masks for one in each.values())}
-    telling = {1, 2, 3, left // 2, left - 1, left}
-    telling |= {part + more for part in parts for more in (-1, 0, 1)}
-    return sorted(size for size in telling if 0 < size <= left)
+    sizes = {1, 2, 3, left // 2, left - 1, left}
+    sizes |= {part + more for part in parts for more in (-1, 0, 1)}
+    return sorted(size for size in sizes if 0 < size <= left)
 
 
-def _few(scene: Scene) -> list[int]:
-    """Fewer sizes, for what depends little on them."""
+def _few_sizes(scene: Scene) -> list[int]:
+    """Fewer sizes, for moves that depend little on them."""
     left, node = _left(scene), min(map(int.bit_count, scene.topology.numa_masks.values()))
-    telling = {1, 2, left // 2, node - 1, node, left}
-    return sorted(size for size in telling if 0 < size <= left)
+    sizes = {1, 2, left // 2, node - 1, node, left}
+    return sorted(size for size in sizes if 0 < size <= left)
 
 
 def _plain(scene: Scene) -> Iterator[Move]:
-    """A pod of one container, of every size that tells; and one that requests nothing."""
+    """A pod of one container, of each of the sizes; and one that requests nothing."""
     for size in _sizes(scene):
         yield (Apply(guaranteed(scene.name, size)),)
     yield (Apply(best_effort(scene.name)),)
 
 
-def _again(scene: Scene) -> Iterator[Move]:
-    """The kubelet or the node starts again; a pod may be gone by then."""
+def _restarts(scene: Scene) -> Iterator[Move]:
+    """The kubelet or the node starts again; a pod may be deleted before."""
     if scene.applied:
         yield RESTART
         yield from FAMILIES["reboots"].moves(scene)
         yield from FAMILIES["down"].moves(scene)
 
 
-def _gone(scene: Scene) -> Iterator[Move]:
+def _deletes(scene: Scene) -> Iterator[Move]:
     for name in scene.applied:
         yield (Delete(name),)
 
@@ -96,7 +96,7 @@ def _largest(scene: Scene) -> Iterator[Move]:
 
 def _init(scene: Scene) -> Iterator[Move]:
     """An init container that is smaller than the app container, as large, and larger."""
-    for size in _few(scene):
+    for size in _few_sizes(scene):
         for first in sorted({1, max(size - 1, 1), size}):
             containers = [exclusive("i", first, kind=Kind.INIT), exclusive("c", size)]
             yield (Apply(guaranteed_of(scene.name, containers)),)
@@ -108,7 +108,7 @@ def _init(scene: Scene) -> Iterator[Move]:
 def _sidecar(scene: Scene) -> Iterator[Move]:
     if minor_of(scene.release) < SIDECARS_SINCE:
         return
-    for size in _few(scene):
+    for size in _few_sizes(scene):
         if size < _left(scene):
             sidecar = exclusive("s", 1, kind=Kind.SIDECAR)
             yield (Apply(guaranteed_of(scene.name, [sidecar, exclusive("c", size)])),)
@@ -118,7 +118,7 @@ def _sidecar(scene: Scene) -> Iterator[Move]:
 
 def _several(scene: Scene) -> Iterator[Move]:
     left = _left(scene)
-    for size in _few(scene):
+    for size in _few_sizes(scene):
         for other in sorted({1, left - size}):
             if 0 < other <= left - size:
                 yield (Apply(guaranteed(scene.name, size, other)),)
@@ -137,7 +137,7 @@ def _whole(scene: Scene) -> Iterator[Move]:
 
 
 def _small_and_large(scene: Scene) -> Iterator[Move]:
-    for size in _few(scene):
+    for size in _few_sizes(scene):
         yield (Apply(guaranteed(scene.name, size)),)
 
 
@@ -157,33 +157,33 @@ _ASKED: Final = _of("asks")
 
 
 #: What happens on every node.
-_AFTERWARDS: Final = _both(_again, _gone, _ASKED)
+_AFTERWARDS: Final = _both(_restarts, _deletes, _ASKED)
 ORDINARY: Final = Story(
     "other pods of one container come and go",
-    (_plain, _both(_plain, _again, _gone, _ASKED), _both(_again, _gone, _largest)),
+    (_plain, _both(_plain, _restarts, _deletes, _ASKED), _both(_restarts, _deletes, _largest)),
 )
 
 #: Stories in which pods are of another kind.
 OF_PODS: Final = (
     Story("a pod has an init container",
-          (_both(_init, _small_and_large), _both(_init, _again, _ASKED), _again)),
-    Story("a pod has a sidecar", (_sidecar, _both(_again, _gone, _largest), _again)),
+          (_both(_init, _small_and_large), _both(_init, _restarts, _ASKED), _restarts)),
+    Story("a pod has a sidecar", (_sidecar, _both(_restarts, _deletes, _largest), _restarts)),
     Story("a pod has several containers with CPUs of their own",
-          (_several, _both(_several, _again), _again)),
+          (_several, _both(_several, _restarts), _restarts)),
     Story("a pod requests CPUs as a whole",
-          (_both(_whole, _small_and_large), _both(_whole, _again, _ASKED), _again)),
+          (_both(_whole, _small_and_large), _both(_whole, _restarts, _ASKED), _restarts)),
     Story("a pod requests devices",
-          (_both(_of("devices"), _small_and_large), _both(_of("devices"), _again), _again)),
+          (_both(_of("devices"), _small_and_large), _both(_of("devices"), _restarts), _restarts)),
 )  # fmt: skip
 
 #: Stories in which something happens to pods; the first level is theirs.
 OF_EVENTS: Final = (
-    Story("a container ends", (_of("ends"), _both(_of("ends"), _again))),
+    Story("a container ends", (_of("ends"), _both(_of("ends"), _restarts))),
     Story("the kubelet is killed between two writes of its state file", (_of("crashes"),)),
     Story("another program changes the cpuset of a container", (_of("tampers"),)),
-    Story("the container runtime refuses an update", (_of("refuses"), _again)),
+    Story("the container runtime refuses an update", (_of("refuses"), _restarts)),
     Story("the kubelet is asked for its metrics, or at its pod-resources socket", (_of("asks"),)),
-    Story("a pod is resized in place", (_of("resizes"), _again), api_server=True),
+    Story("a pod is resized in place", (_of("resizes"), _restarts), api_server=True),
 )  # fmt: skip
 
 
@@ -212,5 +212,5 @@ def stories(pods: tuple[Pod, ...] | None) -> Iterator[tuple[bool, Story]]:
         yield False, replace(one, levels=(before, *one.levels))
 
 
-#: Every story of a node of which no pods are given, by what happens.
+#: Every story of a node without given pods, by what happens.
 BY_NAME: Final = {one.happens: one for _, one in stories(None)}

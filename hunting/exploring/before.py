@@ -59,8 +59,8 @@ def prepare(draft: Draft) -> bool:
 
 
 def _refused_namesake(draft: Draft) -> bool:
-    """A pod that does not fit, whose containers are called as those of the row's pod."""
+    """Apply a pod that does not fit, with the name of an app container of the row's pod."""
     own = pod_of(draft.row, draft.room, "refused")
-    called = [one.name for one in own.containers if one.kind is Kind.APP]
-    large = [exclusive(called[0], 1), exclusive("too-large", draft.room.free + 1)]
+    name = next(one.name for one in own.containers if one.kind is Kind.APP)
+    large = [exclusive(name, 1), exclusive("too-large", draft.room.free + 1)]
     return draft.take(Apply(guaranteed_of("refused", large)))

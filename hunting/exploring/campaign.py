@@ -1,12 +1,12 @@
 """An exploration: histories are drawn and walked until the time is over, and differences shrunk.
 
-What belongs here: the order of it, what counts as a difference, and what is kept. What never does:
-what is drawn (``drawing``), how one is judged (``driving``), and files (``telling``).
+What belongs here: the order of this work, what counts as a difference, and what is kept. What never
+does: drawing a history (``drawing``), judging one (``driving``), and files (``telling``).
 
-How it works: one thread draws. As many others walk as nodes are used at a time, if that is more
-than one. A busy host is no fault, and a first walk waits for little, so a history that ends in a
-difference or without a verdict is walked again: alone, once the others have ended, and with all
-patience. What differs alike each time is shrunk, unless its cause is known by then.
+How it works: one thread draws. If several nodes are used at a time, as many other threads walk. A
+busy host is not a difference, and a first walk does not wait for long. So a history that ends in a
+difference or without a verdict is walked again: alone, once the others have ended, and with the
+full waiting times of a run. If it differs alike each time, and its cause is new, it is shrunk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import msgspec
 from conformance.results import Result
 from conformance.subject import Hurries, Subject, WaitsMost
 from conformance.verdict import Verdict
-from hunting.exploring.causes import Symptom, is_same, look_of
+from hunting.exploring.causes import Symptom, is_same, ways_of
 from hunting.exploring.covering import Covering
 from hunting.exploring.drafting import is_legal
 from hunting.exploring.drawing import Drawn, drawn
@@ -36,46 +36,45 @@ from hunting.exploring.history import History
 from hunting.exploring.shrinking import shrunk
 from hunting.exploring.tracing import Lines
 
-#: Seconds that shrinking one difference may take; a busy host gets through little of it. On a
+#: Seconds that shrinking one difference may take: a busy host walks few histories in it. On a
 #: subject that cannot hurry it is the time of so many walks, where that is longer.
 SHRINKS: Final = 150.0
 _SHRINKING_WALKS: Final = 30
-#: Seconds that are left for it once the time of the exploration is over.
+#: Seconds that shrinking may still take once the time of the exploration is over.
 _LATE: Final = 60.0
-#: After so many simpler histories of which none differs, the whole one is walked once more: where
-#: chance decides, the time of shrinking would be spent in vain.
+#: How many simpler histories may not differ before the whole one is walked once more. Shrinking
+#: ends where that does not differ either: chance decides there.
 _DOUBTED: Final = 32
-#: Seconds that a node is waited for at first. What differs then is walked again, and waited for as
-#: long as in a run.
+#: Seconds that a first walk waits for a node. What differs is walked again with full waiting times.
 HASTE: Final = 6.0
-#: While a difference is shrunk; again as long as at first, where what is found so does not differ
-#: with all patience.
+#: The same while a difference is shrunk. Where nothing that is found so differs with full waiting
+#: times, it is shrunk once more with :data:`HASTE`.
 _BRIEF: Final = 3.0
-#: So many of the smallest histories that differ in haste are walked with all patience, if so many
-#: seconds after the time of shrinking suffice.
+#: How many of the smallest histories that differ in haste are walked with full waiting times; and
+#: the seconds after the time of shrinking in which these walks may begin.
 _CONFIRMED: Final = 4
 _CONFIRMING: Final = 20.0
-#: So many causes end an exploration: what is left differs everywhere.
+#: How many causes end an exploration: a subject with as many differs everywhere.
 MOST_CAUSES: Final = 10
-#: One history of so many is on another machine, where there are others.
+#: One history in so many is on another machine, where there are others.
 OTHERS_GET: Final = 5
-#: The title of a shrunk history: its factors are plain by then, or near to it.
+#: The title of a shrunk history, whose factors are plain or nearly so.
 _SHRUNK: Final = "A drawn history, shrunk"
 _FAIL, _UNKNOWN = Verdict.FAIL.value, Verdict.UNKNOWN.value
 _ODD: Final = (_FAIL, _UNKNOWN)
 
 
 def _silent(stage: str) -> None:
-    """Nobody hears."""
+    """Report no progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What is explored: which ``machines``, by which ``release``, drawn from which ``seed``. One
-    history of :data:`OTHERS_GET` is on one of the ``others`` in turn, whose pairs do not count.
-    ``count``: so many histories end it (0: any number), and so do as many causes as ``most``.
-    ``only``: the history of this number
-    alone is walked. ``shrink``: what differs is shrunk. ``shard``: of so many (``of``), which."""
+    history in :data:`OTHERS_GET` is on one of the ``others`` in turn, whose pairs do not count.
+    ``count``: how many histories end it (0: any number); ``most``: how many causes end it.
+    ``only``: the history of this number alone is walked (0: all are). ``shrink``: whether what
+    differs is shrunk. ``shard``: which one of ``of`` shards it is."""
 
     machines: tuple[str, ...]
     release: str
@@ -95,8 +94,8 @@ class Scope:
 
 @dataclass(slots=True)
 class Cause:
-    """A difference, shrunk. ``symptoms``: those of this history, and of others that were shrunk and
-    are of the same cause. ``met``: the names of the histories that differ so."""
+    """A difference, shrunk. ``symptoms``: those of its shrunk history, and of others of the same
+    cause that were shrunk. ``met``: the names of the histories that differ for this cause."""
 
     number: int
     history: History
@@ -107,10 +106,10 @@ class Cause:
 
 @dataclass(slots=True)
 class Outcome:
-    """A history that was walked: under which name, and with which result. ``once``: how it differed
-    once, if it did not when it was walked again. ``cause``: the number of its cause; ``first``: it
-    is the first of that. ``shrunk``: what it shrank to, with the result of that; ``None`` where
-    another of its cause is of the same kind."""
+    """A history that was walked under a name, with its result. ``once``: the first result, if the
+    second walk did not differ alike. ``cause``: the number of its cause (0: none); ``first``:
+    whether it is the first history of that cause. ``shrunk``: what it shrank to, with the result of
+    that; ``None`` where the cause has the symptom of that already."""
 
     name: str
     history: History
@@ -121,8 +120,8 @@ class Outcome:
     shrunk: tuple[History, Result] | None = None
 
 
-class _Here(Executor):
-    """Walks in the thread of who asks, so that an interrupt ends a walk that is under way."""
+class _SameThread(Executor):
+    """Walks in the calling thread, so that an interrupt ends a walk that is under way."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -131,9 +130,9 @@ class _Here(Executor):
 
 
 class Exploration:
-    """What is known so far. A ``plan`` is walked instead of what is drawn. ``replay`` gives the
-    command that walks the history of a number again. ``drawn``: the histories that were, by
-    name."""
+    """An exploration, with what it knows so far. ``plan``: histories to walk in place of drawn
+    ones. ``replay`` gives the command that walks the history of a number again. ``drawn``: the
+    drawn histories, by name."""
 
     def __init__(
         self,
@@ -149,7 +148,7 @@ class Exploration:
         self._pool: Executor = (
             ThreadPoolExecutor(at_a_time, thread_name_prefix="pinproof-explore")
             if at_a_time > 1
-            else _Here()
+            else _SameThread()
         )
         self._at_a_time = at_a_time
         values = offered(scope.release, subject.capabilities)
@@ -170,16 +169,16 @@ class Exploration:
     def explore(
         self, *, until: float, skip: Sequence[str] = (), progress: Callable[[str], None] = _silent
     ) -> Generator[Outcome, None, None]:
-        """Each history that was walked, in the order in which they end. None begins after ``until``
-        (of the monotonic clock). Those named in ``skip`` are drawn, and not walked. Once there are
-        as many causes as end it, what differs is not walked again, and not told. ``progress`` hears
-        what takes long."""
+        """The outcome of each walk, in the order in which they end. None begins after ``until`` (of
+        the monotonic clock). Histories named in ``skip`` are drawn, and not walked. Once there are
+        as many causes as end it, a history that differs has no outcome. ``progress`` gets a line
+        about work that takes long."""
         self._progress, self._until = progress, until
         self._hurry(HASTE)
         earlier = frozenset(skip)
-        waiting = (one for one in self._named() if one.name not in earlier)
+        waiting = (one for one in self._walks() if one.name not in earlier)
         busy: dict[Future[Result], Walk] = {}
-        with self._interrupted():
+        with self._interrupting_nodes():
             while True:
                 while len(busy) < self._at_a_time and time.monotonic() < until:
                     walk = next(waiting, None)
@@ -191,11 +190,11 @@ class Exploration:
                 done, _ = wait(busy, return_when=FIRST_COMPLETED)
                 results = [(busy.pop(one), one.result()) for one in done]
                 if any(result.verdict in _ODD for _, result in results):
-                    wait(busy)  # what is walked again has the host for itself
+                    wait(busy)  # a second walk has the host for itself
                 for walk, result in results:
                     if len(self.causes) < self.scope.most or result.verdict not in _ODD:
                         self.walked += 1
-                        yield self._told(walk, result)
+                        yield self._outcome(walk, result)
                     if self._is_interrupted:
                         raise KeyboardInterrupt
                 progress("")
@@ -204,9 +203,9 @@ class Exploration:
         self._pool.shutdown(cancel_futures=True)
 
     @contextmanager
-    def _interrupted(self) -> Iterator[None]:
-        """Whatever ends the block but its own end takes every node away, so that no thread waits
-        for one."""
+    def _interrupting_nodes(self) -> Iterator[None]:
+        """Interrupt the subject if an exception leaves the block, so that no thread waits for a
+        node."""
         try:
             yield
         except BaseException:
@@ -219,7 +218,7 @@ class Exploration:
 
     # -- what is walked ------------------------------------------------------------------------
 
-    def _named(self) -> Iterator[Walk]:
+    def _walks(self) -> Iterator[Walk]:
         for number, history in enumerate(self._plan, start=1):
             if self._is_wanted(number) and (number - self.scope.shard) % self.scope.of == 0:
                 yield Walk(f"plan-{number}", history, self._replay(number))
@@ -230,36 +229,36 @@ class Exploration:
         for number in itertools.count(1):
             if number > (self.scope.only or self.scope.count or number):
                 return
-            made = self._drawn(next(machines))
+            new = self._draw(next(machines))
             name = f"{self.scope.seed}-{part}{number}"
-            self.drawn[name] = made
-            self.refusals.update(made.refusals)
+            self.drawn[name] = new
+            self.refusals.update(new.refusals)
             if self._is_wanted(number):
-                yield Walk(name, made.history, self._replay(number))
+                yield Walk(name, new.history, self._replay(number))
 
     def _is_wanted(self, number: int) -> bool:
         return self.scope.only in (0, number)
 
-    def _drawn(self, machine: str) -> Drawn:
+    def _draw(self, machine: str) -> Drawn:
         covering, release = self.covering[machine], self.scope.release
         while True:
-            made = drawn(covering, machine, release, self._subject.capabilities)
-            if made is not None:
+            new = drawn(covering, machine, release, self._subject.capabilities)
+            if new is not None:
                 with self.lines.watched():
-                    is_legal(made.history.task(release), made.history.taken)
-                return made
+                    is_legal(new.history.task(release), new.history.taken)
+                return new
 
-    # -- what came of it -------------------------------------------------------------------------
+    # -- outcomes --------------------------------------------------------------------------------
 
-    def _told(self, walk: Walk, result: Result) -> Outcome:
+    def _outcome(self, walk: Walk, result: Result) -> Outcome:
         if result.verdict == _UNKNOWN:
-            result = self._again(walk)
+            result = self._walk_again(walk)
         if result.verdict != _FAIL:
             return Outcome(walk.name, walk.history, result)
-        again = self._again(walk)
-        if again.verdict != _FAIL or not is_same(look_of(result), look_of(again)):
+        again = self._walk_again(walk)
+        if again.verdict != _FAIL or not is_same(ways_of(result), ways_of(again)):
             return Outcome(walk.name, walk.history, _undecided(again), once=result)
-        cause, small = self._known(Symptom.of(again, walk.history, self.scope.release)), None
+        cause, small = self._known_cause(Symptom.of(again, walk.history, self.scope.release)), None
         if cause is None:
             small = self._shrunk(walk, again) if self.scope.shrink else (walk.history, again)
             symptom = Symptom.of(small[1], small[0], self.scope.release)
@@ -270,8 +269,8 @@ class Exploration:
         first = cause.met == [walk.name]
         return Outcome(walk.name, walk.history, again, None, cause.number, first, small)
 
-    def _again(self, walk: Walk) -> Result:
-        """The same with all patience. Nothing else is walked meanwhile."""
+    def _walk_again(self, walk: Walk) -> Result:
+        """Walk with full waiting times. Nothing else is walked meanwhile."""
         self._hurry(None)
         try:
             return self._pool.submit(self._walked, walk).result()
@@ -282,13 +281,13 @@ class Exploration:
         if isinstance(self._subject, Hurries):
             self._subject.hurry(seconds)
 
-    def _known(self, symptom: Symptom) -> Cause | None:
-        """The cause that a history shows without being shrunk."""
+    def _known_cause(self, symptom: Symptom) -> Cause | None:
+        """The cause that a history shows before it is shrunk."""
         seen = (one for one in self.causes if any(s.is_seen_in(symptom) for s in one.symptoms))
         return next(seen, None)
 
     def _cause_of(self, symptom: Symptom, history: History, result: Result) -> Cause:
-        """The cause of a history: a known one if it was shrunk, or a new one."""
+        """The known cause of a shrunk history, or else a new one."""
         is_shrunk = self.scope.shrink and not self._is_interrupted
         for cause in self.causes if is_shrunk else ():
             if any(symptom.is_of_one_cause(one) for one in cause.symptoms):
@@ -299,10 +298,10 @@ class Exploration:
     def _shrunk(
         self, walk: Walk, result: Result, end: float | None = None
     ) -> tuple[History, Result]:
-        """The smallest history that differs so in haste, and then with all patience, too. Where it
-        differs in other ways as well, it is shrunk once more by these, until the same ``end`` (of
-        the monotonic clock). After an interrupt it is the smallest that has done so with all
-        patience by then."""
+        """The smallest history that differs alike in haste and then with full waiting times. Where
+        it differs in new ways as well, it is shrunk once more by these, until the same ``end`` (of
+        the monotonic clock). After an interrupt it is the smallest that is known to differ with
+        full waiting times."""
         whole = (walk.history, result)
         alike = [whole]
         if end is None:
@@ -312,15 +311,15 @@ class Exploration:
                 alike = [whole]
                 small = self._smaller(walk, alike, end, haste)
                 if alike == [whole]:
-                    break  # in less haste no more would differ
+                    break  # with longer waiting times no more histories would differ
                 others = [one for one, _ in reversed(alike) if one != small]
                 for history in [small, *others][:_CONFIRMED]:
                     if history == walk.history or time.monotonic() >= end + _CONFIRMING:
                         break
-                    found = self._again(Walk(walk.name, history, title=_SHRUNK))
+                    found = self._walk_again(Walk(walk.name, history, title=_SHRUNK))
                     if _differs_like(found, result):
                         smaller = Walk(walk.name, history)
-                        is_known = look_of(found) <= look_of(result)
+                        is_known = ways_of(found) <= ways_of(result)
                         return (history, found) if is_known else self._shrunk(smaller, found, end)
         except KeyboardInterrupt:
             self._is_interrupted = True
@@ -335,8 +334,8 @@ class Exploration:
     def _smaller(
         self, walk: Walk, alike: list[tuple[History, Result]], end: float, haste: float
     ) -> History:
-        """The smallest history that is found to differ in such haste as the first of ``alike``, to
-        which each that does so is added."""
+        """The smallest history that is found to differ like the first of ``alike``, in walks that
+        wait ``haste`` seconds. Each history that differs so is added to ``alike``."""
         result = alike[0][1]
         until_doubted = _DOUBTED
 
@@ -355,7 +354,7 @@ class Exploration:
                         alike.append((one, found))
                 is_doubted = 0 < until_doubted <= len(some) and len(alike) == 1
                 until_doubted -= len(some)
-                if is_doubted and not _differs_like(self._again(walk), result):
+                if is_doubted and not _differs_like(self._walk_again(walk), result):
                     end = 0.0
             return same + [None] * (len(histories) - len(same))
 
@@ -379,7 +378,7 @@ def _in_turn(scope: Scope) -> Iterator[str]:
 
 
 def _differs_like(one: Result, other: Result) -> bool:
-    return one.verdict == _FAIL and is_same(look_of(one), look_of(other))
+    return one.verdict == _FAIL and is_same(ways_of(one), ways_of(other))
 
 
 def _up_to(result: Result, history: History) -> History:
@@ -389,8 +388,7 @@ def _up_to(result: Result, history: History) -> History:
 
 
 def _undecided(result: Result) -> Result:
-    """What the second walk of a history says that differed otherwise at first: nothing, where it
-    differs too."""
+    """The result of a second walk that did not differ like the first: ``unknown`` if it differs."""
     if result.verdict != _FAIL:
         return result
     reason = f"it differed twice, and not alike: {result.reason}"

@@ -15,35 +15,41 @@ from hunting.finds import kind_of
 from reference.cpumanager.policy_options import is_true
 from reference.steps import KubeletConfig, RegisterDevices, Step, applied
 
-#: How a node differs: what, and from which kind of value to which, without names and numbers.
-Look: TypeAlias = frozenset[tuple[str, str, str, str]]
-#: A setting of its own.
+#: How a node differs: each field, and the kinds of its expected and seen values, without names and
+#: numbers.
+Ways: TypeAlias = frozenset[tuple[str, str, str, str]]
+#: The name among ``settings`` for an unusual word in an option.
 _WORD: Final = "another word for true or false"
 _NAME: Final = re.compile(r"\w+")
 
 
-def look_of(result: Result) -> Look:
-    """How the node of a failed result differs; empty where nothing differs in particular."""
+def ways_of(result: Result) -> Ways:
+    """How the node of a failed result differs; empty if its failure has no differences."""
     return frozenset(ways("", result.failure.differences)) if result.failure else frozenset()
 
 
-def is_same(one: Look, two: Look) -> bool:
-    """Whether two results differ alike somewhere: the same kind of field has the same kind of
-    value. What it should have had depends on the steps, which shrinking changes."""
+def is_same(one: Ways, two: Ways) -> bool:
+    """Whether a field of one kind has the same kind of seen value in both, or neither has a way.
+
+    The expected value is not compared: it depends on the steps, which shrinking changes.
+    """
     return bool(_seen(one) & _seen(two)) or not (one or two)
 
 
-def _seen(look: Look) -> set[tuple[str, str]]:
-    return {(what, seen) for _, what, _, seen in look}
+def _seen(ways: Ways) -> set[tuple[str, str]]:
+    return {(what, seen) for _, what, _, seen in ways}
 
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """What of a difference tells of its cause: how the node differs (``look``), after which kind of
-    step (``at``; ``""`` where a promise is broken, which is so from then on), the names of what is
-    not plain (``settings``), and the kinds of the steps and of the pods' containers (``taken``)."""
+    """What identifies the cause of a difference.
 
-    look: Look
+    ``ways``: how the node differs; ``at``: after which kind of step (``""`` for a broken promise,
+    which stays broken after it); ``settings``: the names of the settings that are not plain;
+    ``taken``: the kinds of the steps and of the pods' containers.
+    """
+
+    ways: Ways
     at: str
     settings: frozenset[str]
     taken: frozenset[str]
@@ -58,31 +64,33 @@ class Symptom:
         kinds = {name for one in steps for name in _NAME.findall(kind_of(one))}
         settings = {*_settings(history.task(release).config), *_needs(steps)}
         return cls(
-            look_of(result), "" if is_promise else last, frozenset(settings), frozenset(kinds)
+            ways_of(result), "" if is_promise else last, frozenset(settings), frozenset(kinds)
         )
 
     def is_of_one_cause(self, other: Symptom) -> bool:
-        """Whether two shrunk histories are of one cause: the same kinds of fields differ in the
-        same way, after the same kind of step, and shrinking has left the same settings. The other
-        steps, and the containers of the pods, are ways to get there. A kubelet that misreads a word
-        differs in as many ways as there are options; shrinking leaves the word only where it is
-        needed."""
+        """Whether two shrunk histories are of one cause: equal ``ways``, ``at`` and ``settings``.
+
+        The other steps and the pods' containers are not compared: they only lead to the difference.
+        Two histories with an unusual word for true or false are of one cause: a kubelet that
+        misreads the word differs in another way for each option, and shrinking leaves the word only
+        if the difference needs it.
+        """
         if _WORD in self.settings & other.settings:
             return True
-        return (self.look, self.at, self.settings) == (other.look, other.at, other.settings)
+        return (self.ways, self.at, self.settings) == (other.ways, other.at, other.settings)
 
     def is_seen_in(self, other: Symptom) -> bool:
-        """Whether a history that was not shrunk differs so, too, and has all that this one has."""
+        """Whether the other, of a history that was not shrunk, has all that this one has."""
         return (
             self.at == other.at
-            and self.look <= other.look
+            and self.ways <= other.ways
             and self.settings <= other.settings
             and self.taken <= other.taken
         )
 
 
 def _settings(config: KubeletConfig) -> list[str]:
-    """The names of what is set, and whether an option has another word than true or false."""
+    """The names of the settings that are not plain, and ``_WORD`` if an option has such a word."""
     plain = KubeletConfig()
     found = [name for name, on in config.feature_gates.items() if on]
     for name, value in config.policy_options.items():

@@ -1,9 +1,9 @@
 """Which row is drawn next: pairs of values that have not met come first, then triples.
 
-How it works: one pair that has not met is wanted, and every other factor gets the value that meets
-most with the values chosen so far (a greedy covering array, as AETG makes one). What a history
+How it works: one pair that has not met is wanted, and every other factor gets the value that makes
+most new pairs with those chosen so far (a greedy covering array, as AETG makes one). What a history
 shows is known only once it is drafted, so several rows are drawn, and the one is taken whose
-history shows most. A pair that no history showed after so many tries is not possible here.
+history shows most. A pair that no history shows in :data:`_TRIES` tries counts as not possible.
 """
 
 from __future__ import annotations
@@ -20,33 +20,32 @@ from hunting.exploring.rows import Level, Pair, Part, Row
 from hunting.exploring.triples import Triples
 from reference.cpumanager.policy_options import OPTIONS
 
-#: In so many rows a pair was wanted and not shown: it is not possible on this machine.
+#: A pair counts as impossible once this many rows were drawn for it and none has shown it.
 _TRIES: Final = 3
-#: One row in so many is drawn by chance, so that values meet in company that no rule chose; none
-#: once this part of all pairs has met, until all have.
+#: One row in ``_BY_CHANCE`` is drawn by chance, so that values also meet in combinations that no
+#: rule has chosen. None is from ``_MOST_PAIRS`` of all pairs on, until all have met.
 _BY_CHANCE: Final = 3
 _MOST_PAIRS: Final = 0.9
-#: In one history of so many the steps are taken by chance.
+#: One history in this number has random steps.
 _RANDOM: Final = 5
-#: How likely each setting is not plain on a node on which steps are taken by chance: most of all
-#: the one by which it is decided who is admitted.
+#: How likely each setting is not plain on a node with random steps. The likeliest is the topology
+#: policy, which decides the admission of pods.
 _SETTINGS: Final = {
     **{one.name: 0.2 for one in FACTORS if one.part is Part.SETTINGS}, "topology policy": 0.7,
 }  # fmt: skip
-#: How likely a factor of the row's theme is not plain; an option, of which several exclude each
-#: other.
+#: How likely a factor of the row's theme is not plain. It is less likely for an option: several of
+#: them exclude each other.
 _VARIED: Final = 0.75
 _OPTION: Final = 0.3
-#: How likely pods are of a theme that suits the settings of their node and not plain ones, where
-#: there is one.
+#: How likely the theme of pods is one that suits the settings of their node and does not suit plain
+#: settings, where there is one.
 _OWN: Final = 0.7
-#: Of so many such rows the one is taken in which most triples meet first.
+#: How many rows are drawn by chance at a time. The one with most new triples is taken.
 _CHOICES: Final = 4
-#: Of so many rows that are drawn for a pair, or for another story, the one is taken in which most
-#: pairs meet first. With one row alone all pairs would take twice as many histories; with twenty, a
-#: tenth fewer.
+#: How many rows are drawn for a pair, or for another story. The one with most new pairs is taken.
+#: With one row alone all pairs would take twice as many histories; with twenty, a tenth fewer.
 _DRAWN_FOR_PAIRS: Final = 10
-#: The parts of a row that come again on a node that is there.
+#: The parts of a row that a second story on the same node has.
 _OF_STORIES: Final = (Part.POD, Part.EVENT)
 
 
@@ -61,7 +60,7 @@ class Covering:
         self._left = dict.fromkeys(every)
         self.total = len(self._left)
         self._bits: dict[Level, int] = {}
-        #: The same as ``_left`` to count in: the levels that each has to meet, as bits.
+        #: ``_left`` as bits, to count in: the levels that each level has yet to meet.
         self._to_meet = dict.fromkeys(levels, 0)
         for one, two in self._left:
             self._to_meet[one] |= self._bit(two)
@@ -77,12 +76,12 @@ class Covering:
 
     @property
     def possible(self) -> int:
-        """How many pairs may meet, as far as is known."""
+        """How many pairs may meet, as far as the rows so far show."""
         return self.total - len(self._given_up)
 
     @property
     def left(self) -> list[Pair]:
-        """The pairs that have not met, and may."""
+        """The pairs that may meet and have not met."""
         return list(self._left)
 
     @property
@@ -91,7 +90,7 @@ class Covering:
         return list(self._given_up)
 
     def draw(self) -> list[tuple[Row, Pair | None]]:
-        """Rows of which one is to be taken, each with the pair that it is drawn for."""
+        """Rows of which one is to be taken, each with the pair that it is drawn for, if any."""
         self._drawn += 1
         few_are_left = self.met >= _MOST_PAIRS * self.possible
         if not self._left or (self._drawn % _BY_CHANCE == 0 and not few_are_left):
@@ -105,8 +104,8 @@ class Covering:
         return self._with_taken(row, dict(wanted)), wanted
 
     def _filled(self, row: Row, names: Sequence[str]) -> dict[str, str]:
-        """The row with a value of each of these factors that it does not have: the one that meets
-        most."""
+        """The row with a value for each of these factors that it lacks: the one that makes most
+        new pairs."""
         filled = dict(row)
         for name in self._chance.sample(names, len(names)):
             if name not in filled:
@@ -114,13 +113,13 @@ class Covering:
         return filled
 
     def is_for_random_steps(self) -> bool:
-        """Whether the next history is one of settings alone, and of steps by chance."""
+        """Whether the next history has a row of settings alone, and random steps."""
         self._turns += 1
         return self._turns % _RANDOM == 0
 
     def settings(self) -> tuple[Row, Theme, random.Random]:
-        """A row of settings alone, drawn by chance, the theme that most of them are of, and what
-        decides the steps on such a node."""
+        """A random row of settings alone, its theme, and the random numbers for the steps on its
+        node."""
         theme = self._chance.choice(THEMES)
         row = self._varied({**_SETTINGS, **_likely(theme)}, theme)
         plain = {one.name: one.plain for one in FACTORS if one.part is not Part.SETTINGS}
@@ -128,15 +127,15 @@ class Covering:
 
     def theme_for(self, row: Row) -> tuple[Theme, random.Random]:
         """A theme that suits the row's settings, most often one that does not suit plain ones, and
-        what decides the steps on such a node."""
+        the random numbers for the steps on its node."""
         suiting = [one for one in THEMES if one.suits(row)]
         own = [one for one in suiting if not one.suits(PLAIN)]
         theme = self._chance.choice(own if own and self._chance.random() < _OWN else suiting)
         return theme, random.Random(self._chance.random())  # noqa: S311
 
     def stories_for(self, settings: Row) -> list[Row]:
-        """Rows with these settings, of whose pods and events most pairs meet first. What happens
-        is of each kind as often: where most has not met is what the settings do not permit."""
+        """Rows with these settings, whose pods and events make most new pairs. All events are
+        equally likely: most pairs are left of those events that the settings do not permit."""
         names = [name for name in self.offered if BY_NAME[name].part in _OF_STORIES]
         kept = {name: value for name, value in settings.items() if name not in names}
         events = [self._chance.choice(self.offered["event"]) for _ in range(_DRAWN_FOR_PAIRS)]
@@ -146,8 +145,8 @@ class Covering:
         ]
 
     def simpler(self, row: Row, wanted: Pair | None, left: float) -> Row:
-        """The row with only this part of its values left, beside the wanted ones: the others are
-        plain."""
+        """The row with the wanted values, and with this part of its other values ``left``: the rest
+        are plain."""
         kept = self._with_taken(dict(wanted or ()))
         return {
             name: kept.get(name) or (value if self._chance.random() < left else values[0])
@@ -157,8 +156,8 @@ class Covering:
         }
 
     def _with_taken(self, row: dict[str, str], kept: Row | None = None) -> dict[str, str]:
-        """With the values that the row's own take to show, where nothing else was chosen. What is
-        ``kept`` stays plain."""
+        """The row with the values that its own need to show (:data:`TAKES`), where no other value
+        was chosen. Factors in ``kept`` stay as they are."""
         for level in list(row.items()):
             for name, value in TAKES.get(level, {}).items():
                 is_free = name not in (kept or row) and row.get(name) in (None, BY_NAME[name].plain)
@@ -167,13 +166,13 @@ class Covering:
         return row
 
     def _by_chance(self) -> Row:
-        """All factors plain but those of a theme: what meets here meets in small company too."""
+        """A row in which only factors of one theme are not plain, so that their values meet with
+        few others."""
         theme = self._chance.choice(THEMES)
         return self._varied(_likely(theme), theme)
 
     def _varied(self, likely: Mapping[str, float], theme: Theme) -> Row:
-        """A row of the theme in which each other factor is as ``likely`` to be other than plain as
-        it says."""
+        """A row of the theme; ``likely``: how likely each other factor is not plain."""
         row: dict[str, str] = {}
         for name, values in self.offered.items():
             of_theme = [one for one in theme.of.get(name, ()) if one in values]
@@ -200,7 +199,7 @@ class Covering:
         return sum((self._to_meet.get(one, 0) & mask).bit_count() for one in levels) // 2
 
     def note(self, row: Row, shown: Collection[str]) -> None:
-        """A history shows the values of these factors."""
+        """Note that a history shows the values of these factors."""
         for pair in itertools.starmap(_pair, combinations(self._levels(row, shown), 2)):
             self._given_up.pop(pair, None)
             if pair in self._left:
@@ -208,7 +207,7 @@ class Covering:
         self.triples.note(row, shown)
 
     def failed(self, wanted: Pair) -> None:
-        """No history showed the pair that it was drawn for."""
+        """Note that no history showed the pair that it was drawn for."""
         if wanted in self._left:
             self._tries[wanted] += 1
             if self._tries[wanted] >= _TRIES:
@@ -225,7 +224,7 @@ class Covering:
         return sum(map(self._bit, levels))
 
     def _bit(self, level: Level) -> int:
-        """Steps by chance have values that are not offered, too."""
+        """The bit of a level; random steps also have values that are not offered."""
         return self._bits.setdefault(level, 1 << len(self._bits))
 
     def _levels(self, row: Row, shown: Iterable[str]) -> list[Level]:

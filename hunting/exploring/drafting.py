@@ -39,12 +39,12 @@ from reference.steps import (
 )
 from reference.view import Phase, View
 
-#: So many steps end a history: what comes later is seen less well, and shrinks for longer. What is
-#: asked at the end does not count.
+#: The most steps of a history, without the questions at its end. What comes later is seen less
+#: well, and takes longer to shrink.
 _MOST_STEPS: Final = 22
 
-#: A kubelet that starts may admit its pods in any order, and may look at every set of NUMA nodes
-#: for each. So many together are walked: seven pods of an API server on four NUMA nodes, five on
+#: A starting kubelet may admit its pods in any order, and may look at every set of NUMA nodes for
+#: each. The most that the model walks: seven pods of an API server on four NUMA nodes, five on
 #: eight, two manifests on sixteen.
 _MOST_WAYS: Final = 140_000
 
@@ -56,10 +56,10 @@ ALL: Final = frozenset(Capability)
 
 @dataclass(slots=True)
 class Draft:
-    """A node of the model, and the steps that it has taken, of those that a subject can take that
-    ``can`` do so much. ``pod``: the row's own; ``first``: one that was there before; ``old``: uids
-    of pods that no step applies again, since a kubelet may still know them as terminating;
-    ``prepared``: the node before the row's pod came."""
+    """A node of the model, and the steps that it has taken. ``can``: the capabilities of the
+    subject that is to take them; ``pod``: the row's own; ``first``: one that was there before;
+    ``old``: uids of pods that no step applies again, since a kubelet may still know them as
+    terminating; ``prepared``: the view before the row's pod came."""
 
     row: Row
     task: Task
@@ -75,14 +75,14 @@ class Draft:
     prepared: View | None = None
 
     def twin(self, row: Row) -> Draft:
-        """The same draft with another row, for which nothing is shown."""
+        """A copy of the draft with another row, of which nothing is shown yet."""
         old = frozenset(pod.uid for step in self.steps for pod in applied(step))
         steps, node = [*self.steps], self.node.copy()
         return replace(self, row=row, node=node, steps=steps, shown=set(), old=old)
 
     def take(self, *steps: Step) -> bool:
-        """Take all of them; whether the model knows them all. Those before one that it does not
-        know stay taken."""
+        """Take these steps; returns whether all are possible. Those before one that is not stay
+        taken."""
         for step in steps:
             able = all(need in self.can for need in needed(step))
             is_long = len(self.steps) >= _MOST_STEPS and not isinstance(step, _QUESTIONS)
@@ -107,7 +107,7 @@ class Draft:
 
     @property
     def is_as_prepared(self) -> bool:
-        """Whether the node has the pods on the CPUs that it had before the row's pod came."""
+        """Whether pods, exclusive CPUs and shared pool are as before the row's pod came."""
         now, before = self.view, self.prepared
         return before is not None and (now.pods, now.assignments, now.shared_pool) == (
             before.pods, before.assignments, before.shared_pool
@@ -118,12 +118,12 @@ class Draft:
         return seen is not None and seen.phase is Phase.RUNNING
 
     def container(self, *kinds: Kind) -> str:
-        """The first container of the row's pod of such a kind; ``""``: it has none."""
+        """The first container of such a kind of the row's pod; ``""``: it has none."""
         containers = self.pod.containers if self.pod else ()
         return next((one.name for one in containers if one.kind in (kinds or (Kind.APP,))), "")
 
     def restart(self, *between: Step, kill: bool = False) -> bool:
-        """Stop the kubelet, take the steps between, start it; and its devices come again."""
+        """Stop the kubelet, take the steps between, start it, and register its devices again."""
         return self.take(Stop(kill=kill), *between, Start()) and self.register()
 
     def register(self) -> bool:
@@ -132,7 +132,7 @@ class Draft:
         return devices is None or not self.view.running or self.take(devices)
 
     def measure(self) -> None:
-        """From now on pods are as large as what is left now is."""
+        """Measure the sizes of pods by the CPUs that are left now."""
         self.room = self.room.where_are_left(self.view.shared_pool - self.reserved)
 
     def another(self, name: str, size: int) -> bool:
@@ -143,7 +143,7 @@ class Draft:
 def begun(row: Row, machine: str, release: str, can: Collection[Capability] = ALL) -> Draft | None:
     """A node with the row's settings, before its first start; ``None`` where the model has no such
     node."""
-    if is_told_otherwise(row, release):
+    if has_other_class(row, release):
         return None
     try:
         task = task_of(row, machine, release)
@@ -157,15 +157,15 @@ def begun(row: Row, machine: str, release: str, can: Collection[Capability] = AL
 
 
 def task_of(row: Row, machine: str, release: str) -> Task:
-    """The node of a row: its settings, and what its pod and its events take. Raises
+    """The task of a row: its settings, and what its pod and its events need. Raises
     :class:`NotModelled`."""
     return Task(release, machine_name(row, machine), config_of(row, machine, release))
 
 
-def is_told_otherwise(row: Row, release: str) -> bool:
-    """Whether the API server gives the pod another class than a kubelet of this release would: the
-    one before which all are run (:data:`conformance.kubelets.apiservers.VERSION`) is of 1.36, for
-    which pod-level resources of nothing make a pod BestEffort."""
+def has_other_class(row: Row, release: str) -> bool:
+    """Whether the API server gives the pod another QoS class than a kubelet of this release would.
+    The API server of all kubelets (:data:`conformance.kubelets.apiservers.VERSION`) is of 1.36: to
+    it a pod with empty pod-level resources is BestEffort."""
     of_nothing = row["class"] == "pod-level of nothing" and row["pods from"] == "API server"
     return of_nothing and has(release, Behaviour.EMPTY_POD_LEVEL_IGNORED)
 

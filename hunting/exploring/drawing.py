@@ -1,4 +1,4 @@
-"""A row becomes a history.
+"""A history is made of a row.
 
 What belongs here: the order of a history's parts, and which of them were possible. What never does:
 what the parts are (``settings``, ``before``, ``pods``, ``events``), and which row is drawn
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from conformance.subject import Capability
 from hunting.exploring.before import prepare
 from hunting.exploring.covering import Covering
-from hunting.exploring.drafting import ALL, Draft, begun, is_told_otherwise, task_of
+from hunting.exploring.drafting import ALL, Draft, begun, has_other_class, task_of
 from hunting.exploring.events import LASTING, happen
 from hunting.exploring.factors import BY_NAME, PLAIN, Theme
 from hunting.exploring.history import History
@@ -38,8 +38,8 @@ class Shown(NamedTuple):
 
 class Drawn(NamedTuple):
     """A history with the names of the factors whose values it shows, the row that it was made of,
-    and the refusals that the model shows in it, without numbers. ``later``: what comes after the
-    row's story shows these."""
+    and the refusals that the model shows in it, without numbers. ``later``: what the steps after
+    the row's story show."""
 
     history: History
     shown: frozenset[str]
@@ -52,14 +52,14 @@ def drafted(
     row: Row, machine: str, release: str, can: Collection[Capability] = ALL
 ) -> Drawn | None:
     """The history of a row; ``None`` where it shows nothing of the row."""
-    told = _told(row, machine, release, can)
-    return None if told is None else _ended(*told)
+    drafted_row = _draft(row, machine, release, can)
+    return None if drafted_row is None else _ended(*drafted_row)
 
 
-def _told(
+def _draft(
     row: Row, machine: str, release: str, can: Collection[Capability]
 ) -> tuple[Draft, frozenset[str]] | None:
-    """The row's story, and the names of the factors whose values it shows."""
+    """The draft of a row's story, and the names of the factors whose values it shows."""
     draft = begun(row, machine, release, can)
     if draft is None or not draft.take(Start()):
         return None
@@ -69,15 +69,18 @@ def _told(
         draft.shown.add(Part.NODE)
         draft.measure()
         draft.prepared = draft.view
-        events = _tell(draft, pod_name(row))
+        events = _add_story(draft, pod_name(row))
     return draft, events.union(*map(_names_of, draft.shown))
 
 
-def _ended(draft: Draft, shown: frozenset[str], told: Collection[str] | None = None) -> Drawn:
-    """What was drawn, once the kubelet has been asked what it has to say. The history tells those
-    values of its row that are ``told``, and are not plain: what is shown, unless it is said."""
+def _ended(draft: Draft, shown: frozenset[str], named: Collection[str] | None = None) -> Drawn:
+    """The history of a draft, with the questions to the kubelet at its end.
+
+    The history's row has the values of the factors ``named`` that are not plain; ``None``: of the
+    factors ``shown``.
+    """
     _ask(draft)
-    names = shown if told is None else told
+    names = shown if named is None else named
     row = {name: one for name, one in draft.row.items() if name in names and one != PLAIN[name]}
     history = History.of(draft.task, tuple(draft.steps), row)
     return Drawn(history, shown, draft.row, frozenset(_refusals(draft.view)))
@@ -88,7 +91,7 @@ def _names_of(part: Part) -> frozenset[str]:
 
 
 def _refusals(view: View) -> Iterator[str]:
-    """Why the kubelet gave up, or refused pods, without numbers and names."""
+    """Why the kubelet gave up, or refused pods; ``#`` stands for numbers."""
     if view.error:
         yield _NUMBERS.sub("#", view.error)
     for pod in view.pods.values():
@@ -98,9 +101,11 @@ def _refusals(view: View) -> Iterator[str]:
             yield _NUMBERS.sub("#", pod.resize)
 
 
-def _tell(draft: Draft, name: str) -> frozenset[str]:
-    """The row's pod comes under this name, and what the row says happens to it; the names of the
-    factors whose values the events show."""
+def _add_story(draft: Draft, name: str) -> frozenset[str]:
+    """Apply the row's pod under this name, and let the row's events happen to it.
+
+    Returns the names of the factors whose values the events show.
+    """
     pod = pod_of(draft.row, draft.room, name)
     if not draft.take(Apply(pod)):
         return frozenset()
@@ -109,18 +114,21 @@ def _tell(draft: Draft, name: str) -> frozenset[str]:
     return happen(draft)
 
 
-def _tell_another(draft: Draft) -> frozenset[str]:
-    """Tell the row's story after another one, whose pod goes; the names of the factors whose values
-    that shows. What was on the node before counts where the first story has left it so."""
+def _add_second_story(draft: Draft) -> frozenset[str]:
+    """Delete the pod of the draft's first story, and add the row's story.
+
+    Returns the names of the factors whose values it shows. Those of ``Part.NODE`` are among them
+    if the first story has left the node as it was prepared.
+    """
     assert draft.pod is not None
     old = draft.pod.name
-    if is_told_otherwise(draft.row, draft.task.release):
+    if has_other_class(draft.row, draft.task.release):
         return frozenset()
     if old in draft.node.granted and not draft.take(Delete(old)):
         return frozenset()
     of_node = _names_of(Part.NODE) if draft.is_as_prepared else frozenset()
     draft.measure()
-    events = _tell(draft, f"{pod_name(draft.row)}-b")
+    events = _add_story(draft, f"{pod_name(draft.row)}-b")
     return events | _OF_PODS | of_node if Part.POD in draft.shown else events
 
 
@@ -134,23 +142,25 @@ def _ask(draft: Draft) -> None:
     draft.take(AskMetrics())
 
 
-#: How much of a row is left, of what is not wanted, where its history does not show what is.
+#: The part of a row's other values that is left, in each try after its history did not show what is
+#: wanted.
 _LEFT: Final = (0.6, 0.3, 0.1, 0.0)
-#: What a pod of random steps shows.
+#: The names of the factors that a pod of random steps shows.
 _OF_PODS: Final = _names_of(Part.SETTINGS) | _names_of(Part.POD)
 
 
 def drawn(
     covering: Covering, machine: str, release: str, can: Collection[Capability] = ALL
 ) -> Drawn | None:
-    """The next history, noted as met; ``None`` where the one that was tried is not possible."""
+    """The next history, noted in ``covering``; ``None`` where the one that was tried is not
+    possible."""
     drawing = _Drawing(covering, machine, release, can)
     return drawing.of_random_steps() if covering.is_for_random_steps() else drawing.of_row()
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """What is drawn for: a machine, a release, and a subject that ``can`` do so much."""
+    """What is drawn for: a machine, a release, and the capabilities of a subject (``can``)."""
 
     covering: Covering
     machine: str
@@ -158,7 +168,7 @@ class _Drawing:
     can: Collection[Capability]
 
     def of_random_steps(self) -> Drawn | None:
-        """Of settings and steps by chance. The history has no row, since no draft of one makes it
+        """A history of random settings and steps. It has no row, since no draft of one makes it
         again."""
         row, theme, chance = self.covering.settings()
         draft = begun(row, self.machine, self.release, self.can)
@@ -167,52 +177,55 @@ class _Drawing:
         settings = _names_of(Part.SETTINGS)
         steps = self._random_steps(draft, theme, chance)
         steps.take()
-        made = _ended(draft, settings, told=())
+        history = _ended(draft, settings, named=())
         self.covering.note(row, settings)
-        return made._replace(later=self._noted(*_of_pods(steps)))
+        return history._replace(later=self._noted(*_of_pods(steps)))
 
     def of_row(self) -> Drawn | None:
-        """Of all rows that may be taken the one whose history shows most that is new."""
+        """The history of that one of the drawn rows which shows most new pairs."""
         best, most = None, -1
         for row, wanted in self.covering.draw():
-            made = self._showing(row, wanted)
-            if made is None:
+            candidate = self._showing(row, wanted)
+            if candidate is None:
                 if wanted is not None:
                     self.covering.failed(wanted)
-            elif (new := self.covering.new(made.row, made.shown)) > most:
-                best, most = made, new
+            elif (new := self.covering.new(candidate.row, candidate.shown)) > most:
+                best, most = candidate, new
         if best is None:
             return None
         self.covering.note(best.row, best.shown)
         return self._with_more_pods(best.row)
 
     def _with_more_pods(self, row: Row) -> Drawn:
-        """The row's story, and then pods come and go. No row makes these steps again: where they
-        are needed, what differs is shrunk step by step."""
-        told = _told(row, self.machine, self.release, self.can)
-        assert told is not None
-        first, shown = told
+        """The row's story, and then pods come and go. No row makes these later steps again: a
+        difference that needs them is shrunk step by step."""
+        drafted_row = _draft(row, self.machine, self.release, self.can)
+        assert drafted_row is not None
+        first, shown = drafted_row
         draft, other = self._with_another_story(first)
         steps = self._random_steps(draft, *self.covering.theme_for(row))
         steps.more_pods()
         return _ended(draft, shown)._replace(later=other + self._noted(*_of_pods(steps)))
 
     def _with_another_story(self, draft: Draft) -> tuple[Draft, tuple[Shown, ...]]:
-        """Another pod comes instead of the row's own, and something happens to it: of those that
-        are possible on this node what shows most that is new. The row stays the first one's."""
+        """The draft with a second story: another pod in place of the row's own, and its events.
+
+        Of the stories that are possible on this node it is the one that shows most new pairs; none
+        is added if no story shows a new pair. The row stays that of the first story.
+        """
         runs = draft.view.running and not draft.view.hangs
         if draft.pod is None or draft.row["event"] in LASTING or not runs:
             return draft, ()
-        told, most = draft, 0
+        best, most = draft, 0
         other: tuple[Shown, ...] = ()
         for row in self.covering.stories_for(draft.row):
             if task_of(row, self.machine, self.release) != draft.task:
-                continue  # it takes another period of rounds, say
+                continue  # its events need another configuration, such as another reconcile period
             tried = draft.twin(row)
-            shown = Shown(row, _tell_another(tried))
+            shown = Shown(row, _add_second_story(tried))
             if (new := self.covering.new(*shown)) > most:
-                told, other, most = tried, (shown,), new
-        return replace(told, row=draft.row), self._noted(*other)
+                best, other, most = tried, (shown,), new
+        return replace(best, row=draft.row), self._noted(*other)
 
     def _showing(self, row: Row, wanted: Pair | None) -> Drawn | None:
         """A history that shows what is wanted of the row, with as much of the rest as is
@@ -220,9 +233,9 @@ class _Drawing:
         names = {name for name, _ in wanted or ()} or {"event"}
         for left in (1.0, *_LEFT):
             tried = row if left == 1.0 else self.covering.simpler(row, wanted, left)
-            made = drafted(tried, self.machine, self.release, self.can)
-            if made is not None and names <= made.shown:
-                return made
+            candidate = drafted(tried, self.machine, self.release, self.can)
+            if candidate is not None and names <= candidate.shown:
+                return candidate
         return None
 
     def _random_steps(self, draft: Draft, theme: Theme, chance: Random) -> RandomSteps:

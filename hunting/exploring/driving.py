@@ -39,8 +39,7 @@ _SOURCE: Final = Source(
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A history that is to be walked under a ``name``; ``replay`` is the command that does it
-    again."""
+    """A history to walk under a ``name``; ``replay``: the command that walks it again."""
 
     name: str
     history: History
@@ -49,9 +48,8 @@ class Walk:
 
 
 def scenario_of(walk: Walk, release: str) -> Scenario:
-    """The scenario that a history is. It promises nothing but what holds for every node; it ends
-    early where chance leads to a node on which a later step is not possible, and before a step that
-    the subject cannot take."""
+    """The history as a scenario. It promises only what holds for every node. It ends before a step
+    that chance has made impossible, and before one that the subject cannot take."""
     task, steps = walk.history.task(release), walk.history.taken
 
     def body(node: LockstepNode) -> None:
@@ -67,25 +65,25 @@ def scenario_of(walk: Walk, release: str) -> Scenario:
                     return
                 raise
 
-    title = walk.title or told(walk.history)
+    title = walk.title or title_of(walk.history)
     return Scenario(f"{AREA}/{walk.name}", title, _SOURCE, body, machine=walk.history.machine)
 
 
-def told(history: History) -> str:
-    """What a history is about, in one line."""
+def title_of(history: History) -> str:
+    """The title of a history, with the values of its row that are not plain."""
     values = [f"{name}: {value}" for name, value in history.row.items()]
     return f"A drawn history ({'; '.join(values) or 'steps by chance'})"
 
 
 def walked(walk: Walk, subject: Subject, release: str) -> Result:
-    """What comes of the history on this subject."""
+    """The result of the history on this subject."""
     return judged(walk, subject, partial(ModelOracle, release=release), release).result
 
 
 def judged(walk: Walk, subject: Subject, oracle: OracleMaker, release: str) -> Judgement:
-    """As :func:`walked`, by this oracle, and with the views behind it. The result has the command
-    of the walk. No history is waited for less because others were waited for in vain: these may
-    have been walked in haste, before a busy host."""
+    """As :func:`walked`, with this oracle and with the views. The result has the command of the
+    walk. Walks that waited in vain do not shorten the waiting of later ones: a busy host or haste
+    may be the reason."""
     case = Case(scenario_of(walk, release), machine_of(walk.history.machine))
     judgement = judge(case, subject, oracle=oracle, release=release, waiting=Waiting())
     result = judgement.result
@@ -107,8 +105,8 @@ def take(node: LockstepNode, step: Step) -> None:
             node.take(step)
 
 
-class _Telling(ModelOracle):
-    """The model, which keeps why it could not take a step."""
+class _ExplainingOracle(ModelOracle):
+    """The model, which keeps in ``why`` the reason that it could not take a step."""
 
     why = "the subject cannot take it"
 
@@ -124,12 +122,12 @@ class _Telling(ModelOracle):
 
 
 def replayed(walk: Walk, subject: Subject, release: str) -> Result:
-    """What comes of the history on this subject. The result has the command of the walk; the reason
-    of one that passed is why its walk ended before a step, or empty."""
-    oracles: list[_Telling] = []
+    """The result of the history on this subject, with the command of the walk. If it passed, its
+    reason says why the walk ended before a step; ``""``: it did not."""
+    oracles: list[_ExplainingOracle] = []
 
     def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
-        oracles.append(_Telling(*args, release=release, **kwargs))
+        oracles.append(_ExplainingOracle(*args, release=release, **kwargs))
         return oracles[-1]
 
     judgement = judged(walk, subject, oracle, release)

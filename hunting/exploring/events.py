@@ -68,20 +68,20 @@ class Event(NamedTuple):
 
 
 _NOTHING: Final = "nothing"
-#: So many updates are refused in a row. The model tries each again as the kubelet does, once a
-#: round, so the number is what both have to go through before the node is at rest.
+#: How many updates are refused in a row. Kubelet and model try again once a round, so both take as
+#: many rounds until the node is at rest.
 _MANY: Final = 20
 
 
 def happen(draft: Draft) -> frozenset[str]:
-    """Let the row's events happen; the names of the factors whose values that shows."""
+    """Let the row's events happen; returns the names of the factors whose values that shows."""
     shown = set()
     if EVENTS[draft.row["event"]].happens(draft):
         shown.add("event")
         if not draft.view.hangs and THEN[draft.row["then"]].happens(draft):
             shown.add("then")
     if draft.row["finally"] != _NOTHING and draft.view.running:
-        draft.take(AskMetrics())  # a kubelet that starts counts anew
+        draft.take(AskMetrics())  # a start resets the metrics
     if not draft.view.hangs and FINALLY[draft.row["finally"]].happens(draft):
         shown.add("finally")
     return frozenset(shown)
@@ -110,16 +110,16 @@ def _delete(draft: Draft) -> bool:
     return draft.take(Delete(_own(draft).name))
 
 
-def _again(draft: Draft) -> bool:
+def _delete_and_apply(draft: Draft) -> bool:
     pod = _own(draft)
     draft.pod = pod_of(draft.row, draft.room, pod.name, again=1)
     return draft.take(Delete(pod.name), Apply(draft.pod))
 
 
 def _put_back(draft: Draft) -> bool:
-    """The same manifest, so the pod has its uid of before, once the kubelet has forgotten it.
-    Another pod has taken its CPUs since, or as many as leave it room. A pod of an API server would
-    have another uid; and one of which a container is not started again counts as ended by then."""
+    """The same manifest, so the pod has the same uid, once the kubelet has forgotten it. Another
+    pod has taken its CPUs since, or as many as leave it room. A pod of an API server would have
+    another uid, and a pod with a container that is not restarted would count as ended."""
     if draft.task.config.api_server or _own(draft).may_end or _own(draft).may_stay_ended:
         return False
     own = pod_milli_cpus(_own(draft)) // 1000
@@ -129,7 +129,7 @@ def _put_back(draft: Draft) -> bool:
 
 
 def _replaced(draft: Draft) -> bool:
-    """Rounds come every ten seconds then (``settings``), so none hides what the admission does."""
+    """The reconcile period is ten seconds (``settings``): no round hides what admission does."""
     gone, draft.pod = _own(draft).name, _second(draft)
     return draft.take(Replace(gone, draft.pod))
 
@@ -145,7 +145,7 @@ def _three_while_down(draft: Draft) -> bool:
 
 
 def _three_at_once(draft: Draft) -> bool:
-    """Each is admitted before the containers of the one before it are there."""
+    """Each pod is admitted before the containers of the one before it are created."""
     shared = burstable("at-once-2", request="500m")
     return draft.take(ApplyTogether((guaranteed("at-once-1", 2), shared, _second(draft))))
 
@@ -166,7 +166,7 @@ def _kill_on_another_pool(draft: Draft) -> bool:
 
 
 def _kill_twice(draft: Draft) -> bool:
-    """With a restart of the kubelet between, which else waits ten seconds before the next start."""
+    """The kubelet restarts between: else it waits ten seconds before the container's next start."""
     return _kill(draft) and draft.restart(kill=True) and _kill(draft)
 
 
@@ -192,7 +192,7 @@ def _refuse(draft: Draft, times: int) -> bool:
 
 
 def _refuse_all(draft: Draft) -> bool:
-    """Rounds that come to nothing, then one that puts right what they left."""
+    """Rounds in which every update fails, then one that sends the updates again."""
     refusing = FailUpdates(FOR_EVER), Apply(guaranteed("late", 1)), AwaitReconcile()
     return draft.take(*refusing, FailUpdates(0), AwaitReconcile())
 
@@ -219,8 +219,8 @@ def _resize(draft: Draft, by: int, *kinds: Kind) -> bool:
 
 
 def _grow_too_far(draft: Draft) -> bool:
-    """To all CPUs that the node has for pods, of which others hold some. The API server refuses
-    more than that."""
+    """The pod grows to all CPUs that the node has for pods, some of which other pods hold. The API
+    server refuses more than that."""
     own = _granted(draft)
     size = next((one.cpu_limit or "" for one in own.containers if one.kind is Kind.APP), "")
     asked = pod_milli_cpus(own)
@@ -228,7 +228,7 @@ def _grow_too_far(draft: Draft) -> bool:
 
 
 def _more_memory(draft: Draft) -> bool:
-    """The first app container gets as much memory again."""
+    """The first app container gets twice its memory."""
     name = draft.container()
     own = _granted(draft)
     one = next(one for one in own.containers if one.name == name)
@@ -241,8 +241,8 @@ def _more_memory(draft: Draft) -> bool:
 
 
 def _critical(draft: Draft) -> bool:
-    """A critical pod without exclusive CPUs requests a CPU more than is left: other pods are put
-    out, where that is enough."""
+    """A critical pod without exclusive CPUs requests a CPU more than is left: the kubelet preempts
+    other pods, where that is enough."""
     pod = burstable("critical", request=f"{_left(draft) + 1000}m")
     return draft.take(Apply(replace(pod, priority=NODE_CRITICAL)))
 
@@ -275,7 +275,7 @@ def _options_off(draft: Draft) -> bool:
 
 
 def _refused(draft: Draft, *wrong: KubeletConfig) -> bool:
-    """The kubelet refuses each of these, and starts again with what it had."""
+    """The kubelet refuses each of these configurations, and starts again with its own."""
     tries = [step for one in wrong for step in (Configure(one), Start())]
     return draft.restart(*tries, Configure(draft.task.config))
 
@@ -284,7 +284,7 @@ def _wrong_options(draft: Draft) -> bool:
     config, release = draft.task.config, draft.task.release
     options = [{"no-such-option": "true"}, {"full-pcpus-only": "yes"}]
     wrong = [replace(config, policy_options={**config.policy_options, **one}) for one in options]
-    alpha = [one for one, how in OPTIONS.items() if readiness(how, release) is ALPHA]
+    alpha = [name for name, stages in OPTIONS.items() if readiness(stages, release) is ALPHA]
     closed = {**config.feature_gates, "CPUManagerPolicyAlphaOptions": False}
     for one in alpha[:1]:
         wrong.append(replace(config, policy_options={one: "true"}, feature_gates=closed))
@@ -308,7 +308,7 @@ def _wrong_alignment(draft: Draft) -> bool:
 
 
 def _wrong_reservation(draft: Draft) -> bool:
-    """Nothing at all, more than there is, and a list with a CPU that is not there."""
+    """No reservation, one of more CPUs than there are, and a list with a CPU that is not there."""
     none = replace(
         draft.task.config, reserved_system_cpus=None, system_reserved=None, kube_reserved=None
     )
@@ -334,7 +334,7 @@ def _wrong_state_files(draft: Draft) -> bool:
 
 
 def _other_reservation(draft: Draft) -> bool:
-    """Pods may hold the CPUs that are reserved now; then it refuses to start."""
+    """Another CPU is reserved for a while. The kubelet refuses to start where a pod holds it."""
     config = draft.task.config
     other = replace(
         config,
@@ -349,7 +349,7 @@ def _other_reservation(draft: Draft) -> bool:
 
 
 def _other_alignment(draft: Draft) -> bool:
-    """Pods that hold CPUs are admitted by other rules."""
+    """Another topology policy for a while, which admits pods that hold CPUs by other rules."""
     config = draft.task.config
     aligned = config.topology_manager_policy == "single-numa-node"
     policy = "none" if aligned else "single-numa-node"
@@ -376,8 +376,8 @@ def _killed_at_write(draft: Draft, *, after: bool) -> bool:
 
 
 def _too_large(draft: Draft) -> bool:
-    """A pod whose first container fits and is called as one of the row's pod; the second does not
-    fit."""
+    """A pod whose first container fits, and has the name of one of the row's pod. The second one
+    does not fit."""
     own = draft.container()
     first = guaranteed("large", 1).containers[0]
     second = guaranteed("large", draft.room.free + 1).containers[0]
@@ -405,7 +405,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "delete": Event(_delete),
     "delete by force": Event(lambda draft: draft.take(Delete(_own(draft).name, force=True))),
-    "delete and apply again": Event(_again),
+    "delete and apply again": Event(_delete_and_apply),
     "replaced before a round": Event(_replaced, Capability.CONFIGURE),
     "replaced while it stops": Event(_replaced_while_it_stops, Capability.CALLS, 26),
     "put back later": Event(_put_back),
@@ -456,7 +456,7 @@ EVENTS: Final[dict[str, Event]] = {
     "smaller machine": Event(_smaller_machine, Capability.REBOOT),
 }
 
-#: After these the node is not as its row says any more.
+#: Events after which the node no longer has the settings and the machine of its row.
 LASTING: Final = ("options off", "smaller machine")
 
 
@@ -477,7 +477,7 @@ def _large_and_small(draft: Draft) -> bool:
 
 
 def _the_rest(draft: Draft) -> bool:
-    """A shared pod that asks for all that no other has, and one for which nothing is left."""
+    """A shared pod that requests all that is left, and one for which nothing is left."""
     left = _left(draft)
     rest, more = burstable("rest", request=f"{left}m"), burstable("more", request="1m")
     return left > 0 and draft.take(Apply(rest), Apply(more))

@@ -27,7 +27,7 @@ class Factor:
     subject must be able to do for a value (the key ``*``: for all but the plain one); ``since``:
     the first minor that has one, likewise. ``of_cpus``: it decides which CPUs a container gets, so
     its values are met in triples too. ``quiet``: it disturbs no other factor, so it varies in every
-    company."""
+    row."""
 
     name: str
     part: Part
@@ -39,11 +39,11 @@ class Factor:
 
     @property
     def plain(self) -> str:
-        """Its value where nothing is said of it."""
+        """The value of a row that names none."""
         return self.values[0]
 
     def offered(self, minor: int, can: Collection[Capability]) -> tuple[str, ...]:
-        """The values that this minor and a subject that ``can`` do so much have."""
+        """The values for this minor and a subject with these capabilities."""
         needs, since = self.needs, self.since
         return tuple(
             value
@@ -64,9 +64,9 @@ def _of_events(name: str, events: Mapping[str, Event], *, of_cpus: bool = False)
 
 
 _ON_OFF: Final = ("off", "on")
-#: Since this minor a static pod's sidecar is one.
+#: From this minor on a static pod may have a sidecar.
 _SIDECARS: Final = 29
-#: Sizes of pods, all told, that are measured by the CPUs that other pods have left.
+#: Sizes of whole pods that are measured by the CPUs that other pods have left.
 OF_WHAT_IS_LEFT: Final = (
     "what a NUMA node has left", "what a NUMA node has left and one", "what is left",
     "what is left and one", "what the fullest NUMA node has left",
@@ -74,7 +74,7 @@ OF_WHAT_IS_LEFT: Final = (
 )  # fmt: skip
 _CONFIGURED: Final = {"*": Capability.CONFIGURE}
 
-#: Every factor but the six options of the static policy, whose names are the kubelet's own.
+#: Every factor but the six options of the static policy, which have the kubelet's names.
 _OTHERS: Final = (
     Factor("spelling", Part.SETTINGS, ("true", "1", "t", "T", "TRUE", "True"), quiet=True),
     Factor("options that are off", Part.SETTINGS, ("not given", "false", "0", "f", "F", "FALSE"),
@@ -173,7 +173,7 @@ FACTORS: Final = (
 BY_NAME: Final = {one.name: one for one in FACTORS}
 #: Every factor at its plain value.
 PLAIN: Final[Row] = {one.name: one.plain for one in FACTORS}
-#: The names of those that disturb no other.
+#: The names of the factors that disturb no other.
 QUIET: Final = tuple(one.name for one in FACTORS if one.quiet)
 
 _IN_CLUSTER: Final[Row] = {"pods from": "API server"}
@@ -182,8 +182,8 @@ _IN_CLUSTER: Final[Row] = {"pods from": "API server"}
 @dataclass(frozen=True, slots=True)
 class Theme:
     """Factors that decide something together. A row that varies those of one theme alone shows what
-    four and five of them do in company that no other value disturbs. ``of``: of these factors a
-    history has one of these values, without which it is of another theme."""
+    four and five of them do together, undisturbed by any other value. ``of``: a row of the theme
+    has one of these values of each of these factors."""
 
     names: tuple[str, ...]
     of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class Theme:
 
 _ALIGNED: Final = {"topology policy": ("best-effort", "restricted", "single-numa-node")}
 _WHOLE: Final = tuple(one for one in BY_NAME["class"].values if one.startswith("pod-level"))
-#: What was of a pod meets what comes after it.
+#: Events in which a pod comes to what an earlier one has left.
 _COMES_AGAIN: Final = (
     "two restarts", "reboot", "delete and apply again", "replaced before a round",
     "replaced while it stops", "put back later", "three pods at once",
@@ -227,7 +227,7 @@ THEMES: Final = (
 _POD_POOL: Final[Row] = {
     "gates": "pod-level managers", "scope": "pod", "topology policy": "best-effort",
 }  # fmt: skip
-#: What a value takes to show: values of other factors, unless these have one that is not plain.
+#: What a value needs to show: values of other factors, unless these have one that is not plain.
 TAKES: Final[Mapping[tuple[str, str], Row]] = {
     **{("event", one): _IN_CLUSTER for one in ("grow", "shrink", "grow too far",
                                                "more memory", "a critical pod",
@@ -269,7 +269,7 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
 }  # fmt: skip
 
 
-#: A real node boots as what it is.
+#: A real node boots as the machine that it is.
 _NOT_OF_REAL_NODES: Final = frozenset({"smaller machine"})
 
 

@@ -14,7 +14,7 @@ from conformance.written import made, plain, read, written
 from hunting.scope import Task
 from reference.steps import KubeletConfig, Step
 
-#: Of the file's format; a file of another one is refused.
+#: The format of the file. A file of another format is refused.
 FORMAT: Final = 1
 _PLAIN: Final[Mapping[str, str]] = {}
 
@@ -31,7 +31,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, task: Task, steps: tuple[Step, ...], row: Mapping[str, str] = _PLAIN) -> History:
-        """The history of these steps. Its release is that of whoever walks it."""
+        """The history of these steps. It has no release: a walk has one."""
         return cls(
             machine=task.machine,
             config=plain(task.config),
@@ -40,7 +40,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def task(self, release: str) -> Task:
-        """Where it happens, with a kubelet of this release."""
+        """The task of the history with a kubelet of this release."""
         return Task(release, self.machine, made(KubeletConfig, self.config))
 
     @property
@@ -66,12 +66,12 @@ def read_file(path: Path, kind: type[_Found], check: Callable[[_Found], object])
         raise SubjectUsageError(f"{path}: {error.strerror or error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, lzma.LZMAError) as error:
         raise SubjectUsageError(f"{path}: not JSON: {error}") from error
-    found = raw.get("format") if isinstance(raw, dict) else None
-    if found != FORMAT:
-        raise SubjectUsageError(f"{path}: format {found}; this pinproof reads format {FORMAT}")
+    version = raw.get("format") if isinstance(raw, dict) else None
+    if version != FORMAT:
+        raise SubjectUsageError(f"{path}: format {version}; this pinproof reads format {FORMAT}")
     try:
-        made = msgspec.convert(raw, kind)
-        check(made)
+        value = msgspec.convert(raw, kind)
+        check(value)
     except (msgspec.ValidationError, KeyError, ValueError) as error:
         raise SubjectUsageError(f"{path}: {error}") from error
-    return made
+    return value

@@ -66,7 +66,7 @@ def made_plain(steps: Sequence[Step], parts: Collection[Plain]) -> tuple[Step, .
 
 
 def with_fewer_cpus(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
-    """The steps with fewer CPUs for one container: half of them, or not as few."""
+    """The steps with fewer CPUs for one container: half of them, 3/4, 7/8, or all but one."""
     for name, pod in _pods(steps).items():
         for one in pod.containers:
             count = whole_cpus(one.requested_cpu)
@@ -82,8 +82,8 @@ def long_names(steps: Sequence[Step]) -> list[str]:
 
 
 def with_short_names(steps: Sequence[Step], names: Collection[str]) -> tuple[Step, ...]:
-    """The steps with other names, none longer than it has to be, in place of these. What has one
-    name keeps one name; a pod whose uid follows from its name has that of its new one."""
+    """The steps with the shortest unused names in place of these. Equal names stay equal. A uid
+    that follows from a pod's name follows from the new one."""
     every = _named(steps)
     kept = set(every) - set(names)
     short = {name: _unused(every[name], kept) for name in every if name in names}
@@ -92,7 +92,7 @@ def with_short_names(steps: Sequence[Step], names: Collection[str]) -> tuple[Ste
 
 
 def _pods(steps: Sequence[Step]) -> dict[str, Pod]:
-    """As they are applied last, by name."""
+    """The pods by name, as they are applied last."""
     return {pod.name: pod for step in steps for pod in applied(step)}
 
 

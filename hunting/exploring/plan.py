@@ -20,7 +20,7 @@ _Pair: TypeAlias = frozenset[tuple[str, str]]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Histories on one machine. ``release``: whose model they were drafted on."""
+    """Histories on one machine. ``release``: the one of the model that drafted them."""
 
     release: str
     histories: list[History]
@@ -53,8 +53,8 @@ def write_plan(histories: Sequence[History], release: str, path: Path) -> None:
 
 
 def best_first(drawn: Sequence[Drawn]) -> list[History]:
-    """The histories that together meet every pair that all of them meet, each the one that meets
-    most of what is left."""
+    """Histories that together show every pair that ``drawn`` shows. Each one shows most of the
+    pairs that are left by those before it."""
     bits: dict[_Pair, int] = {}
     pairs = {
         number: sum(1 << bits.setdefault(pair, len(bits)) for pair in _pairs(one))
@@ -69,7 +69,7 @@ def best_first(drawn: Sequence[Drawn]) -> list[History]:
 
 
 def _pairs(one: Drawn) -> set[_Pair]:
-    """Those that meet in the story of its row, and in what comes after it."""
+    """The pairs that meet in the story of its row, and in what comes after it."""
     rows = ((one.row, one.shown), *one.later)
     levels = ([(name, row[name]) for name in shown] for row, shown in rows)
     return {frozenset(pair) for each in levels for pair in combinations(each, 2)}

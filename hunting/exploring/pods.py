@@ -19,35 +19,34 @@ from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
 from reference.pods.qos import cpu_request, memory_request, pod_milli_cpus, total_request
 from reference.pods.quantity import milli_value
 
-#: MiB of memory that a container asks for: a small one, and one of which none fits beside another.
+#: MiB of memory that a container asks for: little, and more than half of a NUMA node's.
 _SMALL: Final = 4
 LARGE: Final = MEMORY * 5 // 8
 #: The most characters that a container's name may have.
 _LONGEST: Final = 63
 _PREFIX: Final = "a-name-that-begins-like-the-others-"
-#: The exit code with which a container has all of its pod start again, where it has that rule.
+#: The exit code after which a restart rule restarts all containers of the pod.
 RESTARTS_ALL: Final = 42
-#: Pods with resources of the whole, of whose containers some ask for none.
+#: Classes of pods with pod-level resources: some of the containers request nothing.
 _SHARED: Final = ("pod-level and shared", "pod-level without a CPU to share")
-#: The same, none of whose apps asks for any.
+#: The same: none of the app containers requests anything.
 _SHARING: Final = "pod-level of apps that share"
-#: MiB that each init container asks for, and each of the apps that are as large as the row's size.
+#: MiB that each init container requests, and each app container that is as large as the row's size.
 MEMORY_OF: Final = {
     "small": (_SMALL, _SMALL), "most of a NUMA node": (_SMALL, LARGE),
     "as much for init": (LARGE, LARGE), "more for init": (LARGE, LARGE // 2),
     "more than a NUMA node": (_SMALL, MEMORY + LARGE // 2),
 }  # fmt: skip
-#: MiB of huge pages that each init container asks for, and each of the apps as large as the row's
-#: size.
+#: MiB of huge pages that each init container requests, and each app container of the row's size.
 HUGE_PAGES_OF: Final = {
     "none": (0, 0), "most of a NUMA node": (0, HUGE_PAGES * 5 // 8),
     "more for init": (HUGE_PAGES * 5 // 8, HUGE_PAGES // 8),
 }  # fmt: skip
-#: Of which resource a change in place starts an app or a sidecar again.
+#: The resources whose resize in place restarts an app container or a sidecar.
 RESIZE_POLICIES: Final[dict[str, tuple[str, ...]]] = {
     "none": (), "for cpu": ("cpu",), "for memory": ("memory",)
 }  # fmt: skip
-#: Thousandths of a CPU of each sidecar after the init containers; of two one comes before them.
+#: Thousandths of a CPU of each sidecar after the init containers. One of two comes before them.
 SIDECARS: Final[dict[str, tuple[int, ...]]] = {
     "none": (), "one CPU": (1000,), "before init": (), "two": (2000,), "a fraction": (500,),
     "unlimited": (0,),
@@ -57,15 +56,15 @@ _FRACTIONS: Final = {"half a CPU": 500, "one and a half": 1500}
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What sizes are measured by: the machine, how many CPUs it has for pods, and how many of each
-    NUMA node are ``left``, which no pod has."""
+    """What sizes are measured by: the machine, how many CPUs it has for pods (``free``), and how
+    many CPUs of each NUMA node no pod has (``left``)."""
 
     topology: CPUTopology
     free: int
     left: tuple[int, ...] = ()
 
     def where_are_left(self, cpus: CPUSet) -> Room:
-        """The same room where these CPUs are left."""
+        """The same room with these CPUs left."""
         masks = self.topology.numa_masks.values()
         return replace(self, left=tuple((mask & cpus.mask).bit_count() for mask in masks))
 
@@ -83,7 +82,7 @@ class Room:
         return counts.get(size)
 
     def milli_cpus(self, size: str) -> int:
-        """A size in thousandths of a CPU; at least one CPU where it is no fraction."""
+        """A size in thousandths of a CPU: a fraction, or at least one CPU."""
         if size in _FRACTIONS:
             return _FRACTIONS[size]
         if size.isdigit():
@@ -107,7 +106,7 @@ class Room:
 
 
 def pod_of(row: Row, room: Room, name: str, *, again: int = 0) -> Pod:
-    """The pod of the row; ``again``: the so-many-th of its name, with a uid of its own."""
+    """The pod of the row; ``again``: a number that gives it a uid of its own (0: none)."""
     rest = room.rest(row["size"])
     if rest is not None:
         return _filling(rest, row, room, name, again)
@@ -125,16 +124,16 @@ def pod_of(row: Row, room: Room, name: str, *, again: int = 0) -> Pod:
 
 
 def _filling(rest: int, row: Row, room: Room, name: str, again: int) -> Pod:
-    """The largest pod of the row's shape that asks for no more CPUs than that, all told."""
+    """The largest pod of the row's shape that asks for at most ``rest`` CPUs in all."""
     sizes = range(max(rest, 1), 0, -1)
     pods = (pod_of({**row, "size": f"{one}"}, room, name, again=again) for one in sizes)
     smallest = pod_of({**row, "size": "1"}, room, name, again=again)
     return next((one for one in pods if pod_milli_cpus(one) <= 1000 * rest), smallest)
 
 
-def _restarting(how: str, pod: Pod) -> Pod:
-    """With the restart policy: of the pod, or of all but its first app container."""
-    policy, _, but = how.partition(" but ")
+def _restarting(value: str, pod: Pod) -> Pod:
+    """The pod with this restart policy. Its first app container may have another one."""
+    policy, _, but = value.partition(" but ")
     pod = replace(pod, restart_policy=RestartPolicy(policy))
     if not but:
         return pod
@@ -155,21 +154,20 @@ def pod_name(row: Row) -> str:
 
 
 def _containers(row: Row, room: Room) -> Iterator[Container]:
-    called = _names(row["names"])
+    name_of = _naming(row["names"])
     size = room.milli_cpus(row["size"])
-    first = row["sidecar"] in ("before init", "two")
-    if first:
-        yield _container(row, called("side"), 1000, Kind.SIDECAR)
+    if row["sidecar"] in ("before init", "two"):
+        yield _container(row, name_of("side"), 1000, Kind.SIDECAR)
     memory, pages = MEMORY_OF[row["memory"]], HUGE_PAGES_OF[row["huge pages"]]
     for number, milli in enumerate(_inits(row, room), start=1):
-        one = _container(row, called(f"init{number}"), milli, Kind.INIT, memory[0])
+        one = _container(row, name_of(f"init{number}"), milli, Kind.INIT, memory[0])
         yield _with_huge_pages(one, pages[0])
     for number, milli in enumerate(SIDECARS[row["sidecar"]], start=1):
-        yield _container(row, called(f"side{number}"), milli, Kind.SIDECAR)
+        yield _container(row, name_of(f"side{number}"), milli, Kind.SIDECAR)
     for number, milli in enumerate(_apps(row, size), start=1):
         large = milli == size
         one = _container(
-            row, called(f"app{number}"), milli, Kind.APP, memory[1] if large else _SMALL
+            row, name_of(f"app{number}"), milli, Kind.APP, memory[1] if large else _SMALL
         )
         yield _with_huge_pages(one, pages[1] if large else 0)
 
@@ -201,8 +199,8 @@ def _apps(row: Row, size: int) -> tuple[int, ...]:
             return (*[250] * more, size)
 
 
-def _names(how: str) -> Callable[[str], str]:
-    match how:
+def _naming(value: str) -> Callable[[str], str]:
+    match value:
         case "63 characters":
             return lambda name: f"{name}-".ljust(_LONGEST, "x")
         case "one prefix":
@@ -215,12 +213,12 @@ def _names(how: str) -> Callable[[str], str]:
 
 def _container(row: Row, name: str, milli: int, kind: Kind, memory: int = _SMALL) -> Container:
     """A container of the pod's class; one that asks for no CPU asks for nothing."""
-    how = row["class"]
-    shares = kind is Kind.APP and (how == _SHARING or (how in _SHARED and milli < 1000))
-    if milli == 0 or how == "BestEffort" or shares:
+    value = row["class"]
+    shares = kind is Kind.APP and (value == _SHARING or (value in _SHARED and milli < 1000))
+    if milli == 0 or value == "BestEffort" or shares:
         return Container(name, kind=kind)
     cpu, amount = _quantity(milli, row["quantity"]), f"{memory}Mi"
-    match how:
+    match value:
         case "Guaranteed by limits":
             return Container(name, cpu_limit=cpu, memory_limit=amount, kind=kind)
         case "Burstable by memory" | "pod-level of unequal containers":
@@ -235,29 +233,29 @@ def _container(row: Row, name: str, milli: int, kind: Kind, memory: int = _SMALL
 
 
 def _with_huge_pages(container: Container, mebibytes: int) -> Container:
-    """Huge pages are for those alone that ask for cpu or memory."""
+    """The container with huge pages. The API allows these only beside cpu or memory."""
     if not mebibytes or container.requested_cpu is None:
         return container
     return replace(container, huge_pages=((PAGE, f"{mebibytes}Mi"),))
 
 
-def _quantity(milli: int, how: str) -> str:
-    if how == "milli" or milli % 1000:
+def _quantity(milli: int, form: str) -> str:
+    if form == "milli" or milli % 1000:
         return f"{milli}m"
-    return f"{milli // 1000}e0" if how == "exponent" else str(milli // 1000)
+    return f"{milli // 1000}e0" if form == "exponent" else str(milli // 1000)
 
 
-def _with_devices(how: str, containers: tuple[Container, ...]) -> tuple[Container, ...]:
-    if how == "none":
+def _with_devices(value: str, containers: tuple[Container, ...]) -> tuple[Container, ...]:
+    if value == "none":
         return containers
     first = next(at for at, one in enumerate(containers) if one.kind is Kind.APP)
-    wanted = {first: 2 if how == "two" else 1}
-    if how == "by each app":
+    wanted = {first: 2 if value == "two" else 1}
+    if value == "by each app":
         wanted = {at: 1 for at, one in enumerate(containers) if one.kind is Kind.APP}
     beside = {
         "by init and app": (Kind.INIT, 1), "more by init": (Kind.INIT, 2),
         "by sidecar and app": (Kind.SIDECAR, 1),
-    }.get(how)  # fmt: skip
+    }.get(value)  # fmt: skip
     if beside is not None:
         kind, count = beside
         of_kind = [at for at, one in enumerate(containers) if one.kind is kind]
@@ -269,7 +267,8 @@ def _with_devices(how: str, containers: tuple[Container, ...]) -> tuple[Containe
 
 
 def _with_resize_policy(row: Row, containers: tuple[Container, ...]) -> tuple[Container, ...]:
-    """No init container has one, nor one that is not started again once it has ended."""
+    """The containers with the row's resize policy. Init containers have none, nor do containers
+    that are not restarted once they have ended."""
     if row["restart policy"] != "Always":
         return containers
     restarts = RESIZE_POLICIES[row["resize policy"]]
@@ -280,7 +279,7 @@ def _with_resize_policy(row: Row, containers: tuple[Container, ...]) -> tuple[Co
 
 
 def _as_whole(row: Row, pod: Pod) -> Pod:
-    """With resources of the whole pod: those of its containers, and a CPU more where some of them
+    """The pod with pod-level resources: those of its containers, and a CPU more where some of them
     share what is left."""
     if row["class"] == "pod-level of nothing":
         return replace(pod, resources=PodResources())

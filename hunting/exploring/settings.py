@@ -25,7 +25,7 @@ from topologies import Machine
 #: The memory of each NUMA node, in MiB, where the memory manager is static.
 MEMORY: Final = 128
 _RESERVED_MEMORY: Final = "1Mi"
-#: The huge pages of each NUMA node, which are of that memory; and the same in MiB.
+#: The huge pages of each NUMA node, which are a part of that memory; and the same in MiB.
 PAGE: Final = "2Mi"
 _PAGES: Final = 16
 HUGE_PAGES: Final = 2 * _PAGES
@@ -46,14 +46,14 @@ _OWN: Final[dict[str, Machine]] = {}
 
 
 def keep_machine(machine: Machine) -> None:
-    """Know a machine by its name from now on: an archive's cannot be found by it."""
+    """Let :func:`machine_of` find a machine by its name: an archive's is found nowhere else."""
     _OWN[machine.name] = machine
 
 
 @lru_cache(maxsize=256)
 def machine_of(name: str) -> Machine:
-    """One object for each machine, so that what is found on its tree is remembered. Any machine may
-    have a CPU offline or other memory by its name, not only those that a description makes.
+    """One object for each machine, so that what discovery finds on its tree is remembered. The name
+    of any machine may end with offline CPUs or other memory, not only that of a described one.
     Raises :class:`topologies.MachineError`."""
     if name in _OWN:
         return _OWN[name]
@@ -64,28 +64,28 @@ def machine_of(name: str) -> Machine:
         if base:
             size, _, counts = pages.partition("-")
             return topologies.with_huge_pages(machine_of(base), size, *map(int, counts.split(",")))
-        base, _, how = name.rpartition("-")
-        if base and how.startswith("off"):
-            return topologies.offline(machine_of(base), CPUSet.parse(how.removeprefix("off")))
-        if base and how.endswith("mib"):
-            sizes = map(int, how.removesuffix("mib").split(","))
+        base, _, suffix = name.rpartition("-")
+        if base and suffix.startswith("off"):
+            return topologies.offline(machine_of(base), CPUSet.parse(suffix.removeprefix("off")))
+        if base and suffix.endswith("mib"):
+            sizes = map(int, suffix.removesuffix("mib").split(","))
             return topologies.with_memory(machine_of(base), *sizes)
         raise
 
 
 def machine_name(row: Row, machine: str) -> str:
-    """The machine of the row: with the memory that the static memory manager is tried with."""
+    """The name of the row's machine: ``machine``, with :data:`MEMORY` for the memory manager."""
     if row["memory manager"] == "None":
         return machine
-    made = topologies.with_memory(machine_of(machine), MEMORY)
+    own = topologies.with_memory(machine_of(machine), MEMORY)
     if row["memory manager"] == "Static":
-        made = topologies.with_huge_pages(made, PAGE, _PAGES)
-    keep_machine(made)
-    return made.name
+        own = topologies.with_huge_pages(own, PAGE, _PAGES)
+    keep_machine(own)
+    return own.name
 
 
 def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
-    """The configuration of the row. A gate that one of its values needs is on."""
+    """The configuration of the row. The gates that its values need are on."""
     topology = topology_of(machine_of(machine), release=release)
     options = {name: row["spelling"] for name in OPTIONS if row[name] == "on"}
     if row["options that are off"] != "not given":
@@ -159,19 +159,19 @@ def _gates(row: Row, release: str) -> Mapping[str, bool]:
     return {}
 
 
-def _reservation(how: str, topology: CPUTopology, release: str) -> dict[str, Any]:
-    if how in AMOUNTS:
-        return dict(AMOUNTS[how])
-    listed = _listed(how, topology)
+def _reservation(value: str, topology: CPUTopology, release: str) -> dict[str, Any]:
+    if value in AMOUNTS:
+        return dict(AMOUNTS[value])
+    listed = _listed(value, topology)
     if not has(release, Behaviour.RESERVED_CPU_LIST):
         return {"system_reserved": str(len(listed))}
-    more = {"system_reserved": "1"} if how == "list and amount" else {}
+    more = {"system_reserved": "1"} if value == "list and amount" else {}
     return {"reserved_system_cpus": listed, **more}
 
 
-def _listed(how: str, topology: CPUTopology) -> CPUSet:
+def _listed(value: str, topology: CPUTopology) -> CPUSet:
     cores = sorted(topology.core_masks.values(), key=lambda mask: mask & -mask)
-    match how:
+    match value:
         case "first CPU":
             return CPUSet([min(topology.cpus)])
         case "last core":

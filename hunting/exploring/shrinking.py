@@ -3,8 +3,8 @@
 What belongs here: what is tried next. What never does: walking a history (``campaign`` does).
 
 How it works: values of the row become plain first, since a history that is drafted again is one
-that a user could do. Then the machine becomes smaller, then steps go one by one, and pods become
-plain. What goes alone is then tried together.
+that a user could do. Then the machine becomes smaller, then steps are left out one by one, and pods
+become plain. Parts that can each be left out are then left out together, where that is possible.
 """
 
 from __future__ import annotations
@@ -54,32 +54,31 @@ _MACHINES: Final = (
     "2s-2n-8c-smt2",
 )  # fmt: skip
 
-#: So many simpler histories are walked before the next ones are thought of.
+#: How many simpler histories are walked before the next ones are made.
 _AT_ONCE: Final = 16
 
-#: Walks histories, as many at a time as it can: each as far as it differs in the same way; ``None``
-#: where it does not.
+#: Walks histories, several at a time. It returns each up to the step after which it differs in the
+#: same way; ``None`` where it does not.
 Differ: TypeAlias = Callable[[Sequence[History]], list[History | None]]
 #: The history of a row on a machine; ``None``: there is none.
 Redraft: TypeAlias = Callable[[Row, str], History | None]
 _Part = TypeVar("_Part")
-#: What can go of a history, and the history without some of it; ``None``: there is none.
+#: Parts that a history may lose, and the history without some of them; ``None``: there is none.
 _Parts: TypeAlias = tuple[Sequence[_Part], Callable[[Sequence[_Part]], History | None]]
 
 
 def shrunk(
     history: History, release: str, differ: Differ, can: Collection[Capability] = ALL
 ) -> History:
-    """The smallest history that is found to differ in the same way. ``differ`` says ``None`` of
-    everything once the time is over; of no history it is asked twice. A history without a row, or
-    whose row does not differ so without the pods that came after its steps, is shrunk step by
-    step."""
+    """The smallest history that is found to differ in the same way. ``differ`` returns ``None`` for
+    everything once the time is over. It gets no history twice. A history without a row is shrunk
+    step by step, and so is one whose row alone, without its later pods, does not differ so."""
     differ = _remembering(differ)
     if history.row:
 
         def redraft(row: Row, machine: str) -> History | None:
-            made = drafted(row, machine, release, can)
-            return made.history if made else None
+            draft = drafted(row, machine, release, can)
+            return draft.history if draft else None
 
         row: Row = {**PLAIN, **history.row}
         own = redraft(row, _base(history.machine))
@@ -120,7 +119,7 @@ def _plainer(row: Row, history: History, redraft: Redraft, differ: Differ) -> tu
         return redraft({**row, **{name: PLAIN[name] for name in names}}, machine)
 
     while names := [name for name, value in row.items() if value != PLAIN[name]]:
-        gone, found = _gone(names, left, differ)
+        gone, found = _needless(names, left, differ)
         if found is None:
             break
         row, history = {**row, **{name: PLAIN[name] for name in gone}}, found
@@ -128,21 +127,22 @@ def _plainer(row: Row, history: History, redraft: Redraft, differ: Differ) -> tu
 
 
 def _on_smaller_machine(row: Row, history: History, redraft: Redraft, differ: Differ) -> History:
-    made = [one for name in _smaller(history) if (one := redraft(row, name)) is not None]
-    return next(filter(None, differ(made)), history)
+    moved = [one for name in _smaller(history) if (one := redraft(row, name)) is not None]
+    return next(filter(None, differ(moved)), history)
 
 
 def _with_the_same_steps(history: History, release: str, differ: Differ) -> History:
-    """On a smaller machine, where it differs there."""
+    """The same steps on the smallest machine on which they differ."""
     task, steps = history.task(release), history.taken
     below = [_moved(task, name) for name in _smaller(history)]
-    made = [History.of(one, steps) for one in below if is_legal(one, steps)]
-    return next(filter(None, differ(made)), history)
+    moved = [History.of(one, steps) for one in below if is_legal(one, steps)]
+    return next(filter(None, differ(moved)), history)
 
 
 def _moved(task: Task, machine: str) -> Task:
-    """The task on another machine. Its first core is reserved there, where as many CPUs are
-    listed. With cores of another size what differs may have another cause."""
+    """The task on another machine. If the task reserves a list of as many CPUs as the first core
+    has there, it reserves that core. On cores of another size a difference may have another
+    cause."""
     config, first = task.config, first_core(topology_of(machine_of(machine), release=task.release))
     if len(config.reserved_system_cpus or ()) == len(first):
         config = replace(config, reserved_system_cpus=first)
@@ -173,9 +173,9 @@ def _steps_of(history: History, release: str) -> _Parts[tuple[int, ...]]:
 
 
 def _droppable(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
-    """The numbers of steps that can go: each alone, but an end of the kubelet with the start after
-    it, and with all that happens between or without; a try to start that the kubelet refuses,
-    with what comes before it or without; and a pod with its end."""
+    """The numbers of steps that can go together. A step goes alone, or with a start right after it.
+    A stop or kill goes with the next start, and with the steps between or without them. A start
+    goes alone only right after another one. An applied pod may also go with its deletion."""
     for at, step in enumerate(steps):
         after = steps[at + 1 :]
         if isinstance(step, Stop | KillAtRename):
@@ -196,20 +196,20 @@ def _droppable(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
             yield from ((at, steps.index(one, at)) for one in itertools.islice(ends, 1))
 
 
-def _gone(
+def _needless(
     parts: Sequence[_Part], left: Callable[[Sequence[_Part]], History | None], differ: Differ
 ) -> tuple[Sequence[_Part], History | None]:
-    """Parts without which the history differs as before, all that go together, and the history
-    without them; ``None`` where each is needed."""
-    tried = [(part, made) for part in parts if (made := left([part])) is not None]
-    found = differ([made for _, made in tried])
+    """Needless parts that can go together, and the history without them; ``None`` where each part
+    is needed."""
+    tried = [(part, rest) for part in parts if (rest := left([part])) is not None]
+    found = differ([rest for _, rest in tried])
     needless = [(part, one) for (part, _), one in zip(tried, found, strict=True) if one]
     if not needless:
         return [], None
     alone = [part for part, _ in needless]
     sizes = [size for halves in range(8) if (size := len(alone) >> halves) > 1]
-    together = [(size, made) for size in sizes if (made := left(alone[:size])) is not None]
-    found = differ([made for _, made in together])
+    together = [(size, rest) for size in sizes if (rest := left(alone[:size])) is not None]
+    found = differ([rest for _, rest in together])
     most = [(alone[:size], one) for (size, _), one in zip(together, found, strict=True) if one]
     return most[0] if most else (alone[:1], needless[0][1])
 
@@ -217,9 +217,9 @@ def _gone(
 def _without_needless(
     history: History, parts: Callable[[History], _Parts[_Part]], differ: Differ
 ) -> History:
-    """Without those parts that it differs without."""
+    """The history without the parts that it does not need to differ."""
     while True:
-        _, fewer = _gone(*parts(history), differ)
+        _, fewer = _needless(*parts(history), differ)
         if fewer is None:
             return history
         history = fewer
@@ -239,10 +239,10 @@ def _settings_of(history: History, release: str) -> _Parts[Setting]:
 def _plain_at_once(
     history: History, parts: Callable[[History], _Parts[_Part]], differ: Differ
 ) -> History:
-    """Without all of the parts, or without those that it differs without."""
+    """The history without any of the parts, or else without those that it does not need."""
     every, left = parts(history)
-    made = left(every) if every else None
-    found = differ([made])[0] if made else None
+    plain = left(every) if every else None
+    found = differ([plain])[0] if plain else None
     return found or _without_needless(history, parts, differ)
 
 
@@ -270,7 +270,7 @@ def _names_of(history: History, release: str) -> _Parts[str]:
 
 
 def _containers_of(history: History, release: str) -> _Parts[tuple[int, int]]:
-    """Each by the numbers of its step and in its pod."""
+    """A part is a container, by the number of its step and by its own in the pod."""
     steps = history.taken
 
     def fewer(gone: Sequence[tuple[int, int]]) -> tuple[Step, ...]:
@@ -289,7 +289,7 @@ def _containers_of(history: History, release: str) -> _Parts[tuple[int, int]]:
 
 
 def _with_fewer(step: Step, gone: Collection[int]) -> Step:
-    """A pod that would be without any keeps its first container."""
+    """The step without these containers. A pod that would have none keeps its first one."""
     if not (gone and isinstance(step, Apply)):
         return step
     every = step.pod.containers
@@ -313,7 +313,7 @@ def _simpler_histories(history: History, release: str) -> Iterator[History]:
 
 
 def _configured_at_first(task: Task, steps: tuple[Step, ...]) -> Iterator[History]:
-    """With a configuration from the first start on that a kubelet is given between two starts."""
+    """The history whose first start already has the configuration of a later one."""
     for at, some in enumerate(zip(steps, steps[1:], steps[2:], strict=False)):
         match some:
             case Stop(), Configure(config), Start():
@@ -323,7 +323,7 @@ def _configured_at_first(task: Task, steps: tuple[Step, ...]) -> Iterator[Histor
 
 
 def _together(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
-    """With one pod of one container in place of two that come one after the other."""
+    """The steps with one pod of one container in place of two that come one after the other."""
     for at, (one, two) in enumerate(itertools.pairwise(steps)):
         if isinstance(one, Apply) and isinstance(two, Apply):
             apps = [each for pod in (one.pod, two.pod) for each in pod.containers]

@@ -20,7 +20,7 @@ HISTORY: Final = "history.json"
 _STORY: Final = "story.txt"
 _OTHERS: Final = "others"
 COVERED: Final = "coverage.json"
-#: So many of the pairs that did not meet are named.
+#: How many of the pairs that did not meet are named.
 _NAMED: Final = 200
 
 
@@ -29,22 +29,22 @@ def folder_of(cause: Cause, folder: Path) -> Path:
 
 
 def write_cause(cause: Cause, folder: Path, release: str) -> Path:
-    """Write ``story.txt``, ``history.json`` and ``scenario.py`` of a cause; their folder."""
-    made = folder_of(cause, folder)
-    made.mkdir(parents=True, exist_ok=True)
-    write_history(cause.history, made / HISTORY)
-    (made / _STORY).write_text(f"{cause.result.explanation}\n")
-    (made / "scenario.py").write_text(scenario(cause.history, cause.result, release))
-    return made
+    """Write ``story.txt``, ``history.json`` and ``scenario.py``; return their folder."""
+    own = folder_of(cause, folder)
+    own.mkdir(parents=True, exist_ok=True)
+    write_history(cause.history, own / HISTORY)
+    (own / _STORY).write_text(f"{cause.result.explanation}\n")
+    (own / "scenario.py").write_text(scenario(cause.history, cause.result, release))
+    return own
 
 
 def add_history(cause: Cause, folder: Path, name: str, history: History, result: Result) -> None:
     """Write down one more shrunk history of a cause, and list its steps below the story."""
-    made = folder_of(cause, folder)
-    path = made / _OTHERS / f"{name}.json"
+    own = folder_of(cause, folder)
+    path = own / _OTHERS / f"{name}.json"
     write_history(history, path)
     steps = "".join(f"    {number}. {one}\n" for number, one in enumerate(result.steps, start=1))
-    with (made / _STORY).open("a") as story:
+    with (own / _STORY).open("a") as story:
         story.write(f"\n  It differs alike in another history, {path}:\n{steps}")
 
 

@@ -1,4 +1,4 @@
-"""Which lines of the model a draft runs through: what no history has reached yet is seen."""
+"""Which lines of the model drafts run, and which no history has reached yet."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _FOLDERS: Final = tuple(
 
 
 class Lines:
-    """Lines of the model that were run, of all that there are."""
+    """The lines of the model's functions, and which of them were run."""
 
     def __init__(self) -> None:
         self._met: set[tuple[str, int]] = set()
         self._all = frozenset(_every_line())
-        #: The code that was entered, by its id, with the lines of it that were not run: a line that
-        #: was run once need not be watched.
+        #: The code that was entered, by its id, with its lines that were not run. A code without
+        #: such lines need not be watched.
         self._entered_code: dict[int, tuple[CodeType, set[int]]] = {}
 
     @property
@@ -33,7 +33,6 @@ class Lines:
 
     @property
     def total(self) -> int:
-        """How many lines there are in functions."""
         return len(self._all)
 
     def left(self) -> dict[str, list[int]]:
@@ -47,7 +46,7 @@ class Lines:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """What this thread runs meanwhile counts."""
+        """Count the lines that this thread runs in the block."""
         before = sys.gettrace()
         sys.settrace(self._entered)
         try:

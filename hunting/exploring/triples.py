@@ -22,19 +22,19 @@ class Triples:
         self._third: dict[Pair, int] = {}
 
     def note(self, row: Row, shown: Collection[str]) -> None:
-        """A history shows the values of these factors."""
+        """Note that a history shows the values of these factors."""
         for pair, thirds in self._of(row, shown):
             known = self._third.get(pair, 0)
             self.met += (thirds & ~known).bit_count()
             self._third[pair] = known | thirds
 
     def new(self, row: Row, shown: Collection[str]) -> int:
-        """How many would meet first in a history that shows the values of these factors."""
+        """How many triples would meet first in a history that shows the values of these factors."""
         every = self._of(row, shown)
         return sum((thirds & ~self._third.get(pair, 0)).bit_count() for pair, thirds in every)
 
     def _of(self, row: Row, shown: Collection[str]) -> Iterator[tuple[Pair, int]]:
-        """Pairs in the row, each with those values that make triples of it."""
+        """Pairs in the row, each with the values that make triples of it, as bits."""
         levels = sorted((name, row[name]) for name in shown if name in self._names)
         thirds = 0
         for number in range(len(levels) - 1, 0, -1):

@@ -10,8 +10,8 @@ from typing import Final
 
 from conformance.garbage import collect_rarely
 
-#: Seconds that a thread computes before another one that waits gets its turn. With Python's 0.005 s
-#: and its garbage collection, both took an eighth of the histories that two processors walk.
+#: Seconds that a thread computes before another one that waits gets its turn. Python's 0.005 s and
+#: its garbage collection took the time of an eighth of the histories that two processors walk.
 _TURN: Final = 0.03
 
 

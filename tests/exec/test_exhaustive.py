@@ -82,7 +82,7 @@ def test_the_first_request_that_is_sent_names_the_machine(monkeypatch: pytest.Mo
     def said(_: Asked, free: CPUSet, __: int) -> str:
         return "as the model" if free else exhaustive._HANGS
 
-    monkeypatch.setattr(Asked, "_said", said)
+    monkeypatch.setattr(Asked, "_model_says", said)
     made = Compared(lambda: cast(Program, Recorder()))
     for near in (False, True):
         asked = Asked(Shape(1, 1, 1, 1, 2, near), {}, "1.36")

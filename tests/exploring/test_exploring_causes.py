@@ -25,7 +25,7 @@ from conformance.subjects.miniatures.policies import (
     KeepsACPUShared,
 )
 from hunting.exploring.campaign import Cause, Exploration, Outcome, Scope
-from hunting.exploring.causes import is_same, look_of
+from hunting.exploring.causes import is_same, ways_of
 from hunting.exploring.drafting import is_legal
 from hunting.exploring.driving import Walk, walked
 from hunting.exploring.history import History
@@ -175,7 +175,7 @@ def test_a_shrunk_history_has_no_needless_step(name: str) -> None:
         if not is_legal(task, left):
             continue
         result = walked(Walk("less", History.of(task, left)), subject, RELEASE)
-        same = result.verdict == "fail" and is_same(look_of(result), look_of(cause.result))
+        same = result.verdict == "fail" and is_same(ways_of(result), ways_of(cause.result))
         assert not same, f"step {at + 1} of {cause.result.steps} is needless"
 
 

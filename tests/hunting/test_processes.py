@@ -15,7 +15,7 @@ import pytest
 from conformance.promises import PROMISES
 from conformance.subject import SubjectError
 from hunting.campaign import FILE, Campaign, Header, Shard, read
-from hunting.processes import How, Processes
+from hunting.processes import Processes, SearchOptions
 from tests.support.until import content, until
 
 _LONG = ("--release", "1.37", "--cpus", "8", "--depth", "4", "--alpha", "--seed", "7")
@@ -48,7 +48,7 @@ def test_two_processes_find_what_one_does(tmp_path: Path, moves: tuple[str, ...]
 def test_a_process_that_dies_ends_the_campaign(tmp_path: Path) -> None:
     """In one line, and the others with it."""
     work = _campaign(tmp_path)._tasks
-    with Processes(2, How(1, (), blind=False)) as running:
+    with Processes(2, SearchOptions(1, (), blind=False)) as running:
         every = list(running._running.values())
         every[0].kill()
         every[0].join()

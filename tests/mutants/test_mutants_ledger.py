@@ -64,7 +64,7 @@ def test_results_of_other_mutants_are_not_mixed_in(tmp_path: Path) -> None:
 def test_what_is_no_result_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "result.jsonl"
     path.write_text("nonsense\n")
-    with pytest.raises(SubjectUsageError, match="is no result file"):
+    with pytest.raises(SubjectUsageError, match="is not a result file"):
         Ledger(path, HEADER)
 
 
